@@ -14,6 +14,7 @@ mod record;
 mod replay;
 mod transforms;
 mod watched;
+mod words;
 
 use std::borrow::Cow;
 use std::ffi::OsString;
@@ -21,7 +22,7 @@ use std::io::{ErrorKind, Write as _};
 use std::path::PathBuf;
 
 use clap::error::{ContextKind, ContextValue};
-use clap::{CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use ioecho_trace::Bytes;
 use ioecho_trace::Nanos;
 use ioecho_trace::formats::{
@@ -32,6 +33,7 @@ use ioecho_trace::units::QuantityError;
 use ioecho_trace::visible::visible;
 
 use crate::commands::calibrate::CalibrateArgs;
+use crate::commands::depend::DependArgs;
 use crate::commands::fit::FitArgs;
 use crate::commands::prepare::PrepareArgs;
 use crate::commands::verify::VerifyArgs;
@@ -49,7 +51,7 @@ pub(crate) use self::library::{
 };
 pub(crate) use self::live::LiveArgs;
 pub(crate) use self::merge::{AlignArg, MergeArgs};
-pub(crate) use self::record::{InterfaceArg, IssuedArg, RecordArgs, Segment};
+pub(crate) use self::record::{RecordArgs, Segment};
 pub(crate) use self::transforms::TransformArgs;
 pub(crate) use self::watched::WatchedArgs;
 pub(crate) use replay::{ReplayArgs, after};
@@ -81,7 +83,7 @@ impl Args {
         {
             let mut out = Out::standard();
             let _ = out.write_all(options.as_bytes());
-            return Err(out.end(exit::OK));
+            return Err(exit::printed(exit::OK, out));
         }
         let matches = Self::line().try_get_matches_from(words);
         matches.and_then(|matches| Self::from_arg_matches(&matches)).map_err(|mut error| {
@@ -139,6 +141,8 @@ pub(crate) enum Command {
     Convert(ConvertArgs),
     /// Estimate a small model of a trace: a generator's line, a fio job, and what they lose
     Fit(Box<FitArgs>),
+    /// Tell which request waited for which, for a replay on faster storage
+    Depend(Box<DependArgs>),
     /// Replay a trace on a device, a file or a simulation
     Replay(Box<ReplayArgs>),
     /// Fill a target with data, once, before it is measured
@@ -178,16 +182,21 @@ pub(crate) struct ReadArgs {
 
     /// For recordings by blktrace, and raw ones of ioecho: the event that counts as the issue of a
     /// request
-    #[arg(long, value_enum, default_value_t, help_heading = "Reading")]
-    pub(crate) event: EventArg,
+    #[arg(
+        long,
+        value_parser = words::letter(),
+        default_value = IssueEvent::Auto.letter(),
+        help_heading = "Reading"
+    )]
+    pub(crate) event: IssueEvent,
 
     /// Read as this format, whatever the file looks like (docs/import.md lists them)
     #[arg(long, value_name = "NAME", value_parser = formats::by_name, help_heading = "Reading")]
     pub(crate) format: Option<&'static Format>,
 
     /// For formats that know no more than the second of a request: where in it to put the requests
-    #[arg(long, value_enum, help_heading = "Reading")]
-    pub(crate) whole_seconds: Option<WholeSecondsArg>,
+    #[arg(long, value_parser = words::whole_seconds(), help_heading = "Reading")]
+    pub(crate) whole_seconds: Option<WholeSeconds>,
 
     /// For formats that do not say it: the unit of their instants
     #[arg(long, value_name = "ns|us|ms|s", value_parser = time_unit, help_heading = "Reading")]
@@ -206,60 +215,21 @@ pub(crate) struct ReadArgs {
     pub(crate) described: DescribedArgs,
 }
 
-/// Where in its second to put a request of which no more is known.
-#[derive(Clone, Copy, Debug, ValueEnum)]
-pub(crate) enum WholeSecondsArg {
-    /// At equal distances over the second
-    Even,
-    /// At random, as independent arrivals are
-    Poisson,
-    /// All at its beginning
-    Burst,
-}
-
 impl ReadArgs {
     pub(crate) fn options(&self) -> ReadOptions {
-        let event = match self.event {
-            EventArg::Auto => IssueEvent::Auto,
-            EventArg::Q => IssueEvent::Queued,
-            EventArg::I => IssueEvent::Inserted,
-            EventArg::D => IssueEvent::Issued,
-        };
-        let whole_seconds = match self.whole_seconds {
-            None => WholeSeconds::Unchosen,
-            Some(WholeSecondsArg::Even) => WholeSeconds::Even,
-            Some(WholeSecondsArg::Poisson) => WholeSeconds::Poisson,
-            Some(WholeSecondsArg::Burst) => WholeSeconds::Burst,
-        };
         ReadOptions {
             strict: self.strict,
-            event,
+            event: self.event,
             format: self.format,
-            whole_seconds,
+            whole_seconds: self.whole_seconds.unwrap_or_default(),
             time_unit_ns: self.time_unit,
             block_size: self.block_size,
             all_apply: true,
             described: self.described.description(),
             order: if self.sort_whole { Order::Whole } else { Order::Window },
+            dependencies: false,
         }
     }
-}
-
-/// The event of a kernel recording.
-#[derive(Clone, Copy, Debug, Default, ValueEnum)]
-pub(crate) enum EventArg {
-    /// Q if there is one, else I, else D
-    #[default]
-    Auto,
-    /// Queued: as the file system or application sent it
-    #[value(name = "Q", alias = "q")]
-    Q,
-    /// Inserted into the I/O scheduler's queue
-    #[value(name = "I", alias = "i")]
-    I,
-    /// Issued to the driver, after merging and scheduling
-    #[value(name = "D", alias = "d")]
-    D,
 }
 
 /// A part of a trace, in the trace's own time.

@@ -10,14 +10,15 @@ use std::sync::atomic::AtomicBool;
 use ioecho_linux::record::RecordError;
 use ioecho_linux::{DeviceError, TargetError};
 use ioecho_report::ReportError;
-use ioecho_run::error::{Kind, RunError, sentence};
+use ioecho_run::error::{Kind, RunError};
 use ioecho_stats::run_summary::RunSummary;
 use ioecho_stats::verdict::{Finding, Validity};
 use ioecho_trace::TraceError;
 use ioecho_trace::error::THE_STANDARD_OUTPUT;
 use signal_hook::consts::SIGXFSZ;
 
-use crate::print::{Out, tell};
+use crate::print::{Out, Unprinted, tell};
+use crate::typed::sentence;
 
 /// Done; a replay was faithful.
 pub(crate) const OK: u8 = 0;
@@ -105,8 +106,12 @@ pub(crate) fn of_run(summary: &RunSummary) -> u8 {
         Finding::DeviceLimited => DEVICE_LIMITED,
         Finding::GeneratorLimited => GENERATOR_LIMITED,
         Finding::HostStalled => HOST_STALLED,
-        Finding::Faithful if summary.verdict.validity == Validity::Invalid => INVALID,
-        Finding::Faithful => OK,
+        Finding::Faithful | Finding::Unscheduled | Finding::ForeignLoad
+            if summary.verdict.validity == Validity::Invalid =>
+        {
+            INVALID
+        }
+        Finding::Faithful | Finding::Unscheduled | Finding::ForeignLoad => OK,
     }
 }
 
@@ -114,7 +119,21 @@ pub(crate) fn of_run(summary: &RunSummary) -> u8 {
 /// became of its text is asked last, and changes no code that says something worse.
 pub(crate) fn end(result: anyhow::Result<u8>, out: Out) -> ExitCode {
     let code = result.unwrap_or_else(|error| report(&error));
-    ExitCode::from(out.end(code))
+    ExitCode::from(printed(code, out))
+}
+
+/// The exit code of what ended with `code`, after its text was printed, or was not.
+pub(crate) fn printed(code: u8, out: Out) -> u8 {
+    out.end().map_or(code, |unprinted| of_text(code, &unprinted))
+}
+
+/// What a command that found out `code` ends with when its text could not be printed. That is a
+/// failure of the command where the text is all that it made, and hides nothing that is worse.
+fn of_text(code: u8, unprinted: &Unprinted) -> u8 {
+    let is_failure = code == OK && unprinted.is_product;
+    let kind = if is_failure { "error" } else { "warning" };
+    tell(&format!("{kind}: cannot write the standard output: {}", unprinted.error));
+    if is_failure { OUTPUT } else { code }
 }
 
 /// The answer of a command that found out `code` and then wrote a file: that this fails is told,
@@ -208,6 +227,18 @@ mod tests {
         assert!(leaves("-", io::ErrorKind::BrokenPipe));
         assert!(!leaves("x.csv", io::ErrorKind::BrokenPipe));
         assert!(!leaves("-", io::ErrorKind::StorageFull));
+    }
+
+    #[test]
+    fn a_text_that_cannot_be_printed_hides_no_code() {
+        let code = |found, is_product| {
+            let error = io::ErrorKind::StorageFull.into();
+            of_text(found, &Unprinted { error, is_product })
+        };
+        for found in 0..32 {
+            assert_eq!(code(found, true), if found == OK { OUTPUT } else { found });
+            assert_eq!(code(found, false), found);
+        }
     }
 
     #[test]

@@ -16,6 +16,7 @@ mod pitfalls;
 mod print;
 mod run;
 mod terms;
+mod typed;
 
 use std::process::ExitCode;
 
@@ -48,6 +49,7 @@ fn main() -> ExitCode {
         Command::Merge(args) => commands::merge::run(&args, &mut out),
         Command::Explain(args) => commands::explain::run(&args, &mut out),
         Command::Library(args) => commands::library::run(&args, &mut out),
+        Command::Depend(args) => commands::depend::run(&args, &mut out),
         Command::Demo(args) => commands::demo::run(&args, &mut out),
         Command::Completions(args) => commands::completions::run(&args, &mut out),
         Command::Man(args) => commands::man::run(&args),

@@ -17,7 +17,7 @@ use std::io::{self, Write as _};
 use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
 
-use ioecho_linux::target::{Ground, use_of};
+use ioecho_linux::ground::{Ground, use_of};
 use ioecho_linux::{Hazard, OpenDirectory};
 use ioecho_run::error::{Kind, Result, RunError};
 use ioecho_run::inputs::Inputs;
@@ -210,7 +210,7 @@ impl Gate {
         header: &Header,
     ) -> Result<Box<dyn Sink>, TraceError> {
         if let Some(Refusal { why, help, .. }) = self.refusal(output, Writing::Over) {
-            let (path, remedy) = (output.to_owned(), help.to_owned());
+            let (path, remedy) = (output.to_owned(), help.into());
             return Err(TraceError::NoOutput { path, reason: why, remedy });
         }
         write::create_as(format, output, header)

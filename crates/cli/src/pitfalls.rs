@@ -16,6 +16,8 @@ pub(crate) const PAGES: &[(&str, &str)] = pages![
     "accounted",
     "lateness",
     "duration",
+    "standstill",
+    "percentiles",
     "demand",
     "issued",
     "failures",

@@ -14,8 +14,6 @@ use std::sync::{Mutex, PoisonError};
 use ioecho_trace::visible;
 use serde::Serialize;
 
-use crate::exit;
-
 /// The text of a command. Writing to it never fails: what cannot be printed is found out by
 /// [`end`](Self::end).
 pub(crate) struct Out {
@@ -33,6 +31,14 @@ pub(crate) struct Out {
 enum Form {
     Text,
     Json,
+}
+
+/// A text that could not be printed.
+pub(crate) struct Unprinted {
+    /// Why.
+    pub(crate) error: io::Error,
+    /// Whether the text is all that the command made.
+    pub(crate) is_product: bool,
 }
 
 impl Out {
@@ -88,24 +94,15 @@ impl Out {
         Ok(())
     }
 
-    /// Ends the text; answers the exit code of a command that found out `code`.
-    ///
-    /// Who reads only the beginning changes nothing. Another failure is one of the command where
-    /// the text is all that it made, and hides nothing that is worse.
-    pub(crate) fn end(mut self, code: u8) -> u8 {
+    /// Ends the text; answers why it could not be printed. Who reads only the beginning changes
+    /// nothing.
+    pub(crate) fn end(mut self) -> Option<Unprinted> {
         if !self.begun.is_empty() {
             self.print("\u{fffd}");
         }
         let _ = self.flush();
-        match &self.broken {
-            Some(error) if error.kind() != ErrorKind::BrokenPipe => {
-                let is_failure = code == exit::OK && self.is_product;
-                let kind = if is_failure { "error" } else { "warning" };
-                tell(&format!("{kind}: cannot write the standard output: {error}"));
-                if is_failure { exit::OUTPUT } else { code }
-            }
-            _ => code,
-        }
+        let error = self.broken.take().filter(|error| error.kind() != ErrorKind::BrokenPipe)?;
+        Some(Unprinted { error, is_product: self.is_product })
     }
 
     /// Prints a text that is whole.
@@ -225,14 +222,14 @@ mod tests {
         let paper = Paper::default();
         let mut out = Out::to(paper.clone());
         write(&mut out);
-        assert_eq!(out.end(0), 0);
+        assert!(out.end().is_none());
         let text = paper.text.borrow().clone();
         String::from_utf8(text).unwrap()
     }
 
     #[test]
-    fn a_reader_that_leaves_changes_no_code_and_a_full_disk_hides_none() {
-        let code = |breaks, found, is_product: bool| {
+    fn a_full_disk_is_told_and_a_reader_that_leaves_is_not() {
+        let ends = |breaks, is_product: bool| {
             let mut out = Out::to(Paper { breaks: Some(breaks), ..Paper::default() });
             for _ in 0..3 {
                 writeln!(out, "a line").unwrap();
@@ -240,13 +237,12 @@ mod tests {
             if !is_product {
                 out.tells_of_files();
             }
-            out.end(found)
+            out.end().map(|unprinted| (unprinted.error.kind(), unprinted.is_product))
         };
-        for found in 0..32 {
-            assert_eq!(code(ErrorKind::BrokenPipe, found, true), found);
-            let full = if found == exit::OK { exit::OUTPUT } else { found };
-            assert_eq!(code(ErrorKind::StorageFull, found, true), full);
-            assert_eq!(code(ErrorKind::StorageFull, found, false), found);
+        for is_product in [true, false] {
+            assert_eq!(ends(ErrorKind::BrokenPipe, is_product), None);
+            let full = (ErrorKind::StorageFull, is_product);
+            assert_eq!(ends(ErrorKind::StorageFull, is_product), Some(full));
         }
     }
 

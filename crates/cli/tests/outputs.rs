@@ -25,10 +25,12 @@ const SOMEBODY: u32 = 65_533;
 const OUT: &str = "OUT";
 
 /// The commands that write a file, and what of theirs they read.
-const FILES: [(&[&str], &str); 17] = [
+const FILES: [(&[&str], &str); 19] = [
     (&["convert", "load", OUT, "--to", "csv"], "load"),
     (&["convert", "load", "--merge", "merged", OUT, "--to", "csv"], "merged"),
     (&["convert", "run", OUT, "--to", "csv"], "run/requests.parquet"),
+    (&["depend", "load", "-o", OUT, "--to", "native"], "load"),
+    (&["depend", "load", "--dot", OUT], "load"),
     (&["fit", "load", "-o", OUT], "load"),
     (&["fit", "load", "--fio", OUT], "load"),
     (&["analyze", "load", "--partial", "-o", OUT], "load"),

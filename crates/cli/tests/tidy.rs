@@ -9,7 +9,7 @@
 #[path = "tidy/modules.rs"]
 mod modules;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Component, Path, PathBuf};
 use std::process::Command;
@@ -144,12 +144,22 @@ fn the_program_prints_in_one_place() {
 
 #[test]
 fn no_library_speaks_flags() {
-    // Who calls a library may have no command line. What is advised is a type or names the thing;
-    // `cli` adds what is typed. The flags here are those of other programs. `trace` still names
-    // options of its readers, and transforms by the lines that ask for them.
-    let libraries = ["linux", "replay", "stats", "report"];
-    let of_others = ["--pid", "--cpuset-cpus", "--setrw", "--list", "--probe", "--output"];
-    let of_fio = "--filename";
+    // Who calls a library may have no command line. What is advised is a type or names the thing
+    // (`ioecho_trace::wording`); `cli` adds what is typed. The flags here are those of other
+    // programs.
+    let libraries = ["trace", "linux", "replay", "stats", "report", "run"];
+    let of_others = [
+        "--pid",
+        "--cpuset-cpus",
+        "--setrw",
+        "--list",
+        "--probe",
+        "--output",
+        "--filename",
+        "--long",
+        "--write",
+        "--log",
+    ];
     let mut places = Vec::new();
     for (name, text) in files(&[".rs"]) {
         let Some((library, inside)) = name.strip_prefix("crates/").and_then(|n| n.split_once('/'))
@@ -162,18 +172,58 @@ fn no_library_speaks_flags() {
         if !libraries.contains(&library) || !inside.starts_with("src/") || is_style || is_test {
             continue;
         }
-        let own = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
-        for (number, line) in own.lines().enumerate() {
+        for (number, line) in code_of(&text).lines().enumerate() {
             let is_comment = line.trim_start().starts_with("//");
             for word in line.split(|c: char| !c.is_ascii_alphanumeric() && c != '-') {
                 let is_flag = word.len() > 4 && word.starts_with("--") && !word.starts_with("---");
-                if is_flag && !is_comment && word != of_fio && !of_others.contains(&word) {
+                if is_flag && !is_comment && !of_others.contains(&word) {
                     places.push(format!("{name}:{}: {word}", number + 1));
                 }
+            }
+            if line.contains("`ioecho ") && !is_comment {
+                places.push(format!("{name}:{}: {}", number + 1, line.trim()));
             }
         }
     }
     broken("what is typed for a command is known to crates/cli alone", &places);
+}
+
+#[test]
+fn what_libraries_name_can_be_typed() {
+    let said = |arguments: &[&str]| {
+        let ioecho = Command::new(env!("CARGO_BIN_EXE_ioecho")).args(arguments).output().unwrap();
+        String::from_utf8(ioecho.stdout).unwrap()
+    };
+    let commands = ["convert", "replay", "prepare", "merge", "verify", "info", "report", "compare"];
+    let helps: String = commands.iter().map(|command| said(&[command, "--help"])).collect();
+    let flags: BTreeSet<&str> = helps
+        .split(|c: char| !c.is_ascii_alphanumeric() && c != '-')
+        .filter_map(|word| word.strip_prefix("--"))
+        .collect();
+    let (mut places, mut names) = (Vec::new(), 0);
+    for (name, text) in files(&[".rs"]) {
+        let is_library =
+            name.starts_with("crates/trace/src/") || name.starts_with("crates/run/src/");
+        if !is_library || name.ends_with("tests.rs") || !text.contains("Wording") {
+            continue;
+        }
+        // What stands among the arguments of a transform has a list of its own.
+        let own = code_of(&text).replace("arguments.setting(", "");
+        for way in ["setting(\"", ".set(\"", ".command(\""] {
+            for named in own.split(way).skip(1).filter_map(|rest| rest.split('"').next()) {
+                let is_known = match way {
+                    ".command(\"" => commands.contains(&named),
+                    _ => flags.contains(named),
+                };
+                names += 1;
+                if !is_known {
+                    places.push(format!("{name}: {named}"));
+                }
+            }
+        }
+    }
+    assert!(names > 50, "only {names} names were found");
+    broken("a setting or a command that a library names is one of the command line", &places);
 }
 
 #[test]

@@ -169,7 +169,9 @@ fn a_quit_gives_the_terminal_of_the_panels_back() {
             "-q",
             "-f",
             "-c",
-            "ulimit -c 0; stty rows 40 cols 120; sh replay.sh; echo; stty -a",
+            // In the background of a shell SIGQUIT is ignored, and stays so.
+            "ulimit -c 0; stty rows 40 cols 120; env --default-signal=QUIT sh replay.sh; echo; \
+             stty -a",
             "screen",
         ])
         .current_dir(home.path())

@@ -1,9 +1,9 @@
-//! What a device or a file stands on, device by device.
+//! The devices below a device or a file.
 //!
 //! A recording that is written to the device that it records never ends: each write makes events,
-//! which make writes. The device need not be named alike: the file may lie on a loop device on a
-//! file on the recorded disk. And of devices that stand on each other a recording has every request
-//! twice. So a path is followed down through file systems, loop devices and volumes.
+//! which make writes. The connection may be indirect: the file may lie on a loop device over a file
+//! on the recorded disk. And a recording of stacked devices has every request twice. So a path is
+//! followed down through file systems, loop devices and volumes.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -18,7 +18,7 @@ use crate::target::{Keeper, Loop};
 /// More devices are not followed.
 const DEVICES_MAX: usize = 256;
 
-/// File systems of several disks, whose files do not tell of which.
+/// File systems over several disks, whose files do not show which disk they are on.
 const HIDING: [&str; 3] = ["btrfs", "bcachefs", "zfs"];
 
 /// Follows paths and devices down, all by the mounts of one moment.
@@ -42,8 +42,7 @@ impl Chains {
         self.follow(self.of_file_system(data.dev(), Some(path)))
     }
 
-    /// The kind of the file system that a file or directory lies in, where that is one of disks
-    /// and yet none of them was found.
+    /// The file system of a file or directory, if it is on disks but none of them was found.
     pub(crate) fn unseen(&self, path: &Path) -> Option<&str> {
         let kind = mount_of(&self.mounts, path).map(|mount| mount.kind.as_str())?;
         (HIDING.contains(&kind) && self.of_path(path).is_empty()).then_some(kind)

@@ -1,8 +1,8 @@
 //! The clock that a replay is timed by.
 //!
-//! Wall clocks step when they are corrected; a step in the middle of a run would be a latency that
-//! nobody had. `CLOCK_MONOTONIC` never steps, is the clock of the kernel's timers and tracepoints,
-//! and is read in the vDSO (about 30 ns) without a system call.
+//! Wall clocks step when they are corrected; a step during a run would look like a latency.
+//! `CLOCK_MONOTONIC` never steps, is the clock of the kernel's timers and tracepoints, and is read
+//! in the vDSO (about 30 ns) without a system call.
 
 use ioecho_replay::Clock;
 use ioecho_trace::Nanos;

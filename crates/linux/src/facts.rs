@@ -1,7 +1,7 @@
 //! The host that a run was made on.
 //!
-//! A figure whose circumstances are not known cannot be repeated. But none of these facts is worth
-//! failing a run for: what the kernel does not tell is absent.
+//! A figure without its circumstances cannot be reproduced. But none of these facts is worth
+//! failing a run for: unknown ones are absent.
 
 use std::fs;
 

@@ -1,11 +1,11 @@
-//! What ioecho asks of Linux.
+//! ioecho's interface to Linux.
 //!
-//! The engine may not know whether it runs on a kernel or in simulation, and unsafe code must stay
-//! where a reader can find all of it. So every call into the kernel is here, behind the engine's
-//! two seams ([`MonotonicClock`], [`device`]) or as plain facts ([`target`], [`facts`]), and so is
-//! what stands between a typing error and somebody's data ([`guard`]). What a run may ask of the
-//! host beyond that is in [`host`], what the kernel counts beside it in [`watch`], what a device
-//! really got in [`record`].
+//! The engine must not know whether it runs on a kernel or in simulation, and all unsafe code must
+//! be in one crate. So every call into the kernel is here: behind the engine's two traits
+//! ([`MonotonicClock`], [`device`]), as plain facts ([`target`], [`facts`]), and in the [`guard`]
+//! against overwriting somebody's data. [`host`] claims resources of the host for a run, [`watch`]
+//! reads the kernel's counters during it, [`record`] records the requests that a device really got,
+//! and [`ground`] tells which bytes a write to a path changes.
 //!
 //! A replay goes through this crate in this order: [`guard::inspect`] the path, [`target::claim`]
 //! it, [`guard::inspect_opened`] what is open, [`device::open_device`] on it.
@@ -14,6 +14,7 @@ mod chain;
 pub mod clock;
 pub mod device;
 pub mod facts;
+pub mod ground;
 pub mod guard;
 pub mod host;
 mod mounts;

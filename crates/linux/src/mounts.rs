@@ -1,8 +1,8 @@
-//! Who has mounted what, and what is swapped to.
+//! Mounts and swap areas.
 //!
-//! A mounted device can be written to all the same, and then the file system on it is gone while it
-//! is in use. `/proc/self/mountinfo` (`proc_pid_mountinfo(5)`) says what is mounted in this mount
-//! namespace; mounts of containers are not in it, so the guard also asks for an exclusive open.
+//! The kernel lets a mounted device be written to, which destroys the file system in use.
+//! `/proc/self/mountinfo` (`proc_pid_mountinfo(5)`) says what is mounted in this mount namespace;
+//! mounts of containers are not in it, so the guard also asks for an exclusive open.
 
 use std::ffi::OsString;
 use std::fs;

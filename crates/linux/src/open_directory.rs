@@ -1,12 +1,12 @@
-//! A directory that files are written into, held on to.
+//! A directory that is kept open while files are written into it.
 //!
 //! A path may lead elsewhere a moment later: somebody removes the directory, moves it, or puts a
-//! link in its place. What is written by the path would then go where nobody looks for it, or over
-//! what belongs to others. So the directory is opened once, all files are made in that very one,
-//! no link in it is followed, and now and then it is asked whether the path still leads to it.
+//! link in its place. Files written by the path would then go to the wrong place, or overwrite
+//! somebody's data. So the directory is opened once, all files are made through that descriptor, no
+//! link in it is followed, and now and then it is checked that the path still leads to it.
 //!
-//! Who owns a directory may do all that to the names in it, too. What root writes in the directory
-//! of another user goes where that user wants it, so [`OpenDirectory::stranger`] tells of him.
+//! The owner of a directory can also replace the names in it. So files that root writes in another
+//! user's directory may end up anywhere; [`OpenDirectory::stranger`] returns that user.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
@@ -78,9 +78,9 @@ impl OpenDirectory {
         &self.path
     }
 
-    /// The number of another user who owns it and may put anything in the place of what is written
-    /// there, where that matters: root writes, or it lies where anybody may make directories. Who
-    /// has become root by sudo is no other user.
+    /// The number of another user who owns it and could replace the files in it, if that matters:
+    /// if root writes, or if it lies where anybody may make directories. The user who became root
+    /// by sudo does not count as another.
     pub fn stranger(&self) -> io::Result<Option<u32>> {
         let owner = self.directory.metadata()?.uid();
         let own = geteuid().as_raw();
@@ -146,14 +146,14 @@ impl OpenDirectory {
         Ok(File::from(openat(&*self.directory, name, flags, mode)?))
     }
 
-    /// Gives these bytes to the file of this name in one step: whoever reads it, at whatever
-    /// moment, reads all of them or what stood there before. They are on the disk before the name
-    /// is. Permissions of what is replaced stay.
+    /// Replaces the file of this name by these bytes in one step: a reader gets, at any moment,
+    /// either all of them or the earlier content. The bytes reach the disk before the name does.
+    /// The permissions of a replaced file are kept.
     pub fn put(&self, name: impl AsRef<OsStr>, bytes: &[u8]) -> io::Result<()> {
         self.give(name.as_ref(), bytes, true)
     }
 
-    /// The same without waiting for the disk, for what is replaced every second.
+    /// The same without waiting for the disk, for files that are replaced every second.
     pub fn put_soon(&self, name: impl AsRef<OsStr>, bytes: &[u8]) -> io::Result<()> {
         self.give(name.as_ref(), bytes, false)
     }
@@ -229,7 +229,7 @@ impl OpenDirectory {
         Ok((bytes(answer.f_bavail), bytes(answer.f_blocks)))
     }
 
-    /// What became of it where its path no longer leads to it, as a phrase.
+    /// What happened to it, if its path no longer leads to it, as a phrase.
     pub fn misplaced(&self) -> Option<String> {
         let own = self.directory.metadata().ok()?;
         let there = fs::symlink_metadata(&self.path);

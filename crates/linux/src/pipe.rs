@@ -1,8 +1,8 @@
 //! Opening a named pipe without being held up by it.
 //!
-//! Opening a pipe to write waits in the kernel until somebody reads, and a signal that only raises
-//! a flag does not end that: the call goes on. So it is opened without waiting, and who wants to
-//! wait for a reader asks again.
+//! Opening a pipe for writing blocks in the kernel until somebody reads, and a signal whose handler
+//! only sets a flag does not end that. So it is opened without blocking, and a caller that wants to
+//! wait for a reader tries again.
 
 use std::fs::File;
 use std::io;
@@ -11,8 +11,8 @@ use std::path::Path;
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
-/// Opens a named pipe to write to it; `None` while nobody has it open to read. What is written
-/// waits, as ever, for a reader that is slow.
+/// Opens a named pipe to write to it; `None` while nobody has it open to read. Writes still wait
+/// for a slow reader.
 ///
 /// # Errors
 ///

@@ -1,4 +1,4 @@
-//! What sysfs tells about a block device.
+//! A block device in sysfs.
 //!
 //! A device has many names (links below `/dev/disk`, nodes made by hand), so everything here begins
 //! with its number: `/sys/dev/block/MAJOR:MINOR` leads to the one directory of the device.
@@ -39,8 +39,8 @@ impl BlockNode {
         Self { dev, name, directory }
     }
 
-    /// Whether the kernel still has a device of this number and name. Needs no file number, and
-    /// what cannot be known is taken for there.
+    /// Whether the kernel still has a device of this number and name. Needs no descriptor; if
+    /// unknown, `true`.
     pub(crate) fn is_there(&self) -> bool {
         let link = format!("/sys/dev/block/{}:{}", major(self.dev), minor(self.dev));
         match fs::read_link(link) {

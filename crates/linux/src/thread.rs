@@ -1,8 +1,8 @@
 //! The issuing thread, as the kernel sees it.
 //!
 //! A late request can be the fault of the device, of this program, or of a host that did not let
-//! the thread run. The last can only be told by asking the kernel what it did with the thread; and
-//! one cause, the 50 µs by which timers are late by default, is removed by asking.
+//! the thread run. Only the kernel's counters of the thread show the last; and one of its causes,
+//! the default timer slack of 50 µs, can be switched off.
 
 use std::io;
 use std::mem::MaybeUninit;

@@ -1,7 +1,7 @@
 //! What the scheduler costs for each request, with few and with very many in flight.
 //!
-//! A replay is to stay true when a device is overloaded, and that is when the most is in flight. So
-//! the cost of a request must not grow with the number of those before it.
+//! A replay must keep its schedule when a device is overloaded, and then the most requests are in
+//! flight. So the cost of a request must not grow with their number.
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use ioecho_replay::pattern::SplitMix64;

@@ -1,6 +1,6 @@
-//! What this host can pace, before a run needs it.
+//! Which rates this host can pace, measured before a run needs to know.
 //!
-//! A generator that is asked for more than its host gives is late, and a late generator looks like
+//! A generator that cannot keep the asked rate on its host is late, and a late generator looks like
 //! a slow device. So the host is measured with the engine itself: how late it wakes a thread
 //! ([`near_distance`]), how long it stops one that runs ([`spin_gaps`]), and which rates the engine
 //! keeps against a device that takes no time at all ([`pace_limit`], and in a few milliseconds

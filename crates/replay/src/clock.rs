@@ -10,20 +10,19 @@ pub trait Clock {
     /// The instant now.
     fn now(&self) -> Nanos;
 
-    /// How often the host has put the calling thread aside although it wanted to run. Where that
-    /// number grows over a slow call, the host is to blame and not what was called. A clock that
-    /// does not know answers zero.
+    /// How often the host has preempted the calling thread. If the number grows during a slow call,
+    /// the host is to blame, not the callee. Zero if unknown.
     fn preemptions(&self) -> u64 {
         0
     }
 
-    /// How long the calling thread has stood ready and waited for a processor, where that is known.
+    /// How long the calling thread was runnable but waited for a processor, if known.
     fn waited(&self) -> Option<Nanos> {
         None
     }
 
-    /// Whether nobody waits while time passes: then who sleeps need not wake to look around, and
-    /// a month without a request is over at once.
+    /// Whether time jumps to the next deadline (simulation): then a sleeper need not wake up
+    /// regularly, and a month without a request takes no time.
     fn jumps(&self) -> bool {
         false
     }

@@ -1,15 +1,15 @@
-//! Which requests must not be in flight together, and which that have to wait for whom.
+//! Which requests must not be in flight together, and which have to wait for which.
 //!
-//! Two requests to the same place that are in flight together end in an order that nobody chose:
-//! storage may do either first. In the recording one of them came first, and the file system that
-//! issued them had made sure of it. A replay that lets them race ("damaged I/O" in blkreplay's
-//! manual) measures something that never happens and cannot verify what it wrote.
+//! If two requests to the same place are in flight together, storage may execute either first. In
+//! the recording one of them came first, and the file system that issued them had made sure of it.
+//! A replay that lets them race ("damaged I/O" in blkreplay's manual) measures something that never
+//! happens and cannot verify what it wrote.
 //!
 //! blkreplay checks a request against everything that it has already queued for the future, so on a
 //! fast and idle device it pushes back thousands of requests that never overlap anything in time,
-//! and inverts writes. Here a request is checked at the moment it falls due, against what is in
-//! flight at that moment and against those that already wait, so nothing is pushed back that need
-//! not be, and overlapping requests never change their order.
+//! and inverts writes. Here a request is checked when it falls due, against the requests in flight
+//! then and those that already wait, so none is pushed back needlessly, and overlapping requests
+//! never change their order.
 
 use serde::{Deserialize, Serialize};
 

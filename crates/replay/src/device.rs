@@ -1,12 +1,24 @@
 //! The seam below the engine: whatever can take requests and complete them.
 //!
-//! The engine must not know whether it drives io_uring, threads or a simulation, or its behaviour
-//! could not be proven in simulation. So everything that issues I/O stands behind [`Device`], and
-//! nothing else issues I/O.
+//! The engine must not know whether it drives io_uring, threads or a simulation, so that tests in
+//! simulation hold for all. So all I/O goes through [`Device`].
 
 use std::io;
 
 use ioecho_trace::{Bytes, Flags, Integrity, Nanos, Op, Outcome};
+
+/// What a target can take, as far as a request is planned by it.
+#[derive(Clone, Copy, Debug)]
+pub struct TargetLimits {
+    /// How many bytes it holds.
+    pub capacity: Bytes,
+    /// Offsets and lengths must be multiples of this.
+    pub block_size: Bytes,
+    /// The largest request that can be issued to it.
+    pub length_max: Bytes,
+    /// The operations it can do, indexed by the operation's code.
+    pub supports: [bool; Op::ALL.len()],
+}
 
 /// A request as a device is asked for it: positions are those of the target, already wrapped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,10 +26,10 @@ pub struct Io {
     /// Names the request in its completion. Unique among the requests in flight, and smaller than
     /// the cap on requests in flight that the device was opened with.
     pub tag: u32,
-    /// The request's number in the replay. It names the draft of a write, and stands in what the
-    /// write writes.
+    /// The request's number in the replay. It identifies the draft of a write, and is part of the
+    /// written payload.
     pub request: u64,
-    /// When it is due, counted from the start of the replay; stands in what a write writes.
+    /// When it is due, counted from the start of the replay; part of the written payload.
     pub scheduled: Nanos,
     /// What to do.
     pub op: Op,
@@ -30,7 +42,7 @@ pub struct Io {
 }
 
 impl Io {
-    /// Whether a flush is the first that the device sees of it.
+    /// Whether its first step on the device is a flush.
     pub const fn begins_with_flush(&self) -> bool {
         match self.op {
             Op::Flush => true,
@@ -57,7 +69,7 @@ pub struct Completion {
 
 /// Writes the payload of a write into the device's own buffer, which is `length` bytes long.
 pub trait Payload {
-    /// Fills `buffer` with what the request `io` writes.
+    /// Fills `buffer` with the payload of the request `io`.
     fn fill(&mut self, io: &Io, buffer: &mut [u8]);
 }
 
@@ -82,10 +94,10 @@ pub trait Device {
     /// prepared.
     fn supports(&self, op: Op) -> bool;
 
-    /// Makes the payload of a write ahead of its time, so that nothing but the system call is left
-    /// to do when it falls due. The draft is used when a request of the same number is prepared, or
-    /// given up by [`Device::forget`]. Answers `false` where there is no room for another draft, or
-    /// the device keeps none: the payload is then made in [`Device::prepare`].
+    /// Makes the payload of a write before it is due, so that then only the system call is left to
+    /// do. The draft is used when a request of the same number is prepared, or dropped by
+    /// [`Device::forget`]. Returns `false` if there is no room for another draft, or the device
+    /// keeps none: the payload is then made in [`Device::prepare`].
     fn draft(&mut self, io: &Io, payload: &mut dyn Payload) -> bool {
         let _ = (io, payload);
         false
@@ -96,29 +108,29 @@ pub trait Device {
         let _ = request;
     }
 
-    /// Tells of a request that begins with a flush and is going to be due: where a thread must be
-    /// there for it, `near` is how long before an instant the engine ends its own sleep. Each is
-    /// told of once, in the order in which they are due; that one comes later than told, or never,
-    /// may be.
+    /// Announces that a request that begins with a flush will be due at `due`, so that a thread of
+    /// the device can be awake then. `near` is how long before a deadline the engine itself stops
+    /// sleeping. Each such request is announced once, in the order of `due`; it may then come later
+    /// than announced, or never.
     fn expect(&mut self, due: Nanos, near: Nanos) {
         let _ = (due, near);
     }
 
-    /// Whether the data of reads are kept from their completion until [`Device::release`]. Off at
-    /// first.
+    /// Switches whether the data of a read is kept from its completion until [`Device::release`].
+    /// Off at first.
     fn keep_data(&mut self, keep: bool) {
         let _ = keep;
     }
 
-    /// The data that a completed read brought, as long as it asked for; what a short transfer did
-    /// not bring is undefined. Empty where nothing is kept.
+    /// The data of a completed read, in its full length; the missing part of a short transfer is
+    /// undefined. Empty if no data is kept.
     fn data(&mut self, tag: u32) -> &[u8] {
         let _ = tag;
         &[]
     }
 
-    /// Gives the buffer of a completed request back. Only after this may its tag be used again, if
-    /// data are kept.
+    /// Releases the buffer of a completed request. If data is kept, its tag may be reused only
+    /// after this.
     fn release(&mut self, tag: u32) {
         let _ = tag;
     }
@@ -129,9 +141,9 @@ pub trait Device {
     /// prepares no more requests than the device was opened for.
     fn prepare(&mut self, io: &Io, payload: &mut dyn Payload);
 
-    /// Hands everything prepared to the target, without waiting for it to complete. Answers the
-    /// instant of the hand-over that stands in the completions as `submitted`, and how many
-    /// requests went down; the rest stays prepared for the next call.
+    /// Hands all prepared requests to the target, without waiting for completions. Returns the
+    /// instant of the hand-over, which completions have as `submitted`, and how many requests were
+    /// handed over; the others stay prepared for the next call.
     ///
     /// An error is one of the whole device (the ring broke), not of a request.
     fn submit(&mut self) -> io::Result<(Nanos, usize)>;
@@ -140,7 +152,7 @@ pub trait Device {
     fn reap(&mut self, completions: &mut Vec<Completion>) -> io::Result<()>;
 
     /// Sleeps until a completion arrives or the clock reaches `until`, whichever is first, then
-    /// does as [`Device::reap`]. May return early with nothing.
+    /// reaps as [`Device::reap`]. May return early with nothing.
     fn wait(&mut self, until: Nanos, completions: &mut Vec<Completion>) -> io::Result<()>;
 
     /// How many requests it hands to the kernel at a time; more wait for one of those to complete.

@@ -5,8 +5,8 @@
 //! processor that the storage stack needs: so the engine sleeps until shortly before the next
 //! deadline and spins the rest of the way.
 //!
-//! Whatever keeps the engine away, it notices and says which requests it made late and why: without
-//! that, a slow generator looks like a slow device.
+//! The engine notices each of its own delays, and records which requests it made late and why:
+//! without that, a slow generator looks like a slow device.
 
 mod audit;
 pub mod telemetry;
@@ -16,10 +16,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering::Relaxed};
 
 use ioecho_trace::{Bytes, Flags, LateCause, Nanos, Op, Outcome};
-use serde::{Deserialize, Serialize};
 
 use crate::clock::Clock;
 use crate::device::{Completion, Device, Io, Payload};
+pub use crate::pacing::{Pacing, PacingMode};
 use crate::pattern::Pattern;
 use crate::plan::Planned;
 use crate::schedule::{Counts, LATENESS_TOLERATED, Record, Scheduler, Wake};
@@ -33,25 +33,25 @@ const NAP_MAX: Nanos = Nanos::from_millis(20);
 /// How long to wait for input that is not ready before looking again.
 const INPUT_NAP: Nanos = Nanos::from_micros(200);
 
-/// Payload that is prepared at most before a system call carries it: some 20 µs of work.
+/// The most payload that is prepared for one system call: some 20 µs of work.
 const PAYLOAD_BUNDLE_BYTES: u64 = 128 << 10;
 
-/// Payload that is made ahead of its time in one go: between two goes the engine looks for
-/// completions, whose measured end would otherwise be late.
+/// The most payload that is drafted at a time: in between the engine checks for completions, whose
+/// measured end would otherwise be late.
 const DRAFT_BUNDLE_BYTES: u64 = 16 << 10;
 
-/// So long before a deadline nothing else is begun.
+/// No draft is begun within this time before a deadline.
 const DRAFT_MARGIN: Nanos = Nanos::from_micros(10);
 
-/// How often at most the kernel is asked whether it put the thread aside, which is a system call.
+/// The shortest time between two queries for preemptions, because each is a system call.
 const PREEMPTIONS_EVERY: Nanos = Nanos::from_millis(1);
 
-/// How often at most the kernel is asked how long it made the thread wait for a processor, which
-/// takes several system calls.
+/// The shortest time between two queries for the wait for a processor, because each takes several
+/// system calls.
 const WAITED_EVERY: Nanos = Nanos::from_secs(1);
 
-/// How many times longer than on a host that leaves it alone the preparation of payload may take
-/// before it is the host that took the time: caches are cold after a pause.
+/// How many times its undisturbed duration the preparation of payload may take before the host is
+/// blamed: caches are cold after a pause.
 const WORK_MARGIN: f64 = 4.0;
 
 /// What preparing a byte of payload takes, in nanoseconds: the best of some tries, so that what the
@@ -76,7 +76,7 @@ fn payload_cost(clock: &impl Clock, pattern: &mut Pattern) -> f64 {
     tries.min().unwrap_or_default() as f64 / BYTES as f64
 }
 
-/// What the input answers.
+/// The answer of the input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Feed {
     /// The next request.
@@ -92,7 +92,7 @@ pub trait Input {
     /// The next request, if there is one already.
     fn poll(&mut self) -> Feed;
 
-    /// Whose doing it is that there are no more requests yet.
+    /// The cause if there are no more requests yet.
     fn late_cause(&self) -> LateCause {
         LateCause::Input
     }
@@ -105,7 +105,7 @@ pub trait Input {
 
 /// Where results go. Must not block.
 pub trait ResultSink {
-    /// Takes one result. What it cannot take it counts itself; it never delays the engine.
+    /// Takes one result. It counts the results that it cannot take, and never delays the engine.
     fn record(&mut self, record: &Record);
 
     /// Takes what the engine did in an interval, where [`Pacing::telemetry_every`] asks for it.
@@ -113,7 +113,7 @@ pub trait ResultSink {
         let _ = interval;
     }
 
-    /// How many results it holds that nobody took yet, where that is known.
+    /// How many results wait to be taken from it, if known.
     fn level(&self) -> Option<u64> {
         None
     }
@@ -131,10 +131,10 @@ impl<I: Iterator<Item = Planned>> Input for I {
     }
 }
 
-/// What other threads may tell the engine and see of it while it runs.
+/// The part of the engine's state that other threads read and set while it runs.
 #[derive(Debug, Default)]
 pub struct Control {
-    /// Set to end the run: nothing more is issued, what is in flight is waited for.
+    /// Set to end the run: nothing more is issued, and requests in flight are waited for.
     pub stop: Arc<AtomicBool>,
     /// Requests issued so far.
     pub issued: AtomicU64,
@@ -147,75 +147,7 @@ pub struct Control {
     pub replaying: AtomicBool,
 }
 
-/// How the time to the next request is spent.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum PacingMode {
-    /// Sleep until near, then spin; how near is measured at the start.
-    #[default]
-    Hybrid,
-    /// Spin.
-    Spin,
-    /// Sleep.
-    Sleep,
-}
-
-impl PacingMode {
-    /// All of them.
-    pub const ALL: [Self; 3] = [Self::Hybrid, Self::Spin, Self::Sleep];
-
-    /// The name on the command line and in results.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Hybrid => "hybrid",
-            Self::Spin => "spin",
-            Self::Sleep => "sleep",
-        }
-    }
-
-    /// Whether the thread spins at any time.
-    pub const fn spins(self) -> bool {
-        match self {
-            Self::Hybrid | Self::Spin => true,
-            Self::Sleep => false,
-        }
-    }
-}
-
-/// How the engine spends the time between requests, and when it gives up.
-#[derive(Clone, Copy, Debug)]
-pub struct Pacing {
-    /// From the start of the engine to the replay's time zero.
-    pub start_grace: Nanos,
-    /// The replay's time zero on the clock, in place of `start_grace`: engines that run side by
-    /// side share one.
-    pub start_at: Option<Nanos>,
-    /// Sleep until this long before a deadline, then spin: [`Nanos::ZERO`] never spins,
-    /// [`Nanos::MAX`] never sleeps.
-    pub spin: Nanos,
-    /// How long the device may be silent while nothing can go on without an answer of it. Then it
-    /// is given up and the run is ended.
-    pub silence_max: Nanos,
-    /// How many failed requests end the run; `None` is no number of them.
-    pub errors_max: Option<u64>,
-    /// How long an interval of the [`telemetry`] is; `None`: there is none.
-    pub telemetry_every: Option<Nanos>,
-}
-
-impl Default for Pacing {
-    fn default() -> Self {
-        Self {
-            start_grace: Nanos::from_millis(100),
-            start_at: None,
-            spin: Nanos::from_micros(100),
-            silence_max: Nanos::from_secs(120),
-            errors_max: None,
-            telemetry_every: None,
-        }
-    }
-}
-
-/// What the engine can say when it has ended.
+/// Counts of a finished run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
     /// The scheduler's counters.
@@ -234,7 +166,7 @@ pub struct Totals {
     pub abandoned: u64,
     /// How often the look-ahead ran empty because the input was not ready, when something was due.
     pub input_stalls: u64,
-    /// How often the issuing thread was away for longer than tolerated without having asked for it.
+    /// How often the issuing thread was stopped for longer than tolerated, without having slept.
     pub host_stalls: u64,
     /// The longest such absence.
     pub host_stall_max: Nanos,
@@ -248,35 +180,35 @@ pub struct Totals {
 
 /// Everything that a replay needs, borrowed for its duration.
 pub struct Replay<'a, C> {
-    /// What takes the requests.
+    /// Takes the requests.
     pub device: &'a mut dyn Device,
-    /// The clock that the device's instants are of.
+    /// The clock of the device's instants.
     pub clock: &'a C,
-    /// What decides.
+    /// Decides.
     pub scheduler: Scheduler,
     /// Where requests come from.
     pub input: &'a mut dyn Input,
     /// Where results go.
     pub recorder: &'a mut dyn ResultSink,
-    /// What writes write.
+    /// Makes the payload of writes.
     pub pattern: &'a mut Pattern,
     /// How time is spent.
     pub pacing: Pacing,
-    /// What other threads see and say.
+    /// Shared with other threads.
     pub control: &'a Control,
-    /// What proves that the target holds what was written.
+    /// Verifies that the target holds the written data.
     pub verify: Option<Verification<'a>>,
 }
 
 /// How a replay is verified while it runs.
 pub struct Verification<'a> {
-    /// What follows every request, and judges what reads bring.
+    /// Tracks every request, and judges the data of reads.
     pub verifier: &'a mut Verifier,
     /// Whether every write is read again as soon as it has completed, before anything that
     /// overlaps it may be issued.
     pub reread_writes: bool,
-    /// Whether what is known is read before a request changes it. That request is issued when the
-    /// read has completed: until then damage would be overwritten and never seen.
+    /// Whether data of known content is read before a request changes it, because otherwise its
+    /// damage would be overwritten unseen. The request is issued when the read has completed.
     pub preread: bool,
 }
 
@@ -338,7 +270,7 @@ enum Feeding {
     Ended,
 }
 
-/// What the time of a hand-over was spent on.
+/// How the time of a hand-over was spent.
 #[derive(Clone, Copy, Debug, Default)]
 struct Spent {
     since: Nanos,
@@ -352,7 +284,7 @@ impl Spent {
         self.preparing + self.submitting + self.put_aside
     }
 
-    /// The party that most of it is due to; the host, where it was not long at all.
+    /// The cause of most of it; the host if it was short.
     fn cause(&self) -> LateCause {
         let Self { preparing, submitting, put_aside, .. } = *self;
         if self.total() <= LATENESS_TOLERATED || put_aside >= submitting.max(preparing) {
@@ -408,10 +340,10 @@ impl<C: Clock> Engine<'_, C> {
 
     fn run(&mut self, input: &mut dyn Input) -> io::Result<()> {
         let mut input_ended = false;
-        // Until when the engine asked to be away; whatever is beyond is the host's fault.
+        // Until when the engine meant to sleep; any further absence is the host's fault.
         let mut expected_back = Nanos::MAX;
         let mut gap_cause = LateCause::Host;
-        // Whose doing it is that there was nothing to do.
+        // Why there was nothing to do.
         let mut starved = None;
         let mut has_more = false;
         let mut doing = Doing::default();
@@ -420,7 +352,7 @@ impl<C: Clock> Engine<'_, C> {
                 let feed = self.refill(input, starved.is_some());
                 (input_ended, has_more) = (feed == Feeding::Ended, feed == Feeding::More);
             }
-            // Before the step: what the step decides to issue must be handed over.
+            // Before the step, because requests that the step decides to issue must be handed over.
             if self.control.stop.load(Relaxed) {
                 self.totals.stopped |= !input_ended || self.scheduler.has_planned();
                 self.scheduler.end_input(true);
@@ -450,7 +382,7 @@ impl<C: Clock> Engine<'_, C> {
                     Wake::Completion | Wake::Finished => Doing::Blocked,
                     Wake::Input => Doing::Starved,
                 };
-                // What the input has is not waited for.
+                // If the input has more, the engine does not wait.
                 let wake = if has_more && wake == Wake::Input { Wake::At(now) } else { wake };
                 expected_back = self.rest(now, wake)?;
                 gap_cause = LateCause::Host;
@@ -490,8 +422,8 @@ impl<C: Clock> Engine<'_, C> {
         Feeding::More
     }
 
-    /// Tells the device when a flush will be due, so that it can be as near to that as the engine
-    /// itself is. Without a schedule nobody knows when, and who never spins is late anyhow.
+    /// Announces to the device when a flush will be due, so that one of its threads can be awake
+    /// then. Not without a schedule, and not if the engine never spins.
     fn announce(&mut self, planned: &Planned) {
         let near = match self.pacing.spin {
             Nanos::ZERO => return,
@@ -526,7 +458,7 @@ impl<C: Clock> Engine<'_, C> {
                 self.scheduler.explain(tag, LateCause::Verification);
             }
         }
-        // Of the reads that only verification made nothing is left here.
+        // The reads of verification were already taken out here.
         for completion in &self.completions {
             if !matches!(completion.outcome, Outcome::Ok | Outcome::Unsupported) {
                 self.totals.errors += 1;
@@ -561,7 +493,7 @@ impl<C: Clock> Engine<'_, C> {
         }
     }
 
-    /// Hands what is due to the device; answers why the engine was away meanwhile.
+    /// Hands due requests to the device; returns why the engine was away meanwhile.
     ///
     /// Requests that are due together go down in one system call, but none waits for the payload
     /// of many others: after so many bytes of payload those prepared so far go first.
@@ -598,7 +530,7 @@ impl<C: Clock> Engine<'_, C> {
     fn submit(&mut self, newest: &[Io], decided: Nanos, spent: &mut Spent) -> io::Result<()> {
         let before = self.clock.now();
         let prepared = before - spent.since;
-        // What this program's own work takes is known. Whatever is far beyond it, it did not do.
+        // The duration of the engine's own work is known. Time far beyond it is the host's.
         let bytes: u64 = newest.iter().map(|io| io.length.0).sum();
         let work = Nanos((bytes as f64 * self.payload_cost * WORK_MARGIN) as i64);
         if prepared > work + LATENESS_TOLERATED {
@@ -640,25 +572,26 @@ impl<C: Clock> Engine<'_, C> {
         Ok(())
     }
 
-    /// Whether the host has put this thread aside since the last time that was asked.
+    /// Whether the host has preempted this thread since the last query.
     fn was_preempted(&mut self) -> bool {
         let before = std::mem::replace(&mut self.preemptions, self.clock.preemptions());
         self.preemptions > before
     }
 
-    /// Whether the host may have taken most of what a call took, in which it did put this thread
-    /// aside: the thread may also have slept, for the device's sake, and far longer.
+    /// Whether the host may be to blame for most of the duration of a call during which it
+    /// preempted this thread: the thread may also have slept in the call, waiting for the device,
+    /// for far longer.
     fn was_host(&mut self, took: Nanos) -> bool {
         let waited = self.clock.waited();
         let before = std::mem::replace(&mut self.waited, waited);
         match (before, waited) {
-            // Of what it waited since that was looked at last some may lie before the call.
+            // Part of the wait since the last query may lie before the call.
             (Some(before), Some(waited)) => waited - before >= Nanos(took.0 / 2),
             _ => true,
         }
     }
 
-    /// Lets time pass until there is something to do; answers when the engine meant to be back.
+    /// Waits until there is something to do; returns when the engine meant to be back.
     fn rest(&mut self, now: Nanos, wake: Wake) -> io::Result<Nanos> {
         let never_sleeps = self.pacing.spin == Nanos::MAX;
         let until = match wake {
@@ -668,7 +601,7 @@ impl<C: Clock> Engine<'_, C> {
             Wake::Completion | Wake::Finished => now + NAP_MAX,
             Wake::Input => now + INPUT_NAP,
         };
-        // Without a schedule nobody knows yet what time a request will bear.
+        // Without a schedule the instant in a request's payload is not known yet.
         let timed = self.scheduler.config().timing.has_schedule();
         if let Wake::At(due) = wake
             && timed
@@ -717,7 +650,7 @@ impl<C: Clock> Engine<'_, C> {
         bytes > 0
     }
 
-    /// Counts an absence that nobody asked for.
+    /// Counts an involuntary absence.
     fn notice_stall(&mut self, now: Nanos, expected_back: Nanos, cause: LateCause) {
         if cause == LateCause::Host && now.saturating_sub(expected_back) > LATENESS_TOLERATED {
             self.totals.host_stalls += 1;
@@ -748,7 +681,7 @@ impl<C: Clock> Engine<'_, C> {
     fn gauge_completions(&mut self, now: Nanos, woken: usize) {
         let was_woken = std::mem::take(&mut self.was_woken);
         let Some(gauges) = &mut self.gauges else { return };
-        // Behind a sleep the engine does not know when it looked last.
+        // After a sleep the engine does not know when it last checked.
         let woken = if was_woken { self.completions.len() } else { woken };
         gauges.open.woken += woken as u64;
         for completion in &self.completions[woken..] {

@@ -1,21 +1,21 @@
 //! How a target is filled before it is measured.
 //!
-//! A new drive reads what was never written without touching its cells, and writes to it without
-//! having to make room: figures of an empty device are fiction. So it is filled first, with data
-//! that do not compress, and a fill that takes hours must survive being interrupted.
+//! A new drive reads unwritten blocks without touching its cells, and writes to it need no garbage
+//! collection: figures of an empty device are fiction. So it is filled first, with data that do not
+//! compress, and a fill that takes hours must survive being interrupted.
 //!
-//! What is written depends on the fill's number and the place alone: each block of 4 KiB is a
-//! request of its own, whose number is the block's. So it does not matter in which pieces it was
-//! written, an interrupted fill goes on anywhere, and the result is the same. Everything goes
-//! upwards, and the target is flushed before a fill goes on beyond a *span*: what lies below the
-//! span of the last block that is there is there for good, even after a power cut.
+//! The data depends only on the fill's number and the place: each block of 4 KiB is a request of
+//! its own, whose number is the block's. So the size of the writes does not matter, and an
+//! interrupted fill can continue anywhere with the same result. The fill goes upwards, and flushes
+//! the target before it goes beyond a *span*: so everything below the span of the last filled block
+//! is durable, even after a power cut.
 
 use ioecho_trace::Bytes;
 
 use crate::device::{Io, Payload};
 use crate::pattern::Pattern;
 
-/// What is written as one request of the fill, in bytes.
+/// The size of a block, one request of the fill, in bytes.
 pub const BLOCK: u64 = 4096;
 
 /// The upper bits of a fill's number say that it is one: "PRP". Of random numbers of other runs one
@@ -41,12 +41,12 @@ pub const fn seed_of(run: u64) -> Option<u64> {
     if run >> MARK_SHIFT == MARK { Some(run & ((1 << MARK_SHIFT) - 1)) } else { None }
 }
 
-/// What a fill writes. See the module.
+/// The payload of a fill. See the module.
 #[derive(Clone, Debug)]
 pub struct FillPayload(Pattern);
 
 impl FillPayload {
-    /// What the fill with this number writes.
+    /// The payload of the fill with this number.
     pub fn new(run: u64) -> Self {
         Self(Pattern::new(run))
     }
@@ -173,9 +173,9 @@ impl Extent {
         (self.capacity / SPANS).next_power_of_two().clamp(SPAN_MIN, SPAN_MAX).max(self.unit)
     }
 
-    /// Where an interrupted fill goes on: at the start of the span of the last unit that is there.
-    /// `is_there` tells whether the unit that begins at a position is. Answers the size of the
-    /// target where all is there. Looks at a few dozen units.
+    /// Where an interrupted fill continues: at the start of the span of the last filled unit.
+    /// `is_there` says whether the unit at a position is filled. Returns the size of the target if
+    /// all are. Checks a few dozen units.
     pub fn resume<E>(&self, mut is_there: impl FnMut(u64) -> Result<bool, E>) -> Result<u64, E> {
         let (mut low, mut high) = (0, self.units());
         let mut missing = None;

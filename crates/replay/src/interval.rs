@@ -1,9 +1,8 @@
 //! A set of byte ranges that answers "does anything in here overlap this range?".
 //!
-//! Conflicts must be found at the very moment a request falls due, among everything that is in
-//! flight then, and that may be tens of thousands of requests of any size. A list is too slow, a
-//! hash of fixed zones is too slow for large ranges, and a map that allocates has no place on the
-//! hot path.
+//! Conflicts must be found at the moment a request falls due, among all requests in flight then,
+//! possibly tens of thousands of any size. A list is too slow, a hash of fixed zones is too slow
+//! for large ranges, and a map that allocates has no place on the hot path.
 //!
 //! So: a treap (Seidel and Aragon, "Randomized search trees", 1996) in an arena of fixed size. A
 //! node is a range named by a slot number; nodes are ordered by start, and each knows the furthest

@@ -155,8 +155,8 @@ pub fn to_request(record: &Record) -> Request {
     }
 }
 
-/// How many records are held back to put them into order. A request that completes later than this
-/// many younger ones comes out of order, and is counted.
+/// How many records are held back to put them into order. A request that completes after more than
+/// this many younger ones comes out of order, and is counted.
 const REORDER_MAX: usize = 1 << 20;
 
 /// Reads a journal and gives its records in the order of their numbers.
@@ -170,14 +170,14 @@ pub struct JournalReader<R> {
     pub run: u64,
     /// Records that are no records, and the bytes of a last one that is not whole.
     pub damaged_records: u64,
-    /// How many of them nothing whole has followed so far. At the end of the journal, a single one
-    /// may be what a kill leaves of a write.
+    /// How many of them no whole record has followed yet. At the end of the journal, a single one
+    /// may be a write interrupted by a kill.
     pub damaged_last: u64,
     /// Records given after a younger one.
     pub disordered: u64,
 }
 
-/// A record that takes no part in comparisons: the number in front of it decides.
+/// A record that is ignored in comparisons, because the number before it decides.
 struct HeldRecord(Record);
 
 impl PartialEq for HeldRecord {

@@ -1,11 +1,10 @@
 //! The replay engine.
 //!
-//! A request that is issued late or out of turn makes every figure behind it worthless, and what
-//! goes wrong in a scheduler goes wrong once in a million times. So the part that decides
-//! ([`schedule`]) is a pure state machine that never reads a clock, sleeps or does I/O, and the
-//! part that acts ([`engine`]) sees the world only through two traits, [`Device`] and [`Clock`].
-//! The same code runs on the kernel and in simulation ([`sim`]), where thousands of seeds check its
-//! invariants.
+//! A request that is issued late or out of order makes every later figure worthless, and faults of
+//! a scheduler show once in a million requests. So the part that decides ([`schedule`]) is a pure
+//! state machine that never reads a clock, sleeps or does I/O, and the part that acts ([`engine`])
+//! sees the world only through two traits, [`Device`] and [`Clock`]. The same code runs on the
+//! kernel and in simulation ([`sim`]), where thousands of seeds check its invariants.
 //!
 //! A request's way: [`plan`] → [`schedule`] (with [`conflict`] over [`interval`]) → [`engine`] →
 //! [`device`] (written with [`pattern`]) → a [`Record`].
@@ -17,9 +16,11 @@ pub mod conflict;
 pub mod device;
 pub mod engine;
 pub mod fill;
+pub mod graph;
 pub mod interval;
 pub mod journal;
 pub mod map;
+pub mod pacing;
 pub mod pattern;
 pub mod plan;
 pub mod schedule;

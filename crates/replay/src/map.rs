@@ -1,9 +1,9 @@
 //! Which part of which volume of the trace goes where.
 //!
-//! A trace of five disks is to run on two, or one large disk on four small ones. Where two parts
-//! fall onto the same place of a target the load becomes another one, and where a volume has no
-//! target a part of the load is missing: so places never overlap, and what is not mapped is
-//! refused or counted. (hfplayer's configuration file, one line per volume, was the model.)
+//! A trace of five disks is to run on two, or one large disk on four small ones. If two parts
+//! shared a place on a target, or a volume had no target, the load would be another one: so places
+//! never overlap, and unmapped requests are refused or counted. (hfplayer's configuration file, one
+//! line per volume, was the model.)
 
 use std::fmt;
 use std::str::FromStr;
@@ -12,7 +12,7 @@ use ioecho_trace::header::Volume;
 use ioecho_trace::{Bytes, VolumeId};
 use serde::{Deserialize, Serialize};
 
-use crate::plan::TargetLimits;
+use crate::device::TargetLimits;
 
 /// One line of a map, as a user writes it. It is stored as that line.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -164,7 +164,7 @@ pub struct Route {
     pub target: u16,
     /// Where its place on the target begins.
     pub base: Bytes,
-    /// How large the place is. What lies beyond wraps within it.
+    /// How large the place is. A request beyond its end wraps within it.
     pub room: Bytes,
     /// Positions in the part are multiplied by this.
     pub scale: f64,
@@ -239,8 +239,8 @@ pub enum MapError {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Map {
     routes: Vec<Route>,
-    /// Targets that nothing goes to yet, the last one first: volumes that turn up later than the
-    /// header was written take them in turn.
+    /// Targets that nothing goes to yet, the last one first: volumes that appear only while the
+    /// trace is read take them in turn.
     spare: Vec<(u16, Bytes)>,
 }
 
@@ -277,8 +277,8 @@ impl Map {
     }
 
     /// Gives a volume that the header does not name a target of its own, if one is left; answers
-    /// the number of its route. Where none is left it has no place: what lay apart in the
-    /// recording must not fall onto each other.
+    /// the number of its route. If none is left it has no place, because separate volumes must not
+    /// overlap.
     pub fn adopt(&mut self, volume: VolumeId) -> Option<usize> {
         if self.routes.iter().any(|route| route.volume == Some(volume)) {
             return None;

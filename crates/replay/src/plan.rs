@@ -1,8 +1,9 @@
-//! What becomes of a trace's request before it may be issued: when it is due, where it falls on the
-//! target, and whether the target can take it at all.
+//! Planning a trace's request: when it is due, where it goes on the target, and whether the target
+//! can take it at all.
 //!
 //! A trace is recorded on one device and replayed on another, of another size and another block
-//! size. What does not fit is never bent silently: it is counted under the outcome that says why.
+//! size. A request that does not fit is never changed silently: it is counted under the outcome
+//! that says why.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -12,22 +13,10 @@ use ioecho_trace::{Bytes, Flags, Nanos, Op, Origin, Outcome, Request, VolumeId};
 use serde::{Deserialize, Serialize};
 
 use crate::device::Io;
+pub use crate::device::TargetLimits;
 use crate::map::{Map, Route};
 
-/// What the planner must know of a target.
-#[derive(Clone, Copy, Debug)]
-pub struct TargetLimits {
-    /// How many bytes it holds.
-    pub capacity: Bytes,
-    /// Offsets and lengths must be multiples of this.
-    pub block_size: Bytes,
-    /// The largest request that can be issued to it.
-    pub length_max: Bytes,
-    /// The operations it can do, indexed by the operation's code.
-    pub supports: [bool; Op::ALL.len()],
-}
-
-/// What becomes of writes and of whatever else changes data.
+/// How writes and other requests that change data are treated.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Writes {
@@ -50,7 +39,7 @@ impl Writes {
     }
 }
 
-/// What becomes of a request that is not aligned to its target's blocks.
+/// How a request that is not aligned to its target's blocks is treated.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Alignment {
@@ -74,7 +63,7 @@ impl Alignment {
     }
 }
 
-/// How the trace's time becomes the replay's time, and what of the trace takes part.
+/// How the trace's time becomes the replay's time, and which part of the trace is replayed.
 #[derive(Clone, Copy, Debug)]
 pub struct Timing {
     /// The instant of the trace at which the replay starts; `None` is its first request.
@@ -86,9 +75,9 @@ pub struct Timing {
     pub iops_scale: f64,
     /// What decides when a request is issued.
     pub mode: TimingMode,
-    /// What becomes of writes.
+    /// How writes are treated.
     pub writes: Writes,
-    /// What becomes of requests that are not aligned.
+    /// How unaligned requests are treated.
     pub alignment: Alignment,
     /// Whether every write goes through volatile caches (FUA).
     pub sync_writes: bool,
@@ -161,7 +150,7 @@ impl Planned {
 pub struct PlanTotals {
     /// Requests that take part in the replay.
     pub planned: u64,
-    /// Writes and the like that a replay without writes left out, and what `iops_scale` thinned.
+    /// Requests left out by a replay without writes, or by an `iops_scale` below 1.
     pub left_out: u64,
     /// Writes that became reads.
     pub substituted: u64,
@@ -175,8 +164,8 @@ pub struct PlanTotals {
     pub wrapped: u64,
     /// How many times the trace's extent goes round its place on the target, as in blkreplay
     /// ("wraparound factor"): the furthest end of any request, divided by the size of the place;
-    /// the worst of all places, which is the one furthest from 1. Above 1 requests that lay apart
-    /// fall onto each other; far below 1 the trace uses only a corner of the target.
+    /// the worst of all places, which is the one furthest from 1. Above 1, requests to different
+    /// places overlap; far below 1, the trace uses only a small part of the target.
     pub wraparound: f64,
     /// When the last request is due; zero where nothing has a time.
     pub last_scheduled: Nanos,
@@ -197,7 +186,7 @@ pub struct Planner {
     extents: Vec<u64>,
     /// By target: when the requests in flight in the recording completed there.
     recorded: Vec<BinaryHeap<Reverse<i64>>>,
-    /// What is left over of `iops_scale` from the requests so far.
+    /// The remainder of `iops_scale` from the requests so far.
     surplus: f64,
 }
 
@@ -225,8 +214,7 @@ impl Planner {
         PlanTotals { wraparound: worst.unwrap_or(0.0), ..self.totals }
     }
 
-    /// Plans the next request; what becomes of it is appended to `planned`: nothing, one request,
-    /// or several.
+    /// Plans the next request; appends the result to `planned`: nothing, one request, or several.
     pub fn plan(&mut self, request: &Request, planned: &mut Vec<Planned>) {
         let mut request = *request;
         if request.op != Op::Read {
@@ -336,7 +324,7 @@ impl Planner {
         let block = block_size.0;
         let mut offset = request.offset.0 - from.0;
         if (scale - 1.0).abs() > f64::EPSILON {
-            // Positions stay on the grid that they were on, as far as the target has one.
+            // Positions keep their alignment, as far as the target's blocks allow.
             offset = (offset as f64 * scale) as u64 / block * block + request.offset.0 % block;
         }
         let mut length = request.length.0;

@@ -1,19 +1,19 @@
-//! The scheduler: what is to be issued now, and until when nothing is.
+//! The scheduler: decides which requests to issue now, and when to be asked again.
 //!
-//! What goes wrong in a scheduler goes wrong once in a million requests, under a load that cannot
-//! be repeated. So this one is a pure state machine: it is told the time and the completions, and
-//! answers with requests to issue, results to record and the next instant at which it must be asked
-//! again. It never reads a clock, sleeps, or does I/O, and a seed repeats a run exactly.
+//! Faults of a scheduler show once in a million requests, under a load that cannot be repeated. So
+//! this one is a pure state machine: its inputs are the time and the completions, its outputs are
+//! requests to issue, results to record and the next instant at which it must be asked again. It
+//! never reads a clock, sleeps, or does I/O, and a seed repeats a run exactly.
 //!
 //! A request's way: *look-ahead* (planned, not yet due) → due → either *in flight*, or *waiting*
-//! for those that it conflicts with → completed. Requests enter in order of their due time, and
-//! what falls due is decided in that order.
+//! for those that it conflicts with → completed. Requests enter in the order of their due time, and
+//! due requests are decided on in that order.
 //!
-//! Waiting is by counting. A request that must wait counts the requests, in flight or already
-//! waiting, that it conflicts with. Whatever completes counts down those waiting that it conflicts
-//! with. This is exact: nothing that conflicts with a waiting request can pass it, so everything
-//! that conflicts with it and completes was counted. At zero it is issued. Hence overlapping
-//! requests keep their order, whatever the device does.
+//! Each waiting request has a counter of the requests, in flight or already waiting, that it
+//! conflicts with. Each completion counts down the waiting requests that it conflicts with. This is
+//! exact: no request that conflicts with a waiting one can overtake it, so every completion that
+//! conflicts with it was counted. At zero it is issued. Hence overlapping requests keep their
+//! order, whatever the device does.
 //!
 //! Invariants (checked in `tests/simulation.rs`): every request is recorded exactly once; no two
 //! conflicting requests are in flight together except under `allow`; conflicting requests are
@@ -33,6 +33,10 @@ use past::Past;
 /// Lateness up to this needs no cause: a timer's wake-up and one step of the engine take as much.
 pub const LATENESS_TOLERATED: Nanos = Nanos::from_micros(100);
 
+/// A generator that needs more than so many times as long as a stall of the host took to make up
+/// for it has hardly any speed to spare, and is too slow by itself.
+const MADE_UP_WITHIN: i64 = 4;
+
 /// How the scheduler is to behave.
 #[derive(Clone, Copy, Debug)]
 pub struct Config {
@@ -42,8 +46,8 @@ pub struct Config {
     pub strong: Strong,
     /// The cap on requests in flight, those once pushed back not counted.
     pub in_flight_max: u32,
-    /// The cap on requests in flight that had been pushed back: they take no place of ordinary
-    /// ones, so that a hot spot does not throttle the rest of the load.
+    /// The cap on requests in flight that had been pushed back: they do not count against the
+    /// ordinary cap, so that a hot spot does not throttle the rest of the load.
     pub pushed_in_flight_max: u32,
     /// How many requests may wait for others. When as many wait, nothing more is issued.
     pub waiting_max: u32,
@@ -53,13 +57,13 @@ pub struct Config {
     pub timing: TimingMode,
     /// Whether requests in flight are held below what the recording had in flight when the request
     /// was issued there, rounded up to a power of two: hfplayer's control against *response-time
-    /// thrashing*. A request that comes late makes those behind it overdue; fired all at once they
-    /// double the queue and multiply the response time without any gain. The rounding lets the
-    /// replay catch up slowly. (Haghdoost et al., "hfplayer", 2017, section 2.)
+    /// thrashing*. A late request makes those after it overdue; issued all at once they double the
+    /// queue and multiply the response time without any gain. The rounding lets the replay catch up
+    /// slowly. (Haghdoost et al., "hfplayer", 2017, section 2.)
     pub follow_in_flight: bool,
     /// Requests due within this of each other are issued together, when the last of them is due:
-    /// none is early. Zero issues each when it is due; what is due by then goes together all the
-    /// same.
+    /// none is early. With zero each is issued when it is due; requests that are already due go
+    /// together all the same.
     pub bundle: Nanos,
 }
 
@@ -89,9 +93,9 @@ impl Config {
 /// The result of one request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Record {
-    /// What was planned.
+    /// The planned request.
     pub planned: Planned,
-    /// What became of it.
+    /// Its measurements.
     pub measured: Measured,
 }
 
@@ -159,16 +163,21 @@ pub struct Scheduler {
     waiting: Vec<Option<Waiting>>,
     waiting_free: Vec<u32>,
     waiting_ranges: Ranges,
-    /// Waiting requests that nothing blocks any more, in the order in which that became so.
+    /// Waiting requests that are no longer blocked, in the order in which they became free.
     ready: VecDeque<u32>,
 
     /// Why the first request of the look-ahead could not go at the last step, and when that was.
     held_up: Option<LateCause>,
     stepped_at: Nanos,
     past: Past,
-    /// Why the last request that fell due by itself was late, if it was.
+    /// Why the last request that was due by the schedule was late, if it was.
     behind: LateCause,
-    /// The number behind the last request of the bundle that is waited for, and when that is due.
+    /// How much of the lateness that there is now a host that stood still has left behind.
+    host_debt: Nanos,
+    /// Until when that is believed.
+    host_debt_until: Nanos,
+    /// One more than the number of the last request of the current bundle, and when that one is
+    /// due.
     bundle_end: u64,
     bundle_release: Nanos,
     /// The last request that was counted for holding up those behind it.
@@ -199,6 +208,8 @@ impl Scheduler {
             stepped_at: Nanos(i64::MIN),
             past: Past::new(),
             behind: LateCause::None,
+            host_debt: Nanos::ZERO,
+            host_debt_until: Nanos::ZERO,
             bundle_end: 0,
             bundle_release: Nanos::ZERO,
             ordered_last: None,
@@ -267,9 +278,9 @@ impl Scheduler {
 
     /// Advances to `now`.
     ///
-    /// `completions` are taken first, then whatever is due goes to `submissions`. Results go to
-    /// `records`. `gap_cause` is why nothing went out since the last step: the blame for requests
-    /// that fell due in between and that nothing else had held up.
+    /// Processes `completions` first, then appends due requests to `submissions` and results to
+    /// `records`. `gap_cause` is why nothing was issued since the last step: the cause of lateness
+    /// of requests that fell due in between and were not held up otherwise.
     pub fn step(
         &mut self,
         now: Nanos,
@@ -288,27 +299,49 @@ impl Scheduler {
         self.wake(now)
     }
 
-    /// Notes why what is due went out no earlier.
+    /// Notes why due requests were not issued earlier.
     fn remember(&mut self, now: Nanos, gap_cause: LateCause) {
         if self.ahead.front().is_some_and(|planned| planned.scheduled > now) {
             self.past.clear();
             self.behind = LateCause::None;
+            self.host_debt = Nanos::ZERO;
             return;
         }
         let was_away = now.saturating_sub(self.stepped_at) > LATENESS_TOLERATED;
         let cause = match self.held_up {
             Some(cause) => cause,
             None if was_away || gap_cause != LateCause::Host => gap_cause,
-            // It was not away and yet did not come to it: it still made up for what was late
-            // before, or it had too much to do.
+            // The engine was not away: it was still catching up on earlier lateness, or had too
+            // much to do.
             None if self.behind != LateCause::None => self.behind,
             None => LateCause::Generator,
         };
+        if cause == LateCause::Host
+            && let Some(front) = self.ahead.front()
+        {
+            let since = self.stepped_at.max(front.scheduled);
+            self.host_debt = self.host_debt.saturating_add(now.saturating_sub(since));
+            let time = Nanos(self.host_debt.0.saturating_mul(MADE_UP_WITHIN));
+            self.host_debt_until = now.saturating_add(time);
+        }
         self.past.add(now, cause);
     }
 
-    /// Names the cause for a request that was handed over later than it was decided on, unless it
-    /// has one already.
+    /// Whether a request that is late by so much would be in time but for a host that stood still.
+    ///
+    /// After a stall the trace is read and requests are prepared as fast as can be, and each waits
+    /// for those before it. As long as none is later than the stall was long, the stall is all that
+    /// is made up for, and no slowness of the generator.
+    fn is_of_a_stall(&mut self, now: Nanos, late_by: Nanos, cause: LateCause) -> bool {
+        if late_by <= LATENESS_TOLERATED || now > self.host_debt_until {
+            self.host_debt = Nanos::ZERO;
+        }
+        let is_own = matches!(cause, LateCause::Input | LateCause::Generator);
+        is_own && late_by <= self.host_debt
+    }
+
+    /// Sets the cause for a request that was handed over later than decided, unless it has one
+    /// already.
     pub fn explain(&mut self, tag: u32, cause: LateCause) {
         if let Some(flying) = &mut self.flying[tag as usize]
             && flying.late_cause == LateCause::None
@@ -377,9 +410,8 @@ impl Scheduler {
         records.push(Record { planned: flying.planned, measured });
     }
 
-    /// Why the request was submitted late. What was handed over in time and submitted late all the
-    /// same waited behind those that the device works on, or for a thread that the host did not
-    /// run.
+    /// Why the request was submitted late. A request handed over in time but submitted late waited
+    /// for requests that the device was working on, or for a thread that the host did not run.
     fn late_cause(&self, flying: &Flying, submitted: Nanos) -> LateCause {
         let unexplained = flying.late_cause == LateCause::None;
         let rest = if flying.in_flight > self.concurrency {
@@ -470,7 +502,10 @@ impl Scheduler {
             self.ahead.pop_front();
             let is_old = planned.scheduled <= self.stepped_at;
             let since = is_old.then(|| self.past.cause_since(planned.scheduled)).flatten();
-            self.behind = late(now, &planned, since.unwrap_or(gap_cause));
+            let cause = since.unwrap_or(gap_cause);
+            let late_by = now.saturating_sub(planned.scheduled);
+            let is_of_a_stall = self.is_of_a_stall(now, late_by, cause);
+            self.behind = late(now, &planned, if is_of_a_stall { LateCause::Host } else { cause });
             self.launch(tag, planned, false, self.behind, submissions);
         }
     }
@@ -558,7 +593,7 @@ impl Scheduler {
     fn wake(&mut self, now: Nanos) -> Wake {
         let busy = self.in_flight > 0 || self.waiting() > 0;
         if self.has_planned() {
-            // What is due and still here is blocked by something in flight.
+            // Due requests that are still here are blocked by requests in flight.
             if self.front_is_due(now) { Wake::Completion } else { Wake::At(self.release()) }
         } else if !self.input_ended {
             Wake::Input

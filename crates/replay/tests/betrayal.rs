@@ -1,7 +1,7 @@
-//! A device that lies, and whether verification finds out all of it and nothing else.
+//! Verification finds everything that a lying device does, and nothing else.
 //!
-//! The verifier knows what was asked for; the simulated device knows what it did instead; and what
-//! the sectors hold in the end is there to be looked at. All three must tell the same story.
+//! The verifier knows the requests, the simulated device what it did instead, and the sectors show
+//! the result. All three must agree.
 
 // Helpers of tests panic as tests do; clippy.toml allows it only in the tests themselves.
 #![allow(clippy::unwrap_used)]
@@ -48,7 +48,7 @@ struct Run {
     stray: BTreeSet<u64>,
 }
 
-/// Replays the load on a device that lies in this way, verifies reads and all that was written.
+/// Replays the load on a device that lies in this way, and verifies reads and all written data.
 fn run(seed: u64, mischief: Mischief) -> Run {
     run_with(seed, mischief, false)
 }

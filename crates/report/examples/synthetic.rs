@@ -220,7 +220,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     std::fs::create_dir_all(&directory)?;
 
     let mut dice = Dice(42);
-    let columns = Columns { latency: true, origin: false, measured: true };
+    let columns = Columns { latency: true, origin: false, measured: true, dependencies: false };
     let mut batches = vec![Batch::new(columns)];
     let (mut secs, mut backlog) = (0.0, 0.0_f64);
     let gap = LENGTH_SECS * 1.55 / wanted as f64;

@@ -52,13 +52,15 @@ pub(crate) fn of<'a>(page: &'a Page, verdict: &'a Verdict) -> First<'a> {
 fn tone(verdict: &Verdict) -> &'static str {
     match verdict.finding {
         Finding::DataDamaged => "damaged",
-        Finding::GeneratorLimited | Finding::HostStalled => "fault",
+        Finding::GeneratorLimited | Finding::HostStalled | Finding::ForeignLoad => "fault",
         Finding::Incomplete => "unfinished",
-        Finding::Faithful | Finding::DeviceLimited if verdict.validity == Validity::Invalid => {
+        Finding::Faithful | Finding::Unscheduled | Finding::DeviceLimited
+            if verdict.validity == Validity::Invalid =>
+        {
             "fault"
         }
         Finding::DeviceLimited => "limit",
-        Finding::Faithful => "held",
+        Finding::Faithful | Finding::Unscheduled => "held",
     }
 }
 

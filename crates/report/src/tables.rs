@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use ioecho_stats::histogram::{Latencies, QUANTILES, Summary};
 use ioecho_stats::picture::{Kind, Span};
 use ioecho_stats::run_summary::LATE;
+use ioecho_stats::verdict::Grade;
 use ioecho_trace::{LateCause, Nanos};
 
 use crate::{Page, Section, Subject};
@@ -44,6 +45,10 @@ pub(crate) fn percentiles(page: &Page) -> Vec<Table> {
         let meaning = match span {
             Span::Service if is_load => "from issue to completion, when the load was recorded",
             Span::Service => "from submission to completion: what the device took",
+            Span::Response if is_unscheduled(page) => {
+                "from submission to completion, for nothing was scheduled: while the device stood \
+                 still nothing was asked of it, so long waits are few here (coordinated omission)"
+            }
             Span::Response => {
                 "from the scheduled instant to completion: what a user of the device waits, free \
                  of coordinated omission"
@@ -54,6 +59,13 @@ pub(crate) fn percentiles(page: &Page) -> Vec<Table> {
         Table { name, meaning, rows }
     });
     tables.filter(|table| !table.rows.is_empty()).collect()
+}
+
+/// Whether requests were issued as there was a place for them: what only such runs are judged by
+/// says so.
+fn is_unscheduled(page: &Page) -> bool {
+    let check = page.verdict.as_ref().and_then(|verdict| verdict.check("standstill"));
+    check.is_some_and(|check| check.grade > Grade::NotApplicable)
 }
 
 fn row(kind: &'static str, total: bool, latencies: &Latencies) -> Option<Row> {
@@ -158,7 +170,12 @@ mod tests {
 
     #[test]
     fn requests_later_than_a_millisecond_are_told_by_cause() {
-        let mut batch = Batch::new(Columns { latency: false, origin: false, measured: true });
+        let mut batch = Batch::new(Columns {
+            latency: false,
+            origin: false,
+            measured: true,
+            dependencies: false,
+        });
         for (lateness, late_cause) in [
             (300_000, LateCause::Submission),
             (1_500_000, LateCause::Submission),

@@ -144,7 +144,8 @@ fn the_corners_and_the_stamp_of_a_sheet_are_drawn() {
 
 /// A load of three requests, one of them with a recorded latency.
 fn load() -> Page {
-    let mut batch = Batch::new(Columns { latency: true, origin: false, measured: false });
+    let mut batch =
+        Batch::new(Columns { latency: true, origin: false, measured: false, dependencies: false });
     for ms in [0, 5, 10] {
         let mut request = Request::new(Nanos::from_millis(ms), Op::Read, Bytes(0), Bytes(4096));
         request.latency = (ms == 5).then_some(Nanos(80_000));

@@ -50,23 +50,24 @@ fn lab(rgb: Rgb) -> Rgb {
 fn distance(one: Rgb, other: Rgb) -> f64 {
     let ([l1, a1, b1], [l2, a2, b2]) = (lab(one), lab(other));
     let mean = f64::midpoint(a1.hypot(b1), a2.hypot(b2)).powi(7);
-    let g = 0.5 * (1.0 - (mean / (mean + 25_f64.powi(7))).sqrt());
-    let (a1, a2) = (a1 * (1.0 + g), a2 * (1.0 + g));
+    let stretch = 0.5 * (1.0 - (mean / (mean + 25_f64.powi(7))).sqrt());
+    let (a1, a2) = (a1 * (1.0 + stretch), a2 * (1.0 + stretch));
     let (c1, c2) = (a1.hypot(b1), a2.hypot(b2));
     let hue = |a: f64, b: f64| b.atan2(a).to_degrees().rem_euclid(360.0);
     let (h1, h2) = (hue(a1, b1), hue(a2, b2));
     let turn = (h2 - h1 + 180.0).rem_euclid(360.0) - 180.0;
     let hue_step = 2.0 * (c1 * c2).sqrt() * (turn.to_radians() / 2.0).sin();
-    let (l, c, h) = (f64::midpoint(l1, l2), f64::midpoint(c1, c2), h1 + turn / 2.0);
-    let cos = |factor: f64, shift: f64| (factor * h + shift).to_radians().cos();
+    let (light_mean, chroma_mean, angle) =
+        (f64::midpoint(l1, l2), f64::midpoint(c1, c2), h1 + turn / 2.0);
+    let cos = |factor: f64, shift: f64| (factor * angle + shift).to_radians().cos();
     let t = 1.0 - 0.17 * cos(1.0, -30.0) + 0.24 * cos(2.0, 0.0) + 0.32 * cos(3.0, 6.0)
         - 0.2 * cos(4.0, -63.0);
-    let square = (l - 50.0).powi(2);
+    let square = (light_mean - 50.0).powi(2);
     let light = (l2 - l1) / (1.0 + 0.015 * square / (20.0 + square).sqrt());
-    let chroma = (c2 - c1) / (1.0 + 0.045 * c);
-    let hue_step = hue_step / (1.0 + 0.015 * c * t);
-    let bend = 60.0 * (-((h.rem_euclid(360.0) - 275.0) / 25.0).powi(2)).exp();
-    let seventh = c.powi(7);
+    let chroma = (c2 - c1) / (1.0 + 0.045 * chroma_mean);
+    let hue_step = hue_step / (1.0 + 0.015 * chroma_mean * t);
+    let bend = 60.0 * (-((angle.rem_euclid(360.0) - 275.0) / 25.0).powi(2)).exp();
+    let seventh = chroma_mean.powi(7);
     let rotation = -bend.to_radians().sin() * 2.0 * (seventh / (seventh + 25_f64.powi(7))).sqrt();
     (light * light + chroma * chroma + hue_step * hue_step + rotation * chroma * hue_step).sqrt()
 }

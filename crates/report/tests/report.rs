@@ -34,7 +34,8 @@ fn request(op: Op, scheduled: i64, lateness: i64, service: i64, outcome: Outcome
 }
 
 fn page(requests: &[Request]) -> Page {
-    let mut batch = Batch::new(Columns { latency: true, origin: false, measured: true });
+    let mut batch =
+        Batch::new(Columns { latency: true, origin: false, measured: true, dependencies: false });
     for request in requests {
         batch.push(request);
     }

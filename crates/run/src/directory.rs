@@ -11,13 +11,14 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use ioecho_linux::OpenDirectory;
-use ioecho_stats::run_summary::RunSummary;
+use ioecho_stats::run_summary::{RunSummary, SUMMARY_VERSION};
 use ioecho_trace::{Header, Sink, visible};
 
 use crate::error::{Kind, Result, RunError};
 use crate::facts::{RunFacts, State};
 use crate::place::{refuse_stranger, trace_in};
 use crate::regular;
+use crate::stored;
 
 /// Disk space held until the end of the run: enough for what is in the rings when the disk fills.
 const RESERVE_BYTES: usize = 12 << 20;
@@ -170,6 +171,16 @@ impl RunDirectory {
         let bytes = regular::read(&path).map_err(|error| broken(error.to_string()))?;
         let text = String::from_utf8(bytes).map_err(|error| broken(error.to_string()))?;
         RunFacts::read(&text).map_err(|unread| broken(unread.to_string()))
+    }
+
+    /// Reads `summary.json`, which a finalised run has.
+    pub fn read_summary(&self) -> Result<RunSummary> {
+        let path = self.summary();
+        let unreadable = |reason: String| {
+            RunError::new(Kind::Trace, format!("cannot read {}: {reason}", path.display()))
+        };
+        let text = regular::read(&path).map_err(|error| unreadable(error.to_string()))?;
+        stored::from_json(&text, SUMMARY_VERSION).map_err(|unread| unreadable(unread.to_string()))
     }
 
     /// Writes into `run.toml` how the run ended, for a run that could not do it itself.

@@ -39,7 +39,7 @@ impl Ends {
             "the device did not answer any more".to_owned()
         } else if self.lanes.iter().any(|lane| lane.totals.too_many_errors) {
             let errors: u64 = self.lanes.iter().map(|lane| lane.totals.errors).sum();
-            format!("ended by --on-error after {errors} failed requests")
+            format!("ended after {errors} failed requests, as was asked for")
         } else if self.lanes.iter().any(|lane| lane.totals.stopped) {
             "stopped by a signal".to_owned()
         } else if self.lanes.iter().any(|lane| lane.verify_stopped) {
@@ -99,25 +99,17 @@ pub(crate) fn engine_facts(
         results_lost: sum(|lane| lane.results_lost) + ends.writer.lost,
         demanded_duration_ns: planned.last_scheduled.0,
         incomplete: ends.incomplete(plan),
-        simulated: facts.targets.iter().any(TargetEntry::is_simulated),
-        direct: facts.targets.iter().all(TargetEntry::is_direct),
-        memory: facts.targets.iter().any(TargetEntry::is_in_memory),
-        speedup: plan.timing.speedup,
-        timing: plan.timing.mode,
-        targets: plan.targets.len() as u32,
         rounded: planned.rounded,
         unmapped: planned.unmapped,
         copies: planned.copies,
         substituted: planned.substituted,
         device_errors: sum(|lane| u64::from(lane.error.is_some())),
         verify: verification::figures(plan, &ends.lanes),
-        empty_share: (!plan.spec.scratch).then(|| empty_share(facts)).flatten(),
-        in_flight_max: plan.scheduler.in_flight_max,
         paced_rate_max: (request_cost > 0).then(|| 1e9 / request_cost as f64),
         demanded_rate_peak: ends.feeder.peak_per_s,
         host: host_facts(ends),
-        load: load::facts(plan, facts, below, ends),
-        witness: None,
+        load: load::facts(plan, facts, below, &ends.lanes, &ends.feeder),
+        ..facts_beforehand(plan, facts)
     }
 }
 

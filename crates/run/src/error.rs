@@ -13,6 +13,7 @@ use ioecho_linux::record::RecordError;
 use ioecho_linux::{DeviceError, TargetError};
 use ioecho_report::ReportError;
 use ioecho_trace::TraceError;
+use ioecho_trace::wording::{Named, Wording};
 
 /// A result of what may go wrong with a run.
 pub type Result<T, E = RunError> = std::result::Result<T, E>;
@@ -51,19 +52,24 @@ pub enum Kind {
 pub struct RunError {
     kind: Kind,
     /// None where the cause says it all.
-    text: Option<String>,
+    text: Option<Wording>,
     cause: Option<Box<dyn Error + Send + Sync>>,
 }
 
 impl RunError {
     /// What went wrong, in words with file, place and remedy.
-    pub fn new(kind: Kind, text: impl Into<String>) -> Self {
+    pub fn new(kind: Kind, text: impl Into<Wording>) -> Self {
         Self { kind, text: Some(text.into()), cause: None }
+    }
+
+    /// What went wrong, and what to do about it.
+    pub fn with_help(kind: Kind, text: impl Into<Wording>, help: impl Into<Wording>) -> Self {
+        Self::new(kind, text.into().text("\n  = help: ").and(help))
     }
 
     /// The same error, in the words of who wanted more than what failed.
     #[must_use]
-    pub fn within(self, text: impl Into<String>) -> Self {
+    pub fn within(self, text: impl Into<Wording>) -> Self {
         Self { kind: self.kind, text: Some(text.into()), cause: Some(Box::new(self)) }
     }
 
@@ -87,8 +93,8 @@ impl fmt::Display for RunError {
     /// Its own words; in the alternate form with its causes.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (&self.text, &self.cause) {
-            _ if f.alternate() => f.write_str(&sentence(self)),
-            (Some(text), _) => f.write_str(text),
+            _ if f.alternate() => f.write_str(&sentence(self, &Named::to_string)),
+            (Some(text), _) => text.fmt(f),
             (None, Some(cause)) => cause.fmt(f),
             (None, None) => Ok(()),
         }
@@ -102,18 +108,31 @@ impl Error for RunError {
     }
 }
 
-/// An error with its causes, each said once: many errors quote their cause themselves.
-pub fn sentence(error: &dyn Error) -> String {
-    let mut text = error.to_string();
+/// An error with its causes, each said once: many errors quote their cause themselves. Settings and
+/// commands that remedies name are written as `write` does.
+pub fn sentence(error: &(dyn Error + 'static), write: &dyn Fn(&Named) -> String) -> String {
+    let mut text = written(error, write);
     let mut next = error.source();
     while let Some(cause) = next {
-        let said = cause.to_string();
+        let said = written(cause, write);
         if !text.contains(&said) {
             text = format!("{text}: {said}");
         }
         next = cause.source();
     }
     text
+}
+
+/// An error without its causes.
+fn written(error: &(dyn Error + 'static), write: &dyn Fn(&Named) -> String) -> String {
+    if let Some(trace) = error.downcast_ref::<TraceError>() {
+        return trace.written(write);
+    }
+    match error.downcast_ref() {
+        Some(RunError { text: Some(text), .. }) => text.written(write),
+        Some(RunError { cause: Some(cause), .. }) => written(&**cause, write),
+        _ => error.to_string(),
+    }
 }
 
 impl From<&TraceError> for Kind {

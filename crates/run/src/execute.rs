@@ -22,13 +22,13 @@ use crate::facts::{PlanFacts, RUN_VERSION, RunFacts, RunNumber, RunNumbers, Stat
 use crate::feeder::Feeding;
 use crate::lane::{Lane, LaneWork, Start};
 use crate::lanes::Lanes;
-use crate::observer::{Meters, Observer, Stopping};
+use crate::observer::{Meters, Moments, Observer, Stopping};
 use crate::plan::{ReplayPlan, known_duration};
 use crate::target::Target;
 use crate::verify::line::Continues;
 use crate::watch::host::HostWatch;
 use crate::witness::{Witness, Witnessed};
-use crate::writer::{self, Moments, WriterOptions};
+use crate::writer::{self, WriterOptions};
 use crate::{feeder, finalise, load, verification, witness};
 
 /// A run that has ended, however it ended.

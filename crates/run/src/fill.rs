@@ -13,6 +13,7 @@ use ioecho_replay::fill::{BLOCK, Extent, FillPayload, fill_run, seed_of};
 use ioecho_replay::pattern::{SplitMix64, read_stamp};
 use ioecho_replay::{Clock, Completion, Device, Io};
 use ioecho_trace::units::SECTOR;
+use ioecho_trace::wording::Wording;
 use ioecho_trace::{Bytes, Flags, Nanos, Op, Outcome};
 
 use crate::error::{Kind, Result, RunError};
@@ -169,11 +170,14 @@ impl Filler<'_> {
             Outcome::Short => "only a part was written".to_owned(),
             other => format!("{other:?}").to_lowercase(),
         };
-        let text = format!(
-            "writing at byte {offset} failed: {why}\n  = help: what lies below is filled; go on \
-             with --resume when the cause is gone"
-        );
-        Err(RunError::new(Kind::Target, text))
+        let help = Wording::from("what lies below is filled; go on with ")
+            .setting("resume")
+            .text(" when the cause is gone");
+        Err(RunError::with_help(
+            Kind::Target,
+            format!("writing at byte {offset} failed: {why}"),
+            help,
+        ))
     }
 }
 
@@ -182,6 +186,7 @@ impl Filler<'_> {
 pub fn resume(target: &OpenedTarget, extent: &Extent, seed: Option<u64>) -> Result<(u64, u64)> {
     let facts = target.facts();
     let name = facts.path.display();
+    let anew = || Wording::from("begin anew without ").setting("resume");
     let unit = facts.logical_block.0.max(BLOCK);
     let mut reader = BlockReader::new(target, unit as usize);
     let unreadable = |error: io::Error| TargetError::System {
@@ -194,17 +199,14 @@ pub fn resume(target: &OpenedTarget, extent: &Extent, seed: Option<u64>) -> Resu
     let stamp = sector.and_then(read_stamp).filter(|stamp| stamp.position == first);
     let Some(found) = stamp.and_then(|stamp| seed_of(stamp.run)) else {
         let text = format!(
-            "{name} does not begin with what `ioecho prepare` wrote: there is nothing to go on \
-             with\n  = help: begin anew without --resume"
+            "{name} does not begin with what a fill of ioecho wrote: there is nothing to go on with"
         );
-        return Err(RunError::new(Kind::Target, text));
+        return Err(RunError::with_help(Kind::Target, text, anew()));
     };
     if let Some(seed) = seed.filter(|seed| fill_run(*seed) != fill_run(found)) {
-        let text = format!(
-            "{name} was being filled with --seed {found}, not {seed}\n  = help: leave --seed away, \
-             or begin anew without --resume"
-        );
-        return Err(RunError::new(Kind::Usage, text));
+        let text = format!("{name} was being filled with the seed {found}, not {seed}");
+        let help = Wording::from("leave ").setting("seed").text(" away, or ").and(anew());
+        return Err(RunError::with_help(Kind::Usage, text, help));
     }
     let run = fill_run(found);
     let mut is_there = |at: u64| -> Result<bool> {
@@ -225,10 +227,9 @@ pub fn resume(target: &OpenedTarget, extent: &Extent, seed: Option<u64>) -> Resu
             && !is_there(at)?
         {
             let text = format!(
-                "{name} was written to since it was filled: byte {at} holds something else\n  = \
-                 help: begin anew without --resume"
+                "{name} was written to since it was filled: byte {at} holds something else"
             );
-            return Err(RunError::new(Kind::Target, text));
+            return Err(RunError::with_help(Kind::Target, text, anew()));
         }
     }
     Ok((found, from))

@@ -1,6 +1,6 @@
 //! From the journal to the final files: results in the order of issue, summary and verdict.
 
-use ioecho_stats::run_summary::{EngineFacts, RunFigures, RunSummary, SUMMARY_VERSION};
+use ioecho_stats::run_summary::{EngineFacts, RunFigures, RunSummary};
 use ioecho_trace::{Batch, Columns, Header, Source};
 
 use crate::directory::RunDirectory;
@@ -8,7 +8,6 @@ use crate::error::{Kind, Result, RunError};
 use crate::facts::TargetEntry;
 use crate::open::JournalSource;
 use crate::regular;
-use crate::stored;
 use crate::witness::Witnessed;
 
 /// Turns the journal into `requests.parquet` and writes `summary.json`.
@@ -123,14 +122,4 @@ pub fn recover(run: &RunDirectory) -> Result<RunSummary> {
     run.mark_finalised(facts, &summary)?;
     run.log("recovered after the process was killed");
     Ok(summary)
-}
-
-/// The summary of a finalised run.
-pub fn read_summary(run: &RunDirectory) -> Result<RunSummary> {
-    let path = run.summary();
-    let unreadable = |reason: String| {
-        RunError::new(Kind::Trace, format!("cannot read {}: {reason}", path.display()))
-    };
-    let text = regular::read(&path).map_err(|error| unreadable(error.to_string()))?;
-    stored::from_json(&text, SUMMARY_VERSION).map_err(|unread| unreadable(unread.to_string()))
 }

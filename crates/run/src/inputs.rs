@@ -6,7 +6,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use ioecho_linux::target::Ground;
+use ioecho_linux::ground::Ground;
 use ioecho_trace::transform::{Asked, Load};
 
 use crate::directory::{RunDirectory, is_result};

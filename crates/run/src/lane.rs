@@ -27,7 +27,7 @@ use crate::facts::{RealTarget, SimulatedTarget, TargetEntry};
 use crate::feeder::{Demand, RingInput};
 use crate::observer::Observer;
 use crate::plan::ReplayPlan;
-use crate::target::{READS_ALONE, Target};
+use crate::target::{Target, reads_alone};
 use crate::watch::lane::{LaneSeen, LaneWatch};
 use crate::writer::RingSink;
 
@@ -63,7 +63,7 @@ impl Lane {
                 Ok((Self::Simulated { spec: spec.clone() }, entry, Vec::new()))
             }
             Target::Real { options, .. } => {
-                let opened = target.claim(&plan.spec.destroy, READS_ALONE)?;
+                let opened = target.claim(&plan.spec.destroy, &reads_alone())?;
                 let writes = options.access == Access::ReadWrite;
                 let recheck = writes.then(|| Recheck::of(&opened).map(Box::new)).transpose()?;
                 let facts = opened.facts().clone();
@@ -267,7 +267,7 @@ pub(crate) fn run(
             // Meanwhile a trace was read, perhaps for long. The data are held by then, who uses
             // them is not.
             let free = recheck.map_or(Ok(()), |recheck| {
-                plan.targets[number].recheck(&recheck, &plan.spec.destroy, READS_ALONE)
+                plan.targets[number].recheck(&recheck, &plan.spec.destroy, &reads_alone())
             });
             if let Err(refusal) = free {
                 end.host_error = Some(refusal);
@@ -440,7 +440,7 @@ fn too_much(plan: &ReplayPlan, agreed: &Agreed, demand: &Mutex<Demand>) -> Optio
     is_too_much.then(|| {
         format!(
             "the load asks for up to {peak:.0} requests/s and this host can pace some \
-             {:.0}; `ioecho calibrate` tells more",
+             {:.0}; calibrating it tells more",
             1e9 / cost as f64
         )
     })

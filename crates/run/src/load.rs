@@ -9,8 +9,8 @@ use ioecho_trace::header::Volume;
 use ioecho_trace::{Bytes, Header};
 
 use crate::ahead::PlacesSeen;
-use crate::ends::Ends;
 use crate::facts::{RunFacts, TargetEntry};
+use crate::feeder::FeederEnd;
 use crate::lane::LaneEnd;
 use crate::plan::ReplayPlan;
 
@@ -20,19 +20,28 @@ pub(crate) fn facts(
     plan: &ReplayPlan,
     facts: &RunFacts,
     below: &[Vec<Layer>],
-    ends: &Ends,
+    lanes: &[LaneEnd],
+    feeder: &FeederEnd,
 ) -> LoadFacts {
-    let targets = facts.targets.iter().zip(below).zip(&ends.lanes);
-    let recorded = &ends.feeder.header;
+    let targets = facts.targets.iter().zip(below).zip(lanes);
+    let recorded = &feeder.header;
     LoadFacts {
         targets: targets
             .map(|((entry, layers), lane)| target_facts(plan, entry, layers, lane))
             .collect(),
-        recording: Some(Recording::of(recorded, ends.feeder.totals.planned)),
+        recording: Some(Recording::of(recorded, feeder.totals.planned)),
         size: None,
         fill_random_percent: Some(plan.fill.random),
         dedup: Some(plan.fill.dedup),
+        rotational: rotational(facts),
     }
+}
+
+/// Whether a disk turns in any of the targets, as far as each of them says.
+fn rotational(facts: &RunFacts) -> Option<bool> {
+    let said: Option<Vec<bool>> =
+        facts.targets.iter().map(|target| target.real()?.rotational).collect();
+    said.map(|said| said.contains(&true))
 }
 
 fn target_facts(
@@ -42,10 +51,10 @@ fn target_facts(
     lane: &LaneEnd,
 ) -> TargetFacts {
     let name = entry.name();
-    let told = plan
-        .spec
-        .cache_size
-        .map(|size| Cache { name: "the cache named with --cache-size".to_owned(), bytes: size.0 });
+    let told = plan.spec.cache_size.map(|size| Cache {
+        name: "the cache of the size that was stated".to_owned(),
+        bytes: size.0,
+    });
     let TargetEntry::Real(target) = entry else {
         return TargetFacts { name, caches: told.into_iter().collect(), ..TargetFacts::default() };
     };

@@ -11,17 +11,18 @@ use std::path::{Path, PathBuf};
 
 use ioecho_linux::HostDescription;
 use ioecho_report::Page;
-use ioecho_stats::merged::{self, MergedRun};
-use ioecho_stats::run_summary::{RunFigures, RunSummary};
+use ioecho_stats::merged;
+use ioecho_stats::run_summary::{MergedRun, RunFigures, RunSummary};
 use ioecho_trace::formats::ReadOptions;
+use ioecho_trace::wording::Wording;
 use ioecho_trace::{Batch, Columns, Header, Nanos, Source, VolumeId};
 use serde::{Deserialize, Serialize};
 
 use crate::directory::RunDirectory;
 use crate::error::{Kind, Result, RunError};
 use crate::facts::{MergedEntry, PlanFacts, RUN_VERSION, RunFacts, RunNumbers, State};
+use crate::page;
 use crate::regular;
-use crate::{finalise, page};
 
 /// A run to be merged.
 struct Part {
@@ -72,17 +73,15 @@ pub fn runs(
 fn open(path: &Path) -> Result<Part> {
     let unreadable = |text: &str| {
         let name = path.display();
-        RunError::new(
-            Kind::Trace,
-            format!("{name} {text}\n  = help: `ioecho report {name}` settles it"),
-        )
+        let help = Wording::default().command("report", name.to_string()).text(" settles it");
+        RunError::with_help(Kind::Trace, format!("{name} {text}"), help)
     };
     let run = RunDirectory::at(path).ok_or_else(|| unreadable("is no run"))?;
     let facts = run.read_facts()?;
     if !run.summary().exists() || !run.requests().exists() {
         return Err(unreadable("still goes on or was killed: it has no results yet"));
     }
-    let summary = finalise::read_summary(&run)?;
+    let summary = run.read_summary()?;
     let source = regular::trace(&run.requests(), &ReadOptions::default())?;
     let batch = Batch::new(source.header().columns);
     let name = path.display().to_string().trim_end_matches('/').to_owned();
@@ -130,26 +129,24 @@ fn not_one_replay(parts: &[Part]) -> RunError {
     let other = others.iter().find(|part| !part.summary.engine.is_like(&one.summary.engine));
     let other = other.unwrap_or(one);
     let text = format!(
-        "{} was replayed {} and {} {}: they are not parts of one replay\n  = help: `ioecho \
-         compare` puts different runs side by side",
+        "{} was replayed {} and {} {}: they are not parts of one replay",
         one.name,
         told(one),
         other.name,
         told(other)
     );
-    RunError::new(Kind::NotComparable, text)
+    let help = Wording::default().command("compare", "").text(" puts different runs side by side");
+    RunError::with_help(Kind::NotComparable, text, help)
 }
 
 fn shift_by_wall_clock(parts: &mut [Part]) -> Result<()> {
     let mut started = Vec::new();
     for part in &*parts {
         let instant: jiff::Timestamp = part.facts.started.parse().map_err(|error| {
-            let text = format!(
-                "{}: 'started' of its run.toml is not an instant: {error}\n  = help: merge with \
-                 --align start",
-                part.name
-            );
-            RunError::new(Kind::Trace, text)
+            let text =
+                format!("{}: 'started' of its run.toml is not an instant: {error}", part.name);
+            let help = Wording::from("merge with ").set("align", "start");
+            RunError::with_help(Kind::Trace, text, help)
         })?;
         started.push(instant.as_nanosecond());
     }

@@ -10,13 +10,13 @@ use std::sync::{Arc, Mutex};
 
 use ioecho_replay::Record;
 use ioecho_replay::engine::Control;
+use ioecho_stats::histogram::Latencies;
 use ioecho_trace::Nanos;
 
 use crate::error::Result;
 use crate::facts::RunFacts;
 pub use crate::feeder::Demand;
 use crate::plan::ReplayPlan;
-pub use crate::writer::Moments;
 
 /// The wish that a run ends. Clones are one wish.
 #[derive(Clone, Debug, Default)]
@@ -65,6 +65,15 @@ pub struct Meters {
     pub moments: Arc<Mutex<Moments>>,
     /// How long the run is to take, where that is known.
     pub duration: Option<Nanos>,
+}
+
+/// The results since somebody last looked, who takes them away.
+#[derive(Debug, Default)]
+pub struct Moments {
+    /// How late they were issued.
+    pub lateness: Latencies,
+    /// How many there were.
+    pub completed: u64,
 }
 
 /// Counts results in the thread that writes them.

@@ -8,6 +8,7 @@ use ioecho_replay::journal::{JournalReader, to_request};
 use ioecho_trace::formats::{self, Order, ReadOptions};
 use ioecho_trace::header::{NoteKind, Notes};
 use ioecho_trace::transform::{self, Asked, Context, Load, Parts};
+use ioecho_trace::wording::Wording;
 use ioecho_trace::{Batch, Columns, Header, Source, Stop, TraceError, generate};
 
 use crate::directory::RunDirectory;
@@ -55,7 +56,7 @@ pub fn trace_until(
     let source: Box<dyn Source> = match RunDirectory::at(&file) {
         None => {
             if options.order == Order::Whole {
-                tell_spill(opener, "--sort-whole");
+                tell_spill(opener, "sort-whole");
             }
             formats::open(&file, options).map_err(|error| opener.unopened(path, error))?
         }
@@ -96,20 +97,17 @@ pub fn trace_until(
             return Err(RunError::new(Kind::Usage, text));
         }
         let is_filtered = chain.iter().any(|asked| asked.kind.name == "filter");
-        let help = match (is_filtered, is_part) {
+        let says = match (is_filtered, is_part) {
             (true, false) => {
-                format!(
-                    "`ioecho info {name}` says what its volumes are called and how large its \
-                     requests are; a filter's words mean what docs/transforms.md says"
-                )
+                " says what its volumes are called and how large its requests are; a filter's \
+                 words mean what docs/transforms.md says"
             }
-            (true, true) => {
-                format!("`ioecho info {name}` says when its requests were issued and to what")
-            }
-            _ => format!("`ioecho info {name}` says when its requests were issued"),
+            (true, true) => " says when its requests were issued and to what",
+            _ => " says when its requests were issued",
         };
-        let text = format!("{name}: no request is left of it\n  = help: {help}");
-        return Err(RunError::new(Kind::Usage, text));
+        let help = Wording::default().command("info", name.to_string()).text(says);
+        let text = format!("{name}: no request is left of it");
+        return Err(RunError::with_help(Kind::Usage, text, help));
     }
     Ok(Box::new(Begun { first: Some(first), source }))
 }
@@ -205,12 +203,12 @@ fn unending(path: &Path, load: &Load) -> (Option<PathBuf>, Option<PathBuf>) {
 }
 
 fn has_no_end(path: &Path) -> RunError {
-    let text = format!(
-        "{} has no end\n  = help: give it a `duration` or a `count`, or cut it with --duration or \
-         with --window START,DURATION before whatever needs the end",
-        path.display()
-    );
-    RunError::new(Kind::Usage, text)
+    let help = Wording::from("give it a `duration` or a `count`, or cut it with ")
+        .setting("duration")
+        .text(" or with ")
+        .set("window", "START,DURATION")
+        .text(" before whatever needs the end");
+    RunError::with_help(Kind::Usage, format!("{} has no end", path.display()), help)
 }
 
 /// A source whose first batch has been read already.

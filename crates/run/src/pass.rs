@@ -270,7 +270,7 @@ fn in_parts<C: Counted>(
             None => all = Some((counted, header)),
             Some((whole, known)) => {
                 whole.merge(counted);
-                known.damage = header.damage;
+                (known.damage, known.damage_kind) = (header.damage, header.damage_kind);
             }
         }
         // What is read in order ends at a damage, and so does what is read in parts.

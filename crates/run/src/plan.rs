@@ -13,13 +13,14 @@ use ioecho_replay::schedule::Config;
 use ioecho_trace::formats::{ReadOptions, WholeSeconds};
 use ioecho_trace::header::NoteKind;
 use ioecho_trace::transform::Load;
+use ioecho_trace::wording::Wording;
 use ioecho_trace::{Header, Nanos, Source, Stop, generate};
 
 use crate::error::{Kind, Result, RunError};
 use crate::inputs::Inputs;
 use crate::open::Opener;
 use crate::spec::ReplaySpec;
-use crate::target::{READS_ALONE, Target, guard_all};
+use crate::target::{Target, guard_all, reads_alone};
 use crate::verify::line::Continues;
 use crate::{kept, open, routes};
 
@@ -137,7 +138,7 @@ impl ReplayPlan {
     /// Refuses targets that may hold somebody's data, unless they were named for it; answers
     /// warnings of those that were.
     pub fn guard(&self) -> Result<Vec<String>> {
-        let warnings = guard_all(&self.targets, &self.spec.destroy, READS_ALONE)?;
+        let warnings = guard_all(&self.targets, &self.spec.destroy, &reads_alone())?;
         if self.timing.writes == Writes::Issue {
             // Of what is mounted that was told already; here a file below another is left.
             let place = Inputs::of_place(&self.output);
@@ -161,12 +162,13 @@ impl ReplayPlan {
         };
         let text = format!(
             "nothing of the trace goes to {}: the trace has {} volume(s) and there are {} \
-             targets\n  = help: name fewer targets, or divide a volume among them with --map",
+             targets",
             self.targets[idle].name(),
             trace.volumes.len().max(1),
             self.targets.len()
         );
-        Err(RunError::new(Kind::Usage, text))
+        let help = Wording::from("name fewer targets, or divide a volume among them with ");
+        Err(RunError::with_help(Kind::Usage, text, help.setting("map")))
     }
 
     /// What plans the requests of a trace for targets with these limits.
@@ -201,11 +203,12 @@ fn refuse_unchosen_seconds(spec: &ReplaySpec, trace: &Header) -> Result<()> {
     }
     let text = format!(
         "{}: its recording knew no more than the second of a request, and nobody chose where in it \
-         to put them\n  = help: convert the original again with --whole-seconds even, poisson or \
-         burst",
+         to put them",
         spec.trace.display()
     );
-    Err(RunError::new(Kind::Trace, text))
+    let help = Wording::from("convert the original again with ")
+        .set("whole-seconds", "even, poisson or burst");
+    Err(RunError::with_help(Kind::Trace, text, help))
 }
 
 /// Refuses to follow what the recording does not tell.
@@ -214,10 +217,12 @@ fn follows_what_is_known(spec: &ReplaySpec, trace: &Header) -> Result<()> {
     if follows && !trace.columns.latency {
         let text = format!(
             "{} does not tell how long its requests took, so nobody knows how many were in \
-             flight\n  = help: record with completions, or cap the number with --in-flight-max N",
+             flight",
             spec.trace.display()
         );
-        return Err(RunError::new(Kind::Usage, text));
+        let help = Wording::from("record with completions, or cap the number with ")
+            .set("in-flight-max", "N");
+        return Err(RunError::with_help(Kind::Usage, text, help));
     }
     Ok(())
 }
@@ -253,10 +258,11 @@ fn targets(spec: &ReplaySpec, routes: &[RouteSpec]) -> Result<Vec<Target>> {
             return usage(format!("{name} is both the trace and the target"));
         }
         if targets.iter().any(|other| other.is_same(&target)) {
-            return usage(format!(
-                "{name} is named twice as a target\n  = help: to put several volumes on one \
-                 target, name it once, or give each its place with --map"
-            ));
+            let help = Wording::from(
+                "to put several volumes on one target, name it once, or give each its place with ",
+            );
+            let text = format!("{name} is named twice as a target");
+            return Err(RunError::with_help(Kind::Usage, text, help.setting("map")));
         }
         if targets.first().is_some_and(|first| first.is_simulated() != target.is_simulated()) {
             return usage(
@@ -271,15 +277,17 @@ fn targets(spec: &ReplaySpec, routes: &[RouteSpec]) -> Result<Vec<Target>> {
     if let Some(other) = targets.iter().find(|target| block(target) != block(&targets[0]))
         && spec.alignment == Alignment::Refuse
     {
-        return usage(format!(
-            "{} has blocks of {} and {} has blocks of {}: what fits the one may not fit the \
-             other\n  = help: --align round widens requests to whole blocks; or take targets with \
-             equal blocks",
+        let text = format!(
+            "{} has blocks of {} and {} has blocks of {}: what fits the one may not fit the other",
             targets[0].name(),
             block(&targets[0]),
             other.name(),
             block(other)
-        ));
+        );
+        let help = Wording::default()
+            .set("align", "round")
+            .text(" widens requests to whole blocks; or take targets with equal blocks");
+        return Err(RunError::with_help(Kind::Usage, text, help));
     }
     Ok(targets)
 }

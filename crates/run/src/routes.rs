@@ -4,6 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use ioecho_replay::map::RouteSpec;
+use ioecho_trace::wording::Wording;
 
 use crate::error::{Kind, Result, RunError};
 
@@ -13,12 +14,11 @@ pub(crate) fn read(typed: &[RouteSpec], file: Option<&Path>) -> Result<Vec<Route
     let mut routes = typed.to_vec();
     let Some(path) = file else { return Ok(routes) };
     let text = fs::read_to_string(path).map_err(|error| {
-        let text = format!(
-            "cannot read the map {}: {error}\n  = help: it is a text file with a route in each \
-             line, as --map takes them",
-            path.display()
-        );
-        RunError::new(Kind::Usage, text)
+        let text = format!("cannot read the map {}: {error}", path.display());
+        let help = Wording::from("it is a text file with a route in each line, as ")
+            .setting("map")
+            .text(" takes them");
+        RunError::with_help(Kind::Usage, text, help)
     })?;
     for (number, line) in text.lines().enumerate() {
         let line = line.split_once('#').map_or(line, |(line, _)| line).trim();

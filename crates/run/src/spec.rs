@@ -22,6 +22,7 @@ use ioecho_stats::judge::IN_FLIGHT_DEFAULT;
 use ioecho_stats::required::Requirement;
 use ioecho_trace::formats::ReadOptions;
 use ioecho_trace::transform::{Asked, Load, Window};
+use ioecho_trace::wording::Wording;
 use ioecho_trace::{Bytes, Nanos};
 use serde::{Deserialize, Serialize};
 
@@ -229,24 +230,22 @@ impl ReplaySpec {
         self.lacks()
             .or_else(|| self.beyond_measure())
             .or_else(|| self.contradiction())
-            .map_or(Ok(()), |(what, help)| {
-                Err(RunError::new(Kind::Usage, format!("{what}\n  = help: {help}")))
-            })
+            .map_or(Ok(()), |(what, help)| Err(RunError::with_help(Kind::Usage, what, help)))
     }
 
     /// What is missing, and the remedy.
-    fn lacks(&self) -> Option<(String, &'static str)> {
+    fn lacks(&self) -> Option<(Wording, Wording)> {
         let names_target =
             !self.targets.is_empty() || !self.map.is_empty() || self.map_file.is_some();
         match (self.trace.as_os_str().is_empty(), names_target) {
-            (true, _) => Some(("no trace is named".to_owned(), "name it as `trace`")),
-            (_, false) => Some(("no target is named".to_owned(), "name it in `targets`")),
+            (true, _) => Some(("no trace is named".into(), "name it as `trace`".into())),
+            (_, false) => Some(("no target is named".into(), "name it in `targets`".into())),
             (false, true) => None,
         }
     }
 
     /// A value that no command line takes either, and the remedy.
-    fn beyond_measure(&self) -> Option<(String, &'static str)> {
+    fn beyond_measure(&self) -> Option<(Wording, Wording)> {
         fn within<T: PartialOrd>(range: &RangeInclusive<T>, value: Option<&T>) -> bool {
             value.is_none_or(|value| range.contains(value))
         }
@@ -268,86 +267,124 @@ impl ReplaySpec {
             ("expert_ns", within(&EXPERT_INTERVALS, self.expert.as_ref()), "between 10 ms and 1 h"),
         ];
         let (key, _, help) = rules.into_iter().find(|(_, holds, _)| !holds)?;
-        Some((format!("{key} is out of its range"), help))
+        Some((format!("{key} is out of its range").into(), help.into()))
     }
 
     /// What cannot be meant together, and the remedy.
-    fn contradiction(&self) -> Option<(String, &'static str)> {
+    fn contradiction(&self) -> Option<(Wording, Wording)> {
+        let rules = self.timing_rules().into_iter().chain(self.verification_rules());
+        let mut rules = rules.chain(self.writing_rules()).chain(self.backend_rules());
+        let (_, what, help) = rules.find(|(broken, ..)| *broken)?;
+        Some((what, help))
+    }
+
+    fn timing_rules(&self) -> [Rule; 3] {
         let timed = self.timing.has_schedule();
+        let unscaled = (self.speedup - 1.0).abs() < f64::EPSILON;
+        [
+            (
+                !timed && !unscaled,
+                setting("speedup").text(" has no meaning without a schedule"),
+                Wording::from("leave it out, or take ").set("timing", "timed"),
+            ),
+            (
+                !timed && self.follow_in_flight,
+                setting("follow-in-flight").text(" belongs to ").set("timing", "timed"),
+                Wording::default()
+                    .set("timing", "load")
+                    .text(" follows the recorded in-flight number by itself"),
+            ),
+            (
+                !timed && self.bundle > Nanos::ZERO,
+                setting("bundle").text(" has no meaning without a schedule"),
+                "leave it out: what can go together does".into(),
+            ),
+        ]
+    }
+
+    fn verification_rules(&self) -> [Rule; 4] {
+        let verifies = self.verify.is_on();
+        let shared = || Wording::from("blocks that share their content (").setting("dedup");
+        let without = |name| Wording::from("leave out ").setting(name);
+        [
+            (
+                verifies && self.dedup > 1.0,
+                shared().text(") cannot be verified"),
+                without("dedup").text(" or ").setting("verify"),
+            ),
+            (
+                self.continues.is_some() && self.dedup > 1.0,
+                shared().text(") cannot be told from those of an earlier run"),
+                without("dedup").text(" or ").setting("continues"),
+            ),
+            (
+                verifies && self.writes.reads_only() && self.continues.is_none(),
+                "a run that writes nothing has nothing to verify".into(),
+                without("verify")
+                    .text("; or name the run that wrote with ")
+                    .set("continues", "RUN"),
+            ),
+            (
+                self.witness.is_some() && self.verify.ends_with_a_look(),
+                Wording::from("what ").set("verify", "final").text(
+                    ", preread and paranoia read besides the load would stand among the witnessed \
+                     requests",
+                ),
+                without("witness").text(", or verify afterwards with ").command("verify", "RUN"),
+            ),
+        ]
+    }
+
+    fn writing_rules(&self) -> [Rule; 2] {
+        let reads_only = self.writes.reads_only();
+        [
+            (
+                reads_only && !self.destroy.is_empty(),
+                "a run that writes nothing destroys nothing".into(),
+                Wording::from("leave out ").setting("destroy"),
+            ),
+            (
+                reads_only && self.sync_writes,
+                "a run that writes nothing has no writes to be synchronous".into(),
+                Wording::from("leave out ").setting("sync-writes"),
+            ),
+        ]
+    }
+
+    fn backend_rules(&self) -> [Rule; 3] {
         let not_uring = match self.backend {
             Backend::Auto | Backend::Uring => false,
             Backend::Aio | Backend::Threads => true,
         };
-        let unscaled = (self.speedup - 1.0).abs() < f64::EPSILON;
-        let verifies = self.verify.is_on();
-        let reads_only = self.writes.reads_only();
-        let rules: [(bool, &str, &str); 12] = [
-            (
-                !timed && !unscaled,
-                "--speedup has no meaning without a schedule",
-                "leave it out, or take --timing timed",
-            ),
-            (
-                !timed && self.follow_in_flight,
-                "--follow-in-flight belongs to --timing timed",
-                "--timing load follows the recorded in-flight number by itself",
-            ),
-            (
-                !timed && self.bundle > Nanos::ZERO,
-                "--bundle has no meaning without a schedule",
-                "leave it out: what can go together does",
-            ),
-            (
-                verifies && self.dedup > 1.0,
-                "blocks that share their content (--dedup) cannot be verified",
-                "leave out --dedup or --verify",
-            ),
-            (
-                self.continues.is_some() && self.dedup > 1.0,
-                "blocks that share their content (--dedup) cannot be told from those of an earlier \
-                 run",
-                "leave out --dedup or --continues",
-            ),
-            (
-                verifies && reads_only && self.continues.is_none(),
-                "a run that writes nothing has nothing to verify",
-                "leave out --verify; or name the run that wrote with --continues RUN",
-            ),
-            (
-                reads_only && !self.destroy.is_empty(),
-                "a run that writes nothing destroys nothing",
-                "leave out --destroy",
-            ),
+        let both = || setting("sqpoll").text(" and ").setting("iopoll");
+        [
             (
                 not_uring && (self.sqpoll || self.iopoll),
-                "--sqpoll and --iopoll belong to io_uring",
-                "take --backend uring",
+                both().text(" belong to io_uring"),
+                Wording::from("take ").set("backend", "uring"),
             ),
             (
                 self.sqpoll && self.iopoll,
-                "--sqpoll and --iopoll exclude each other",
-                "leave out one of them",
+                both().text(" exclude each other"),
+                "leave out one of them".into(),
             ),
             (
                 self.threads.is_some() && self.backend != Backend::Threads,
-                "--threads belongs to the back end threads",
-                "take --backend threads, or cap requests in flight with --in-flight-max",
+                setting("threads").text(" belongs to the back end threads"),
+                Wording::from("take ")
+                    .set("backend", "threads")
+                    .text(", or cap requests in flight with ")
+                    .setting("in-flight-max"),
             ),
-            (
-                reads_only && self.sync_writes,
-                "a run that writes nothing has no writes to be synchronous",
-                "leave out --sync-writes",
-            ),
-            (
-                self.witness.is_some() && self.verify.ends_with_a_look(),
-                "what --verify final, preread and paranoia read besides the load would stand among \
-                 the witnessed requests",
-                "leave out --witness, or verify afterwards with `ioecho verify RUN`",
-            ),
-        ];
-        let (_, what, help) = rules.into_iter().find(|(broken, ..)| *broken)?;
-        Some((what.to_owned(), help))
+        ]
     }
+}
+
+/// Whether a rule is broken, what is wrong then, and the remedy.
+type Rule = (bool, Wording, Wording);
+
+fn setting(name: &'static str) -> Wording {
+    Wording::default().setting(name)
 }
 
 #[cfg(test)]

@@ -11,12 +11,13 @@ use std::path::{Path, PathBuf};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use ioecho_linux::target::Ground;
+use ioecho_linux::ground::Ground;
 use ioecho_linux::{
     Access, Hazard, OpenOptions, OpenedTarget, Recheck, TargetError, TargetFacts, guard, target,
 };
 use ioecho_replay::plan::TargetLimits;
 use ioecho_replay::sim::SimSpec;
+use ioecho_trace::wording::Wording;
 use ioecho_trace::{Bytes, Op};
 
 use crate::error::{Kind, Result, RunError};
@@ -33,7 +34,9 @@ const PATIENCE_OPENED: Duration = Duration::from_secs(3);
 const PAUSE: Duration = Duration::from_millis(50);
 
 /// What a replay can do all the same with a target that is not overwritten.
-pub const READS_ALONE: &str = "; to replay the reads alone: --read-only";
+pub fn reads_alone() -> Wording {
+    Wording::from("; to replay the reads alone: ").setting("read-only")
+}
 
 /// Where requests go.
 #[derive(Clone, Debug)]
@@ -62,9 +65,10 @@ impl Target {
     /// Resolves what was typed, and looks at what it names; changes nothing.
     pub fn look_at(name: &str, reads_only: bool, allow_cached: bool) -> Result<Self> {
         if let Some(text) = name.strip_prefix("sim:").or((name == "sim").then_some("")) {
-            let spec = text
-                .parse()
-                .map_err(|error| RunError::new(Kind::Usage, format!("--target {error}")))?;
+            let spec = text.parse().map_err(|error| {
+                let text = Wording::default().setting("target").text(format!(" {error}"));
+                RunError::new(Kind::Usage, text)
+            })?;
             return Ok(Self::Simulated { text: name.to_owned(), spec: Box::new(spec) });
         }
         let path = Path::new(name);
@@ -131,7 +135,7 @@ impl Target {
     }
 
     /// Opens the target for this run alone, and looks at it once more.
-    pub fn claim(&self, destroy: &[PathBuf], otherwise: &str) -> Result<OpenedTarget> {
+    pub fn claim(&self, destroy: &[PathBuf], otherwise: &Wording) -> Result<OpenedTarget> {
         let Self::Real { path, options, .. } = self else {
             return Err(RunError::new(Kind::Usage, "a simulated target cannot be opened"));
         };
@@ -146,7 +150,7 @@ impl Target {
         &self,
         opened: &OpenedTarget,
         destroy: &[PathBuf],
-        otherwise: &str,
+        otherwise: &Wording,
     ) -> Result<()> {
         let Self::Real { path, facts, .. } = self else { return Ok(()) };
         if !opened.facts().is_same_as(facts) {
@@ -161,14 +165,19 @@ impl Target {
 
     /// Refuses a target that somebody has begun to use since it was opened. The last thing before
     /// the first write; reads nothing of it.
-    pub fn recheck(&self, recheck: &Recheck, destroy: &[PathBuf], otherwise: &str) -> Result<()> {
+    pub fn recheck(
+        &self,
+        recheck: &Recheck,
+        destroy: &[PathBuf],
+        otherwise: &Wording,
+    ) -> Result<()> {
         let hazards = lasting(PATIENCE_OPENED, || Ok(recheck.users()))?;
         self.refuse(&hazards, destroy, otherwise)
     }
 
     /// Refuses a target that may hold somebody's data, unless `destroy` names it; answers what of
     /// it cannot be told. `otherwise` ends the help: what can be done all the same.
-    fn guard(&self, destroy: &[PathBuf], otherwise: &str) -> Result<Vec<String>> {
+    fn guard(&self, destroy: &[PathBuf], otherwise: &Wording) -> Result<Vec<String>> {
         let Self::Real { path, hazards, options, .. } = self else { return Ok(Vec::new()) };
         if options.access == Access::ReadOnly {
             return Ok(Vec::new());
@@ -177,7 +186,8 @@ impl Target {
         let unknown = hazards.iter().filter(|hazard| is_unknown(hazard));
         let warning = |hazard| {
             format!(
-                "warning: {}: {hazard}\n  = help: it was named in --destroy, so ioecho goes on",
+                "warning: {}: {hazard}\n  = help: it was named to be overwritten, so this \
+                 goes on",
                 path.display()
             )
         };
@@ -185,7 +195,7 @@ impl Target {
     }
 
     /// Refuses the target for those of the hazards that it was not named for.
-    fn refuse(&self, hazards: &[Hazard], destroy: &[PathBuf], otherwise: &str) -> Result<()> {
+    fn refuse(&self, hazards: &[Hazard], destroy: &[PathBuf], otherwise: &Wording) -> Result<()> {
         let Self::Real { path, .. } = self else { return Ok(()) };
         let named = destroy.iter().any(|named| same_file(named, path));
         let against: Vec<&Hazard> =
@@ -195,22 +205,18 @@ impl Target {
         }
         let name = path.display();
         let help = if !hazards.iter().all(Hazard::can_be_named) {
-            format!("what is in use cannot be overruled: give it free first{otherwise}")
+            Wording::from("what is in use cannot be overruled: give it free first")
         } else if against.iter().any(|hazard| is_unknown(hazard)) {
-            format!(
-                "if you know that nobody uses it and that what it holds may be lost: --destroy \
-                 {name}{otherwise}"
-            )
+            Wording::from("if you know that nobody uses it and that what it holds may be lost: ")
+                .set("destroy", name.to_string())
         } else {
-            format!("if all of that may be lost: --destroy {name}{otherwise}")
+            Wording::from("if all of that may be lost: ").set("destroy", name.to_string())
         };
         let against: Vec<String> =
             against.into_iter().map(|hazard| format!("  - {hazard}")).collect();
-        let text = format!(
-            "{name} is not overwritten; nothing was touched:\n{}\n  = help: {help}",
-            against.join("\n")
-        );
-        Err(RunError::new(Kind::Refused, text))
+        let text =
+            format!("{name} is not overwritten; nothing was touched:\n{}", against.join("\n"));
+        Err(RunError::with_help(Kind::Refused, text, help.and(otherwise.clone())))
     }
 }
 
@@ -218,19 +224,22 @@ fn is_unknown(hazard: &Hazard) -> bool {
     matches!(hazard, Hazard::CannotTell { .. })
 }
 
-/// Refuses targets that may hold somebody's data, and a `--destroy` that names none of them;
+/// Refuses targets that may hold somebody's data, and a name in `destroy` that is none of theirs;
 /// answers warnings of those that are not refused. `otherwise` ends the help: what can be done with
 /// a refused target all the same.
-pub fn guard_all(targets: &[Target], destroy: &[PathBuf], otherwise: &str) -> Result<Vec<String>> {
+pub fn guard_all(
+    targets: &[Target],
+    destroy: &[PathBuf],
+    otherwise: &Wording,
+) -> Result<Vec<String>> {
     for named in destroy {
         if !targets.iter().any(|target| target.is_file(named)) {
             let names: Vec<String> = targets.iter().map(Target::name).collect();
-            let text = format!(
-                "--destroy {} does not name the target, {}\n  = help: check which device you mean",
-                named.display(),
-                names.join(" or ")
-            );
-            return Err(RunError::new(Kind::Usage, text));
+            let text = Wording::default()
+                .set("destroy", named.display().to_string())
+                .text(format!(" does not name the target, {}", names.join(" or ")));
+            let help = "check which device you mean";
+            return Err(RunError::with_help(Kind::Usage, text, help));
         }
     }
     let mut warnings = Vec::new();
@@ -301,10 +310,9 @@ mod tests {
         let path = directory.path().join("letters");
         fs::write(&path, [b'x'; 8192]).unwrap();
         let target = [Target::look_at(path.to_str().unwrap(), false, true).unwrap()];
-        let said = |otherwise| guard_all(&target, &[], otherwise).unwrap_err().to_string();
-        assert!(
-            said(READS_ALONE).contains("--destroy") && said(READS_ALONE).contains("--read-only")
-        );
-        assert!(said("").contains("--destroy") && !said("").contains("--read-only"));
+        let said = |otherwise| guard_all(&target, &[], &otherwise).unwrap_err().to_string();
+        let (both, alone) = (said(reads_alone()), said(Wording::default()));
+        assert!(both.contains("destroy /") && both.contains("'read-only'"), "{both}");
+        assert!(alone.contains("destroy /") && !alone.contains("read-only"), "{alone}");
     }
 }

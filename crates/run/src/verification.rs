@@ -105,7 +105,7 @@ pub(crate) fn keep(
         let _ = run.remove(&run.versions(number));
         let Some(verifier) = &lane.verifier else { continue };
         let mut notes =
-            vec![format!("while the run went on, --verify {}", plan.spec.verify.name())];
+            vec![format!("while the run went on, verified as '{}'", plan.spec.verify.name())];
         if !lane.verify_passed {
             notes.push(why_not_whole(plan, lane));
         }
@@ -126,7 +126,8 @@ pub(crate) fn keep(
 /// Why not everything that was written was looked at.
 fn why_not_whole(plan: &ReplayPlan, lane: &LaneEnd) -> String {
     if !plan.spec.verify.ends_with_a_look() {
-        "only what the load itself read was looked at; `ioecho verify RUN` looks at all".to_owned()
+        "only what the load itself read was looked at; verifying the run afterwards looks at all"
+            .to_owned()
     } else if let Some(error) = &lane.verify_error {
         format!("the last look at everything written broke off: {error}")
     } else if lane.verify_stopped {

@@ -17,11 +17,10 @@ use ioecho_replay::engine::ResultSink;
 use ioecho_replay::engine::telemetry::Telemetry;
 use ioecho_replay::journal::encode;
 use ioecho_stats::facts::RecorderFacts;
-use ioecho_stats::histogram::Latencies;
 use rtrb::{Consumer, Producer, RingBuffer};
 
 use crate::directory::RunDirectory;
-use crate::observer::Counter;
+use crate::observer::{Counter, Moments};
 use crate::telemetry::{self, TelemetrySender, TelemetryWriter};
 
 /// Results that the ring holds: at 100,000 requests/s more than a second.
@@ -41,15 +40,6 @@ const GO: usize = 4096;
 
 /// How much is gathered at most.
 const BUFFER_BYTES: usize = 1 << 20;
-
-/// The results since somebody last looked, who takes them away.
-#[derive(Debug, Default)]
-pub struct Moments {
-    /// How late they were issued.
-    pub lateness: Latencies,
-    /// How many there were.
-    pub completed: u64,
-}
 
 /// The engine's end of the ring.
 pub(crate) struct RingSink {

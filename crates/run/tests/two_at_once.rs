@@ -14,7 +14,6 @@ use ioecho_run::directory::RunDirectory;
 use ioecho_run::error::{Kind, Result};
 use ioecho_run::execute::execute;
 use ioecho_run::facts::{RunFacts, State};
-use ioecho_run::finalise;
 use ioecho_run::observer::{Counter, Meters, Nobody, Observer, Stopping};
 use ioecho_run::open::Files;
 use ioecho_run::plan::ReplayPlan;
@@ -107,7 +106,7 @@ fn two_runs_go_on_at_once_and_know_nothing_of_each_other() {
         let facts = run.read_facts().unwrap();
         assert_eq!(facts.state, State::Complete);
         assert_eq!(facts.command, [asked(count, &output)]);
-        let kept = finalise::read_summary(&run).unwrap();
+        let kept = run.read_summary().unwrap();
         assert_eq!((kept.recorded, kept.verdict), (count, summary.verdict));
         numbers.insert(facts.run.to_string());
     }

@@ -1,8 +1,7 @@
-//! What a load asks of a device and what came of it, in one pass.
+//! Figures of a load and of its results, in one pass.
 //!
-//! A storage system is judged by looking, and everything that is looked at has to come out of one
-//! reading of the trace: traces are too long to be read once for every picture. So each question
-//! has its own small summary here, fed request by request in bounded memory.
+//! Traces are too long to be read once for every picture, so all figures come from one reading.
+//! Each question has its own small summary here, fed request by request in bounded memory.
 //!
 //! A summary obeys two laws, which are tested as properties of each:
 //! * **cut in time**: of a trace cut anywhere, `summary(a).merge(&summary(b))` is the summary of
@@ -10,8 +9,8 @@
 //! * **cut by volume**: of a trace whose volumes went to different parts, it is the summary of the
 //!   whole, in whatever order the parts are merged.
 //!
-//! What a summary says is made of a few plain [`shape`]s, so that whoever draws or writes them
-//! down needs to know those alone.
+//! The figures of a summary are made of a few plain [`shape`]s, so that drawing and storing need to
+//! know only those.
 
 pub mod all;
 pub mod arrivals;

@@ -1,13 +1,13 @@
 //! Where the level of a series changes.
 //!
-//! "It was slower in the second half" is a finding only if it is more than the noise of the series,
-//! and the noise of a storage device is neither normal nor independent: single seconds stick out by
-//! a factor of ten, and a slow second follows another. So outliers are pulled in first, the noise
-//! is estimated from differences of neighbours, which a change of level hardly touches, together
-//! with how long it lasts, and then the best division into segments is found by PELT (Killick,
-//! Fearnhead, Eckley: "Optimal detection of changepoints with a linear computational cost", 2012)
-//! with squared errors and Bayes's information criterion as the price of a change, raised by the
-//! share by which lasting noise looks like a change (Lavielle, Moulines 2000).
+//! "It was slower in the second half" is a finding only if it exceeds the noise of the series, and
+//! the noise of a storage device is neither normal nor independent: single seconds are outliers by
+//! a factor of ten, and slow seconds come in succession. So outliers are clamped first; the noise
+//! and its autocorrelation are estimated from differences of neighbours, which a change of level
+//! hardly affects; then the best division into segments is found by PELT (Killick, Fearnhead,
+//! Eckley: "Optimal detection of changepoints with a linear computational cost", 2012) with squared
+//! errors and Bayes's information criterion as the price of a change, raised by the share by which
+//! lasting noise looks like a change (Lavielle, Moulines 2000).
 
 use std::cmp::Ordering;
 
@@ -149,7 +149,7 @@ fn segments(values: &[f64], price: f64) -> Vec<usize> {
                 before[to] = *from;
             }
         }
-        // What cannot beat the best now never will.
+        // A candidate that cannot beat the best now never will.
         let limit = best[to];
         open.retain(|from| best[*from] + cost(*from, to) <= limit);
     }

@@ -1,11 +1,11 @@
-//! The same load on two systems, or on one with two settings: which is slower, where, and whether
-//! that is more than chance.
+//! Comparison of two systems, or of one with two settings, under the same load: which is slower,
+//! where, and whether the difference is more than chance.
 //!
-//! Two percentiles side by side always differ, and a reader who sees 3 % will believe in it. A
-//! system compared with itself differs as well, and by how much depends on how its latencies hang
-//! together, which no reader can see. So every ratio here comes with an interval, from redrawing
-//! stretches of time and repeated runs, and is called a difference only beyond chance and beyond a
-//! least effect. `docs/compare.md` has the method with its formulas.
+//! Two percentiles always differ, and a reader who sees 3 % will take it for real. But a system
+//! also differs from itself, by an amount that depends on how its latencies are correlated. So
+//! every ratio here has an interval, from a block bootstrap over stretches of time and repeated
+//! runs, and is called a difference only beyond chance and beyond a least effect. `docs/compare.md`
+//! has the method with its formulas.
 //!
 //! The way through: a [`RunProfile`] is folded from each run in one pass (`profile`,
 //! `load`) → [`obstacles`] says whether runs may be compared → [`compare`] has rows redrawn
@@ -45,18 +45,18 @@ use judged::Sides;
 /// The version of the JSON of a comparison. It changes when a key changes its meaning or goes away.
 pub const COMPARISON_VERSION: u32 = 1;
 
-/// Rows that are kept of what got worse first.
+/// How many rows are kept of the worst effects.
 const WORST_ROWS: usize = 24;
 
 /// How a comparison is made.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Settings {
-    /// What fixes all that is drawn at random.
+    /// The seed of all random draws.
     pub seed: u64,
     /// How often blocks and runs are drawn anew.
     pub resamples: usize,
-    /// How often a system may be told apart from itself: 0.025, so that of a hundred comparisons of
-    /// a system with itself five false alarms are more than bad luck.
+    /// How often a system may be found different from itself: 0.025, so that five false alarms in a
+    /// hundred comparisons of a system with itself are more than bad luck.
     pub level: f64,
     /// The least ratio beside 1 that counts as a difference: 0.01 is 1 %.
     pub least_effect: f64,
@@ -79,7 +79,7 @@ pub struct Group {
     pub runs: Vec<RunProfile>,
 }
 
-/// What came out.
+/// The result.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Comparison {
     /// [`COMPARISON_VERSION`].
@@ -90,7 +90,7 @@ pub struct Comparison {
     pub blocks: usize,
     /// How often they were drawn anew.
     pub resamples: usize,
-    /// How often a system may be told apart from itself, over all pairs.
+    /// How often a system may be found different from itself, over all pairs.
     pub level: f64,
     /// The least ratio beside 1 that counts as a difference.
     pub least_effect: f64,

@@ -1,10 +1,9 @@
-//! What the engine and its surroundings say of a run: the part of `summary.json` that the records
-//! do not hold.
+//! Facts of a run from the engine and its surroundings: the part of `summary.json` that is not in
+//! the records.
 //!
-//! A record tells what became of one request. What was left out before it became one, what kept the
-//! engine away and what this host can pace at all is known to the engine alone, and the verdict
-//! needs both sides. Keys are added over time: each of them reads as its default from files made
-//! before there was one.
+//! A record has the result of one request. Only the engine knows which requests were left out, what
+//! delayed it, and which rates this host can pace, and the verdict needs both. Keys are added over
+//! time: a key that an older file lacks is read as its default.
 
 mod host;
 mod load;
@@ -23,7 +22,7 @@ pub use host::{
 pub use load::{Cache, ContentFacts, LoadFacts, Recording, SizeFacts, TargetFacts};
 pub use witness::WitnessFacts;
 
-/// What the engine and its surroundings say of a run.
+/// Facts of a run from the engine and its surroundings.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EngineFacts {
@@ -114,10 +113,10 @@ pub struct EngineFacts {
     /// What the host and the devices did around the run.
     #[serde(default)]
     pub host: HostFacts,
-    /// What the load asks for and what the targets are.
+    /// Facts of the load and the targets.
     #[serde(default)]
     pub load: LoadFacts,
-    /// What the device itself saw, where a recording was made beside the run.
+    /// What the device saw, if a recording was made during the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub witness: Option<WitnessFacts>,
 }
@@ -186,7 +185,7 @@ impl EngineFacts {
     /// Adds the facts of another run that went on at the same time, with its targets behind these.
     ///
     /// Merging is associative, and which run comes first changes nothing but the order of lists.
-    /// What no single value can say of both runs stands whole in
+    /// Facts that no single value can express for both runs are kept whole in
     /// [`RunSummary::merged`](crate::run_summary::RunSummary::merged).
     ///
     /// # Errors
@@ -216,7 +215,7 @@ impl EngineFacts {
             simulated,
             direct,
             memory,
-            // What both have alike.
+            // Equal in both.
             speedup: _,
             timing: _,
             targets,
@@ -234,8 +233,8 @@ impl EngineFacts {
             load,
             witness,
         } = other;
-        // Lateness of one rule of issue and of another cannot be put together: there is no one
-        // value, and no figure that a value of both would be true of.
+        // Lateness under different rules of issue cannot be merged: no single value would be true
+        // of both runs.
         if !self.is_like(other) {
             return Err(Unlike);
         }
@@ -264,27 +263,27 @@ impl EngineFacts {
         // Of the runs as of the targets of one: the factor furthest from 1.
         self.wraparound_factor =
             merging::furthest(self.wraparound_factor, *wraparound_factor, f64::ln);
-        // The fullest run's: what was in flight in all of them at one moment no engine has seen.
+        // That of the fullest run, because no engine has seen the sum over all runs at one moment.
         self.in_flight_peak = self.in_flight_peak.max(*in_flight_peak);
         self.waiting_peak = self.waiting_peak.max(*waiting_peak);
         // Longest spans, and the instant at which the last request of all was due.
         self.host_stall_max_ns = self.host_stall_max_ns.max(*host_stall_max_ns);
         self.submission_max_ns = self.submission_max_ns.max(*submission_max_ns);
         self.demanded_duration_ns = self.demanded_duration_ns.max(*demanded_duration_ns);
-        // A whole of which a part is missing is not whole; each part's reason is told.
+        // If a part is incomplete, so is the whole; the reasons of all parts are kept.
         if !self.incomplete.is_empty() && !incomplete.is_empty() {
             self.incomplete.push_str("; ");
         }
         self.incomplete.push_str(incomplete);
-        // What makes a figure false in one run makes that of all false.
+        // A flag that makes the figures of one run false makes those of the whole false.
         self.simulated |= simulated;
         self.memory |= memory;
         self.direct &= direct;
         // The lowest known: the tightest cap is what a request of all may have waited for.
         self.in_flight_max = merging::lowest_known(self.in_flight_max, *in_flight_max);
         // Hosts pace side by side, each its own load, and busiest moments do not coincide: neither
-        // sums nor extremes of the two say whether a host was asked for too much. The pair of the
-        // run that came nearest to what its host can pace does.
+        // sums nor extremes of the two show whether a host was overloaded. The pair of the run that
+        // came nearest to its host's limit does.
         let theirs = (*demanded_rate_peak, *paced_rate_max);
         (self.demanded_rate_peak, self.paced_rate_max) =
             merging::nearest_to_its_limit((self.demanded_rate_peak, self.paced_rate_max), theirs);
@@ -305,7 +304,7 @@ impl EngineFacts {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unlike;
 
-/// What verification looked at and what it found.
+/// Figures of verification.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct VerifyFigures {
@@ -318,7 +317,7 @@ pub struct VerifyFigures {
     /// Of those, the sectors that hold what they must.
     #[serde(default)]
     pub intact_sectors: u64,
-    /// Of those, the sectors of which nothing is known: the run never wrote or has discarded them.
+    /// Of those, the sectors of unknown content: the run never wrote them, or discarded them.
     #[serde(default)]
     pub unknown_sectors: u64,
     /// Of those that hold what they must, sectors that prepare wrote and the run did not.
@@ -405,7 +404,7 @@ impl VerifyFigures {
             findings,
             first_findings,
         } = other;
-        // All modes that there were: which reads were checked is another answer in each run.
+        // All modes: each run checked other reads.
         merging::all_words(&mut self.mode, mode);
         // Every sector was looked at in one run: sums.
         for (mine, theirs) in [

@@ -1,10 +1,10 @@
-//! How true a replay was: what was asked for, held against what the device saw.
+//! The fidelity of a replay: the requests asked for, compared with those that the device saw.
 //!
-//! A tool's own figures cannot tell: they say when the tool meant to issue, and a tool that is late
-//! takes the time late as well. So there are two streams of requests here. One is what was asked
-//! for: a run's schedule, or the recording that was replayed. The other is what a recorder saw at
-//! the device meanwhile. Each request of the one is looked for in the other, and the differences
-//! are the figures.
+//! A tool's own figures cannot show it: they say when the tool meant to issue, and a tool that runs
+//! late also reads its clock late. So two streams of requests are compared: those asked for (a
+//! run's schedule, or the recording that was replayed), and those that a recorder saw at the
+//! device. Each request of the one is matched with one of the other, and the differences are the
+//! figures.
 //!
 //! The definitions are those of `docs/check.md`. Memory is bounded: at most [`Settings::window`]
 //! requests of each side are held at once, and at most [`sample::ROWS_MAX`] values of each figure,
@@ -35,21 +35,24 @@ pub use figures::{
     Cause, ErrorFigures, Example, FidelityFigures, How, KindFigures, LateFigures, OrderFigures,
     SideFigures, Spread, StallFigures,
 };
-pub use limits::{Assessment, Broken, Limit, Limits, Quantity, REORDERED_SHARE, Reason, assess};
+pub use limits::{
+    Assessment, Broken, EXTRA_SHARE, Limit, Limits, Quantity, REORDERED_SHARE, Reason, assess,
+};
 
-/// How two sides are held against each other.
+/// How two sides are compared.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// How many requests of each side are held at once. A request is found if its counterpart lies
     /// within so many requests of its place.
     pub window: usize,
     /// Whether both sides count from the same instant. Otherwise the median of all differences is
-    /// taken for the distance of the two clocks, and no figure can tell a constant delay.
+    /// taken as the distance of the two clocks, and a constant delay cannot be seen.
     pub absolute: bool,
-    /// A request that reached the device later than this is asked for its cause, in nanoseconds.
+    /// The cause is determined for requests that reached the device later than this, in
+    /// nanoseconds.
     pub late_ns: i64,
-    /// Whether requests had instants at which they were due. Without, nothing is said of their
-    /// instants and their order, for there is nothing to hold them against.
+    /// Whether requests had instants at which they were due. Without them there are no figures of
+    /// instants and order, because there is nothing to compare with.
     pub has_schedule: bool,
 }
 

@@ -6,7 +6,8 @@
 
 use ioecho_trace::{LateCause, Nanos, TimingMode};
 
-use crate::judge::{DEVICE, GENERATOR, HOST, IN_FLIGHT_DEFAULT};
+use crate::judge::{GENERATOR, HOST, IN_FLIGHT_DEFAULT};
+use crate::late::DEVICE;
 use crate::picture::{Kind, Panels, Span};
 use crate::run_summary::{ByKind, Percentiles, RunSummary, cause_name};
 use crate::verdict::{Finding, Grade, Validity};
@@ -99,11 +100,16 @@ fn sentence(summary: &RunSummary, panels: &Panels, rates: Option<&Throughput>) -
             "The measurement failed: the host kept ioecho from issuing {} in time.",
             share_of(&HOST, summary)
         ),
-        Finding::Faithful | Finding::DeviceLimited if verdict.validity == Validity::Invalid => {
+        Finding::ForeignLoad => {
+            "The measurement failed: others used the device beside the replay.".to_owned()
+        }
+        Finding::Faithful | Finding::Unscheduled | Finding::DeviceLimited
+            if verdict.validity == Validity::Invalid =>
+        {
             format!("Do not use these figures: {}.", failed(summary))
         }
         Finding::DeviceLimited => too_slow(summary, panels),
-        Finding::Faithful => held(summary, rates),
+        Finding::Faithful | Finding::Unscheduled => held(summary, rates),
     };
     if engine.simulated { format!("Simulated: {}", lower(&text)) } else { text }
 }

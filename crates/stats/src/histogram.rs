@@ -1,9 +1,9 @@
 //! Latencies by the hundred million, kept so that any percentile can be asked for later.
 //!
-//! Sorting them needs all of them in memory, and averaging hides what a user of a storage device
-//! feels: the slow ones. A histogram whose bins grow with the value ([`log_linear`]) keeps three
-//! significant digits of every latency from a nanosecond to centuries, and two of them add up to
-//! exactly the histogram of both. A run that is three hours late has percentiles like any other.
+//! Sorting needs all latencies in memory, and averaging hides the slow ones, which users notice. A
+//! histogram whose bins grow with the value ([`log_linear`]) keeps three significant digits of
+//! every latency from a nanosecond to centuries, and two of them add up to exactly the histogram of
+//! both. A run that is three hours late has percentiles like any other.
 
 use ioecho_trace::Nanos;
 use ioecho_trace::log_linear::{self, Histogram};
@@ -56,8 +56,8 @@ impl<const BITS: u32> From<Latencies<BITS>> for Written {
 impl<const BITS: u32> From<Written> for Latencies<BITS> {
     fn from(written: Written) -> Self {
         let Written { sum_ns, min_ns, max_ns, negative, bins: mut filled } = written;
-        // ioecho 0.1 counted all spans beyond an hour in the bin of an hour. Where they lie is not
-        // known, only that none is longer than the longest; so that is where they count.
+        // ioecho 0.1 counted all spans beyond an hour in the bin of an hour. Their true values are
+        // unknown, except that none exceeds the longest; so they count there.
         if let Some((last, _)) = filled.last_mut()
             && *last < max_ns
         {
@@ -71,7 +71,7 @@ impl<const BITS: u32> From<Written> for Latencies<BITS> {
     }
 }
 
-/// What a table says of a histogram. Spans are nanoseconds.
+/// The figures of a histogram for a table. Spans are nanoseconds.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Summary {
     /// How many spans there were.
@@ -84,6 +84,47 @@ pub struct Summary {
     pub max_ns: u64,
     /// The spans at [`QUANTILES`].
     pub quantiles_ns: [u64; QUANTILES.len()],
+}
+
+/// Percentiles of a span of time, in nanoseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Percentiles {
+    /// How many spans there were.
+    pub count: u64,
+    /// Their mean.
+    pub mean_ns: u64,
+    /// The median.
+    pub p50_ns: u64,
+    /// 90 % are not longer.
+    pub p90_ns: u64,
+    /// 99 % are not longer.
+    pub p99_ns: u64,
+    /// 99.9 % are not longer.
+    pub p99_9_ns: u64,
+    /// 99.99 % are not longer.
+    pub p99_99_ns: u64,
+    /// The longest.
+    pub max_ns: u64,
+}
+
+impl Percentiles {
+    /// The percentiles of a histogram; `None` of an empty one.
+    pub fn of(latencies: &Latencies) -> Option<Self> {
+        let summary = latencies.summary()?;
+        // In the order of `QUANTILES`.
+        let [p50, p90, p99, three_nines, four_nines] = summary.quantiles_ns;
+        Some(Self {
+            count: summary.count,
+            mean_ns: summary.mean_ns,
+            p50_ns: p50,
+            p90_ns: p90,
+            p99_ns: p99,
+            p99_9_ns: three_nines,
+            p99_99_ns: four_nines,
+            max_ns: summary.max_ns,
+        })
+    }
 }
 
 impl Latencies {
@@ -165,14 +206,33 @@ impl<const BITS: u32> Latencies<BITS> {
         Some(nanos(ns.max(self.min_ns).min(self.max_ns)))
     }
 
-    /// The same interpolated within the bin, in nanoseconds: a figure that moves with its share,
-    /// for those who hold two of them against each other.
+    /// The same interpolated within the bin, in nanoseconds: a figure that varies continuously with
+    /// its share, for comparing two of them.
     pub fn interpolated(&self, quantile: f64) -> Option<f64> {
         let (bin, below, here) = self.bins.at(quantile)?;
         let rank = quantile.clamp(0.0, 1.0) * self.count() as f64;
         let (least, next) = edges::<BITS>(bin);
         let share = ((rank - below as f64) / here as f64).clamp(0.0, 1.0);
         Some((least + share * (next - least)).min(self.max_ns as f64))
+    }
+
+    /// The span that at least the share `quantile` of all *time* is spent within: each span counts
+    /// as much as it is long. What takes a second is met ten thousand times as often as what takes
+    /// 100 µs, by whoever looks at any moment. `None` of nothing.
+    pub fn time_weighted(&self, quantile: f64) -> Option<Nanos> {
+        let middle = |bin| {
+            let (least, next) = edges::<BITS>(bin);
+            f64::midpoint(least, next).min(self.max_ns as f64)
+        };
+        let time = |(bin, count): (usize, u64)| middle(bin) * count as f64;
+        let wanted = self.filled().map(time).sum::<f64>() * quantile.clamp(0.0, 1.0);
+        let mut spent = 0.0;
+        let reached = self.filled().find(|bin| {
+            spent += time(*bin);
+            spent >= wanted
+        });
+        let (bin, _) = reached.or_else(|| self.filled().last())?;
+        Some(nanos(log_linear::greatest::<BITS>(bin).max(self.min_ns).min(self.max_ns)))
     }
 
     /// How many spans are not longer than this, to a bin: a span that shares a bin with it counts
@@ -354,5 +414,17 @@ mod tests {
         let curve = of(&(1..=10_000).collect::<Vec<_>>()).curve();
         assert!(curve.is_sorted_by(|a, b| a.0 < b.0 && a.1 <= b.1));
         assert_eq!(curve.last(), Some(&(4.0, 10_000)));
+    }
+
+    #[test]
+    fn by_time_a_second_counts_as_much_as_ten_thousand_times_100_us() {
+        let mut spans: Latencies = Latencies::new();
+        (0..300_000).for_each(|_| spans.record(Nanos::from_micros(100)));
+        (0..28).for_each(|_| spans.record(Nanos::from_secs(1)));
+        // 30 s in quick ones, 28 s in slow ones.
+        assert!(spans.quantile(0.9999).unwrap() < Nanos::from_millis(1));
+        assert!(spans.time_weighted(0.5).unwrap() < Nanos::from_millis(1));
+        assert_eq!(spans.time_weighted(0.55).unwrap(), Nanos::from_secs(1));
+        assert_eq!(Latencies::<10>::new().time_weighted(0.5), None);
     }
 }

@@ -1,10 +1,10 @@
-//! What happened in a stretch of a run, while the run goes on.
+//! The figures of an interval of a run, for live views.
 //!
-//! Averages of intervals cannot be averaged again, and percentiles even less; so people who watch a
-//! run see one set of figures and the summary tells another. An interval keeps what the summary
-//! keeps: counters and whole histograms. Intervals add up to exactly the figures of the run
-//! ([`crate::run_summary::RunSummary`]), in any grouping: whoever cannot take one line a second
-//! takes one in ten that says the same.
+//! Averages of intervals cannot be averaged again, and percentiles even less, so live figures would
+//! differ from the summary's. So an interval keeps the same as the summary: counters and whole
+//! histograms. Intervals add up to exactly the figures of the run
+//! ([`crate::run_summary::RunSummary`]), in any grouping: a slow reader gets one line in ten
+//! seconds with the same sums.
 
 use ioecho_trace::{Bytes, LateCause, Measured, Nanos, Op, Outcome};
 
@@ -14,20 +14,20 @@ use crate::raster::Column;
 use crate::run_summary::{ByKind, LATE, LateShare, Percentiles};
 use crate::timeline::Cell;
 
-/// Whose doing a late request is: the groups in which the verdict weighs causes.
+/// The culprit of a late request: the groups in which the verdict weighs causes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// The device: a conflict, the cap on requests in flight, a slow system call.
     Device,
-    /// This program, which read or prepared too slowly, kept as much as it may for another target,
-    /// or read what it was to verify.
+    /// This program: it read or prepared too slowly, was limited by another target's backlog, or
+    /// read data for verification.
     Generator,
-    /// The host; what nothing explains is counted against the measurement, too.
+    /// The host; unexplained lateness counts here, too.
     Host,
 }
 
 impl Fault {
-    /// Whose doing a cause is.
+    /// The culprit of a cause.
     pub const fn of(cause: LateCause) -> Self {
         match cause {
             LateCause::Conflict | LateCause::InFlightCap | LateCause::Submission => Self::Device,
@@ -206,7 +206,7 @@ impl Interval {
     }
 
     /// How many requests were in flight on average, over all targets: the sum of the service times
-    /// of what completed, over the time (Little's law). What hangs is not in it.
+    /// of what completed, over the time (Little's law). Hanging requests are not included.
     pub fn in_flight_mean(&self) -> f64 {
         let busy: f64 = Kind::ALL
             .iter()
@@ -228,7 +228,7 @@ impl Interval {
         self.late.iter().map(|share| share.requests).sum()
     }
 
-    /// Of those, the ones that are somebody's doing.
+    /// Of those, the ones of one culprit.
     pub fn late_by(&self, fault: Fault) -> u64 {
         let causes = LateCause::ALL.into_iter().filter(|cause| Fault::of(*cause) == fault);
         causes.map(|cause| self.late_for(cause).requests).sum()

@@ -7,16 +7,18 @@
 //! the causes are weighed.
 
 mod checks;
+mod headline;
 
-use ioecho_trace::units::counted;
-use ioecho_trace::{Integrity, LateCause, Nanos, TimingMode};
+use ioecho_trace::{Integrity, LateCause};
 
-use crate::facts::WitnessFacts;
+use crate::facts::EngineFacts;
+pub(crate) use crate::late::DEVICE;
+use crate::load_figures::Growth;
 use crate::picture::Span;
-use crate::run_summary::{EngineFacts, LATE, RunFigures, VerifyFigures};
+use crate::run_figures::RunFigures;
 use crate::verdict::{Check, Finding, Grade, Validity, Verdict};
+use checks::LATE_SHARE_PASS;
 pub use checks::WRAPAROUND;
-use checks::{CONFLICT_SHARE, LATE_SHARE_PASS};
 
 /// Judges a run.
 pub fn judge(figures: &RunFigures, engine: &EngineFacts) -> Verdict {
@@ -26,6 +28,8 @@ pub fn judge(figures: &RunFigures, engine: &EngineFacts) -> Verdict {
         checks::accounted(figures, engine),
         checks::lateness(figures, engine, blame),
         checks::duration(figures, engine, blame),
+        checks::load::standstill(figures, engine),
+        checks::percentiles(figures, engine),
         checks::demand(engine),
         checks::issued(figures, engine),
         checks::failures(figures, engine),
@@ -36,24 +40,29 @@ pub fn judge(figures: &RunFigures, engine: &EngineFacts) -> Verdict {
         checks::page_cache(engine),
         checks::storage(engine),
     ];
-    checks.extend(checks::load::all(figures, engine));
+    let is_late = ["lateness", "duration"].iter().any(|name| is_broken(&checks, name));
+    checks.extend(checks::load::all(figures, engine, is_late.then_some(blame)));
     checks.extend(checks::host::all(figures, engine));
     checks.push(checks::witness::witness(engine));
-    let broken =
-        |name: &str| checks.iter().any(|check| check.name == name && check.grade >= Grade::Limited);
+    let broken = |name: &str| is_broken(&checks, name);
     let limits = if !engine.incomplete.is_empty() {
         Finding::Incomplete
     } else if broken("lateness") || broken("duration") {
         blame
-    } else {
+    } else if checks::witness::is_foreign(engine) {
+        Finding::ForeignLoad
+    } else if engine.has_schedule() {
         Finding::Faithful
+    } else {
+        Finding::Unscheduled
     };
     let damaged = broken("integrity");
-    if limits == Finding::DeviceLimited {
+    let became_slower = fell_behind(figures, engine).is_some_and(|grown| !grown.throughout);
+    if limits == Finding::DeviceLimited && !became_slower {
         excuse_backlog(&mut checks);
     }
     let validity = Validity::of(&checks);
-    let mut summary = sentence(limits, figures, engine, &checks);
+    let mut summary = headline::sentence(limits, figures, engine, &checks);
     if damaged {
         let kinds = kinds_of_damage(figures, engine);
         let unreadable = engine.verify.as_ref().is_some_and(|verify| verify.damaged_sectors == 0)
@@ -66,6 +75,11 @@ pub fn judge(figures: &RunFigures, engine: &EngineFacts) -> Verdict {
     }
     let finding = if damaged { Finding::DataDamaged } else { limits };
     Verdict { validity, finding, summary, checks }
+}
+
+/// Whether the check of this name was made and did not pass.
+fn is_broken(checks: &[Check], name: &str) -> bool {
+    checks.iter().any(|check| check.name == name && check.grade >= Grade::Limited)
 }
 
 /// The names of all checks, in the order in which a verdict has them.
@@ -112,9 +126,6 @@ fn kinds_of_damage(figures: &RunFigures, engine: &EngineFacts) -> String {
     format!("{} sectors", told.join(", "))
 }
 
-/// Causes that are the device's doing.
-pub(crate) const DEVICE: [LateCause; 3] =
-    [LateCause::Conflict, LateCause::InFlightCap, LateCause::Submission];
 /// The cap on requests in flight unless another is asked for. A lower one is a choice, and what
 /// waits for a place below it is no finding about the device alone.
 pub const IN_FLIGHT_DEFAULT: u32 = 4096;
@@ -162,7 +173,7 @@ fn late_share(figures: &RunFigures, causes: &[LateCause]) -> f64 {
 /// Faults come first: where generator or host alone break the schedule, the run is theirs, however
 /// slow the device was besides. Otherwise it is whoever cost the most time.
 fn blame(figures: &RunFigures, engine: &EngineFacts) -> Finding {
-    if is_held_back(figures, engine) {
+    if is_held_back(figures, engine) || fell_behind(figures, engine).is_some() {
         return Finding::DeviceLimited;
     }
     let cost = |causes: &[LateCause]| -> i128 {
@@ -175,14 +186,35 @@ fn blame(figures: &RunFigures, engine: &EngineFacts) -> Finding {
         // A part on this side of the device, a part behind it, and neither long enough to be late.
         return Finding::HostStalled;
     }
-    let faults = late_share(figures, &GENERATOR) + late_share(figures, &HOST);
-    if faults <= LATE_SHARE_PASS && device >= generator.max(host) {
+    let breaks = |causes: &[LateCause]| late_share(figures, causes) > LATE_SHARE_PASS;
+    let (by_generator, by_host) = (breaks(&GENERATOR), breaks(&HOST));
+    let is_generators = if by_generator == by_host { generator >= host } else { by_generator };
+    if !by_generator && !by_host && device >= generator.max(host) {
         Finding::DeviceLimited
-    } else if generator >= host {
+    } else if is_generators && !is_starved(figures, engine) {
         Finding::GeneratorLimited
     } else {
         Finding::HostStalled
     }
+}
+
+/// Whether this program read and prepared too slowly because others had the processors: then the
+/// host is to blame and no slowness of its own.
+fn is_starved(figures: &RunFigures, engine: &EngineFacts) -> bool {
+    let is_own = !is_mostly(LateCause::Backlog, figures)
+        && !is_mostly(LateCause::Verification, figures)
+        && engine.results_lost == 0;
+    is_own && !engine.simulated && checks::host::are_processors_taken(engine)
+}
+
+/// How the backlog of the devices grew until the end of the load, where this run was the one to
+/// tell: it had a schedule and, by itself, held it.
+fn fell_behind(figures: &RunFigures, engine: &EngineFacts) -> Option<Growth> {
+    let is_own = late_share(figures, &GENERATOR) + late_share(figures, &HOST) > LATE_SHARE_PASS;
+    if !engine.has_schedule() || is_own || !engine.incomplete.is_empty() {
+        return None;
+    }
+    figures.load().growth()
 }
 
 /// Whether requests were handed over in time and a witness saw the device get them late. What was
@@ -196,117 +228,6 @@ fn is_held_back(figures: &RunFigures, engine: &EngineFacts) -> bool {
 
 fn share(part: u64, whole: u64) -> f64 {
     if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
-}
-
-fn sentence(
-    finding: Finding,
-    figures: &RunFigures,
-    engine: &EngineFacts,
-    checks: &[Check],
-) -> String {
-    let all = figures.picture().spans_of_all(Span::Lateness);
-    let p99 = all.quantile(0.99).unwrap_or_default();
-    let took = figures.last_submitted().as_secs_f64();
-    let seen = engine.witness.as_ref().filter(|seen| seen.is_there());
-    let first = match finding {
-        _ if figures.issued() == 0 => "Nothing was replayed: no request was issued.".to_owned(),
-        Finding::Faithful | Finding::DataDamaged if !engine.has_schedule() => {
-            unscheduled(figures, engine)
-        }
-        Finding::Faithful | Finding::DataDamaged if seen.is_some() => format!(
-            "Faithful: 99 % of {} reached the device within {} of their time, as a \
-             witness saw, over {took:.1} s.",
-            counted(seen.map_or(0, |seen| seen.found), "request"),
-            Nanos(seen.map_or(0, WitnessFacts::delay_p99_ns))
-        ),
-        Finding::Faithful | Finding::DataDamaged => format!(
-            "Faithful: 99 % of {} were issued within {p99} of their time, over {took:.1} s.",
-            counted(all.count(), "request")
-        ),
-        Finding::DeviceLimited if low_cap(figures, engine).is_some() => format!(
-            "Limited by the cap: no more than {} in flight at a time, so that requests waited for \
-             a place and were issued up to {} late. What was measured is the device under this \
-             cap.",
-            engine.in_flight_max,
-            all.max().unwrap_or_default()
-        ),
-        Finding::DeviceLimited if is_held_back(figures, engine) => format!(
-            "Device-limited: requests were issued in time and held back on their way to the \
-             device, {} of them by more than {LATE}, as a witness saw.",
-            seen.map_or(0, |seen| seen.held_back)
-        ),
-        Finding::DeviceLimited => format!(
-            "Device-limited: the device could not take the load; requests were issued up to {} \
-             late.",
-            all.max().unwrap_or_default()
-        ),
-        Finding::GeneratorLimited if is_mostly(LateCause::Backlog, figures) => {
-            "Generator-limited: a target lags so far behind its load that its backlog reached the \
-             bound, and the others got their requests too late; do not use these figures."
-                .to_owned()
-        }
-        Finding::GeneratorLimited if is_mostly(LateCause::Verification, figures) => format!(
-            "Slowed by verification: what was about to be overwritten was read first, so that \
-             requests were issued up to {} late; do not use these figures.",
-            all.max().unwrap_or_default()
-        ),
-        Finding::GeneratorLimited => {
-            "Generator-limited: this program could not issue in time; do not use these figures."
-                .to_owned()
-        }
-        Finding::HostStalled => format!(
-            "Host-stalled: the host kept the replay from its schedule (p99 of lateness {p99}); \
-             do not trust these figures."
-        ),
-        Finding::Incomplete => format!("Incomplete: {}.", engine.incomplete),
-    };
-    let simulated = if engine.simulated { " Simulated: no storage was measured." } else { "" };
-    let named = |grade: Grade, before: &str| {
-        let names: Vec<&str> = checks
-            .iter()
-            .filter(|check| check.grade == grade && check.name != "complete")
-            .map(|check| check.name.as_str())
-            .collect();
-        if names.is_empty() { String::new() } else { format!(" {before}: {}.", names.join(", ")) }
-    };
-    let doubts = named(Grade::Invalid, "Invalid") + &named(Grade::Suspect, "Read with care");
-    format!("{first}{altered}{simulated}{doubts}", altered = altered(figures, engine))
-}
-
-/// The first sentence on a run that had no schedule to hold.
-fn unscheduled(figures: &RunFigures, engine: &EngineFacts) -> String {
-    let took = figures.picture().achieved_end().as_secs_f64();
-    let issued = figures.issued();
-    let how = match engine.timing {
-        TimingMode::Load => ", never more in flight than in the recording",
-        TimingMode::Timed | TimingMode::Afap => "",
-    };
-    let rate = issued as f64 / took.max(1e-9);
-    let what = counted(issued, "request");
-    format!("As fast as possible{how}: {what} in {took:.1} s, {rate:.0} requests/s.")
-}
-
-/// What makes this another load than the recorded one, told whether asked for or not.
-fn altered(figures: &RunFigures, engine: &EngineFacts) -> String {
-    let dropped = share(engine.dropped, figures.recorded());
-    let dropped = (dropped > CONFLICT_SHARE).then(|| {
-        format!(
-            " DROPPED on conflict: {} ({:.1} %); what was replayed is not the recorded load.",
-            counted(engine.dropped, "request"),
-            dropped * 100.0
-        )
-    });
-    let counted = |count: u64, what: &str| (count > 0).then(|| format!(" {count} {what}."));
-    let slowed = engine.verify.as_ref().and_then(VerifyFigures::prereads_told);
-    [
-        dropped,
-        slowed.map(|told| format!(" Verification: {told}.")),
-        counted(engine.substituted, "writes were replayed as reads"),
-        counted(engine.copies, "requests are copies made for a higher rate"),
-    ]
-    .into_iter()
-    .flatten()
-    .collect()
 }
 
 #[cfg(test)]

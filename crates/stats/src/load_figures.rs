@@ -1,22 +1,28 @@
-//! What the records of a run say of its load against its targets.
+//! Figures of a run's load in relation to its targets.
 //!
-//! Whether a load fits into a cache, whether the device had settled, whether several volumes were
-//! fed one load: no single request shows it, and a run may have billions. So each question has a
-//! small sum here, fed request by request with the rest of a run's figures; the verdict's checks
-//! ask them at the end.
+//! No single request shows whether a load fits into a cache, whether the device was steady, or
+//! whether several volumes got the same load, and a run may have billions of requests. So each
+//! question has a small sum here, fed request by request with a run's other figures; the verdict's
+//! checks read them at the end.
 
+mod backlog;
 mod demand;
 mod drift;
 mod regions;
+mod standstill;
 mod touched;
 
 use ioecho_trace::{Measured, Nanos, Op, Outcome, Request};
 
+use backlog::Backlog;
+pub use backlog::Growth;
 use demand::Demand;
 pub use demand::SameDemand;
 use drift::Drift;
 pub use drift::{Course, Unsettled};
 use regions::Regions;
+pub use standstill::Pauses;
+use standstill::Standstill;
 pub use touched::PAGE;
 use touched::Touched;
 
@@ -25,6 +31,8 @@ use touched::Touched;
 pub struct LoadFigures {
     targets: Vec<OnTarget>,
     drift: Drift,
+    backlog: Backlog,
+    standstill: Standstill,
     demand: Demand,
     in_flight: InFlight,
     writes: u64,
@@ -59,6 +67,14 @@ impl LoadFigures {
     /// Adds a request and what was measured of it.
     pub(crate) fn observe(&mut self, request: &Request, measured: &Measured) {
         self.demand.observe(request.volume, measured.scheduled);
+        if let Some(completed) = measured.completed {
+            self.standstill.observe(completed);
+        }
+        if measured.outcome == Outcome::Ok
+            && let Some(response) = measured.response_time()
+        {
+            self.backlog.observe(measured.scheduled, response);
+        }
         let moves_data = matches!(request.op, Op::Read | Op::Write);
         if !measured.outcome.was_issued() || !moves_data {
             return;
@@ -92,6 +108,8 @@ impl LoadFigures {
             mine.regions.merge(&theirs.regions);
         }
         self.drift.merge(&later.drift);
+        self.backlog.merge(&later.backlog);
+        self.standstill.merge(&later.standstill);
         self.demand.merge(&later.demand);
         self.in_flight.merge(&later.in_flight);
         self.writes += later.writes;
@@ -113,9 +131,19 @@ impl LoadFigures {
         self.targets.get(target)?.regions.weigh(part, shares)
     }
 
-    /// How the device's service times went over the run.
+    /// The course of the device's service times over the run.
     pub fn course(&self) -> Course {
         self.drift.course()
+    }
+
+    /// How the backlog of the devices grew until the load ended; `None` where it did not.
+    pub fn growth(&self) -> Option<Growth> {
+        self.backlog.growth()
+    }
+
+    /// For how long nothing was completed; `None` where nothing ever was.
+    pub fn pauses(&self) -> Option<Pauses> {
+        self.standstill.pauses()
     }
 
     /// The two volumes whose demand rose and fell together the most.

@@ -1,55 +1,19 @@
-//! Several runs as one: what their facts, figures and verdicts become.
+//! Several runs as one: merging of facts, figures and verdicts.
 //!
-//! Storage that is loaded from several hosts has one 99th percentile, and no run of a single host
-//! knows it. So the requests of all are counted anew; what the engines say of them is merged field
-//! by field ([`EngineFacts::merge`]). Much of that is a worst or a sum, and says less than the runs
-//! did. So a merged run keeps the facts and the verdict of each of its single runs, and where it is
-//! merged again, its single runs are merged. That is why it does not matter in which steps runs are
-//! merged, nor in which order, but for the order of lists; and why a run merged with nothing is
-//! that run.
+//! Storage that is loaded from several hosts has one 99th percentile, which no single run knows. So
+//! the requests of all runs are counted again; the engines' facts are merged field by field
+//! ([`EngineFacts::merge`]). Many of these are a worst or a sum, which says less than the single
+//! values. So a merged run keeps the facts and the verdict of each of its single runs, and a
+//! further merge starts from those. So the result depends neither on the steps nor, except for the
+//! order of lists, on the order of merging; and a run merged with nothing is that run.
 
 mod verdict;
 
-use ioecho_trace::Nanos;
-use serde::{Deserialize, Serialize};
-
 use crate::facts::{EngineFacts, Unlike};
-use crate::run_summary::{RunFigures, RunSummary};
-use crate::verdict::Verdict;
+use crate::run_figures::RunFigures;
+use crate::run_summary::{MergedRun, RunSummary};
 
-/// A single run that is a part of a merged one.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct MergedRun {
-    /// What it was called; behind the name of the merged run that it was a part of before, if so.
-    pub name: String,
-    /// By how much its instants were moved.
-    pub shift_ns: i64,
-    /// What its engine said, as it was.
-    pub engine: EngineFacts,
-    /// How it was judged where it ran.
-    pub verdict: Verdict,
-}
-
-impl MergedRun {
-    /// The single runs of a run that is called so and moved by so much: itself, or those that it
-    /// was merged of.
-    pub fn all_of(name: &str, shift: Nanos, summary: &RunSummary) -> Vec<Self> {
-        let RunSummary { engine, verdict, merged, .. } = summary;
-        if merged.is_empty() {
-            let (name, shift_ns) = (name.to_owned(), shift.0);
-            return vec![Self { name, shift_ns, engine: engine.clone(), verdict: verdict.clone() }];
-        }
-        let of_it = |run: &Self| Self {
-            name: format!("{name}:{}", run.name),
-            shift_ns: run.shift_ns.saturating_add(shift.0),
-            ..run.clone()
-        };
-        merged.iter().map(of_it).collect()
-    }
-}
-
-/// What the engines of all runs say together.
+/// The merged facts of the engines of all runs.
 ///
 /// # Errors
 ///

@@ -1,11 +1,11 @@
-//! What of a trace an artificial load can have: the small model that `ioecho fit` estimates.
+//! The small model of a trace that `ioecho fit` estimates, for an artificial load.
 //!
-//! Users are asked for a benchmark "like our workload" and guess four numbers. Here they are
+//! Users who need a benchmark "like our workload" guess four numbers. Here the properties are
 //! measured, in one pass and bounded memory: when requests come ([`arrivals`]), what they are and
 //! how they follow each other ([`mix`]), when a place is used again and how much is in use
 //! ([`reuse`]), and where the rest goes ([`regions`]). From the [`Figures`] follow a generator's
-//! line ([`mod@line`]) and a job for fio ([`fio`]); and since a load is a trace, too, the one that
-//! the line makes is measured by the same code, and [`comparison`] says what it lost.
+//! line ([`mod@line`]) and a job for fio ([`fio`]); and since a load is a trace, too, the load of
+//! that line is measured with the same code, and [`comparison`] shows what it lost.
 
 pub mod arrivals;
 pub mod comparison;

@@ -1,10 +1,10 @@
 //! Latencies and delays in the orders in which blkreplay's pictures show them.
 //!
-//! One cloud of requests looks different by what runs along below it. Over the instant at which a
-//! request was due (*setpoint*) it shows what the load asked, over the instant of submission
-//! (*realtime*) what the device met, over that of completion (*completed*) what came back when, and
-//! over the number of the request (*points*) every request has the same room, in bursts and pauses
-//! alike. The picture of a run holds one of them; whoever wants all pays for them here.
+//! A scatter plot of requests depends on its x axis. The scheduled instant (*setpoint*) shows the
+//! demand, the instant of submission (*realtime*) the load that the device got, that of completion
+//! (*completed*) its results, and the number of the request (*points*) gives every request the same
+//! room, in bursts and pauses alike. The picture of a run holds one of them; all four are made
+//! here, at extra cost.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -17,7 +17,7 @@ use crate::picture::Class;
 use crate::raster::{self, LOWEST_NS, ROWS, ROWS_PER_DECADE, Raster};
 use crate::timeline::{Cell, FINEST_NS, Timeline};
 
-/// What runs along below.
+/// The x axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
     /// The instant of submission.
@@ -221,7 +221,12 @@ mod tests {
     use ioecho_trace::{Bytes, Columns, Integrity, LateCause, Measured};
 
     fn run(requests: &[(i64, i64, i64, u64)]) -> Orders {
-        let mut batch = Batch::new(Columns { latency: false, origin: false, measured: true });
+        let mut batch = Batch::new(Columns {
+            latency: false,
+            origin: false,
+            measured: true,
+            dependencies: false,
+        });
         for (scheduled, submitted, completed, offset) in requests {
             let mut request = Request::new(Nanos(*scheduled), Op::Read, Bytes(*offset), Bytes(512));
             request.measured = Some(Measured {

@@ -1,16 +1,16 @@
-//! What each of a run's targets did.
+//! The figures of each of a run's targets.
 //!
-//! Of four disks behind one load three may be idle while the fourth makes every figure of the
+//! Of four disks behind one load, three may be idle while the fourth determines every figure of the
 //! whole. So each target has its own row; the histograms behind them are made only for targets that
 //! a request went to.
 
 use ioecho_trace::{Measured, Nanos, Op, Outcome, Request};
 use serde::{Deserialize, Serialize};
 
-use crate::histogram::Latencies;
-use crate::run_summary::{LATE, Percentiles};
+use crate::histogram::{Latencies, Percentiles};
+use crate::late::LATE;
 
-/// What one of the run's targets did.
+/// The figures of one of the run's targets.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TargetFigures {
@@ -129,7 +129,7 @@ impl PerTarget {
         self.targets.len() as u32
     }
 
-    /// A row per target, those without a request included: nothing is what they did.
+    /// A row per target, also for those without a request.
     pub(crate) fn figures(&self, targets: u32) -> Vec<TargetFigures> {
         let count = self.targets.len().max(targets as usize);
         let row = |target: usize| {

@@ -1,19 +1,20 @@
-//! Everything that a report draws of a run, from one pass over its requests.
+//! The data of all diagrams of a run, from one pass over its requests.
 //!
-//! A report has to show where a device was slow, whether the replay kept its schedule and what was
-//! in flight meanwhile, for a run of a second as for one of a week, without keeping its requests.
-//! [`RunPicture`] is fed batch by batch, holds some megabytes whatever the length, and pictures of
-//! parts merge to the picture of the whole. [`RunPicture::finish`] brings all of it on one axis.
+//! A report must show where a device was slow, whether the replay kept its schedule and how many
+//! requests were in flight, for a run of a second as for one of a week, without keeping its
+//! requests. [`RunPicture`] is fed batch by batch, holds some megabytes whatever the length, and
+//! pictures of parts merge to the picture of the whole. [`RunPicture::finish`] brings all of it on
+//! one axis.
 //!
-//! What counts where:
+//! Which instant counts:
 //! * *demanded*: every request of the plan, by the instant it was scheduled for;
 //! * *lateness*: every request that was submitted, by the instant it was scheduled for;
 //! * *achieved*, service time and response time: requests that completed in full
-//!   ([`Outcome::Ok`]). A quick error is no quick answer, so failures are counted apart;
+//!   ([`Outcome::Ok`]). A quick error is not a quick answer, so failures are counted separately;
 //! * *in flight*: from submission to completion, failed or not. An abandoned request is in flight
 //!   to the end of the run.
 
-pub(crate) mod flow;
+mod flow;
 mod panels;
 mod rate;
 mod volumes;
@@ -24,8 +25,8 @@ use ioecho_trace::{Batch, LateCause, Measured, Nanos, Op, Outcome, Request};
 use serde::Serialize;
 
 use crate::histogram::Latencies;
+use crate::late::LATE;
 use crate::raster::Raster;
-use crate::run_summary::LATE;
 use crate::timeline::Timeline;
 
 use flow::Bucket;
@@ -34,7 +35,7 @@ pub use rate::Rate;
 use volumes::Volumes;
 pub use volumes::{Sonar, VOLUMES_MAX};
 
-/// What the sonar diagram tells apart by colour.
+/// The colours of the sonar diagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Class {
@@ -73,7 +74,7 @@ impl Class {
     }
 }
 
-/// What the tables of percentiles tell apart.
+/// The kinds of requests in the tables of percentiles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {

@@ -1,9 +1,9 @@
 //! A hundred million points on a page.
 //!
-//! blkreplay's sonar diagram draws one dot per request: the later ones hide the earlier ones, and
-//! a solid block says nothing about how many there are. A raster counts how many requests fall into
-//! each cell of time and logarithm of latency; what is drawn is the density, and the count of every
-//! cell can be asked for. Its size does not depend on the number of requests.
+//! blkreplay's sonar diagram draws one dot per request: later dots hide earlier ones, and a solid
+//! block does not show their number. A raster counts the requests in each cell of time and
+//! logarithm of latency; the density is drawn, and the count of every cell can be read. Its size
+//! does not depend on the number of requests.
 
 use std::sync::LazyLock;
 

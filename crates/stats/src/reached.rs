@@ -1,9 +1,9 @@
-//! What of a run reached its devices, as far as the kernel's own counters can be held against it.
+//! The requests of a run in the terms of the kernel's counters, so that both can be compared.
 //!
-//! A replay knows what it handed over; the kernel knows what the device was given. Between the two
-//! lie merges, splits, full queues and other users of the device, and none of them shows in a
-//! latency. So the records are counted here in the kernel's terms: requests and bytes of each kind,
-//! how long they were, how they lay to blocks of any size, and how many were in flight.
+//! A replay knows the requests that it handed over; the kernel knows those that the device got.
+//! Between the two lie merges, splits, full queues and other users of the device, and none of them
+//! shows in a latency. So the records are counted here in the kernel's terms: requests and bytes of
+//! each kind, how long they were, how they lay to blocks of any size, and how many were in flight.
 
 use ioecho_trace::{Flags, Measured, Op, Request};
 
@@ -42,7 +42,7 @@ impl Reach {
     }
 }
 
-/// What reached one of the run's targets.
+/// The requests that reached one of the run's targets.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TargetReach {
     /// Reads.
@@ -197,7 +197,7 @@ impl Reached {
         }
     }
 
-    /// What reached a target; `None` where nothing did.
+    /// The requests that reached a target; `None` if none did.
     pub fn target(&self, number: usize) -> Option<&TargetReach> {
         self.targets.get(number)?.as_deref()
     }

@@ -16,7 +16,7 @@ const ALL: &str = "all";
 /// The word behind a check whose findings about the device are accepted.
 const LIMITED: &str = "limited";
 
-/// What is required of a check, or of all. It is stored as it is typed: `NAME`, `NAME=limited`.
+/// A requirement on a check, or on all. It is stored as it is typed: `NAME`, `NAME=limited`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Requirement {
@@ -29,8 +29,8 @@ pub struct Requirement {
 impl Requirement {
     /// Whether a check holds this.
     ///
-    /// A check that is named must have been made: one that does not apply proves nothing. Of all
-    /// checks those that do not apply are left out, for some exclude each other.
+    /// A check that is named must have been made: one that does not apply proves nothing. For
+    /// `all`, checks that do not apply are left out, because some exclude each other.
     fn is_met_by(&self, check: &Check) -> bool {
         match check.grade {
             Grade::Pass => true,
@@ -82,8 +82,8 @@ impl fmt::Display for Requirement {
 
 /// The checks of a verdict that do not hold what is required of them.
 ///
-/// What names a check goes before what is said of all; of two that name it the last counts. A check
-/// that is named and that this verdict lacks, as one of an older version may, is not proven either.
+/// A requirement that names a check takes precedence over one on all; of two that name it the last
+/// counts. A named check that this verdict lacks, as in an older version, does not hold either.
 pub fn unmet(required: &[Requirement], verdict: &Verdict) -> Vec<String> {
     let of = |name: Option<&str>| {
         required.iter().rev().find(|requirement| requirement.check.as_deref() == name)

@@ -1,5 +1,5 @@
-//! What an engine told of itself while it ran: the lines of a run's `inside.jsonl` and the series
-//! that are drawn of them.
+//! Telemetry of an engine: the lines of a run's `inside.jsonl`, and the series that are drawn from
+//! them.
 //!
 //! A run of a day has a million intervals for each target, and a reader looks at a picture of a
 //! thousand points. So lines are folded into at most [`STEPS_MAX`] steps, which become wider as the
@@ -170,7 +170,7 @@ impl Sum {
     }
 }
 
-/// What was told of a step.
+/// The telemetry of a step.
 #[derive(Clone, Debug, Default)]
 struct Step {
     /// The time of all engines together, ns.
@@ -259,7 +259,7 @@ pub enum SpanOf {
     Unseen,
 }
 
-/// What is told of a level or a span in each step.
+/// Which value of a level or a span a series shows.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Of {
     /// The lowest.
@@ -272,7 +272,7 @@ pub enum Of {
     Quantile(f64),
 }
 
-/// What the engine's time went to.
+/// How the engine spent its time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
     /// Preparing and handing over.

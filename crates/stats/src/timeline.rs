@@ -1,8 +1,8 @@
 //! The time axis of a run: buckets from instant zero on.
 //!
-//! What is drawn below each other has to have the same buckets. Those of a [`Timeline`] begin at
-//! zero, a millisecond wide, and double together ([`Grid`]); two axes of different width are
-//! brought together exactly by widening the narrower one.
+//! Diagrams below each other need the same buckets. Those of a [`Timeline`] begin at zero, a
+//! millisecond wide, and double together ([`Grid`]); two axes of different width are brought
+//! together exactly by widening the narrower one.
 
 use ioecho_trace::Nanos;
 use serde::{Deserialize, Serialize};

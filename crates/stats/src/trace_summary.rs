@@ -1,7 +1,7 @@
-//! What a trace is, in figures: the answer to "what is in this file?".
+//! The figures of a trace: the answer to "what is in this file?".
 //!
-//! It must come from one pass in little memory, whatever the trace's length, and every figure must
-//! be one that an independent count of the lines gives too.
+//! They must come from one pass in little memory, whatever the trace's length, and an independent
+//! count of the lines must give the same figures.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};

@@ -76,6 +76,11 @@ pub enum Finding {
     DataDamaged,
     /// The replay held its schedule.
     Faithful,
+    /// There was no schedule to hold: requests were issued as fast as the device took them.
+    Unscheduled,
+    /// The replay held its schedule, and others loaded the device beside it: a fault of the
+    /// measurement.
+    ForeignLoad,
     /// The device could not take the load: a finding about the device.
     DeviceLimited,
     /// This program could not issue in time: a fault of the measurement.
@@ -88,11 +93,13 @@ pub enum Finding {
 
 impl Finding {
     /// Every finding, the best first.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 8] = [
         Self::Faithful,
+        Self::Unscheduled,
         Self::DeviceLimited,
         Self::GeneratorLimited,
         Self::HostStalled,
+        Self::ForeignLoad,
         Self::Incomplete,
         Self::DataDamaged,
     ];
@@ -102,6 +109,8 @@ impl Finding {
         match self {
             Self::DataDamaged => "data-damaged",
             Self::Faithful => "faithful",
+            Self::Unscheduled => "unscheduled",
+            Self::ForeignLoad => "foreign-load",
             Self::DeviceLimited => "device-limited",
             Self::GeneratorLimited => "generator-limited",
             Self::HostStalled => "host-stalled",

@@ -1,8 +1,8 @@
 //! What follows the name of a transform or of a generator: `2,align=4k`.
 //!
-//! A few values in their order, then settings by name, in any order. What is missing, not known or
-//! said twice is refused with what there is, because a setting that is silently ignored makes
-//! another load than the one that was meant.
+//! A few values in their order, then settings by name, in any order. A missing, unknown or repeated
+//! argument is refused, with a list of those that exist, because a setting that is silently ignored
+//! makes another load than the one that was meant.
 
 pub mod exact;
 
@@ -15,7 +15,7 @@ use std::str::FromStr;
 pub struct ArgumentError(String);
 
 impl ArgumentError {
-    /// The refusal that `text` says.
+    /// A refusal with this text.
     pub fn new(text: impl Into<String>) -> Self {
         Self(text.into())
     }
@@ -27,7 +27,7 @@ pub struct Arguments<'a> {
     values: Vec<&'a str>,
     next: usize,
     settings: Vec<(&'a str, &'a str)>,
-    /// Names that were asked for, to tell what there is.
+    /// Names that were asked for; a refusal lists them.
     known: Vec<&'static str>,
 }
 
@@ -95,7 +95,7 @@ impl<'a> Arguments<'a> {
         Err(ArgumentError::new(format!("{name}: '{text}' is none of {}", known.join(", "))))
     }
 
-    /// Refuses what nobody took.
+    /// Refuses arguments that were not taken.
     pub fn finish(self) -> Result<(), ArgumentError> {
         if let Some(value) = self.values.get(self.next) {
             return Err(ArgumentError::new(format!("'{value}' is one value too many")));

@@ -9,6 +9,7 @@ use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 
+use crate::dependencies::{Dependency, DependencyColumns};
 use crate::request::{Flags, Integrity, LateCause, Measured, Op, Origin, Outcome, Request};
 use crate::units::{Bytes, Nanos, VolumeId};
 
@@ -28,6 +29,14 @@ pub struct Columns {
     pub origin: bool,
     /// What a replay measured.
     pub measured: bool,
+    /// Which request waits for which. Only a reader that was asked for it has this.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub dependencies: bool,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks with a reference")]
+fn is_false(value: &bool) -> bool {
+    !*value
 }
 
 /// Columns of [`Origin`].
@@ -37,7 +46,7 @@ pub(crate) struct OriginColumns {
     pub(crate) cpu: Vec<u32>,
 }
 
-/// Columns of [`Measured`]. Where `scheduled_ns` is [`UNKNOWN`] the row has no measurement.
+/// Columns of [`Measured`]. A row whose `scheduled_ns` is [`UNKNOWN`] has no measurement.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct MeasuredColumns {
     pub(crate) scheduled_ns: Vec<i64>,
@@ -54,8 +63,7 @@ pub(crate) struct MeasuredColumns {
 
 /// A run of requests, one vector per column, all of one length.
 ///
-/// Formats that keep columns themselves fill and empty the vectors directly; whoever does so leaves
-/// them at one length.
+/// Columnar formats fill and empty the vectors directly, and must leave all of them at one length.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Batch {
     pub(crate) issue_ns: Vec<i64>,
@@ -67,6 +75,7 @@ pub struct Batch {
     pub(crate) latency_ns: Option<Vec<i64>>,
     pub(crate) origin: Option<OriginColumns>,
     pub(crate) measured: Option<MeasuredColumns>,
+    pub(crate) dependencies: Option<DependencyColumns>,
 }
 
 impl Batch {
@@ -106,6 +115,10 @@ impl Batch {
             (Some(measured), true) => measured.clear(),
             (measured, wanted) => *measured = wanted.then(MeasuredColumns::default),
         }
+        match (&mut self.dependencies, columns.dependencies) {
+            (Some(dependencies), true) => dependencies.clear(),
+            (dependencies, wanted) => *dependencies = wanted.then(DependencyColumns::default),
+        }
     }
 
     /// Which optional columns the batch has.
@@ -114,11 +127,11 @@ impl Batch {
             latency: self.latency_ns.is_some(),
             origin: self.origin.is_some(),
             measured: self.measured.is_some(),
+            dependencies: self.dependencies.is_some(),
         }
     }
 
-    /// Counts instants of issue from `origin` on. What a replay measured has a zero of its own and
-    /// stays.
+    /// Counts instants of issue from `origin` on. Measured instants have their own zero and stay.
     pub fn rebase(&mut self, origin: Nanos) {
         for issue_ns in &mut self.issue_ns {
             *issue_ns = issue_ns.saturating_sub(origin.0);
@@ -135,9 +148,10 @@ impl Batch {
         self.latency_ns.take_if(|_| !columns.latency);
         self.origin.take_if(|_| !columns.origin);
         self.measured.take_if(|_| !columns.measured);
+        self.dependencies.take_if(|_| !columns.dependencies);
     }
 
-    /// How many of the requests know what a replay measured.
+    /// How many of the requests have a replay's measurement.
     pub(crate) fn measured_rows(&self) -> u64 {
         let Some(measured) = &self.measured else { return 0 };
         measured.scheduled_ns.iter().filter(|instant| **instant != UNKNOWN).count() as u64
@@ -158,8 +172,8 @@ impl Batch {
         self.len() >= BATCH_ROWS
     }
 
-    /// Adds a request. What the batch has no column for is not kept; what the request does not know
-    /// stays unknown.
+    /// Adds a request. A value without a column is dropped; a value that the request lacks is
+    /// unknown.
     #[inline]
     pub fn push(&mut self, request: &Request) {
         self.issue_ns.push(request.issue.0);
@@ -179,6 +193,21 @@ impl Batch {
         if let Some(columns) = &mut self.measured {
             columns.push(request.measured.as_ref());
         }
+        if let Some(columns) = &mut self.dependencies {
+            columns.push_unknown();
+        }
+    }
+
+    /// Says what the last request waits for, if the batch has columns for that.
+    pub fn link_last(&mut self, dependency: Dependency<'_>) {
+        if let Some(columns) = &mut self.dependencies {
+            columns.set_last(dependency);
+        }
+    }
+
+    /// What the request in row `row` waits for, if the batch has columns for that.
+    pub fn dependency(&self, row: usize) -> Option<Dependency<'_>> {
+        self.dependencies.as_ref().map(|columns| columns.get(row))
     }
 
     /// The request in row `row`.
@@ -200,8 +229,8 @@ impl Batch {
         }
     }
 
-    /// Puts the requests of these rows into `requests`, which is emptied first: for those who look
-    /// at each of them more than once. Rows that do not exist are left out.
+    /// Puts the requests of these rows into `requests`, which is emptied first: for callers that
+    /// read each of them more than once. Rows that do not exist are left out.
     pub fn decode(&self, rows: Range<usize>, requests: &mut Vec<Request>) {
         requests.clear();
         requests.extend((rows.start..rows.end.min(self.len())).map(|row| self.get(row)));
@@ -237,8 +266,8 @@ impl Batch {
         self.issue_ns.is_sorted()
     }
 
-    /// Adds the requests of `other` from row `from` up to but not including row `to`. What this
-    /// batch has no column for is not kept; what the other has no column for stays unknown.
+    /// Adds the requests of `other` from row `from` up to but not including row `to`. A value
+    /// without a column in this batch is dropped; a column that `other` lacks is unknown.
     pub(crate) fn append(&mut self, other: &Self, from: usize, to: usize) {
         let rows = self.len() + (to - from);
         self.issue_ns.extend_from_slice(&other.issue_ns[from..to]);
@@ -267,9 +296,15 @@ impl Batch {
             }
             columns.resize(rows);
         }
+        if let Some(columns) = &mut self.dependencies {
+            if let Some(theirs) = &other.dependencies {
+                columns.append(theirs, from, to);
+            }
+            columns.resize(rows);
+        }
     }
 
-    /// Keeps the requests of which `keep` says so, in their order. There is one answer per row.
+    /// Keeps the requests for which `keep` is true, in their order; `keep` has one value per row.
     pub(crate) fn retain(&mut self, keep: &[bool]) {
         fn retain<T: Copy>(column: &mut Vec<T>, keep: &[bool]) {
             let mut to = 0;
@@ -304,6 +339,9 @@ impl Batch {
             retain(&mut columns.late_cause, keep);
             retain(&mut columns.target, keep);
             retain(&mut columns.integrity, keep);
+        }
+        if let Some(columns) = &mut self.dependencies {
+            columns.retain(|row| keep[row]);
         }
     }
 
@@ -343,6 +381,9 @@ impl Batch {
             keep(&mut columns.target, from, to);
             keep(&mut columns.integrity, from, to);
         }
+        if let Some(columns) = &mut self.dependencies {
+            columns.retain(|row| (from..to).contains(&row));
+        }
     }
 }
 
@@ -381,7 +422,7 @@ impl MeasuredColumns {
         self.integrity.extend_from_slice(&other.integrity[from..to]);
     }
 
-    /// Fills up to `rows` rows with such that have no measurement.
+    /// Appends rows without a measurement until there are `rows`.
     fn resize(&mut self, rows: usize) {
         self.scheduled_ns.resize(rows, UNKNOWN);
         self.submitted_ns.resize(rows, UNKNOWN);
@@ -476,7 +517,8 @@ pub(crate) mod tests {
         }
     }
 
-    const ALL: Columns = Columns { latency: true, origin: true, measured: true };
+    const ALL: Columns =
+        Columns { latency: true, origin: true, measured: true, dependencies: false };
 
     proptest! {
         #[test]
@@ -495,6 +537,7 @@ pub(crate) mod tests {
         ) {
             let known = Columns {
                 latency: columns & 1 != 0, origin: columns & 2 != 0, measured: columns & 4 != 0,
+                dependencies: false,
             };
             let to = to.min(requests.len());
             let mut part = Batch::new(known);

@@ -1,9 +1,9 @@
 //! Bytes in and out: compressed or not, from a file or a pipe.
 //!
 //! Traces come packed more often than not, and not always under the name that says so. So the
-//! codec is read from the first bytes ([`Codec`]), and an archive is read as what its members hold
-//! ([`unpack`]). Recordings also break off: a copy was cut short, a disk filled up. What could be
-//! decoded before the break is worth having, so a broken stream is told apart both from a clean end
+//! codec is read from the first bytes ([`Codec`]), and an archive is read as the contents of its
+//! members ([`unpack`]). Recordings also break off: a copy was cut short, a disk filled up. The
+//! part before the break is still useful, so a broken stream is distinguished both from a clean end
 //! and from a disk that cannot be read ([`damage`]).
 //!
 //! On the way out a file appears under its name only when it is complete ([`PartialFile`]).
@@ -105,8 +105,8 @@ pub struct Unpacked {
     pub is_archive: bool,
 }
 
-/// What `packed`, whose first bytes were looked at, holds; of an archive, the members that `choice`
-/// takes. Work beyond reading is done in a thread of its own.
+/// Unpacks `packed`; of an archive, the members that `choice` takes. Decoding runs in a separate
+/// thread.
 pub fn unpack<R: Read + Send + 'static>(packed: Peeked<R>, choice: Choice) -> io::Result<Unpacked> {
     let codec = Codec::of_first_bytes(packed.first_bytes());
     let is_stored = codec == Codec::Plain && !archive::is_archive(packed.first_bytes());
@@ -121,8 +121,8 @@ pub fn unpack<R: Read + Send + 'static>(packed: Peeked<R>, choice: Choice) -> io
     Ok(Unpacked { stream: Box::new(ahead?), is_stored, is_archive })
 }
 
-/// Shows the members of the archive `packed` to `choice` one after the other, as [`unpack`] does,
-/// but unpacks no more of them than is shown. Ends with the archive or with an error.
+/// Calls `choice` for each member of the archive `packed`, as [`unpack`] does, but unpacks only
+/// their first bytes. Ends at the end of the archive or with an error.
 pub fn look_through<R: Read>(packed: R, mut choice: Choice) -> io::Result<()> {
     let packed = Peeked::new(packed, PEEK_BYTES);
     let codec = Codec::of_first_bytes(packed.first_bytes());
@@ -135,7 +135,7 @@ pub fn look_through<R: Read>(packed: R, mut choice: Choice) -> io::Result<()> {
     io::copy(&mut Archive::new(unpacked, passed), &mut io::sink()).map(drop)
 }
 
-/// A stream that knows how much of the file beneath it was used.
+/// A stream that knows how far the underlying file was read.
 pub trait Positioned: Read {
     /// How many bytes of the file as it is stored were used so far.
     fn position(&self) -> u64;
@@ -147,11 +147,11 @@ impl<P: Positioned + ?Sized> Positioned for Box<P> {
     }
 }
 
-/// A stream whose first bytes were looked at and are read again.
+/// A stream whose first bytes can be inspected before they are read.
 pub struct Peeked<R> {
     head: Vec<u8>,
     at: usize,
-    /// What went wrong behind the first bytes; it is due when they have been read.
+    /// An error after the first bytes, to be returned once they have been read.
     error: Option<io::Error>,
     rest: R,
 }
@@ -179,7 +179,7 @@ impl<R: Read> Peeked<R> {
         self.error.is_none()
     }
 
-    /// Answers, once, what went wrong within the first bytes.
+    /// Takes the error that occurred within the first bytes, if any.
     pub fn take_error(&mut self) -> Option<io::Error> {
         self.error.take()
     }

@@ -1,9 +1,9 @@
-//! In which encoding a text is, as far as that matters to who reads numbers from it.
+//! The encoding of a text, as far as it matters for reading numbers from it.
 //!
 //! Programs of Windows put a byte order mark before text: three bytes of UTF-8 that stick to the
-//! first number, or two of UTF-16, in which no line reads as anything. The first is passed over,
-//! the second told by its name, because "no known format" would send its owner looking elsewhere.
-//! Source: the Unicode Standard, chapter 3.10, D93 to D98.
+//! first number, or two of UTF-16, in which no line reads as anything. The first is skipped; the
+//! second is refused by name, because the message "no known format" would mislead. Source: the
+//! Unicode Standard, chapter 3.10, D93 to D98.
 
 /// The byte order mark in UTF-8.
 pub const MARK: &[u8] = b"\xef\xbb\xbf";
@@ -11,7 +11,7 @@ pub const MARK: &[u8] = b"\xef\xbb\xbf";
 /// How much of what follows a mark is looked at.
 const LOOK_BYTES: usize = 256;
 
-/// How many characters of UTF-16 it takes to believe it, behind its mark and without one.
+/// The least number of characters to recognise UTF-16, after its mark and without one.
 const MARKED_CHARS_MIN: usize = 3;
 const UNMARKED_CHARS_MIN: usize = 12;
 

@@ -1,10 +1,12 @@
-//! What can go wrong with a trace, said so that a person can mend it: the file, the place in it,
+//! Errors of traces, with everything that a user needs to repair them: the file, the place in it,
 //! the text found there, and the remedy.
 
+use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::compression::STANDARD_OUTPUT;
+use crate::wording::{Named, Wording};
 
 /// What messages call the standard output.
 pub const THE_STANDARD_OUTPUT: &str = "the standard output";
@@ -13,7 +15,6 @@ pub const THE_STANDARD_OUTPUT: &str = "the standard output";
 #[derive(Debug, thiserror::Error)]
 pub enum TraceError {
     /// The file cannot be read.
-    #[error("cannot read {}: {source}", path.display())]
     Read {
         /// The file.
         path: PathBuf,
@@ -21,7 +22,6 @@ pub enum TraceError {
         source: io::Error,
     },
     /// The file cannot be written.
-    #[error("cannot write {}: {source}", path.display())]
     Write {
         /// The file.
         path: PathBuf,
@@ -29,26 +29,20 @@ pub enum TraceError {
         source: io::Error,
     },
     /// Nothing is in the file.
-    #[error("{}: the file is empty\n  = help: a trace holds at least one request", path.display())]
     Empty {
         /// The file.
         path: PathBuf,
     },
     /// No known format begins like this file.
-    #[error(
-        "{}: no known trace format\n  = note: it begins with {begins}\n  = help: {remedy}",
-        path.display()
-    )]
     Unrecognised {
         /// The file.
         path: PathBuf,
         /// Its first bytes, readable.
         begins: String,
         /// What to try.
-        remedy: String,
+        remedy: Wording,
     },
     /// A line is not what the format says.
-    #[error("{}:{line}:{column}: {reason}\n  | {text}\n  = help: {remedy}", path.display())]
     Line {
         /// The file.
         path: PathBuf,
@@ -61,10 +55,9 @@ pub enum TraceError {
         /// The line's text.
         text: String,
         /// What to do.
-        remedy: String,
+        remedy: Wording,
     },
     /// A binary file is not what the format says.
-    #[error("{}: at byte {offset}: {reason}\n  = help: {remedy}", path.display())]
     Binary {
         /// The file.
         path: PathBuf,
@@ -73,10 +66,9 @@ pub enum TraceError {
         /// What is wrong.
         reason: String,
         /// What to do.
-        remedy: String,
+        remedy: Wording,
     },
     /// A row of a table is not what the format says.
-    #[error("{}: row {row}: {reason}\n  = help: {remedy}", path.display())]
     Row {
         /// The file.
         path: PathBuf,
@@ -85,55 +77,106 @@ pub enum TraceError {
         /// What is wrong.
         reason: String,
         /// What to do.
-        remedy: String,
+        remedy: Wording,
     },
-    /// The file is of a known format and is yet no trace that can be used.
-    #[error("{}: {reason}\n  = help: {remedy}", path.display())]
+    /// The file has a known format, but cannot be used as a trace.
     Unusable {
         /// The file.
         path: PathBuf,
         /// What is wrong.
         reason: String,
         /// What to do.
-        remedy: String,
+        remedy: Wording,
     },
-    /// A trace that is not written, because it would take the place of something else.
-    #[error("{} {reason}\n  = help: {remedy}", path.display())]
+    /// A trace that is not written, because it would replace something else.
     NoOutput {
         /// The file that was to be written.
         path: PathBuf,
         /// What would be lost, as a phrase that follows the file's name.
         reason: String,
         /// What to do.
-        remedy: String,
+        remedy: Wording,
     },
-    /// What was asked for does not fit the trace.
-    #[error("{}: {reason}\n  = help: {remedy}", path.display())]
+    /// A request of the user does not fit the trace.
     Asked {
         /// The file.
         path: PathBuf,
         /// What does not fit.
-        reason: String,
+        reason: Wording,
         /// What to ask for instead.
-        remedy: String,
+        remedy: Wording,
     },
-    /// Somebody asked for an end before the trace's own.
-    #[error("stopped before the end; nothing was written")]
+    /// The user asked to stop before the end of the trace.
     Stopped,
     /// The name does not say which format to write.
-    #[error(
-        "{}: which format to write is not clear from the name\n  = help: {remedy}",
-        path.display()
-    )]
     UnknownOutput {
         /// The file.
         path: PathBuf,
         /// The names that are known.
-        remedy: String,
+        remedy: Wording,
     },
 }
 
 impl TraceError {
+    /// The error, with the settings and commands that it names written as `write` does.
+    pub fn written(&self, write: &dyn Fn(&Named) -> String) -> String {
+        let mut said = self.what(write);
+        if let Some(remedy) = self.remedy() {
+            said.push_str("\n  = help: ");
+            said.push_str(&remedy.written(write));
+        }
+        said
+    }
+
+    /// What can be done about it, where the error itself does not say it.
+    pub fn remedy(&self) -> Option<&Wording> {
+        match self {
+            Self::Read { .. } | Self::Write { .. } | Self::Empty { .. } | Self::Stopped => None,
+            Self::Unrecognised { remedy, .. }
+            | Self::Line { remedy, .. }
+            | Self::Binary { remedy, .. }
+            | Self::Row { remedy, .. }
+            | Self::Unusable { remedy, .. }
+            | Self::NoOutput { remedy, .. }
+            | Self::Asked { remedy, .. }
+            | Self::UnknownOutput { remedy, .. } => Some(remedy),
+        }
+    }
+
+    /// What went wrong and where.
+    fn what(&self, write: &dyn Fn(&Named) -> String) -> String {
+        match self {
+            Self::Read { path, source } => format!("cannot read {}: {source}", path.display()),
+            Self::Write { path, source } => format!("cannot write {}: {source}", path.display()),
+            Self::Empty { path } => format!(
+                "{}: the file is empty\n  = help: a trace holds at least one request",
+                path.display()
+            ),
+            Self::Unrecognised { path, begins, .. } => format!(
+                "{}: no known trace format\n  = note: it begins with {begins}",
+                path.display()
+            ),
+            Self::Line { path, line, column, reason, text, .. } => {
+                format!("{}:{line}:{column}: {reason}\n  | {text}", path.display())
+            }
+            Self::Binary { path, offset, reason, .. } => {
+                format!("{}: at byte {offset}: {reason}", path.display())
+            }
+            Self::Row { path, row, reason, .. } => {
+                format!("{}: row {row}: {reason}", path.display())
+            }
+            Self::Unusable { path, reason, .. } => format!("{}: {reason}", path.display()),
+            Self::Asked { path, reason, .. } => {
+                format!("{}: {}", path.display(), reason.written(write))
+            }
+            Self::NoOutput { path, reason, .. } => format!("{} {reason}", path.display()),
+            Self::Stopped => "stopped before the end; nothing was written".to_owned(),
+            Self::UnknownOutput { path, .. } => {
+                format!("{}: which format to write is not clear from the name", path.display())
+            }
+        }
+    }
+
     /// The reading of `path` failed.
     pub fn read(path: &Path, source: io::Error) -> Self {
         Self::Read { path: path.to_owned(), source }
@@ -149,5 +192,11 @@ impl TraceError {
     /// Whether the fault is with the file system rather than with the trace's content.
     pub fn is_io(&self) -> bool {
         matches!(self, Self::Read { .. } | Self::Write { .. })
+    }
+}
+
+impl fmt::Display for TraceError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.written(&Named::to_string))
     }
 }

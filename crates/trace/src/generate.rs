@@ -1,10 +1,10 @@
 //! Artificial loads, as sources like any file.
 //!
-//! A recording says what one system did on one day. What a device does at a rate, a size or a
-//! burst that no recording has is asked with a load made for it, and that load must be as exact,
-//! as repeatable and as well documented as a recording. So it is described in one line,
-//! `gen:random?read=70&size=4k&rate=5000&dist=poisson`, which stands where a trace may stand; the
-//! line, with its seed, is its provenance; and the same line is the same load for ever.
+//! A recording says what one system did on one day. Testing a device at a rate, a size or a burst
+//! that no recording has needs an artificial load, as exact, repeatable and well documented as a
+//! recording. So it is described in one line, `gen:random?read=70&size=4k&rate=5000&dist=poisson`,
+//! accepted wherever a trace is; the line, with its seed, is its provenance; and the same line
+//! makes the same load for ever.
 //!
 //! The way of a request: `arrival` says when, `place` where, `settings` (or a `model`'s
 //! mix) what; `source` puts them together. A further kind is its line in [`KINDS`].
@@ -36,13 +36,13 @@ use crate::units::Nanos;
 
 pub use self::kinds::KINDS;
 
-/// What a path begins with that is no file but the description of a load.
+/// The prefix of a path that describes a load.
 pub const PREFIX: &str = "gen:";
 
 /// A kind of artificial load.
 #[derive(Debug)]
 pub struct Kind {
-    /// What stands between `gen:` and the settings.
+    /// The name between `gen:` and the settings.
     pub name: &'static str,
     /// What it is, in one or two sentences without a full stop at the end.
     pub help: &'static str,
@@ -63,13 +63,13 @@ pub fn is_line(path: &Path) -> bool {
     path.to_str().is_some_and(|path| path.starts_with(PREFIX))
 }
 
-/// Whether the load that `path` describes never ends. What cannot be read does end.
+/// Whether the load that `path` describes is endless; `false` for an invalid description.
 pub fn is_endless(path: &Path) -> bool {
     path.to_str().is_some_and(|line| parse(line).is_ok_and(|load| load.settings.endless))
 }
 
-/// How long the load that `path` describes lasts, where its description says so; one that may end
-/// by its number of requests before may be shorter.
+/// The duration in the description `path`, if it has one; a load that is also limited by its number
+/// of requests may be shorter.
 pub fn duration(path: &Path) -> Option<Nanos> {
     let line = path.to_str().filter(|line| line.starts_with(PREFIX))?;
     parse(line).ok()?.settings.duration
@@ -84,7 +84,7 @@ pub fn open(path: &Path) -> Result<Box<dyn Source>, TraceError> {
         Err(error) => Err(TraceError::Unusable {
             path: path.to_owned(),
             reason: error.to_string(),
-            remedy: "docs/generators.md lists the kinds of loads and their settings".to_owned(),
+            remedy: "docs/generators.md lists the kinds of loads and their settings".into(),
         }),
     }
 }

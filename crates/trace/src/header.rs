@@ -40,6 +40,23 @@ pub struct Imported {
     pub requests: u64,
 }
 
+/// What it means that a trace is damaged.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum DamageKind {
+    /// Something is missing or wrong.
+    #[default]
+    Broken,
+    /// The log of a recording does not say why it ended. All that is there is sound.
+    NeverEnded,
+}
+
+impl DamageKind {
+    fn is_broken(&self) -> bool {
+        *self == Self::Broken
+    }
+}
+
 /// The provenance of a trace.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Header {
@@ -74,7 +91,7 @@ pub struct Header {
     /// How much was read of the file that the trace was first read from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub imported: Option<Imported>,
-    /// What is known of the recording, where the trace was recorded rather than made.
+    /// Facts of the recording, if the trace was recorded rather than generated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recording: Option<Recording>,
     /// What was in the source and is not in the requests.
@@ -86,21 +103,45 @@ pub struct Header {
     /// Where the source ended before its end: the sentence that says so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub damage: Option<String>,
+    /// What the damage means to who judges the trace.
+    #[serde(default, skip_serializing_if = "DamageKind::is_broken")]
+    pub damage_kind: DamageKind,
     /// What was done to the trace since, in order.
     #[serde(default)]
     pub transforms: Vec<String>,
     /// What is known of traces that were merged into this one, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub merged: Vec<Self>,
-    /// For a result: the directory of the run, as it was called.
+    /// For a result: the directory of the run, as it was given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run: Option<String>,
 }
 
 impl Header {
-    /// Takes over the start, the volumes and the processes of `other`, a later state of the same
-    /// header, if there are more of them. That is cheap where there are none, so it can be asked
-    /// for every batch.
+    /// Reads a header as it is stored, whichever version wrote it.
+    pub(crate) fn from_json(text: &str) -> serde_json::Result<Self> {
+        let mut header: Self = serde_json::from_str(text)?;
+        old_notes::tell_kind_of_damage(&mut header);
+        Ok(header)
+    }
+
+    /// Notes that something is missing or wrong, behind what is known already.
+    pub fn damaged(&mut self, damage: String) {
+        self.damage = Some(match self.damage.take() {
+            Some(before) => format!("{before}; {damage}"),
+            None => damage,
+        });
+        self.damage_kind = DamageKind::Broken;
+    }
+
+    /// What is missing or wrong in it; nothing of a recording that only lacks its end.
+    pub fn broken(&self) -> Option<&str> {
+        self.damage.as_deref().filter(|_| self.damage_kind == DamageKind::Broken)
+    }
+
+    /// Takes over the start, the volumes, the processes and the guesses of `other`, a later state
+    /// of the same header, if there are more of them. This is cheap if there are none, so it can be
+    /// called for every batch.
     pub fn learn(&mut self, other: &Self) {
         if self.started != other.started {
             self.started.clone_from(&other.started);
@@ -111,5 +152,6 @@ impl Header {
         if self.processes.len() != other.processes.len() {
             self.processes.clone_from(&other.processes);
         }
+        self.guesses.catch_up(&other.guesses);
     }
 }

@@ -13,6 +13,7 @@ pub mod arguments;
 pub mod batch;
 pub mod calendar;
 pub mod compression;
+pub mod dependencies;
 pub mod encoding;
 pub mod error;
 pub mod formats;
@@ -31,8 +32,10 @@ pub mod timing;
 pub mod transform;
 pub mod units;
 pub mod visible;
+pub mod wording;
 
 pub use batch::{Batch, Columns};
+pub use dependencies::Dependency;
 pub use error::TraceError;
 pub use header::{Header, Volume};
 pub use request::{Flags, Integrity, LateCause, Measured, Op, Origin, Outcome, Request};

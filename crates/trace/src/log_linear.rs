@@ -1,10 +1,10 @@
 //! Counts by magnitude.
 //!
 //! Spans of time and sizes lie between a nanosecond and centuries, between a byte and a device.
-//! Equal bins for all of that are too many or too wide. So every power of two, an octave, is cut
-//! into 2^BITS bins of equal width: a bin is at most 2^−BITS of its value wide, whatever the value.
-//! Every number of 64 bits has a bin, so there is no largest one at which all others would be
-//! counted. This is the layout of `HdrHistogram`, whose three decimal digits are 10 bits.
+//! Equal bins for all of them would be too many or too wide. So every power of two, an octave, is
+//! cut into 2^BITS bins of equal width: a bin is at most 2^−BITS of its value wide, whatever the
+//! value. Every number of 64 bits has a bin, so there is no largest one at which all others would
+//! be counted. This is the layout of `HdrHistogram`, whose three decimal digits are 10 bits.
 //!
 //! Memory is taken only for octaves in which something was counted.
 
@@ -51,15 +51,15 @@ pub const fn middle<const BITS: u32>(bin: usize) -> u64 {
 
 /// How often values of each bin were counted; 2^BITS bins for every power of two.
 ///
-/// Parts merge to the histogram of the whole, and no counter saturates. It is written down as the
-/// counts of all bins up to the last one in use.
+/// Parts merge to the histogram of the whole, and no counter saturates. It is stored as the counts
+/// of all bins up to the last one in use.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "Vec<u64>", into = "Vec<u64>")]
 pub struct Histogram<const BITS: u32> {
     /// The low 32 bits of the counters, octave by octave. An octave without counts is empty; behind
     /// the last that is in use there is none.
     octaves: Vec<Box<[u32]>>,
-    /// How often the 32 bits of a bin's counter have begun anew.
+    /// How often the 32-bit counter of a bin has overflowed.
     carried: BTreeMap<usize, u64>,
     count: u64,
 }
@@ -175,8 +175,8 @@ impl<const BITS: u32> Histogram<BITS> {
         carried.saturating_mul(1 << 32).saturating_add(u64::from(counter))
     }
 
-    /// Where the value lies that a share (0 to 1) of all do not exceed, the least one for a share
-    /// of zero: its bin, how many lie in the bins below, and how many in it. `None` of nothing.
+    /// The quantile of a share (0 to 1; the least value for 0): its bin, the number of values in
+    /// the bins below, and the number in it. `None` if empty.
     pub fn at(&self, share: f64) -> Option<(usize, u64, u64)> {
         let rank = ((share.clamp(0.0, 1.0) * self.count as f64).ceil() as u64).max(1);
         let mut below = 0_u64;

@@ -1,8 +1,8 @@
-//! In what order a reader gives what it has read.
+//! The order in which a reader returns requests.
 //!
-//! Requests are due in the order of their issue. Most files have them so, or almost; a window of
-//! them held back is enough then, takes no time and lets the first request out at once. Files in
-//! which the same time is told again and again need all of it sorted.
+//! Requests are due in the order of their issue. Most files are in that order, or nearly; then a
+//! window of requests held back is enough, costs no time and returns the first request at once.
+//! Files that cover the same time several times must be sorted as a whole.
 
 pub mod sort;
 pub mod spill;
@@ -20,7 +20,7 @@ use crate::header::Notes;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Order {
-    /// By 65,536 requests; what comes later than that is moved, and told.
+    /// By 65,536 requests; a request that comes later is moved, which is noted.
     #[default]
     Window,
     /// By any number: the whole trace is sorted before the first request is given, through a
@@ -37,7 +37,7 @@ pub enum Sorter {
 }
 
 impl Sorter {
-    /// What carries out `order`.
+    /// The sorter for `order`.
     pub fn new(order: Order) -> Self {
         match order {
             Order::Window => Self::Window(SortWindow::default()),

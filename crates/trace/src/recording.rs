@@ -1,11 +1,10 @@
-//! A recording as it is taken: what the kernel gave, kept as it gave it, and what was noted beside.
+//! Raw recordings: the kernel's data, unchanged, and the recorder's log.
 //!
-//! A recorder must not think while it records: whatever it decodes, sorts or matches takes the
-//! processor from the load that it watches, and whatever it decides wrongly is lost. So the
-//! kernel's pages go to files as they are, with as much beside them as is needed to read them on
-//! another machine years later, and all thinking is done afterwards by the reader
-//! (`formats::recording`). A recorder that is killed leaves files that can be read up to the last
-//! whole frame.
+//! A recorder that decodes, sorts or matches takes processor time from the load that it watches,
+//! and its wrong decisions cannot be undone. So the kernel's pages go to files as they are, with
+//! everything needed to read them on another machine years later, and the reader
+//! (`formats::recording`) does the rest afterwards. A recorder that is killed leaves files that can
+//! be read up to the last whole frame.
 //!
 //! A recording is a directory: `recording.json` (a [`Description`], written once before the first
 //! event), `log.jsonl` (an [`Entry`] a line, appended while it goes on) and a file of frames
@@ -23,7 +22,7 @@ pub use self::description::{
 };
 pub use self::entry::{Anchor, Entry, Totals};
 pub use self::figures::{
-    ASKED_TO, Cost, DriverFigures, Gap, MatchingFigures, NEVER_ENDED, Recording, Reordering,
+    ASKED_TO, Cost, DriverFigures, Gap, MatchingFigures, Recording, Reordering,
 };
 pub use self::frame::{FRAME_HEADER_BYTES, FrameWriter, PAYLOAD_MAX, payloads};
 pub use self::page::{PageContents, PageLayout};

@@ -1,7 +1,6 @@
 //! The request: one row of every trace and of every result.
 //!
-//! What a source does not know is absent here, never invented: an absent latency is `None`, not
-//! zero.
+//! Unknown values are absent, never invented: an unknown latency is `None`, not zero.
 
 use bitflags::bitflags;
 use serde::{Deserialize, Serialize};
@@ -193,8 +192,8 @@ pub enum LateCause {
     Host = 5,
     /// This program was busy preparing other requests, such as the data of large writes.
     Generator = 6,
-    /// The trace was not read on, because another target lags so far behind that what waits for it
-    /// had reached its bound.
+    /// Reading the trace was delayed, because the backlog of another, slower target had reached its
+    /// bound.
     Backlog = 7,
     /// Verification first read what the request was about to change.
     Verification = 8,

@@ -1,11 +1,11 @@
-//! What an URL may hold that nobody else is to see.
+//! Secrets in URLs.
 //!
-//! An URL with a password or a signature opens a store to whoever reads it, and what is said of a
-//! trace is read by many: a header goes with its file, a run's directory keeps the command line,
-//! messages are pasted into mails. So neither who asks, nor with which word, nor the query of an
-//! URL is ever shown or kept, be it right or wrong, alone or in the midst of other words.
+//! Anybody who reads a URL with a password or a signature can open the store, and many people read
+//! about a trace: a header goes with its file, a run's directory keeps the command line, messages
+//! are pasted into mails. So user name, password and query of a URL are never shown or kept,
+//! whether the URL is valid or not, alone or within other text.
 
-/// What stands for what is not shown.
+/// Replaces a hidden part.
 pub const HIDDEN: char = '…';
 
 /// The scheme that a word begins with, if it does: `https` of `https://host/x` (RFC 3986, section
@@ -21,14 +21,14 @@ fn is_of_scheme(c: char) -> bool {
     c.is_ascii_alphanumeric() || "+-.".contains(c)
 }
 
-/// Whether it stands for what is not shown: the mark, and a number where there are several.
+/// Whether it is a placeholder: the mark, and a number if there are several.
 fn is_hidden(text: &str) -> bool {
     let number = text.strip_prefix(HIDDEN);
     number.is_some_and(|number| number.bytes().all(|digit| digit.is_ascii_digit()))
 }
 
-/// What may be shown of an URL, right or wrong: neither who asks, nor with which word, nor the
-/// query. Any other text as it is.
+/// The part of a URL, valid or not, that may be shown: without user name, password and query. Any
+/// other text as it is.
 pub fn url_shown(url: &str) -> String {
     let Some(scheme) = scheme_of(url) else { return url.to_owned() };
     let rest = &url[scheme.len() + "://".len()..];
@@ -38,7 +38,7 @@ pub fn url_shown(url: &str) -> String {
         Some(at) => &rest[at + 1..],
         None => rest,
     };
-    // A password may hold what ends a host, where it is not written as it should be.
+    // A wrongly encoded password may contain characters that end a host.
     let authority = &rest[..host_end(rest)];
     if let (Some((host, port)), Some(at)) = (authority.rsplit_once(':'), rest.rfind('@'))
         && at > authority.len()
@@ -57,8 +57,8 @@ pub fn url_shown(url: &str) -> String {
     }
 }
 
-/// What may be shown of a text in which there are URLs, such as a command of a shell. An URL ends
-/// at a blank or a quotation mark.
+/// A text with URLs, such as a shell command, with the secrets of each URL hidden. An URL ends at a
+/// blank or a quotation mark.
 pub fn text_shown(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     let mut rest = text;

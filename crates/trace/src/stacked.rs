@@ -1,29 +1,29 @@
 //! Requests that were recorded twice, because one device lies on another.
 //!
-//! Who records a device mapper and the disk below it gets every request twice. Two volumes of
-//! which the recording tells that one lies above the other say so ([`layers`]); in a trace that
-//! names no devices only the requests do ([`Watch`]). Readers tell what they find; what becomes of
-//! the copies is for [`unstack`](crate::transform::unstack).
+//! A recording of a device mapper and the disk below it has every request twice. Either the
+//! recording states that one volume lies above the other ([`layers`]), or, in a trace without
+//! devices, only the requests show it ([`Watch`]). Readers note what they find;
+//! [`unstack`](crate::transform::unstack) removes the copies.
 
 use crate::batch::Batch;
 use crate::header::{Header, NoteKind, Notes, Topic};
 use crate::request::Op;
 use crate::units::Nanos;
 
-/// How far a copy may be behind where nothing is said. In the published loads nine of ten copies
-/// are found within it; in those that are not stacked 1 of 80 requests is taken for one.
+/// How much later a copy may be, by default. In the published loads nine of ten copies are found
+/// within it; in loads without copies 1 of 80 requests is mistaken for one.
 pub(crate) const WITHIN: Nanos = Nanos::from_millis(100);
 
 /// The note on devices of a recording that lie above each other.
 pub const LAYERED: Topic<'static> =
-    NoteKind::Assumed.of("pair(s) of recorded devices of which one lies on the other: what goes \
-                          through both was recorded twice (--unstack keeps the requests to \
-                          the upper one, --unstack=layer=lower those to the lower one)");
+    NoteKind::Layered.of("pair(s) of recorded devices of which one lies on the other: what goes \
+                          through both was recorded twice (`unstack` keeps the requests to \
+                          the upper one, with layer=lower those to the lower one)");
 
 /// The note on requests that seem to be copies.
-pub const SEEN: Topic<'static> = NoteKind::Assumed
+pub const SEEN: Topic<'static> = NoteKind::Stacked
     .of("requests seem to be in the trace twice, once for each of two stacked \
-         devices (--unstack keeps those to the upper one)");
+         devices (`unstack` keeps those to the upper one)");
 
 /// Which volumes lie above which.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -32,8 +32,8 @@ pub struct Layers {
     pairs: Vec<((u32, String), (u32, String))>,
 }
 
-/// What `header` says of its volumes: those of which one lies above the other, directly or through
-/// devices that were not recorded.
+/// The pairs of stacked volumes according to `header`, directly or through devices that were not
+/// recorded.
 pub fn layers(header: &Header) -> Layers {
     let Some(recording) = &header.recording else { return Layers::default() };
     let mut pairs = Vec::new();
@@ -94,12 +94,12 @@ impl Layers {
     }
 }
 
-/// Tells, cheaply enough to look at every trace that is read, whether one seems to be recorded
+/// Detects, cheaply enough for every trace that is read, whether requests seem to be recorded
 /// twice.
 ///
 /// A table of a few thousand places, no chains: a request that is not found again before another
-/// takes its place is not counted. What counts is whether one in ten has a twin within a
-/// millisecond, where no load that is not stacked has one in a thousand.
+/// takes its place is not counted. The criterion is whether one request in ten has a twin within a
+/// millisecond; in loads without copies it is less than one in a thousand.
 pub struct Watch {
     table: Vec<(i64, u64)>,
     /// Pairs within a millisecond, and within the time that `unstack` allows.
@@ -111,7 +111,7 @@ pub struct Watch {
 /// Places in the table.
 const TABLE: usize = 1 << 13;
 
-/// How close two requests of a pair are that raise the suspicion.
+/// How close the two requests of a suspicious pair are.
 const CLOSE_NS: i64 = 1_000_000;
 
 /// How many requests there must be to judge them.

@@ -1,10 +1,9 @@
-//! A trace that is broken off while it is read.
+//! Stopping while a trace is read.
 //!
-//! Who sorts a day, or waits for a shell command, reads for minutes before the next request comes
-//! out. Whoever wants an end must be heard in there, and not only between two batches at the very
-//! end of a chain. So what is asked is a flag, and the source beneath everything answers an error
-//! once it is raised: the error takes its way up through every transform, what they hold is
-//! dropped, and no output appears.
+//! Sorting a day, or waiting for a shell command, takes minutes before the next request comes out.
+//! A request to stop must take effect in there, too, not only between two batches at the end of the
+//! chain. So it is a flag, and the innermost source returns an error once it is set: the error
+//! passes up through every transform, their state is dropped, and no output appears.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,7 +13,7 @@ use crate::error::TraceError;
 use crate::header::Header;
 use crate::stream::Source;
 
-/// Whether an end was asked for. Clones are one flag.
+/// A request to stop. Clones share the flag.
 #[derive(Clone, Debug, Default)]
 pub struct Stop(Arc<AtomicBool>);
 
@@ -34,7 +33,7 @@ impl Stop {
         if self.is_asked() { Err(TraceError::Stopped) } else { Ok(()) }
     }
 
-    /// `source` until an end is asked for.
+    /// `source`, until a stop is asked for.
     pub fn over(&self, source: Box<dyn Source>) -> Box<dyn Source> {
         Box::new(Stoppable { stop: self.clone(), source })
     }

@@ -29,15 +29,15 @@ pub trait Sink {
     /// Writes the requests of `batch` behind those before.
     fn write(&mut self, batch: &Batch) -> Result<(), TraceError>;
 
-    /// Completes the output with what the header says now that the source has ended. An output
-    /// that is not finished does not appear under its name.
+    /// Completes the output with the final header of the source. An output that is not finished
+    /// does not appear under its name.
     fn finish(self: Box<Self>, header: &Header) -> Result<Written, TraceError>;
 }
 
-/// What the opening of a source answers.
+/// The result of opening a source.
 pub type Opened = Result<Box<dyn Source>, TraceError>;
 
-/// What the beginning of an output answers.
+/// The result of beginning an output.
 pub type Begun = Result<Box<dyn Sink>, TraceError>;
 
 /// What a sink has written.

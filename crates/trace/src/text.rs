@@ -2,8 +2,8 @@
 //!
 //! A trace of text is millions of short lines; the general tools (`lines()`, `split`, `str::parse`)
 //! allocate or check the same bytes again and again. Here a line is a slice of one large buffer and
-//! a number is read where it stands. Nothing in a number is believed: what does not fit its type is
-//! an overflow and never a smaller number.
+//! a number is read where it stands. A number that does not fit its type is an overflow, never a
+//! smaller number.
 
 use std::io::{self, Read};
 
@@ -82,8 +82,8 @@ impl<R: Read> LineReader<R> {
 
     /// The next line and its number, or `None` at the end. The last line may lack its newline.
     ///
-    /// Where the stream breaks, the whole lines before the break have been given; the piece of a
-    /// line that stands before it is not, because a number cut short is another number.
+    /// If the stream breaks, the whole lines before the break are returned; a partial line is not,
+    /// because a truncated number is another number.
     #[inline]
     pub fn next_line(&mut self) -> io::Result<Option<(Line<'_>, u64)>> {
         let found = match memchr::memchr(b'\n', &self.buffer[self.start..self.end]) {
@@ -94,7 +94,7 @@ impl<R: Read> LineReader<R> {
             Found::At(from, to) => {
                 let line = &self.buffer[from..to];
                 let line = line.strip_suffix(b"\r").unwrap_or(line);
-                // Where files were put one behind the other, each may begin with a mark.
+                // Each of several concatenated files may begin with a mark.
                 Line::Text(line.strip_prefix(MARK).unwrap_or(line))
             }
             Found::TooLong => Line::TooLong(&self.long),
@@ -385,7 +385,7 @@ impl<'a> Cursor<'a> {
     /// The same with another mark before the decimals, as the settings of a country have it.
     #[inline]
     pub fn seconds_with(&mut self, mark: u8) -> Result<(i64, usize), NumberError> {
-        /// What a nanosecond's digits are worth when so many of the nine are there.
+        /// The factor to nanoseconds, by the number of decimals.
         const SCALE: [i64; 10] =
             [1_000_000_000, 100_000_000, 10_000_000, 1_000_000, 100_000, 10_000, 1_000, 100, 10, 1];
         let whole = match self.integer() {

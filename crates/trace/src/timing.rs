@@ -1,8 +1,8 @@
 //! What decides when a request of a replay is issued.
 //!
-//! Whoever reads a run's results must know this first: only where requests were issued by a
-//! schedule does `scheduled` say when they were due, and only there can one be late. So the word
-//! stands here, beside what results say, for the engine that goes by it and for all that judge.
+//! Only in a run with a schedule does `scheduled` say when a request was due, and only there can
+//! one be late. So a reader of results needs this mode first, and it is defined here, beside the
+//! columns of results, for the engine and for the verdict.
 
 use std::fmt;
 use std::str::FromStr;
@@ -14,13 +14,14 @@ use serde::{Deserialize, Deserializer, Serialize};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum TimingMode {
-    /// At its time, whatever the device does (open loop). What comes late is made up for as fast
-    /// as the device takes it.
+    /// At its time, whatever the device does (open loop). Overdue requests are issued as fast as
+    /// the device takes them.
     #[default]
     Timed,
     /// As soon as there is a place below the cap on requests in flight (closed loop).
     Afap,
-    /// As soon as no more are in flight than were in the recording when it was issued there.
+    /// As soon as no more requests are in flight than there were in the recording at the issue of
+    /// the same request.
     Load,
 }
 
@@ -45,7 +46,7 @@ impl TimingMode {
         }
     }
 
-    /// Whether the numbers in flight of the recording are what a replay goes by.
+    /// Whether the replay follows the recorded number of requests in flight.
     pub const fn follows_recorded(self) -> bool {
         match self {
             Self::Load => true,

@@ -1,15 +1,15 @@
 //! Text of others, made harmless.
 //!
 //! Names of files, volumes and processes, lines of a trace and sentences of a received run were
-//! written by somebody else. A terminal obeys the control characters in them, and what has no shape
-//! of its own (marks that turn the direction of writing, letters of no width) makes a text look
-//! like another one. So each such character is shown by its number: `\u{1b}`.
+//! written by somebody else. A terminal obeys the control characters in them, and invisible
+//! characters (marks of writing direction, letters of no width) make a text look like another one.
+//! So each such character is shown by its number: `\u{1b}`.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
-/// The text with every character that is not harmless in Rust's notation, such as `\u{202e}`.
-/// Lines and tabs stay.
+/// The text with every dangerous character in Rust's notation, such as `\u{202e}`. Lines and tabs
+/// stay.
 pub fn visible(text: &str) -> Cow<'_, str> {
     shown(text, |c, safe| safe.extend(c.escape_default()))
 }
@@ -25,8 +25,8 @@ pub fn visible_json(json: &str) -> Cow<'_, str> {
     })
 }
 
-/// The same where the notation of what stands around the text is not known, as on a page of HTML
-/// with scripts: U+FFFD takes the place.
+/// The same if the notation around the text is unknown, as on a page of HTML with scripts: U+FFFD
+/// replaces the character.
 pub fn replaced(text: &str) -> Cow<'_, str> {
     shown(text, |_, safe| safe.push(char::REPLACEMENT_CHARACTER))
 }

@@ -1,5 +1,5 @@
 //! A trace that is converted at once and one that is converted by way of the native format are the
-//! same file: what a writer decides does not depend on when it became known.
+//! same file: a writer's decisions do not depend on when volumes become known.
 
 use std::fs;
 use std::path::Path;

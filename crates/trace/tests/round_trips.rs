@@ -268,7 +268,8 @@ impl Keeps {
     }
 }
 
-const COLUMNS: Columns = Columns { latency: true, origin: true, measured: false };
+const COLUMNS: Columns =
+    Columns { latency: true, origin: true, measured: false, dependencies: false };
 
 fn header() -> Header {
     let volume = |id: u32| Volume { id: VolumeId(id), name: id.to_string(), size: None };

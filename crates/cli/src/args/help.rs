@@ -144,9 +144,9 @@ fn short(command: Command) -> Command {
         let groups: Vec<&str> = GROUPS.iter().map(|(group, _)| *group).collect();
         let groups =
             if few.is_empty() { "transforms, reading".to_owned() } else { groups.join(", ") };
-        text.push_str(&format!(
-            "More options: `ioecho help GROUP` ({groups}),\nor all of them: --help\n"
-        ));
+        let more =
+            format!("More options: `ioecho help GROUP` ({groups}),\nor all of them: --help\n");
+        text.push_str(&more);
     }
     if text.is_empty() { command } else { command.after_help(text) }
 }

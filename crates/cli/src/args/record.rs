@@ -9,7 +9,7 @@ use ioecho_linux::record::{Events, InterfaceChoice};
 use ioecho_trace::formats::{IssueEvent, Writable, write};
 use ioecho_trace::{Bytes, Nanos};
 
-use super::positive_span;
+use super::{positive_span, words};
 
 /// The smallest buffer of a processor.
 const BUFFER_MIN: Bytes = Bytes(256 << 10);
@@ -43,16 +43,20 @@ pub(crate) struct RecordArgs {
     pub(crate) duration: Option<Nanos>,
 
     /// The interface of the kernel
-    #[arg(long, value_enum, default_value_t)]
-    pub(crate) interface: InterfaceArg,
+    #[arg(
+        long,
+        value_parser = words::interface(),
+        default_value = InterfaceChoice::Auto.name()
+    )]
+    pub(crate) interface: InterfaceChoice,
 
     /// Which events the kernel records
     #[arg(long, value_enum, default_value_t)]
     pub(crate) events: EventsArg,
 
     /// The event that counts as the issue of a request
-    #[arg(long, value_enum, default_value_t)]
-    pub(crate) event: IssuedArg,
+    #[arg(long, value_parser = words::event(), default_value = IssueEvent::Queued.name())]
+    pub(crate) event: IssueEvent,
 
     /// The kernel's buffer for each processor; all together at most a quarter of the memory that
     /// is available [default: 64M, less on hosts with many processors or little memory]
@@ -95,28 +99,6 @@ pub(crate) struct RecordArgs {
     pub(crate) command: Vec<OsString>,
 }
 
-/// An interface of the kernel.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub(crate) enum InterfaceArg {
-    /// Tracefs where it can be used, blktrace otherwise
-    #[default]
-    Auto,
-    /// The block tracepoints, in a trace instance of its own
-    Tracefs,
-    /// The ioctls of blktrace, where the kernel is not locked down
-    Blktrace,
-}
-
-impl InterfaceArg {
-    pub(crate) const fn choice(self) -> InterfaceChoice {
-        match self {
-            Self::Auto => InterfaceChoice::Auto,
-            Self::Tracefs => InterfaceChoice::Tracefs,
-            Self::Blktrace => InterfaceChoice::Blktrace,
-        }
-    }
-}
-
 /// Which events are recorded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum EventsArg {
@@ -127,36 +109,13 @@ pub(crate) enum EventsArg {
     All,
 }
 
-/// The event that counts as the issue of a request.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub(crate) enum IssuedArg {
-    /// As the file system or application sent it
-    #[default]
-    #[value(alias = "Q")]
-    Queued,
-    /// As it came into the I/O scheduler's queue
-    #[value(alias = "I")]
-    Inserted,
-    /// As the driver got it, after merging and scheduling
-    #[value(alias = "D")]
-    Issued,
-}
-
 impl RecordArgs {
     /// Insertions are not among the events that are needed otherwise.
     pub(crate) fn events(&self) -> Events {
-        if self.events == EventsArg::All || self.event == IssuedArg::Inserted {
+        if self.events == EventsArg::All || self.event == IssueEvent::Inserted {
             Events::All
         } else {
             Events::Needed
-        }
-    }
-
-    pub(crate) const fn issue_event(&self) -> IssueEvent {
-        match self.event {
-            IssuedArg::Queued => IssueEvent::Queued,
-            IssuedArg::Inserted => IssueEvent::Inserted,
-            IssuedArg::Issued => IssueEvent::Issued,
         }
     }
 }

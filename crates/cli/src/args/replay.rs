@@ -4,7 +4,7 @@ use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
 use clap::ArgAction;
-use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use clap::builder::TypedValueParser;
 use ioecho_linux::Backend;
 use ioecho_replay::conflict::{ConflictMode, Strong};
 use ioecho_replay::engine::PacingMode;
@@ -18,7 +18,8 @@ use ioecho_run::spec::{
 use ioecho_stats::required::Requirement;
 use ioecho_trace::{Bytes, Nanos};
 
-use super::{InterfaceArg, LiveArgs, LoadArgs, ReadArgs, WatchedArgs, span};
+use super::words::words;
+use super::{LiveArgs, LoadArgs, ReadArgs, WatchedArgs, span};
 use crate::exit::{self, Coded};
 
 #[derive(Clone, Debug, clap::Args)]
@@ -156,7 +157,7 @@ impl ReplayArgs {
             dma_latency: host.dma_latency,
             require: require.clone(),
             expert: watched.expert,
-            witness: watched.witness.map(InterfaceArg::choice),
+            witness: watched.witness,
             scratch: false,
         })
     }
@@ -192,18 +193,6 @@ pub(crate) struct TimingArgs {
     /// when the last is due; auto: those that are due by then
     #[arg(long, value_name = "TIME", default_value = "auto", value_parser = bundle)]
     pub(crate) bundle: Nanos,
-}
-
-/// The words of a choice, which belong to whoever owns it, with what they mean.
-fn words<T: Copy + Send + Sync + 'static>(
-    all: &'static [T],
-    name: fn(T) -> &'static str,
-    meaning: fn(T) -> &'static str,
-) -> impl TypedValueParser<Value = T> {
-    let shown = |one: &T| PossibleValue::new(name(*one)).help(meaning(*one));
-    PossibleValuesParser::new(all.iter().map(shown)).try_map(move |word| {
-        all.iter().copied().find(|one| name(*one) == word).ok_or("there is no such word")
-    })
 }
 
 fn timing() -> impl TypedValueParser<Value = TimingMode> {

@@ -1,9 +1,10 @@
 //! What can be typed to have a replay watched: by itself, and by the kernel.
 
+use ioecho_linux::record::InterfaceChoice;
 use ioecho_run::spec::EXPERT_INTERVALS;
 use ioecho_trace::Nanos;
 
-use super::{InterfaceArg, span};
+use super::{span, words};
 
 /// What is kept beside the results.
 #[derive(Clone, Debug, clap::Args)]
@@ -29,9 +30,9 @@ pub(crate) struct WatchedArgs {
         num_args = 0..=1,
         require_equals = true,
         default_missing_value = "auto",
-        value_enum
+        value_parser = words::interface()
     )]
-    pub(crate) witness: Option<InterfaceArg>,
+    pub(crate) witness: Option<InterfaceChoice>,
 }
 
 fn interval(text: &str) -> Result<Nanos, String> {

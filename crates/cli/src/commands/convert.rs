@@ -6,6 +6,7 @@ use anyhow::Context;
 use ioecho_run::inputs::Inputs;
 use ioecho_run::open;
 use ioecho_trace::compression::STANDARD_OUTPUT;
+use ioecho_trace::formats::write;
 use ioecho_trace::transform::parts::{Parts, copy};
 use ioecho_trace::units::counted;
 use ioecho_trace::{Header, Source, stream};
@@ -26,7 +27,9 @@ pub(crate) fn run(args: &ConvertArgs) -> anyhow::Result<u8> {
     }
     open::refuse_endless(&args.input, &load)?;
     let stop = stop_on_signals()?;
-    let options = args.read.options();
+    let mut options = args.read.options();
+    // Transforms know nothing of links between requests, and most formats have no place for them.
+    options.dependencies = load.is_whole() && write::keeps_dependencies(args.to, &args.output);
     let described =
         |source| -> Box<dyn Source> { Box::new(Labelled::new(stop.over(source), label(args))) };
     if let Some(parts) = opened::parts(&stop, &args.input, &options, &load, described)? {

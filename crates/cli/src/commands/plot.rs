@@ -10,7 +10,7 @@ use std::thread;
 use ioecho_report::{Chart, Page, Sheet, charts};
 use ioecho_run::directory::RunDirectory;
 use ioecho_run::inputs::Inputs;
-use ioecho_run::{everything, finalise, page, pass, telemetry};
+use ioecho_run::{everything, page, pass, telemetry};
 use ioecho_stats::orders::Orders;
 use ioecho_trace::formats::ReadOptions;
 use ioecho_trace::transform::Load;
@@ -172,7 +172,7 @@ fn sheet(file: &Path, size: (f64, f64), found: &everything::AllFigures) -> anyho
         let page = page::of_trace(file, found, &command::words());
         return Ok(Sheet { size, ..Sheet::of(&page) });
     };
-    let summary = finalise::read_summary(&run)?;
+    let summary = run.read_summary()?;
     let is_part = found.run.recorded() != summary.recorded;
     let page = if is_part {
         // A part of a run: the verdict is on the whole.

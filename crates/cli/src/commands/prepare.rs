@@ -26,6 +26,7 @@ use ioecho_run::fill::{DEPTH, Filled, Job, fill, resume};
 use ioecho_run::inputs::Inputs;
 use ioecho_run::target::{Target, guard_all};
 use ioecho_trace::transform::Load;
+use ioecho_trace::wording::Wording;
 use ioecho_trace::{Batch, Bytes, Op, Source};
 
 use crate::args::ReadArgs;
@@ -145,7 +146,7 @@ pub(crate) fn run(args: &PrepareArgs, out: &mut Out) -> anyhow::Result<u8> {
     looked_at.refuse_inputs(&inputs)?;
     let limits = looked_at.limits();
     writeln!(out, "target        {name}: {}", limits.capacity)?;
-    guard_all(std::slice::from_ref(&looked_at), &args.destroy, "")?;
+    guard_all(std::slice::from_ref(&looked_at), &args.destroy, &Wording::default())?;
     // A device is this process's alone from here on, however long the trace is read.
     let claimed = (!args.dry_run).then(|| target::claim(&args.target, *options)).transpose()?;
     let extent = match trace {
@@ -159,7 +160,7 @@ pub(crate) fn run(args: &PrepareArgs, out: &mut Out) -> anyhow::Result<u8> {
         if args.part == Part::All { "all of it" } else { "what the trace touches" }
     )?;
     let Some(opened) = claimed else { return Ok(exit::OK) };
-    looked_at.look_again(&opened, &args.destroy, "")?;
+    looked_at.look_again(&opened, &args.destroy, &Wording::default())?;
     write(args, opened, &extent, made, out)
 }
 

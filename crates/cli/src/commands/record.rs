@@ -9,11 +9,11 @@ use anyhow::Context as _;
 use ioecho_linux::record::{
     self, Ending, Interface, Options, RecordError, Recorder, Summary, Target,
 };
-use ioecho_trace::formats::write;
+use ioecho_trace::formats::{IssueEvent, write};
 use ioecho_trace::recording::directory_beside;
 use ioecho_trace::units::{counted, counted_in};
 
-use crate::args::{IssuedArg, RecordArgs, Segment};
+use crate::args::{RecordArgs, Segment};
 use crate::commands::{tell, visible};
 use crate::exit::{self, Coded};
 use crate::outputs::{Gate, Writing};
@@ -194,7 +194,7 @@ fn check_output(args: &RecordArgs, output: &Path) -> anyhow::Result<()> {
 /// Refuses to wait for events that do not come.
 fn check_event(args: &RecordArgs, targets: &[Target]) -> anyhow::Result<()> {
     let without = |target: &&Target| !target.has_scheduler();
-    match targets.iter().find(without).filter(|_| args.event == IssuedArg::Inserted) {
+    match targets.iter().find(without).filter(|_| args.event == IssueEvent::Inserted) {
         None => Ok(()),
         Some(target) => {
             let name = target.name();
@@ -219,7 +219,7 @@ fn options(args: &RecordArgs, output: &Path) -> Options {
         Some(Segment::Time(time)) => (usual.segment_bytes, time),
     };
     Options {
-        interface: args.interface.choice(),
+        interface: args.interface,
         buffer: args.buffer,
         events: args.events(),
         reserve: args.reserve,

@@ -47,7 +47,7 @@ pub(crate) fn run(args: &ReportArgs, out: &mut Out) -> anyhow::Result<u8> {
     let summary = if is_unfinished && !run.summary().exists() {
         finalise::recover(&run)?
     } else {
-        finalise::read_summary(&run)?
+        run.read_summary()?
     };
     let facts = run.read_facts()?;
     if facts.state == State::Running {

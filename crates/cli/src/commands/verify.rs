@@ -21,6 +21,7 @@ use crate::commands::tell;
 use crate::exit;
 use crate::print::{Out, is_watched};
 use crate::run::signals;
+use crate::typed::sentence;
 
 /// Findings that are printed; all that are kept stand in `verify.json`.
 const PRINTED: usize = 20;
@@ -78,7 +79,7 @@ pub(crate) fn run(args: &VerifyArgs, out: &mut Out) -> anyhow::Result<u8> {
     };
     if let Some(run) = RunDirectory::at(&args.run) {
         let kept = result::keep(&run, past.number, after.name(), &found);
-        kept.unwrap_or_else(|error| tell(&format!("warning: {error}")));
+        kept.unwrap_or_else(|error| tell(&format!("warning: {}", sentence(&error))));
     }
     if args.json {
         out.json(&result::whole(past.number, after.name(), &found))?;

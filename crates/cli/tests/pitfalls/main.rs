@@ -9,6 +9,7 @@
 
 mod host;
 mod load;
+mod oracle;
 mod settling;
 // What witnesses need of it is not used here.
 #[allow(dead_code)]

@@ -52,7 +52,7 @@ pub(super) struct AioQueue {
     /// Requests that the kernel refused when they were handed over.
     refused: Vec<(u32, Errno)>,
     helpers: Workers,
-    /// Rung by the helpers; the kernel tells through the context that it was.
+    /// Rung by the helpers; the context reports it as a completion.
     bell: Bell,
     is_listening: bool,
 }
@@ -68,7 +68,7 @@ pub(super) fn available(in_flight_max: u32) -> Result<(), String> {
     set_up().map_err(|error| reason(&error))
 }
 
-/// Who refused it.
+/// The cause of the refusal.
 pub(super) fn reason(error: &io::Error) -> String {
     match Errno::from_io_error(error) {
         Some(Errno::NOSYS) => "the kernel is built without it, or a filter hides it (ENOSYS)",
@@ -108,13 +108,13 @@ impl AioQueue {
         })
     }
 
-    /// Lets the context tell when a helper has done something.
+    /// Makes the context report when a helper has done something.
     fn listen(&mut self) {
         if !self.is_listening && self.helpers.in_flight() > 0 {
             let (number, file) = (self.slots.len(), self.bell.as_raw_fd());
             // SAFETY: the block points to no memory.
             let told = unsafe { self.context.submit_alone(number, Block::readable(file)) };
-            // Where it failed it is tried again before the next sleep, and none lasts for ever.
+            // After a failure it is tried again before the next sleep, and every sleep is bounded.
             self.is_listening = told.is_ok();
         }
     }
@@ -177,7 +177,7 @@ impl AioQueue {
     }
 }
 
-/// What it means that the kernel would not even take a request.
+/// The outcome of a request that the kernel did not accept.
 fn refusal(errno: Errno) -> Outcome {
     outcome(-errno.raw_os_error(), 0)
 }

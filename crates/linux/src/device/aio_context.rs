@@ -26,7 +26,7 @@ const RING_MAGIC: u32 = 0xa10a_10a1;
 /// Completions that one system call fetches at most, where the ring cannot be read.
 const EVENTS: usize = 256;
 
-/// `struct iocb`: what is asked for. The kernel copies it when it takes it.
+/// `struct iocb`: the request. The kernel copies it when it accepts it.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Block {
@@ -79,7 +79,7 @@ impl Block {
     }
 }
 
-/// `struct io_event`: what became of it.
+/// `struct io_event`: the completion.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Event {

@@ -1,7 +1,7 @@
 //! Which back end drives a target.
 //!
-//! Falling back silently would change what the figures mean, and failing because of a container's
-//! filter would help nobody. So the choice is made once, and the reason stands in the run.
+//! A silent fallback would change the meaning of the figures, and failing because of a container's
+//! filter would not help. So the choice is made once, and the run's facts state the reason.
 
 use std::io::{self, IoSliceMut};
 use std::sync::Arc;
@@ -28,7 +28,7 @@ pub fn uring_available() -> Result<(), String> {
     ring.map_err(|error| reason(&error, io_uring_disabled()))
 }
 
-/// Who refused a ring: `sysctl` is the value of `kernel.io_uring_disabled`.
+/// Why a ring was refused: `sysctl` is the value of `kernel.io_uring_disabled`.
 fn reason(error: &io::Error, sysctl: Option<u32>) -> String {
     match (Errno::from_io_error(error), sysctl) {
         (Some(Errno::NOSYS), _) => {
@@ -60,14 +60,14 @@ pub fn aio_available(in_flight_max: u32) -> Result<(), String> {
     aio::available(in_flight_max)
 }
 
-/// Why a target is driven with AIO though `io_uring` is to be had.
+/// Why a target is driven with AIO although `io_uring` is available.
 const WAITS: &str = "no io_uring: this target does not take requests without waiting (RWF_NOWAIT), \
                      so the kernel would hand each to a thread, late and out of order";
 
 /// Whether `io_uring` issues requests to the target itself. Where a driver may wait (`zram` and
 /// others without a request queue), the kernel hands each request to a thread of its own instead
-/// (`io-wq`), which costs its order and its time. A read that must not wait tells: such a driver
-/// answers that it cannot do that (`EOPNOTSUPP`, preadv2(2)).
+/// (`io-wq`), which makes them late and unordered. A read with `RWF_NOWAIT` shows it: such a driver
+/// fails it with `EOPNOTSUPP` (preadv2(2)).
 fn takes_requests_without_waiting(target: &OpenedTarget) -> bool {
     const PAGE: usize = 4096;
     let mut memory = vec![0; 2 * PAGE];
@@ -93,7 +93,7 @@ pub fn open_device(
     options.check(host_memory)?;
     let target = Arc::new(target);
     let (memory, in_flight_max) = (options.buffer_memory(host_memory), options.in_flight_max);
-    // Only what is made is proven to be possible: limits depend on the size.
+    // Only making it proves that it is possible, because limits depend on the size.
     let (mut ring, mut context) = (None, None);
     let uring = || {
         let made = UringQueue::new(&target, options, memory.0, clock);
@@ -136,9 +136,9 @@ pub fn open_device(
     Ok(Box::new(KernelDevice::new(target, queue, memory, in_flight_max, note)))
 }
 
-/// Makes what the options ask for: the first back end that can be made, or else, where threads may
-/// take its place, none. Answers why it is no better one. `direct` tells whether the target is used
-/// with direct I/O.
+/// Makes the first back end of the options that can be made, or none if threads are to be used.
+/// Also returns why no better one was made. `direct` tells whether the target is used with direct
+/// I/O.
 fn choose(
     options: &DeviceOptions,
     direct: bool,

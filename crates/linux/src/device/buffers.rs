@@ -4,9 +4,9 @@
 //! request costs a fault that the device is then blamed for. So buffers are made beforehand,
 //! touched when they are made, and used again; after the first round nothing is allocated.
 //!
-//! Thousands of large requests in flight can ask for more than the host has. Beyond its own memory
-//! a pool takes some more, which is counted, and then nothing: a request that finds none fails,
-//! where the host would begin to swap, or the kernel end some process or other.
+//! Thousands of large requests in flight can ask for more than the host has. A pool takes a bounded
+//! amount beyond its own memory, which is counted, and then no more: a request without a buffer
+//! fails, before the host swaps or the kernel kills some process.
 
 use std::fmt::Write;
 use std::ptr::{self, NonNull};
@@ -42,7 +42,7 @@ pub(super) const CHUNK: usize = 256 << 10;
 const WARM_SIZE: usize = 128 << 10;
 const WARM_COUNT: usize = 64;
 
-/// Tells the kernel of memory that will be used again and again.
+/// Registers memory with the kernel that will be used again and again.
 ///
 /// A pool asks for whole chunks: few large pieces are told once, and the buffers are cut from them.
 pub(super) trait Register {
@@ -55,7 +55,7 @@ pub(super) trait Register {
     }
 }
 
-/// Tells nobody.
+/// Registers nothing.
 #[cfg(test)]
 impl Register for () {}
 
@@ -182,7 +182,7 @@ impl Pool {
         for class in 0..=class_of(WARM_SIZE) {
             let size = size_of_class(class);
             let length = (size * WARM_COUNT.min(in_flight_max)).next_multiple_of(CHUNK);
-            // A small memory is not filled with what may never be asked for.
+            // A small memory is not filled with buffers that may never be needed.
             if in_flight_max > 0 && pool.memory + length <= memory_max / 2 {
                 pool.grow(class, length, register);
             }

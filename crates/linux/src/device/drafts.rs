@@ -1,8 +1,8 @@
 //! Payloads of writes made ahead of their time.
 //!
 //! Filling a large write takes longer than issuing it, and a request that falls due while another
-//! is being filled is late. The idle time before requests fall due is the place for that work; this
-//! is where its results wait.
+//! is being filled is late. So this work is done in the idle time before requests fall due, and its
+//! results are kept here.
 //!
 //! Requests are drafted nearly in the order in which they fall due and used in the same order. So a
 //! sorted queue serves: a number is found by halving, and is put in and taken out near an end.

@@ -2,16 +2,16 @@
 //!
 //! A thread that sleeps wakes tens of microseconds late, on a busy processor hundreds, and every
 //! write that is due within that time overtakes the flush. A thread that spins is there at once but
-//! takes a processor, which the storage stack may need as well. So it spins for a short while
-//! around the instant that it was told of, one thread at a time, and never for long in sum.
+//! takes a processor, which the storage stack may need as well. So a thread spins only shortly
+//! around the announced instant, one thread at a time, and within a budget.
 
 use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 
 use ioecho_replay::schedule::LATENESS_TOLERATED;
 use ioecho_trace::Nanos;
 
-/// So long behind its time a flush is still waited for by spinning: handing over what is due before
-/// it takes some of that, and beyond it the flush counts as late.
+/// How long after its due time a flush is still waited for by spinning: handing over earlier
+/// requests takes part of this time, and beyond it the flush counts as late.
 const PAST: Nanos = LATENESS_TOLERATED;
 
 /// The least that a thread is ready before a flush is due, unless another one spins until then.
@@ -20,7 +20,7 @@ const LEAD_MIN: Nanos = Nanos::from_micros(100);
 /// Of so many processors' time one is spent on spinning at most.
 const SHARE: i64 = 4;
 
-/// So far ahead that share may be spent, counted in time until it is paid back.
+/// How far ahead that share may be spent, counted in time until it is paid back.
 const CREDIT: Nanos = Nanos::from_millis(40);
 
 /// A flush that is to come.
@@ -28,11 +28,11 @@ const CREDIT: Nanos = Nanos::from_millis(40);
 pub(super) struct Expected {
     /// From when on a thread is to be ready.
     from: Nanos,
-    /// From when on nobody waits for it any more.
+    /// From when on no thread waits for it.
     over: Nanos,
 }
 
-/// What a thread that waits for a flush does now.
+/// The current duty of a thread that waits for a flush.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Duty {
     /// Sleeps until then, unless it is woken.
@@ -47,9 +47,9 @@ impl Expected {
     /// A flush that is due then; `near` is how long before an instant the issuing thread ends its
     /// sleep. Until the flush `before` it is due another thread spins for that.
     ///
-    /// That distance covers nine wake-ups of ten. A request that finds the issuing thread asleep
-    /// comes late, and in its order all the same; a flush that finds its thread asleep is
-    /// overtaken. So its thread wakes twice as early.
+    /// That distance covers nine wake-ups of ten. If the issuing thread wakes late, requests are
+    /// late but in order; if a flush thread wakes late, its flush is overtaken. So a flush thread
+    /// wakes twice as early.
     pub(super) fn new(due: Nanos, near: Nanos, before: Nanos) -> Self {
         let lead = near.saturating_add(near).max(LEAD_MIN);
         let from = due.saturating_sub(lead).max(before.min(due));
@@ -82,9 +82,9 @@ impl Expected {
     }
 }
 
-/// What spinning for one target may cost: a quarter of one processor, of which some ten
+/// The budget of spinning for one target: a quarter of one processor, of which some ten
 /// milliseconds may be spent in one go. A load of thousands of flushes a second would otherwise
-/// take a whole one, and a flush that nobody spins for costs no more than a wake-up.
+/// take a whole one, and without spinning a flush is only a wake-up late.
 #[derive(Debug, Default)]
 pub(super) struct Budget {
     /// When everything spent is paid back, ns.

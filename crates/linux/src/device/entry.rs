@@ -19,19 +19,19 @@ pub(super) const FLUSH_PART: u64 = 1 << 32;
 /// The target stands first and alone in the ring's table of files.
 const FILE: Fixed = Fixed(0);
 
-/// Marks the completion that tells of the bell.
+/// Marks the completion of the bell.
 pub(super) const BELL: u64 = 1 << 33;
 
-/// On whose behalf something goes to the kernel.
+/// Whose request an entry is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Role {
     /// A request of the caller's.
     Request,
     /// One that is a flush or begins with one.
     FlushFirst,
-    /// The write of a request whose flush has completed: the queue's own affair.
+    /// The write of a request whose flush has completed: internal to the queue.
     AfterFlush,
-    /// The wish to be told of the bell: the queue's own affair.
+    /// The poll of the bell: internal to the queue.
     Bell,
 }
 
@@ -74,7 +74,7 @@ impl Prepared {
         Self { role: Role::Bell, tag: 0, parts: 1, first: poll, second: None }
     }
 
-    /// Whether nobody but the queue knows of it.
+    /// Whether it is internal to the queue.
     pub(super) const fn is_own(&self) -> bool {
         matches!(self.role, Role::AfterFlush | Role::Bell)
     }

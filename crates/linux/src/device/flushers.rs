@@ -1,19 +1,19 @@
-//! Threads that flush, each there when a flush falls due.
+//! Threads that issue flushes and are awake when these fall due.
 //!
 //! The kernel gives `IORING_OP_FSYNC` to a worker thread of its own in any case (`io_uring/sync.c`
 //! asks for `REQ_F_FORCE_ASYNC`). Waking that worker takes tens of microseconds and at times
-//! hundreds, for it may have to wait for the processor on which the issuing thread spins; what is
-//! due behind the flush overtakes it meanwhile. Nobody sees that in the results either: the ring
-//! took the flush in time, and the delay counts as the device's.
+//! hundreds, for it may have to wait for the processor on which the issuing thread spins; requests
+//! due after the flush overtake it meanwhile. The results would not show this: the ring took the
+//! flush in time, and the delay would count as the device's.
 //!
-//! Threads of our own can be woken before the flush falls due, and read the instant just before
-//! their system call. The issuing thread tells of flushes ahead ([`Flushers::expect`]); each free
-//! thread takes one of these, in order, sleeps until shortly before and spins until the flush is
-//! there ([`super::duty`]). Any free thread takes any flush: which one a thread waits for decides
-//! only when it is awake. What a thread is at stands in one word, which the issuing thread changes
-//! to hand a flush over: no lock, and no system call where a thread spins.
+//! Threads of ioecho can be woken before the flush falls due, and read the clock just before their
+//! system call. The issuing thread announces flushes ([`Flushers::expect`]); each free thread takes
+//! one of these, in order, sleeps until shortly before it and spins until it comes
+//! ([`super::duty`]). Any free thread can take any flush: the announced one only decides when a
+//! thread is awake. The state of a thread is one word, which the issuing thread changes to hand
+//! over a flush: no lock, and no system call if the thread spins.
 //!
-//! No flush waits for another one: where all threads are in one, the ring takes the next.
+//! No flush waits for another: if all threads are busy, the ring takes the next.
 
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -36,15 +36,15 @@ use crate::thread::{set_timer_slack_ns, start_by};
 /// Small: a flusher only makes system calls.
 const STACK: usize = 128 << 10;
 
-/// So many flushes are known of ahead; of more nobody is told. As many as there are requests in the
-/// look-ahead of a replay.
+/// How many announced flushes are kept; further announcements are ignored. As many as there are
+/// requests in the look-ahead of a replay.
 const EXPECTED_MAX: usize = 1 << 12;
 
-/// So long what goes to the kernel next waits at most for a thread to take a flush: longer than
-/// nearly all threads take to wake up.
+/// How long later requests wait at most for a thread to take a flush: longer than nearly all
+/// threads take to wake up.
 const TAKING_MAX: Nanos = Nanos::from_micros(500);
 
-/// What a thread needs from there until the flush is in the device's queue.
+/// The time from there until the flush is in the device's queue.
 const CALL: Nanos = Nanos::from_micros(5);
 
 /// Is in a flush, or has just begun to live.
@@ -91,7 +91,7 @@ impl Flusher {
     }
 }
 
-/// What the issuing thread and the flushers share.
+/// State shared by the issuing thread and the flushers.
 struct Shared {
     target: Arc<OpenedTarget>,
     clock: MonotonicClock,
@@ -184,8 +184,8 @@ impl Flushers {
         (0..self.threads.len()).any(|number| is_free(self.state(number)))
     }
 
-    /// Tells of a flush that will be due, for which a thread must be awake ([`Expected::new`]).
-    /// They are told of in order.
+    /// Announces a flush that will be due, for which a thread must be awake ([`Expected::new`]).
+    /// Flushes are announced in order.
     pub(super) fn expect(&mut self, due: Nanos, near: Nanos) {
         let flush = Expected::new(due, near, self.last_due);
         if !self.spins || self.expected.try_send(flush).is_err() {
@@ -220,10 +220,10 @@ impl Flushers {
         taken
     }
 
-    /// Hands the flush to a thread that is at that. Of several it is the one that waits for this
-    /// flush: the first that ought to be awake by now, for it may be on its way. Where there is
-    /// none such, it is the one whose own flush is farthest, so that it is back by then; any other
-    /// would be missed by the flush that it waits for, and that one take the next one's thread.
+    /// Hands the flush to a thread in that state. Of several it takes the one that waits for this
+    /// flush: the first that should be awake by now. If there is none, it takes the one whose own
+    /// flush is farthest in the future, so that it is back by then; otherwise each flush would take
+    /// the thread of a later one.
     fn hand_to(&self, state: u64, tag: u32) -> bool {
         let given = GIVEN | u64::from(tag);
         let now = self.shared.clock.now().0;
@@ -241,10 +241,10 @@ impl Flushers {
         true
     }
 
-    /// Whether the flushes that were handed over are in the device's queue, as far as that can be
-    /// told: what goes to the kernel next must not be there first. A thread that was woken may have
-    /// to wait for the very processor that this one is on, so this one gives it away; it is not
-    /// waited for here, or what completes meanwhile would be seen late.
+    /// Whether the flushes that were handed over are in the device's queue, as far as this is
+    /// known: later requests must not get there first. A woken thread may need the processor of
+    /// this thread, so this one yields it; it does not block here, or completions would be seen
+    /// late.
     pub(super) fn is_settled(&mut self) -> bool {
         let Some(handed_over) = self.handed_over else { return true };
         let mut now = self.shared.clock.now();
@@ -288,8 +288,8 @@ impl Flushers {
         let _ = rustix::io::read(&self.shared.bell, &mut [0; 8]);
     }
 
-    /// Whether the next flush that is done is to ring the bell. Who begins to listen looks for what
-    /// is done already before it sleeps.
+    /// Whether the next finished flush rings the bell. A caller that begins to listen must check
+    /// for finished flushes before it sleeps.
     pub(super) fn listen(&self, listening: bool) {
         self.shared.listening.store(listening, SeqCst);
     }
@@ -336,7 +336,7 @@ impl Shared {
     /// Waits for a flush, asleep or awake; `None` when there will be none any more. `expected` is
     /// the one that this thread knows of.
     fn await_flush(&self, place: &Flusher, expected: &mut Option<Expected>) -> Option<u32> {
-        // Whoever is not busy may be given a flush at any moment.
+        // A thread that is not busy may be given a flush at any moment.
         let mut was = BUSY;
         loop {
             let now = self.clock.now();
@@ -360,7 +360,7 @@ impl Shared {
                 return None;
             }
             match duty {
-                // What was told of before this thread was idle has not woken it.
+                // Announcements before this thread was idle did not wake it.
                 None if !self.expected.is_empty() => {}
                 None => thread::park(),
                 Some(Duty::Sleep(until)) => {

@@ -1,5 +1,4 @@
-//! Whose memory it is: of nobody, of a draft, of a request in flight, or of a read that is looked
-//! at.
+//! The owner of each buffer: free, of a draft, of a request in flight, or of a read being verified.
 //!
 //! Every back end needs the same buffers for the same purposes, and a buffer that gets lost or is
 //! given away twice would show as wrong data on somebody's device. So there is one place that gives
@@ -12,7 +11,7 @@ use super::buffers::{Buffer, Pool, Register};
 use super::drafts::Drafts;
 use super::{expected, moves_data};
 
-/// What there is of a tag.
+/// The state of a tag.
 #[derive(Debug, Default)]
 struct TagState {
     is_read: bool,
@@ -104,7 +103,7 @@ impl Memory {
             if (drafted.offset, drafted.length) == (io.offset, io.length) {
                 return Ok(Some(buffer));
             }
-            // What it writes has changed since.
+            // Its payload has changed since.
             self.pool.give(buffer);
         }
         let mut buffer = self.pool.take(length, register).ok_or(NoMemory)?;

@@ -3,7 +3,7 @@
 //! `io_uring` keeps thousands of requests in flight from one thread and is what figures should be
 //! taken with. Containers and careful administrators forbid it, so there is Linux AIO, and where
 //! that is forbidden too there are threads with plain system calls. All answer the same outcomes
-//! for the same events; where they differ in what an instant means, each says so.
+//! for the same events; where the meaning of an instant differs, each documents it.
 //!
 //! | operation | block device | file |
 //! |---|---|---|
@@ -50,7 +50,7 @@ pub use ring::IN_FLIGHT_MAX;
 /// How long closing waits for requests in flight before it leaves their memory to them.
 const CLOSING: Nanos = Nanos::from_secs(10);
 
-/// Threads that do what a back end cannot ask of the kernel without waiting.
+/// Threads for system calls that would block the issuing thread.
 const HELPERS: u32 = 8;
 
 /// Whether a request moves data, and so needs a buffer and completes with a number of bytes.

@@ -1,8 +1,8 @@
-//! What can be asked of a back end, and why it may be refused.
+//! Options of the back ends, and why they may be refused.
 //!
-//! An option that is silently not in force changes what the figures mean. So everything that was
-//! asked for is either done or refused with the reason; only [`Backend::Auto`] may choose, and it
-//! tells what it chose and why.
+//! An option that is silently ineffective changes the meaning of the figures. So each option is
+//! either applied or refused with the reason; only [`Backend::Auto`] may choose, and it states its
+//! choice and why.
 
 use std::io;
 use std::path::PathBuf;
@@ -122,7 +122,7 @@ impl DeviceOptions {
         self.buffer_memory.unwrap_or(default)
     }
 
-    /// Whether nothing but `io_uring` can do what was asked for.
+    /// Whether only `io_uring` has these options.
     pub(super) const fn needs_ring(&self) -> bool {
         self.sqpoll || self.iopoll
     }

@@ -1,8 +1,8 @@
 //! Whether a target's completions can be polled for.
 //!
 //! A ring with IOPOLL on a queue that does not poll works all the same: the kernel clears the flag
-//! from each request, completes by interrupt, and the process spins for nothing. Figures taken so
-//! would carry the name of something that did not happen. So it is asked beforehand.
+//! from each request, completes by interrupt, and the process spins for nothing. The figures would
+//! then claim polling that did not happen. So it is checked beforehand.
 
 use std::io;
 

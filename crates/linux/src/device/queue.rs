@@ -1,4 +1,4 @@
-//! What the back ends have in common, and the seam between that and each of them.
+//! The common part of the back ends, and its interface to each of them.
 //!
 //! A target has one size, one block and one memory for its data, whichever way requests reach it.
 //! So there is one [`Device`], and the back ends differ below it, as queues: requests with their
@@ -61,7 +61,7 @@ pub(super) struct KernelDevice<Q> {
     memory: Memory,
     /// The tags of requests that are prepared and cannot be issued, for want of memory.
     refused: Vec<u32>,
-    /// What became of those that were handed over.
+    /// The outcomes of those that were handed over.
     failed: Vec<Completion>,
     target: Arc<OpenedTarget>,
     /// Why it is this back end and no better one.

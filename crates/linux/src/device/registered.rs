@@ -1,9 +1,9 @@
 //! The ring's table of registered buffers.
 //!
 //! For every direct request the kernel looks up the pages of its buffer and pins them, a good part
-//! of what the request costs. What is registered is pinned once. But pinned memory is limited for
-//! ordinary users (`RLIMIT_MEMLOCK`), and the table that can grow is younger than `io_uring`: so
-//! plain buffers do where registered ones cannot be had, and the run's facts tell.
+//! of the request's cost. Registered buffers are pinned once. But pinned memory is limited for
+//! ordinary users (`RLIMIT_MEMLOCK`), and the growing table is younger than `io_uring`: so plain
+//! buffers are used if registering fails, and the run's facts say so.
 
 use io_uring::IoUring;
 use rustix::io::Errno;

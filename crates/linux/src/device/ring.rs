@@ -14,8 +14,7 @@ use rustix::io::Errno;
 /// (`IORING_MAX_CQ_ENTRIES`, `io_uring/io_uring.c`), for a write with PREFLUSH takes two places.
 pub const IN_FLIGHT_MAX: u32 = 32_768;
 
-/// More than so many entries are never handed down by one system call: it would hold up what
-/// completes meanwhile.
+/// The most entries of one system call: more would delay seeing completions.
 const SUBMISSIONS_MAX: u32 = 4096;
 
 /// For how long the thread of the kernel looks for requests before it sleeps, in milliseconds: the
@@ -108,7 +107,7 @@ pub(super) fn sleep(ring: &IoUring, timeout: Timespec) -> io::Result<()> {
     forgive(answer, &[Errno::TIME, Errno::INTR, Errno::AGAIN, Errno::BUSY]).map(drop)
 }
 
-/// Lets the kernel post what it has put off: deferred task work and completions that did not fit.
+/// Lets the kernel post deferred task work and completions that did not fit.
 pub(super) fn flush_completions(ring: &IoUring) -> io::Result<()> {
     // SAFETY: no argument is passed, and nothing is submitted.
     let answer = unsafe { ring.submitter().enter::<libc::sigset_t>(0, 0, ENTER_GETEVENTS, None) };

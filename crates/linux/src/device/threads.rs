@@ -1,13 +1,13 @@
 //! The back end on threads: one plain system call per request, and one thread waiting in it.
 //!
-//! Where neither `io_uring` nor Linux AIO is allowed a replay must be possible all the same, and
-//! whoever has figures of blkreplay wants to compare: blkreplay has one thread for each request in
-//! flight too. The price is a hand-over between threads for every request, and no more requests in
-//! flight than there are threads.
+//! A replay must be possible where neither `io_uring` nor Linux AIO is allowed, and comparable with
+//! figures of blkreplay, which also has one thread for each request in flight. The price is a
+//! hand-over between threads for every request, and no more requests in flight than there are
+//! threads.
 //!
-//! There is one difference from blkreplay. It deals its requests to its threads beforehand, so that
-//! one slow request holds up those that happen to stand behind it while other threads are idle.
-//! Here any free thread takes the next request: what waits, waits for the device alone.
+//! There is one difference from blkreplay. It assigns its requests to threads beforehand, so that
+//! one slow request holds up those behind it while other threads are idle. Here any free thread
+//! takes the next request, so requests wait only for the device.
 //!
 //! The instants differ from `io_uring`'s: a worker reads `submitted` just before its own system
 //! call and `completed` just after it. So the time that a request waits for a free worker, or that

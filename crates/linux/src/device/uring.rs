@@ -7,18 +7,18 @@
 //! looks often, which costs no system call.
 //!
 //! Flushes are different: the kernel would give each to a worker thread, which comes late to it. So
-//! threads of our own do them ([`super::flushers`]), and the instants of a flush are those of that
-//! thread, just before and behind its system call. What goes before a flush is handed to the kernel
-//! before it, what goes behind it afterwards. A write with PREFLUSH is handed to the ring when its
+//! threads of ioecho issue them ([`super::flushers`]), and the instants of a flush are those of
+//! that thread, just before and after its system call. Requests before a flush are handed to the
+//! kernel before it, later ones after it. A write with PREFLUSH is handed to the ring when its
 //! flush has completed, by the issuing thread: a write in one of those threads would wait for its
 //! end, and with FUA make the kernel flush again (`generic_write_sync`). `IORING_OP_FSYNC`, linked
 //! to the write where there is one, remains for the flush that finds none of the threads free.
 //!
 //! Two options change that. With SQPOLL there is no system call: `submitted` is read just before
-//! the requests become visible to the thread of the kernel that takes them, and what that thread
-//! needs counts as service time. With IOPOLL every look is a system call that asks the device, and
-//! waiting is looking again and again; what a polled ring does not take (flushes, discards,
-//! write-zeroes, writes with PREFLUSH) a few threads do.
+//! the requests become visible to the thread of the kernel that takes them, and the time of that
+//! thread counts as service time. With IOPOLL every check for completions is a system call that
+//! asks the device, and waiting is polling; a few threads issue the requests that a polled ring
+//! does not take (flushes, discards, write-zeroes, writes with PREFLUSH).
 
 use std::collections::VecDeque;
 use std::fmt::Write;
@@ -44,10 +44,10 @@ use super::{CLOSING, HELPERS, expected, is_ordered, moves_data, outcome, ring, s
 use crate::clock::MonotonicClock;
 use crate::target::{OpenedTarget, TargetKind};
 
-/// How long the queue sleeps at most where nothing tells it of a flush that is done.
+/// How long the queue sleeps at most if nothing wakes it for a finished flush.
 const DEAF_NAP_NS: i64 = 1_000_000;
 
-/// How often it tries to be told before it sleeps.
+/// How often it tries to arm the bell before it sleeps.
 const LISTENING_TRIES: usize = 4;
 
 /// A request between [`Queue::prepare`] and its completion.
@@ -61,12 +61,12 @@ struct Slot {
     result: i32,
     submitted: Nanos,
     buffer: Option<Buffer>,
-    /// What goes to the ring when the flush before it, which a flusher does, has completed.
+    /// The write to submit to the ring when its flush, issued by a flusher, has completed.
     write: Option<Entry>,
 }
 
 impl Slot {
-    /// What became of the request of this tag.
+    /// The completion of the request of this tag.
     fn completion(&self, tag: u32, result: i32, completed: Nanos) -> Completion {
         Completion {
             tag,
@@ -90,7 +90,7 @@ pub(super) struct UringQueue {
     prepared: VecDeque<Prepared>,
     /// How many of `prepared` stand in the submission queue already.
     loaded: usize,
-    /// How many of `prepared` are the queue's own affair.
+    /// How many of `prepared` are internal to the queue.
     own: usize,
     /// Requests that the ring or a flusher has taken and that are not complete.
     in_flight: usize,
@@ -101,7 +101,7 @@ pub(super) struct UringQueue {
     sqpoll: bool,
     /// Whether completions must be asked for. With SQPOLL as well, that thread asks.
     polls: bool,
-    /// For what a polled ring does not take.
+    /// For requests that a polled ring does not take.
     helpers: Option<Workers>,
     /// Where there are no helpers.
     flushers: Option<Flushers>,
@@ -175,10 +175,10 @@ impl UringQueue {
         true
     }
 
-    /// Moves what is prepared, or only what of it is the queue's own, into the submission queue as
-    /// far as it has room; the entries of one request never part, or the link between them would
-    /// break. Answers the instant just before the entries become visible to the kernel, and whether
-    /// it stopped before a flush that is for a flusher.
+    /// Moves prepared requests, or only the internal ones, into the submission queue as far as it
+    /// has room; the entries of one request never part, or the link between them would break.
+    /// Answers the instant just before the entries become visible to the kernel, and whether it
+    /// stopped before a flush that is for a flusher.
     fn load(&mut self, only_own: bool) -> (Nanos, bool) {
         let mut is_before_flush = false;
         let mut queue = self.ring.submission();
@@ -250,15 +250,15 @@ impl UringQueue {
         accepted
     }
 
-    /// Prepares something of the queue's own, before what the caller has not handed over yet.
+    /// Prepares an internal entry, before requests that the caller has not handed over yet.
     fn prepare_own(&mut self, own: Prepared) {
         let own_before = self.prepared.iter().skip(self.loaded).take_while(|other| other.is_own());
         self.prepared.insert(self.loaded + own_before.count(), own);
         self.own += 1;
     }
 
-    /// Hands down what is the queue's own. Where it stands behind what the caller hands over it
-    /// goes with that.
+    /// Hands internal entries to the kernel. Those behind requests that the caller hands over go
+    /// with these.
     fn hand_down_own(&mut self) -> io::Result<()> {
         let is_alone = self.prepared.iter().take(self.loaded).all(Prepared::is_own);
         if self.own > 0 && is_alone {
@@ -269,7 +269,7 @@ impl UringQueue {
         Ok(())
     }
 
-    /// Has the ring tell when a flusher has done something, if it can.
+    /// Makes the ring report when a flusher has finished, if it can.
     fn listen(&mut self) -> io::Result<()> {
         let Some(flushers) = self.flushers.as_ref().filter(|flushers| flushers.in_flight() > 0)
         else {
@@ -286,12 +286,12 @@ impl UringQueue {
         Ok(())
     }
 
-    /// Whether a sleep ends when a flusher has done something, or no flusher is at anything.
+    /// Whether a finished flush would end a sleep, or no flush is in progress.
     fn is_heard(&self) -> bool {
         self.has_bell || self.flushers.as_ref().is_none_or(|flushers| flushers.in_flight() == 0)
     }
 
-    /// Takes what is done and hands down what follows from it; answers whether something is.
+    /// Takes finished requests and submits their successors; returns whether there were any.
     fn look(&mut self, done: &mut impl FnMut(Completion, Option<Buffer>)) -> io::Result<bool> {
         let found = self.collect(done);
         self.hand_down_own()?;
@@ -382,8 +382,8 @@ impl UringQueue {
         let mut is_done = false;
         for _ in 0..LISTENING_TRIES {
             self.listen()?;
-            // What was done before this thread listened has rung no bell. It may also have rung
-            // between the two, and is silent then: it must be listened to again.
+            // Flushes finished before this thread listened rang no bell. It may also have rung in
+            // between, and must then be armed again.
             is_done = self.look(done)? || self.own > 0;
             if is_done || self.is_heard() {
                 break;

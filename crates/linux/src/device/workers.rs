@@ -1,8 +1,8 @@
 //! Threads that do one plain system call after another.
 //!
-//! Not everything can be asked of the kernel without waiting for it: Linux AIO knows no discard and
-//! no order between requests, a polled ring takes nothing but reads and writes, and where nothing
-//! else is allowed everything must be done this way. It must never be done on the issuing thread.
+//! Some system calls block: Linux AIO has no discard and no order between requests, a polled ring
+//! takes only reads and writes, and where nothing else is allowed all requests are blocking calls.
+//! They must never run on the issuing thread.
 
 use std::io::{self, IoSlice};
 use std::os::fd::OwnedFd;
@@ -145,7 +145,7 @@ impl Drop for Workers {
     }
 }
 
-/// A worker's life: until no more jobs can come, or nobody wants to know.
+/// A worker's loop: until no more jobs can come, or nobody takes its results.
 fn work(
     target: &OpenedTarget,
     clock: MonotonicClock,

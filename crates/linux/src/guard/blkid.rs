@@ -1,7 +1,7 @@
-//! What util-linux knows.
+//! Signatures found by util-linux's blkid.
 //!
-//! libblkid tells a hundred formats apart, some by rules that no table of magics holds. Where it is
-//! installed it is asked; where it is not, the table has to do.
+//! libblkid recognises a hundred formats, some by rules that a table of magics cannot express. If
+//! it is installed, it is asked; if not, the table must suffice.
 
 use std::path::Path;
 use std::process::{Command, Stdio};

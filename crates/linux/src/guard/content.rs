@@ -1,18 +1,17 @@
-//! What a target holds.
+//! Whether a target holds somebody's data.
 //!
 //! Raw databases, encrypted volumes and disks of virtual machines carry no signature, and reading a
-//! whole disk takes hours. So a small target is read whole. Of a larger one the beginning and the
-//! end are read, and samples from all over: what is neither blank nor written by ioecho belongs to
-//! somebody. Where samples lie nobody can foresee: with places that are the same every time, what
-//! lies between them would be overlooked every time.
+//! whole disk takes hours. So a small target is read whole. Of a larger one the beginning, the end,
+//! and samples from all over are read: data that is neither blank nor written by ioecho belongs to
+//! somebody. The samples are at random places, because fixed places would overlook the same data
+//! every time.
 //!
 //! Each sample is drawn from its own one of [`SAMPLES`] equal parts, so data that fill the share f
 //! of a target are overlooked with a probability of (1 − f)^[`SAMPLES`] at most, however they are
 //! spread: of 1 %, once in 10⁹ times; of one in a thousand, once in eight.
 //!
-//! The storage's caches are to be cold when a run begins. So of a large target 10 MiB are
-//! read at most, of files no holes, and nothing goes through the page cache where the target can be
-//! read without it.
+//! The storage's caches should be cold when a run begins. So at most 10 MiB of a large target are
+//! read, no holes of files, and the page cache is bypassed if possible.
 
 use std::fs::File;
 use std::hash::{BuildHasher, Hasher, RandomState};
@@ -25,7 +24,7 @@ use ioecho_replay::pattern::{MARK, SplitMix64};
 use ioecho_trace::Bytes;
 use rustix::fs::{SeekFrom, seek};
 
-/// What holds no more than this, holes aside, is read whole: in a second on a disk.
+/// A target with no more data than this, holes aside, is read whole: in a second on a disk.
 const WHOLE_MAX: u64 = 64 << 20;
 
 /// So much is read from the beginning and from the end of what holds more.
@@ -48,20 +47,22 @@ const PLACES_MIN: u64 = 64;
 /// How long reading takes at most.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Time {
-    /// Where enough is known. A disk gives some 300 samples until then.
+    /// If so many places of a large target were read.
     usual: Duration,
-    /// Where it is not: a small target is not read to its end yet, or [`PLACES_MIN`] are not
-    /// reached.
+    places: u64,
+    /// If fewer were, and for a small target, which is read completely.
     longest: Duration,
 }
 
 impl Time {
-    /// For the first look at a target.
+    /// For the first look at a target. A disk gives so many places in that time. A busy host may
+    /// give fewer, and data overlooked are worse than seconds lost.
     pub(super) const FIRST: Self =
-        Self { usual: Duration::from_secs(2), longest: Duration::from_secs(10) };
+        Self { usual: Duration::from_secs(2), places: 300, longest: Duration::from_secs(10) };
 
     /// For another one soon after it.
-    pub(super) const AGAIN: Self = Self { usual: Duration::from_millis(500), ..Self::FIRST };
+    pub(super) const AGAIN: Self =
+        Self { usual: Duration::from_millis(500), places: PLACES_MIN, ..Self::FIRST };
 }
 
 /// Of a file in more pieces than these, the rest is taken for one.
@@ -83,10 +84,10 @@ pub(super) struct Content<'a> {
     may_be_erased: bool,
 }
 
-/// What was seen of a target's data.
+/// The result of inspecting a target's data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Seen {
-    /// Nothing that is anybody's.
+    /// No data of anybody.
     Blank,
     /// Data at this place that ioecho did not write.
     Foreign(Bytes),
@@ -153,9 +154,9 @@ impl<'a> Content<'a> {
         let (mut looked, mut read) = (0, 0);
         let mut is_done = true;
         for place in places.into_iter().flat_map(|place| held.pieces(place)) {
-            let is_enough = !is_small && read >= PLACES_MIN;
-            if began.elapsed() >= if is_enough { time.usual } else { time.longest } {
-                is_done = is_enough;
+            let is_quick = !is_small && read >= time.places;
+            if began.elapsed() >= if is_quick { time.usual } else { time.longest } {
+                is_done = !is_small && read >= PLACES_MIN;
                 break;
             }
             looked += 1;
@@ -346,7 +347,7 @@ mod tests {
         for size in [SIZE, 1 << 20] {
             let file = file(&[(0, &[0; 4096])], size);
             let content = Content::new(&file, size, 512);
-            let none = Time { usual: Duration::ZERO, longest: Duration::ZERO };
+            let none = Time { usual: Duration::ZERO, places: 1, longest: Duration::ZERO };
             assert_eq!(content.look_for(none, 1), Seen::TooLittle(0));
         }
     }
@@ -359,12 +360,14 @@ mod tests {
         let part = size / SAMPLES;
         let data = vec![1; 2 * (part - SAMPLE) as usize];
         file.write_all_at(&data, 350 * part + SAMPLE).unwrap();
-        let seen = |usual| {
-            let time = Time { usual, longest: Duration::MAX };
+        let seen = |usual, places| {
+            let time = Time { usual, places, longest: Duration::MAX };
             Content::new(&file, size, 512).look_for(time, 1)
         };
-        assert_eq!(seen(Duration::ZERO), Seen::Blank);
-        assert!(matches!(seen(Duration::MAX), Seen::Foreign(_)));
+        assert_eq!(seen(Duration::ZERO, PLACES_MIN), Seen::Blank);
+        assert!(matches!(seen(Duration::MAX, PLACES_MIN), Seen::Foreign(_)));
+        // However late it is: so many places are looked at first.
+        assert!(matches!(seen(Duration::ZERO, SAMPLES), Seen::Foreign(_)));
     }
 
     #[test]

@@ -1,9 +1,9 @@
-//! Who uses the bytes of a target under another name.
+//! Users of a target's bytes under another name.
 //!
-//! A file system is mounted through one loop device, and a second one stands on the same file:
-//! nothing of the second is mounted, held or claimed, and who writes to it destroys what the first
-//! is used for. So for a loop device everything is looked at that leads to the same bytes: the
-//! other loop devices, what lies below them, and the file itself.
+//! Suppose that a file system is mounted through one loop device, and a second loop device has the
+//! same file: the second is not mounted, held or claimed, but writing to it destroys the file
+//! system. So for a loop device everything that leads to the same bytes is checked: the other loop
+//! devices, the layers below them, and the file itself.
 
 use std::fs::{self, Metadata};
 use std::os::unix::fs::MetadataExt;
@@ -16,8 +16,8 @@ use super::writers::Opened;
 use crate::mounts::swaps;
 use crate::target::{Keeper, Storage, loops};
 
-/// Who uses the bytes of the block device with this status by another way than those devices, which
-/// were looked at already. Nobody, where no loop device is concerned.
+/// Users of the bytes of the block device with this status through other devices than those already
+/// checked. None if no loop device is involved.
 pub(super) fn users(data: &Metadata, seen: &[Involved]) -> Vec<Hazard> {
     let storage = Storage::of(data);
     let Some(below) = &storage.below else { return Vec::new() };
@@ -44,7 +44,7 @@ pub(super) fn users(data: &Metadata, seen: &[Involved]) -> Vec<Hazard> {
         }
         Keeper::Device(_) | Keeper::Unreachable(_) => None,
     };
-    // What is out of sight was told of the target itself.
+    // Invisible users were already reported for the target itself.
     let (by, _) = who_writes(&others, data.rdev(), file);
     if !by.is_empty() || hazards.is_empty() && claimable.iter().any(|path| is_claimed(path)) {
         hazards.push(Hazard::InUse { by });

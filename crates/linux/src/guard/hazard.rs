@@ -1,4 +1,4 @@
-//! What speaks against writing to a target, in sentences.
+//! Reasons not to write to a target, as sentences.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -32,7 +32,7 @@ pub enum Hazard {
         /// The device that is built on it.
         by: String,
     },
-    /// It is what a loop device reads and writes.
+    /// It is the backing file or device of a loop device.
     BackingFile {
         /// The loop device.
         loop_device: String,
@@ -44,12 +44,12 @@ pub enum Hazard {
         /// sda1)`.
         by: Vec<String>,
     },
-    /// Its bytes are those of something in use, which the hazards before this one tell of.
+    /// Its bytes are those of something in use, which the hazards before this one describe.
     Elsewhere {
         /// The file or disk that keeps them.
         below: PathBuf,
     },
-    /// Whether one of the others is there cannot be found out. Whoever knows may name the target.
+    /// One of the other hazards may exist unseen. A user who knows better may name the target.
     CannotTell {
         /// What cannot be told, and why.
         unknown: Unknown,
@@ -59,7 +59,7 @@ pub enum Hazard {
         /// Their names below `/dev`.
         partitions: Vec<String>,
     },
-    /// It is one of several devices that make a whole: the others lose their worth with it.
+    /// It is a member of a set of devices, which becomes useless without it.
     PartOf {
         /// What it is a part of.
         what: String,
@@ -81,8 +81,8 @@ pub enum Hazard {
 }
 
 impl Hazard {
-    /// Whether the user may overrule it by naming the target. What is in use never: writing would
-    /// corrupt what is in somebody's memory, and an exclusive open fails anyway.
+    /// Whether the user may overrule it by naming the target. Never for a target in use: writing
+    /// would corrupt data in somebody's memory, and an exclusive open fails anyway.
     pub const fn can_be_named(&self) -> bool {
         match self {
             Self::Mounted { .. }
@@ -99,8 +99,8 @@ impl Hazard {
         }
     }
 
-    /// Whether it may be gone in a moment, as what a killed process had open: whoever finds only
-    /// such hazards looks again before he gives up.
+    /// Whether it may pass in a moment, like the open files of a killed process: if there are only
+    /// such hazards, the caller checks again.
     pub const fn may_pass(&self) -> bool {
         matches!(self, Self::InUse { .. } | Self::Elsewhere { .. })
     }

@@ -1,19 +1,19 @@
-//! What stands between a typing error and somebody's data.
+//! The guard against overwriting somebody's data after a typing error.
 //!
 //! `/dev/sdb` instead of `/dev/sdc` is one key, and a replay overwrites it without a sound. So
-//! before anything is opened for writing, the target is looked at for every sign that somebody
-//! needs it: it is in use (`users`), it carries the signature of something (`signature`, and
-//! util-linux's blkid for what the table does not know), or it holds any data at all that ioecho
-//! did not write (`content`). Files and devices are alike in this: an encrypted volume or a raw
-//! database carries no signature, and nobody can tell it from what a device was filled with for a
-//! measurement, unless ioecho filled it.
+//! before it is opened for writing, the target is checked for every sign that somebody needs it: it
+//! is in use (`users`), it carries the signature of something (`signature`, and util-linux's blkid
+//! for what the table does not know), or it holds any data at all that ioecho did not write
+//! (`content`). Files and devices are alike in this: an encrypted volume or a raw database carries
+//! no signature, and cannot be distinguished from the filling of a device for a measurement, unless
+//! ioecho filled it.
 //!
-//! What is in use stays untouchable. The rest may be destroyed by whoever names it; and where it
-//! cannot be told (`unknown`), whoever names the target says that he knows.
+//! A target in use is never overwritten. Any other may be destroyed if the user names it; if its
+//! use cannot be determined (`unknown`), naming it means that the user knows that it is free.
 //!
-//! Between a look and the first write time passes: a trace is read, a file system is made. So the
-//! target is looked at once more when it is open ([`inspect_opened`]), and who uses it again right
-//! before the first write ([`Recheck`]).
+//! Between this inspection and the first write time passes: a trace is read, somebody makes a file
+//! system. So the target is inspected again when it is open ([`inspect_opened`]), and its users are
+//! checked again right before the first write ([`Recheck`]).
 
 mod blkid;
 mod content;
@@ -37,8 +37,8 @@ use users::Ours;
 pub use hazard::Hazard;
 pub use unknown::Unknown;
 
-/// Everything that speaks against writing to the block device or file at `path`, the gravest first;
-/// nothing where it is blank and nobody uses it. Reads only, for some seconds at most.
+/// All hazards of writing to the block device or file at `path`, the gravest first; none if it is
+/// blank and unused. Reads only, for some seconds at most.
 ///
 /// Call it before the target is opened: its own user would be a hazard too.
 pub fn inspect(path: &Path) -> Result<Vec<Hazard>, TargetError> {
@@ -50,7 +50,7 @@ pub fn inspect(path: &Path) -> Result<Vec<Hazard>, TargetError> {
     }
     let file = match open(path) {
         Ok(file) => file,
-        // That it is mounted says more than that it may not be opened.
+        // The hazards found so far are more informative than the error of opening.
         Err(_) if !hazards.is_empty() => return Ok(hazards),
         Err(error) => return Err(TargetError::opening(path, false, error)),
     };
@@ -61,8 +61,8 @@ pub fn inspect(path: &Path) -> Result<Vec<Hazard>, TargetError> {
     Ok(hazards)
 }
 
-/// What [`inspect`] finds of a target that this process has opened to write to it. The target is
-/// what is open, wherever its path leads by now.
+/// As [`inspect`], for a target that this process has opened for writing. The target is the open
+/// file, wherever its path leads by now.
 pub fn inspect_opened(target: &OpenedTarget) -> Result<Vec<Hazard>, TargetError> {
     let recheck = Recheck::of(target)?;
     let mut hazards = recheck.users();
@@ -109,7 +109,7 @@ fn open(path: &Path) -> rustix::io::Result<File> {
         .map(File::from)
 }
 
-/// Adds what speaks against losing what the target holds.
+/// Adds the hazards of losing the target's content.
 fn add_contents(
     hazards: &mut Vec<Hazard>,
     path: &Path,
@@ -135,7 +135,7 @@ fn add_contents(
     if signatures.is_empty() {
         signatures.extend(blkid::ask(path));
     }
-    // What is in use is not written to, whatever it holds; and one reason to name it is enough.
+    // A target in use is refused anyway; and one reason to name it is enough.
     let is_free = hazards.iter().all(Hazard::can_be_named);
     let is_told = |hazard: &Hazard| !matches!(hazard, Hazard::CannotTell { .. });
     let needs_a_look = is_free && signatures.is_empty() && !hazards.iter().any(is_told);

@@ -1,8 +1,8 @@
-//! How the things begin and end that people keep on disks.
+//! Signatures at the beginning and end of disks.
 //!
 //! The offsets are those of the formats' own headers and of util-linux (`libblkid/src/superblocks`,
-//! `libblkid/src/partitions`). Only magics are compared, not checksums: what may be a file system
-//! is treated as one.
+//! `libblkid/src/partitions`). Only magics are compared, not checksums: a possible file system is
+//! treated as one.
 
 use std::io;
 
@@ -25,12 +25,12 @@ enum Position {
     Aligned(u64, u64),
 }
 
-/// What is lost with it.
+/// How much is lost with it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Worth {
     /// This target.
     Alone,
-    /// What it is a part of.
+    /// The set of which it is a member.
     Member,
 }
 

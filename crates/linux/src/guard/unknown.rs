@@ -1,9 +1,8 @@
-//! What the guard cannot find out.
+//! Questions that the guard cannot answer.
 //!
-//! Nobody was seen who uses a target: that is worth something only where everybody can be seen. In
-//! a container, without root, without /sys, most of those who may write to a disk are out of sight.
-//! So what cannot be told speaks against a target as well, until its user, who may know more,
-//! names it.
+//! Seeing no user of a target is meaningful only if every user can be seen. In a container, without
+//! root, without /sys, most programs that may write to a disk are invisible. So an unanswered
+//! question counts as a hazard, until the user, who may know more, names the target.
 
 use std::fmt;
 

@@ -1,10 +1,10 @@
-//! Who uses a target.
+//! The users of a target.
 //!
-//! No single place knows it. Mounts are in mountinfo, but not those of other mount namespaces;
-//! device mapper shows in sysfs, a swap file does not; and what claims a device exclusively without
-//! showing anywhere (btrfs on its second device, a database) is found only by asking for the same;
-//! and who writes without having claimed anything, only among the descriptors of all processes
-//! (`writers`). And all of them may know the same bytes by another name (`elsewhere`).
+//! No single interface shows them all. Mounts are in mountinfo, but not those of other mount
+//! namespaces. Device mapper shows in sysfs, a swap file does not. An exclusive claim that shows
+//! nowhere (btrfs on its second device, a database) is found only by trying to claim the device,
+//! and a writer without a claim only among the descriptors of all processes (`writers`). And all of
+//! them may use the same bytes under another name (`elsewhere`).
 
 use std::fs::{self, File, Metadata};
 use std::os::fd::AsRawFd;
@@ -81,7 +81,7 @@ fn of_open_file(file: &File, data: &Metadata, ours: Ours) -> Option<Hazard> {
     if matches!(lease, Lease::Given) {
         return None;
     }
-    // The lease says whether, not who.
+    // The lease shows that there is a writer, not which.
     let Writers { seen, unknown } =
         writers::of(&[Opened::File { dev: data.dev(), inode: data.ino() }]);
     let by: Vec<String> = seen.iter().map(ToString::to_string).collect();
@@ -91,7 +91,7 @@ fn of_open_file(file: &File, data: &Metadata, ours: Ours) -> Option<Hazard> {
     }
     let unknown = match lease {
         Lease::Refused(error) => Some(Unknown::NoLease { why: error.to_string() }),
-        // Somebody has it open, and everybody who can be seen only reads.
+        // Somebody has it open, but all visible users only read.
         _ => unknown,
     };
     unknown.map(|unknown| Hazard::CannotTell { unknown })
@@ -226,7 +226,7 @@ fn is_file(path: &Path, data: &Metadata) -> bool {
     fs::metadata(path).is_ok_and(same)
 }
 
-/// What the kernel says to a wish for a lease on a file (fcntl(2), `F_SETLEASE`).
+/// The kernel's answer to a request for a lease on a file (fcntl(2), `F_SETLEASE`).
 enum Lease {
     /// Nobody else has it open in a way that could change it.
     Given,

@@ -4,10 +4,9 @@
 //! forgotten redirection. The kernel lets everybody else in then and says nothing, so the only way
 //! to know is to look at every descriptor of every process, as lsof does.
 //!
-//! Who only reads is no hazard: udev, blkid and monitors do it all the time. Where /proc does not
-//! show every process of the host (another pid namespace, `hidepid`, no root), that is told. Not
-//! seen are devices that are kept without a descriptor (a mapping, a file registered with an
-//! io_uring).
+//! Readers are no hazard: udev, blkid and monitors read all the time. If /proc does not show every
+//! process of the host (another pid namespace, `hidepid`, no root), this is reported. Devices that
+//! are kept without a descriptor (a mapping, a file registered with an io_uring) are not detected.
 
 use std::ffi::OsStr;
 use std::fmt;
@@ -88,8 +87,8 @@ fn within(proc: &Path, wanted: &[Opened]) -> Writers {
     writers
 }
 
-/// Which processes this /proc does not have. Its first one is in the namespace that it shows, and
-/// to be seen by who may look at all.
+/// Which processes this /proc does not show. Its process 1 shows the namespace, and is visible only
+/// to a user who may see all.
 fn out_of_sight(proc: &Path) -> Option<Unknown> {
     if fs::read_link(proc.join("self")).is_err() {
         return Some(Unknown::NoProc);

@@ -1,7 +1,7 @@
-//! What on this host spoils timing.
+//! Properties of this host that spoil timing.
 //!
-//! A table of rates says how well a host paces, not why it does not pace better. Most reasons stand
-//! in files of the kernel, so they are read and told with what can be done about each.
+//! A table of rates shows how well a host paces, not why it does not pace better. Most reasons are
+//! in files of the kernel, so they are read and listed, each with a remedy.
 
 use std::fs;
 
@@ -18,7 +18,7 @@ const ENOUGH_CPUS: usize = 4;
 /// A share of stolen time that no measurement of microseconds survives.
 const STEAL_TOLERATED: f64 = 0.001;
 
-/// Slack of timers that is told: what this program sets for itself is 1 ns.
+/// Timer slack above this is reported: this program sets 1 ns for itself.
 const SLACK_TOLERATED_NS: u64 = 1_000;
 
 /// Processor time of the whole host that the hypervisor gave to other guests while a processor of
@@ -39,7 +39,7 @@ impl StealTime {
         parse(&fs::read_to_string("/proc/stat").ok()?, TICK)
     }
 
-    /// What came since `earlier`.
+    /// The difference to `earlier`.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         Self {
@@ -66,7 +66,7 @@ fn parse(stat: &str, tick: Nanos) -> Option<StealTime> {
     })
 }
 
-/// What speaks against precise timing on this host, one sentence each with what can be done.
+/// Reasons against precise timing on this host, each a sentence with a remedy.
 pub fn doubts(
     facts: &HostDescription,
     steal: Option<&StealTime>,

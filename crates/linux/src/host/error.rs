@@ -1,4 +1,4 @@
-//! What the host can refuse, why, and what to do about it.
+//! Refusals of the host, with reasons and remedies.
 
 use std::io;
 
@@ -25,7 +25,7 @@ pub enum HostError {
     CpusNotAllowed {
         /// What was asked for.
         asked: CpuList,
-        /// What of it the system gives.
+        /// The part of it that the system grants.
         allowed: CpuList,
     },
     /// A priority that there is not.

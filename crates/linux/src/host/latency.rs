@@ -1,7 +1,7 @@
 //! Processors that do not sleep deeply.
 //!
 //! An idle processor sleeps, and from the deepest sleep it takes 100 µs and more to wake: a request
-//! that falls due or completes then is late by that. `/dev/cpu_dma_latency` takes a limit in
+//! that falls due or completes then is late by this time. `/dev/cpu_dma_latency` takes a limit in
 //! microseconds, which holds as long as the file is open
 //! (`Documentation/power/pm_qos_interface.rst`).
 

@@ -1,9 +1,9 @@
 //! Memory that stays.
 //!
-//! A page that was taken away, or never touched, costs the request that needs it a page fault, and
-//! from swap a whole I/O on perhaps the very device. `mlockall(2)` brings every page in and keeps
-//! it. But with it an allocation beyond the limit fails, in the middle of a run: so a limit that a
-//! run may reach is refused at its start.
+//! If a page was paged out, or never touched, the request that needs it waits for a page fault, and
+//! for a read from swap, possibly on the target itself. `mlockall(2)` brings every page in and
+//! keeps it. But with it an allocation beyond the limit fails, in the middle of a run: so a limit
+//! that a run may reach is refused at its start.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -14,7 +14,7 @@ use rustix::thread::{CapabilitySet, capabilities};
 
 use super::error::HostError;
 
-/// What a run may come to need: buffers of 512 MiB, its queues, and the libraries' own.
+/// Memory that a run may need: buffers of 512 MiB, its queues, and the libraries'.
 const NEEDED: Bytes = Bytes(1 << 30);
 
 /// How many hold it locked: it is one memory, and several issuing threads ask for it.

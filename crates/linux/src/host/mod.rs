@@ -1,10 +1,10 @@
-//! What the host gives to a run when it is asked.
+//! Resources of the host that a run can claim.
 //!
 //! A thread that others share a processor with, that moves between processors, that waits for a
 //! page or for a processor to wake from a deep sleep, issues late, and no program can hide that. An
 //! administrator can: by giving processors ([`CpuList`]), a real-time priority, memory that stays,
-//! and processors that do not sleep deeply. Each of these takes something from everybody else on
-//! the host, so none is taken unasked, and what was taken is given back and stands in the run.
+//! and processors that do not sleep deeply. Each of these takes something from all other programs
+//! on the host, so none is claimed by default; each is given back, and noted in the run's facts.
 
 mod cpus;
 mod doubts;
@@ -52,9 +52,9 @@ impl HostSetup {
         *self == Self::default()
     }
 
-    /// Asks the host for all of it, or takes nothing: what an error finds taken already is given
-    /// back. Processors and priority are those of the calling thread; threads that it starts
-    /// afterwards share its processors, but not its priority.
+    /// Claims all of it or nothing: after an error, everything claimed so far is given back.
+    /// Processors and priority are those of the calling thread; threads that it starts afterwards
+    /// share its processors, but not its priority.
     pub fn apply(&self) -> Result<AppliedSetup, HostError> {
         // The priority comes last: nothing else should be done with it.
         let dma_latency = self.dma_latency.then(latency::hold).transpose()?;
@@ -103,8 +103,8 @@ impl AppliedSetup {
         parts.into_iter().flatten().collect()
     }
 
-    /// What of it will not do what it seems to; `spins` tells whether the issuing thread ever
-    /// waits without sleeping.
+    /// Warnings about options without the expected effect; `spins` says whether the issuing thread
+    /// ever waits without sleeping.
     pub fn warnings(&self, spins: bool) -> Vec<String> {
         let mut warnings = Vec::new();
         if spins && self.fifo.is_some() {

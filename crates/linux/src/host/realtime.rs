@@ -4,7 +4,7 @@
 //! The kernel does not trust such threads: one that never sleeps is stopped for
 //! `sched_rt_period_us - sched_rt_runtime_us` of each period, 50 ms in each second by default (and
 //! since Linux 6.12 by the *fair server*, as soon as an ordinary thread waits for the processor).
-//! A pacing that spins then loses those 50 ms, so whoever asks for both is told.
+//! A pacing that spins then loses those 50 ms, so a run with both is warned.
 
 use std::fs;
 use std::io;
@@ -43,7 +43,7 @@ impl RealtimeThrottling {
         self.runtime_us >= 0 && self.runtime_us < self.period_us
     }
 
-    /// What it means for a real-time thread that spins; `None` where it is off.
+    /// A warning for a spinning real-time thread; `None` if the throttling is off.
     pub fn warning(&self) -> Option<String> {
         self.is_on().then(|| {
             format!(

@@ -1,8 +1,8 @@
-//! What entering the kernel costs.
+//! The time of a system call.
 //!
-//! Every request is handed over by a system call, so its cost is the floor of what a request costs
-//! and bounds the rate of one thread. Mitigations in processor and kernel make it differ tenfold
-//! between hosts.
+//! Every request is handed over by a system call, so its cost is a lower bound for that of a
+//! request, and limits the rate of one thread. Mitigations in processor and kernel make it differ
+//! tenfold between hosts.
 
 use io_uring::{IoUring, opcode};
 use ioecho_replay::Clock;

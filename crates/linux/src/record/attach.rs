@@ -1,4 +1,4 @@
-//! Choosing an interface of the kernel, and what is left of recorders that were killed.
+//! Choosing an interface of the kernel, and cleaning up after killed recorders.
 
 use super::blktrace::{self, BlktraceTracer};
 use super::error::RecordError;
@@ -27,7 +27,8 @@ pub(super) fn attach(targets: &[Target], options: &Options) -> Result<Chosen, Re
             Err(RecordError::Unavailable { reason, remedy, .. }) => {
                 match by_blktrace(targets, options) {
                     Ok(tracer) => Ok((tracer, format!("tracefs cannot be used: {reason}"))),
-                    // Of two that cannot be used, the first choice is the one to mend.
+                    // If neither can be used, the error and the remedy are those of the first
+                    // choice.
                     Err(RecordError::Unavailable { .. }) => Err(RecordError::Unavailable {
                         interface: Interface::Tracefs,
                         reason,
@@ -51,8 +52,8 @@ fn by_blktrace(targets: &[Target], options: &Options) -> Result<Box<dyn Tracer>,
     Ok(Box::new(BlktraceTracer::attach(targets, buffer)?))
 }
 
-/// Takes out of the kernel what recorders left there that were killed, and says what it was.
-/// Nothing of a recorder that still runs, and nothing of other programs.
+/// Removes from the kernel the remains of killed recorders of ioecho, and returns what they were.
+/// Leaves alone running recorders and other programs.
 ///
 /// # Errors
 ///

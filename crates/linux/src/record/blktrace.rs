@@ -2,11 +2,11 @@
 //!
 //! The kernel writes records of all events of a device into a relay file for each processor. One
 //! tracer has the device for itself, and a locked-down kernel refuses the files; in exchange the
-//! records come as blktrace's own format has them, and their reading needs nothing of the kernel.
+//! records have blktrace's own format, and reading them needs no description by the kernel.
 //!
 //! A recorder that watches several disks reads several files for each processor. Their records are
-//! put into one order by time here, where that is exact: on the processor of a file, everything
-//! before now can be read now.
+//! merged by time here, which is exact: on the processor of a file, every record before now can be
+//! read now.
 
 mod api;
 mod debugfs;
@@ -39,7 +39,7 @@ use super::tracer::{Contents, Counts, Meddling, Stream, Tracer};
 use crate::host::CpuList;
 use crate::sysfs::BlockNode;
 
-/// What is not yet a full part of a buffer is fetched so often.
+/// How often a partly filled sub-buffer is fetched.
 const FETCH_EVERY: Duration = Duration::from_millis(200);
 
 /// An event that had begun when the trace was stopped is in the buffer after this time: interrupts
@@ -208,9 +208,9 @@ impl Tracer for BlktraceTracer {
         Counting::Together
     }
 
-    /// Kernels before 6.19 count what they lose for each disk and not for each processor, later
-    /// ones let the numbers of the events show it as well. What no number shows counts as lost by
-    /// the first processor.
+    /// Kernels before 6.19 count lost events for each disk and not for each processor; with later
+    /// ones the numbers of the events show them too. Losses that no number shows count for the
+    /// first processor.
     fn counts(&mut self, stream: usize) -> io::Result<Counts> {
         let lane = &self.lanes[stream];
         let mut counts = Counts { read: lane.events(), lost: lane.missing_in_all() };
@@ -230,8 +230,8 @@ impl Tracer for BlktraceTracer {
         relay::contents(chunk)
     }
 
-    /// Reading says itself when a trace is taken down ([`Traced::why_gone`]); of one that is only
-    /// stopped the kernel tells nobody.
+    /// If a trace is removed, reading fails ([`Traced::why_gone`]); a trace that is only stopped
+    /// cannot be noticed.
     fn meddling(&mut self) -> Option<Meddling> {
         None
     }
@@ -262,8 +262,8 @@ impl Drop for BlktraceTracer {
 }
 
 impl Traced {
-    /// Why the files of this disk cannot be read any more; `None` where the disk was removed, which
-    /// whoever records it is told otherwise, and where it has been told.
+    /// Why the files of this disk cannot be read any more; `None` if the disk was removed, which is
+    /// reported elsewhere, or if it was reported already.
     fn why_gone(&mut self, debugfs: &Debugfs, error: io::Error) -> Option<io::Error> {
         if std::mem::replace(&mut self.is_gone, true) {
             return None;

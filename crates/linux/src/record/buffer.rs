@@ -1,9 +1,9 @@
 //! How large the kernel's buffers are.
 //!
-//! A buffer must hold what comes while the recorder is kept from running, which it lets happen by
-//! standing back. Too small a buffer loses events; too large a one takes the memory that the load
-//! would have as page cache. So the size follows a rule that can be stated, and can be set; but not
-//! to what would have the kernel end other programs for want of memory.
+//! A buffer must hold the events that come while the recorder does not run, which happens often
+//! because of its low priority. Too small a buffer loses events; too large a one takes page cache
+//! from the load. So the size follows a stated rule and can be set, but not so large that the
+//! kernel would kill other programs for lack of memory.
 
 use ioecho_trace::Bytes;
 
@@ -13,7 +13,7 @@ use crate::facts::{memory_available, memory_of_host};
 /// An event takes about 64 to 96 bytes: a million of them a second fill this in most of a second.
 const EACH_MAX: u64 = 64 << 20;
 
-/// Less is used up while the recorder writes what it has read.
+/// A smaller buffer would overflow while the recorder writes what it has read.
 const EACH_MIN: u64 = 1 << 20;
 
 /// All together.

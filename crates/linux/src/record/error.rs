@@ -1,4 +1,4 @@
-//! What can be wrong with a recording: what, where, and the remedy.
+//! Errors of a recording: what, where, and the remedy.
 
 use std::fmt;
 use std::io;

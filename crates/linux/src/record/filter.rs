@@ -1,7 +1,7 @@
 //! Which events the kernel keeps for a recording, and which of them.
 //!
-//! Each event costs the load some hundred nanoseconds and the recorder 64 bytes or more, so what
-//! nobody asked for is not even made: only the tracepoints that a device of its kind can hit are
+//! Each event costs the load some hundred nanoseconds and the recorder 64 bytes or more, so
+//! unneeded events are not even made: only the tracepoints that apply to the kind of device are
 //! enabled, and a filter in the kernel keeps those of the recorded devices
 //! (Documentation/trace/events.rst, section Event filtering).
 

@@ -1,9 +1,9 @@
-//! Which of the two ways of the kernel to tell of block events is taken.
+//! The choice between the kernel's two interfaces for block events.
 //!
 //! Since 2006 there are the ioctls of blktrace with their files in debugfs, and since 2010 the same
-//! events as tracepoints. What is locked down (Secure Boot) refuses the first, for debugfs may
-//! change the kernel, and allows the second. So a recorder that has only one of them cannot record
-//! on half of the machines, and what it could not do must be said rather than worked around.
+//! events as tracepoints. A kernel that is locked down (Secure Boot) refuses the first, because
+//! debugfs can change the kernel, and allows the second. So a recorder with only one of them cannot
+//! record on half of the machines; and if one cannot be used, the recording states why.
 
 pub use ioecho_trace::recording::Interface;
 use serde::{Deserialize, Serialize};
@@ -20,4 +20,18 @@ pub enum InterfaceChoice {
     Tracefs,
     /// `BLKTRACESETUP` and what belongs to it (`include/uapi/linux/blktrace_api.h`), or nothing.
     Blktrace,
+}
+
+impl InterfaceChoice {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Auto, Self::Tracefs, Self::Blktrace];
+
+    /// The name on the command line.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::Tracefs => "tracefs",
+            Self::Blktrace => "blktrace",
+        }
+    }
 }

@@ -1,18 +1,17 @@
-//! What of each buffer was kept and what was not, and when.
+//! Counts, for each buffer, the events that were kept and those that were lost, and when.
 //!
-//! The kernel counts what was read of a buffer and what found no room in it, and tells nobody when.
-//! But a buffer that is full stays full until somebody reads it: what was lost then was lost behind
-//! the last event in it, and before the instant at which a part of it was free again
-//! (`kernel/trace/ring_buffer.c`, `rb_move_tail` without `RB_FL_OVERWRITE`). A gap that is as
-//! narrow leaves the latencies around it alone. Where the kernel says that more was read than it
-//! gave to this recorder, somebody else reads as well; where it says less, somebody has cleared the
-//! buffer.
+//! The kernel counts the events that were read from a buffer and those that found no room, but not
+//! when. But a full buffer stays full until somebody reads it: so events were lost after the last
+//! event in it, and before a part of it was free again (`kernel/trace/ring_buffer.c`,
+//! `rb_move_tail` without `RB_FL_OVERWRITE`). Such a narrow gap leaves the latencies around it
+//! valid. If the kernel counts more read events than this recorder got, another program reads too;
+//! if it counts fewer, somebody has cleared the buffer.
 
 use ioecho_trace::recording::Totals;
 
 use super::tracer::Counts;
 
-/// What became of events that are missing.
+/// Why events are missing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Cause {
     /// They found no room.
@@ -33,7 +32,7 @@ pub(super) struct Missing {
     pub(super) to_ns: u64,
 }
 
-/// How surely the kernel's counters tell of one buffer.
+/// How precisely the kernel counts for one buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Counting {
     /// Each buffer has its own, and they count what is in the chunks.
@@ -98,9 +97,9 @@ impl Ledger {
         self.accounts[stream].dropped += events;
     }
 
-    /// A page was freed, and the counters of the kernel say `counts` after it, at `now_ns`. What
-    /// was lost until then was lost because the buffer was full when the pass over it began:
-    /// `last_ns` is the last event that was in it then.
+    /// A page was freed, and the counters of the kernel say `counts` after it, at `now_ns`. Events
+    /// lost until then were lost because the buffer was full when the pass over it began; `last_ns`
+    /// is the last event in it then.
     pub(super) fn freed(
         &mut self,
         stream: usize,
@@ -117,8 +116,9 @@ impl Ledger {
         Some(Missing { cause: Cause::Full, events, from_ns, to_ns: now_ns })
     }
 
-    /// The counters of the kernel say `counts` at `now_ns`. What a full buffer loses is left to
-    /// [`freed`](Self::freed), which knows better when, once; `is_last` where that does not come.
+    /// The counters of the kernel say `counts` at `now_ns`. Losses of a full buffer are left to
+    /// [`freed`](Self::freed), once, because it knows the time better; `is_last` if that is not
+    /// called any more.
     pub(super) fn count(
         &mut self,
         stream: usize,

@@ -1,9 +1,9 @@
 //! Recording block events of the kernel.
 //!
-//! What a device really got, and when, only the kernel below the issuing program can say. Every
-//! recorder loses events silently when it is too slow, slows down what it records when it is too
-//! eager, and leaves things in the kernel when it is killed. This one counts what was lost, sleeps
-//! as long as its buffers allow, and cleans up after those before it.
+//! Only the kernel below the issuing program knows which requests a device really got, and when. A
+//! recorder that is too slow loses events silently, one that is too eager slows the load, and a
+//! killed one leaves remains in the kernel. This one counts the losses, sleeps as long as its
+//! buffers allow, and cleans up after killed ones.
 //!
 //! A [`Target`] is a device, a [`Recorder`] records some of them into a directory
 //! ([`ioecho_trace::recording`]) by one of two interfaces of the kernel, each behind the trait of

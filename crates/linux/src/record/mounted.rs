@@ -1,9 +1,9 @@
 //! Where the kernel's own file systems are.
 //!
 //! Tracefs is mounted by every larger distribution, and not in a small system or a container. It
-//! may also be found below debugfs only. Where it is nowhere, a recorder that mounts it for
-//! everybody changes a system that it was to watch. A mount that is attached nowhere (fsmount(2),
-//! since Linux 5.2) is seen by this process alone and ends with it.
+//! may also be found below debugfs only. If it is not mounted, mounting it for everybody would
+//! change the observed system. A mount that is attached nowhere (fsmount(2), since Linux 5.2) is
+//! seen by this process alone and ends with it.
 
 use std::fs;
 use std::io;

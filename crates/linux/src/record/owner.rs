@@ -1,9 +1,8 @@
-//! Whose something in the kernel is.
+//! The owner of an object in the kernel.
 //!
-//! A process that is killed outright cannot take its traces out of the kernel, where they go on
-//! costing something for every request. So what is put there bears a name from which the next start
-//! can tell whether its owner still lives: the process and, since numbers of processes are used
-//! again, the instant at which it began.
+//! A killed process cannot remove its traces from the kernel, where they keep slowing every
+//! request. So each object has a name from which the next start can tell whether its owner still
+//! lives: the process number and, since numbers are reused, the instant at which the process began.
 
 use std::fs;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};

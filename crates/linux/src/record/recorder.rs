@@ -1,9 +1,9 @@
 //! A recording that goes on: a thread that empties the kernel's buffers into files.
 //!
-//! A recorder disturbs what it records, by every processor cycle that it takes and by every moment
-//! at which it takes them. Waiting for events would be dearest: the kernel would have to wake
-//! somebody for each. So the thread sleeps by the clock, as long as the buffers allow, and lets all
-//! others of the host go first until the buffers fill up.
+//! A recorder disturbs what it records, by each processor cycle that it takes and by when it takes
+//! it. Waiting for events would cost most, because the kernel would wake the thread for each. So
+//! the thread sleeps by the clock, as long as the buffers allow, and has the lowest priority until
+//! the buffers fill up.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -27,7 +27,7 @@ use super::worker::Worker;
 use crate::chain::Chains;
 use crate::open_directory::OpenDirectory;
 
-/// So many sentences are kept; who switches things off and on again makes no more.
+/// How many sentences are kept, even if somebody switches settings off and on all the time.
 const NOTES_MAX: usize = 100;
 
 /// The recorders of this process that may have something in the kernel.
@@ -122,7 +122,7 @@ pub struct Status {
     pub ended: Option<Ending>,
 }
 
-/// What a recording came to.
+/// The result of a recording.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Summary {
     /// Why it ended.
@@ -143,8 +143,8 @@ pub struct Summary {
     pub dropped: u64,
     /// Of the lost events those that another program took out of the kernel's buffers.
     pub taken: u64,
-    /// How long somebody kept events from coming, who had switched them off or cleared a buffer:
-    /// nobody knows how many those were.
+    /// How long another program suppressed an unknown number of events, by switching them off or
+    /// clearing a buffer.
     pub blind: Nanos,
     /// What else is to be said, as sentences.
     pub notes: Vec<String>,
@@ -187,7 +187,7 @@ pub struct Plan {
     pub notes: Vec<String>,
 }
 
-/// What the thread and its owner share.
+/// State shared by the thread and its owner.
 #[derive(Debug, Default)]
 pub(super) struct Shared {
     pub(super) stop: AtomicBool,
@@ -242,7 +242,7 @@ impl Recorder {
         check(&targets, options)?;
         let mut notes = notes(&targets);
         notes.extend(unseen(&options.directory));
-        // Known from here on to whoever ends the process.
+        // From here on `end_all` knows of it.
         let shared = Arc::new(Shared::default());
         {
             let mut recorders = RECORDERS.lock().unwrap_or_else(PoisonError::into_inner);
@@ -340,7 +340,7 @@ impl Recorder {
 
     /// How it stands. Takes no time worth mentioning.
     pub fn status(&self) -> Status {
-        // Asked in this order: a thread that ends in between has said why.
+        // The order matters: a thread that ends in between has stated why.
         let is_over = self.thread.as_ref().is_none_or(JoinHandle::is_finished);
         let ended = self.shared.ended.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let ended = ended.or_else(|| is_over.then(failed));
@@ -414,7 +414,7 @@ fn failed() -> Ending {
     Ending::Failed("the recorder's thread ended by itself".to_owned())
 }
 
-/// Refuses what should not be begun.
+/// Refuses recordings that should not be begun.
 fn check(targets: &[Target], options: &Options) -> Result<(), RecordError> {
     target::check(targets)?;
     let directory = &options.directory;
@@ -430,7 +430,7 @@ fn check(targets: &[Target], options: &Options) -> Result<(), RecordError> {
     check_room(options)
 }
 
-/// Refuses to begin what would end within a second.
+/// Refuses a recording that would end within a second.
 fn check_room(options: &Options) -> Result<(), RecordError> {
     let Some(reserve) = options.reserve else { return Ok(()) };
     let directory = place(&options.directory);

@@ -1,9 +1,9 @@
-//! Where the chunks go: files of frames, cut into segments, and the log beside them.
+//! The files of a recording: frames, cut into segments, and the log.
 //!
-//! A recording of a day must survive what ends it, so it is kept in segments that are on the disk
-//! when the next one is written. The disk may take its time for that; the recorder may not wait for
-//! it, or the kernel's buffers overflow. So another thread asks the disk. And where the disk is
-//! full, what can still be said must be: the log has its room before it needs it.
+//! A recording of a day must survive a crash, so each segment is synced to the disk while the next
+//! one is written. The recorder must not wait for the disk, or the kernel's buffers overflow, so
+//! another thread syncs. And if the disk is full, the losses must still be noted: the log's space
+//! is reserved in advance.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -164,14 +164,14 @@ impl Store {
     fn append_to_log(&mut self, line: &[u8]) -> io::Result<()> {
         let room = LOG_ROOM.max(self.streams.len() as u64 * LOG_ROOM_OF_EACH);
         if self.log_bytes + room / 2 > self.log_room {
-            // A file system that cannot promise anything promises nothing.
+            // Without support of the file system no space is reserved.
             let promised = fallocate(&self.log, FallocateFlags::KEEP_SIZE, self.log_bytes, room);
             if promised.is_ok() {
                 self.log_room = self.log_bytes + room;
             }
         }
         if let Err(error) = self.log.write_all(line) {
-            // Half a line would spoil the next one.
+            // Half a line would damage the next one.
             let _ = self.log.set_len(self.log_bytes);
             return Err(error);
         }
@@ -206,8 +206,8 @@ impl Store {
         self.place.space()
     }
 
-    /// Whether chunks could not be written. Then nothing more is: what a file holds must be without
-    /// a hole that nobody sees.
+    /// Whether chunks could not be written. Then no more are written, so that no file has an
+    /// unnoticed hole.
     pub(super) const fn has_failed(&self) -> bool {
         self.has_failed
     }

@@ -1,4 +1,4 @@
-//! What is recorded: block devices, and which events are theirs.
+//! The recorded block devices, and which events belong to them.
 //!
 //! An event carries the kernel's number of a device, but not always of the device that was named.
 //! Requests to a partition are queued under its own number (under its disk's before Linux 5.12) and
@@ -125,7 +125,7 @@ impl Target {
     pub(super) fn loss(&self) -> Option<String> {
         let name = self.name();
         match BlockNode::of(self.node.dev).filter(|node| node.name == self.node.name) {
-            // That it cannot be asked, as for want of a free file number, does not take it away.
+            // If it cannot be asked, for lack of a free descriptor, it still counts as there.
             None if self.node.is_there() => return None,
             None => return Some(format!("{name} was removed")),
             Some(now) if now.number("size") == Some(0) => {

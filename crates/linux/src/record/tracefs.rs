@@ -1,8 +1,8 @@
 //! Block events through a trace instance of our own.
 //!
 //! Tracefs has one set of buffers that everybody shares, and instances that belong to whoever makes
-//! them: what somebody else traces is neither disturbed nor seen. Of an instance's buffer whole
-//! pages are taken as they are (`trace_pipe_raw`), which costs a copy and no formatting.
+//! them: other programs' tracing is neither disturbed nor seen. Of an instance's buffer whole pages
+//! are taken as they are (`trace_pipe_raw`), which costs a copy and no formatting.
 
 mod instance;
 
@@ -31,8 +31,7 @@ use instance::Instance;
 /// usual 4. Kernels before 6.8 have no choice, and a kernel short of memory in one piece has none.
 const SUB_BUFFER_KIB: [u64; 3] = [64, 16, 4];
 
-/// The files that say for all events of an instance which of them come and whether they stay. Not
-/// every kernel has all of them.
+/// The files of an instance that control all its events. Not every kernel has all of them.
 const OF_ALL: [&str; 7] = [
     "tracing_on",
     "tracing_cpumask",

@@ -1,9 +1,9 @@
-//! What a recorder asks of an interface of the kernel.
+//! A recorder's interface to the kernel, for both ways of recording.
 //!
-//! Both interfaces keep a buffer for each processor, which is emptied in chunks or overflows. All
-//! that comes after is the same for both: when to empty, where to put it, what it costs and what
-//! was lost. So that stands once, in the [`Recorder`](super::Recorder), and an interface is this
-//! trait.
+//! Both interfaces keep a buffer for each processor, which is emptied in chunks or overflows.
+//! Everything else is the same for both: when to empty them, where to store the chunks, the costs
+//! and the losses. So it is implemented once, in the [`Recorder`](super::Recorder), and each
+//! interface implements this trait.
 
 use std::io;
 
@@ -31,7 +31,7 @@ pub(super) struct Counts {
     pub(super) lost: u64,
 }
 
-/// What is in a chunk, for whoever says what is missing.
+/// The content of a chunk, to compute what is missing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Contents {
     /// How many events.
@@ -53,8 +53,8 @@ pub(super) enum Meddling {
 
 /// An attached tracer, which sees no event before [`start`](Self::start).
 ///
-/// What it has put into the kernel is taken back by [`detach`](Self::detach), and by dropping it:
-/// an implementation has a `Drop` that does the same.
+/// [`detach`](Self::detach) removes everything that it put into the kernel, and so does dropping
+/// it: an implementation has a `Drop` that does the same.
 pub(super) trait Tracer: Send {
     /// Which interface it is.
     fn interface(&self) -> Interface;
@@ -77,7 +77,7 @@ pub(super) trait Tracer: Send {
     /// length; zero where there is nothing to take now.
     fn read(&mut self, stream: usize, chunk: &mut [u8]) -> io::Result<usize>;
 
-    /// How surely [`counts`](Self::counts) tells of one stream.
+    /// How precisely [`counts`](Self::counts) counts for one stream.
     fn counting(&self) -> Counting;
 
     /// What the kernel counted of a stream.
@@ -86,11 +86,10 @@ pub(super) trait Tracer: Send {
     /// What is in a chunk that [`read`](Self::read) has given.
     fn contents(&self, chunk: &[u8]) -> Contents;
 
-    /// Whether all events still come, which the kernel lets others change. `None` where nobody has
-    /// changed anything, or where it cannot be seen.
+    /// Whether another program has suppressed events. `None` if not, or if that cannot be seen.
     fn meddling(&mut self) -> Option<Meddling>;
 
-    /// What is to be said of what was made ready, as a sentence.
+    /// A note on the set-up, as a sentence.
     fn note(&self) -> Option<String>;
 
     /// Lets no more events come. Those that are there can still be read.

@@ -30,8 +30,8 @@ const SLEEP_MIN: Duration = Duration::from_millis(2);
 /// The first sleep: how fast the buffers fill is not known yet.
 const SLEEP_FIRST: Duration = Duration::from_millis(20);
 
-/// So long before a pass an event may have come that the pass leaves in the kernel: not every
-/// interface gives out at once what is less than a part of a buffer.
+/// How old an event may be that a pass still leaves in the kernel: not every interface returns
+/// partly filled sub-buffers at once.
 const LEFT_BEHIND: Duration = Duration::from_millis(500);
 
 /// How often the kernel's counters, the devices and the space on the disk are looked at.
@@ -43,8 +43,8 @@ const NOTE_EVERY: Duration = Duration::from_mins(1);
 /// A chunk with less free than this is a full one: the next event did not fit.
 const NEARLY_FULL: usize = 256;
 
-/// In thousandths of a buffer: above the first the recorder sleeps less, above the second it no
-/// longer lets others go first, above the third events may have been lost.
+/// In thousandths of a buffer: above the first the recorder sleeps less, above the second it gives
+/// up its low priority, above the third events may have been lost.
 const BUSY: u64 = 60;
 const URGENT: u64 = 250;
 const CLOSE: u64 = 900;
@@ -77,7 +77,7 @@ pub(super) struct Worker {
     chunk: Vec<u8>,
     ledger: Ledger,
     counting: Counting,
-    /// Of each stream, how many bytes were taken of a page that was not full then.
+    /// For each stream, how many bytes were read of a page that was not full yet.
     begun_pages: Vec<usize>,
     begun: Instant,
     noted: Instant,
@@ -90,10 +90,10 @@ pub(super) struct Worker {
     passed_ns: u64,
     /// When all events were last known to come.
     well_ns: u64,
-    /// Since when events have been kept from coming by somebody, as far as it is not noted yet.
+    /// Since when another program has suppressed events, as far as not noted yet.
     blind_since: Option<u64>,
-    /// How long events were kept from coming or taken away by somebody, nanoseconds, and until
-    /// when that is counted: several things may be wrong at once.
+    /// How long another program suppressed or took events, nanoseconds, and until when this is
+    /// counted, because several causes may overlap.
     blind_ns: u64,
     blind_until: u64,
     /// Whether it was told that somebody else reads.
@@ -173,7 +173,7 @@ impl Worker {
         // Where events still come, there is no last one to wait for.
         let is_last = stopped.is_ok();
         self.fail(&mut ending, stopped);
-        // What is there is kept as far as it can be, whatever failed before, and counted otherwise.
+        // Remaining events are kept if possible, whatever failed before, and otherwise counted.
         let read = if self.store.has_failed() { Ok(()) } else { self.pass(is_last).map(drop) };
         let kept = if self.store.has_failed() { Ok(()) } else { self.store.flush() };
         if self.store.has_failed() {
@@ -244,8 +244,8 @@ impl Worker {
 
     /// Takes from each buffer what is there; answers how full the fullest was, in thousandths.
     ///
-    /// A buffer that cannot be read keeps nobody from the others: what it has not given is marked
-    /// as missing, and the first error is answered when all have been asked.
+    /// If one buffer cannot be read, the others still are: its events are noted as missing, and the
+    /// first error is returned after all buffers.
     fn pass(&mut self, last: bool) -> Result<u64, RecordError> {
         let (mut fullest, mut failed) = (0, None);
         let (before, begun) = (self.passed_ns, monotonic_ns());
@@ -270,11 +270,11 @@ impl Worker {
 
     /// Takes what is there from one buffer; answers how many bytes, and why not all.
     ///
-    /// What comes meanwhile is left for the next pass, but for the last: the kernel gives pages
-    /// that are not full event by event, and to follow a busy writer that way costs the most.
+    /// Events that come meanwhile are left for the next pass, except in the last: the kernel
+    /// returns partial pages event by event, and following a busy writer that way is expensive.
     ///
-    /// A buffer that was full shows when its first page is free: then its counter is looked at, and
-    /// what it has lost came behind the last event that was there when the pass began.
+    /// After the first page is read, the counter of lost events is read: if the buffer was full,
+    /// they came after the last event that was in it when the pass began.
     fn empty(&mut self, stream: usize, last: bool) -> Result<(u64, io::Result<()>), RecordError> {
         let capacity = self.tracer.streams()[stream].capacity.max(1);
         let is_exact = self.counting == Counting::Exact;
@@ -357,7 +357,7 @@ impl Worker {
         }
     }
 
-    /// An end that was asked for is none where something fails after it.
+    /// A failure replaces the ending that was asked for.
     fn fail(&self, ending: &mut Ending, result: Result<(), RecordError>) {
         if let Err(error) = result
             && ending.is_good()
@@ -409,8 +409,8 @@ impl Worker {
         })
     }
 
-    /// Looks whether all events still come. What somebody else has switched off stays so, for it
-    /// may be meant; but what is missing is told at once, and marked.
+    /// Checks that all events still come. If another program switched them off, they stay off,
+    /// because it may be intended; but the loss is reported at once, and noted.
     fn look_for_meddling(&mut self) -> Result<Option<Ending>, RecordError> {
         let now = monotonic_ns();
         match (self.tracer.meddling(), self.blind_since) {
@@ -426,11 +426,11 @@ impl Worker {
                     "somebody keeps events from this recording: {what}; what comes until that is \
                      undone is missing"
                 ));
-                // It may have been so since the look before.
+                // It may have begun right after the last check.
                 self.blind_since = Some(self.well_ns);
                 self.note_blindness()?;
             }
-            // What is on from the look before is noted every minute, and in the end.
+            // If it continues, it is noted every minute, and at the end.
             (Some(Meddling::Off(_)), Some(_)) => {}
             (Some(Meddling::Gone(what)), _) => {
                 self.blind_since.get_or_insert(self.well_ns);
@@ -456,8 +456,8 @@ impl Worker {
         Ok(())
     }
 
-    /// Counts a stretch in which events were missing of which nobody knows how many; what lies in
-    /// one that is counted already does not count again.
+    /// Adds a stretch with an unknown number of missing events; parts already counted do not count
+    /// again.
     fn add_blindness(&mut self, from_ns: u64, to_ns: u64) {
         let from_ns = from_ns.max(self.blind_until);
         self.blind_ns = self.blind_ns.saturating_add(to_ns.saturating_sub(from_ns));
@@ -546,7 +546,7 @@ impl Worker {
 
     /// Notes the last things and brings everything to the disk.
     fn finish(&mut self, why: String, is_asked: bool) -> Result<(), RecordError> {
-        // Each is tried whatever became of those before.
+        // Each is tried even if those before failed.
         let noted = [
             self.count_all(true),
             self.note_blindness(),

@@ -1,9 +1,9 @@
-//! What a target holds, by samples.
+//! The content of a target, by samples.
 //!
-//! Places that were never written are read without touching the storage, zeroes are stored as
-//! nothing by thin and compressing storage, and both make figures that no real load ever sees. A
-//! whole target cannot be read before each run, so a thousand blocks at random places are, for a
-//! second at most, without the page cache and without changing anything.
+//! Reads of unwritten places do not touch the storage, and thin or compressing storage does not
+//! store zeroes; both lead to figures that no real load ever sees. A whole target cannot be read
+//! before each run, so a thousand blocks at random places are, for a second at most, without the
+//! page cache and without changing anything.
 
 use std::fmt;
 use std::fs::File;
@@ -60,9 +60,9 @@ pub struct TargetContent {
     pub other: f64,
     /// Could not be read.
     pub unreadable: f64,
-    /// Never written, where the system can tell; of these blocks it was not asked what they read.
+    /// Never written, if the system knows it; these blocks are not read.
     pub never_written: Option<f64>,
-    /// How the system can tell.
+    /// How the system knows it.
     pub told_by: Option<ToldBy>,
     /// The runs that wrote, those with the most blocks first; eight at most.
     pub runs: Vec<WrittenBy>,
@@ -118,8 +118,8 @@ pub struct WrittenBy {
     pub share: f64,
 }
 
-/// What speaks against measuring where a load finds these shares of places never written and of
-/// zeroes, and the remedy; `None` if nothing does.
+/// A doubt about measuring on a target with these shares of unwritten places and of zeroes, with
+/// the remedy; `None` if there is none.
 pub fn doubt(target: &Path, never_written: f64, zeroes: f64) -> Option<String> {
     let empty = never_written.max(zeroes);
     (empty > EMPTY_TOLERATED).then(|| {
@@ -221,8 +221,8 @@ pub fn sample(target: &OpenedTarget) -> TargetContent {
     TargetContent { part, parts, ..counts.shares(block, by_zram) }
 }
 
-/// What knows whether places of a target were ever written, without reading them: reading would
-/// warm the very caches that a run is to find cold.
+/// Knows whether places of a target were ever written, without reading them: reading would warm the
+/// caches that a run should find cold.
 #[derive(Debug)]
 pub struct WrittenPlaces(Holes);
 

@@ -1,4 +1,4 @@
-//! What can be wrong with a target: its path, what is wrong, and the remedy.
+//! Errors of a target: its path, the fault, and the remedy.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -175,7 +175,7 @@ impl TargetError {
         }
     }
 
-    /// What a failed open means; `writable` if it was tried for writing.
+    /// The error of a failed open; `writable` if it was for writing.
     pub(crate) fn opening(path: &Path, writable: bool, error: Errno) -> Self {
         let root = rustix::process::geteuid().is_root();
         Self::opening_as(root, path, writable, error)

@@ -1,7 +1,7 @@
-//! What a target is, as it stands in the run.
+//! Facts of a target, as stored in the run.
 //!
 //! Two disks of one size can differ by all that matters: a write cache, a scheduler, a block size
-//! that turns every small write into a read. Whoever reads the figures must be able to see it.
+//! that turns every small write into a read. A reader of the figures must be able to see it.
 
 use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;

@@ -1,9 +1,9 @@
-//! What lies below a target, layer by layer.
+//! The layers below a target.
 //!
-//! Direct I/O bypasses the page cache of the layer that it asks, and no other: a loop device reads
-//! its file through the page cache all the same, a network file system asks a server with memory of
-//! its own, and zram has nothing but memory. What compresses is as hidden. So a target is followed
-//! down, from file to file system to device to file, as far as the kernel tells.
+//! Direct I/O bypasses only the page cache of the topmost layer: a loop device reads its file
+//! through the page cache, a network file system asks a server with its own memory, and zram is
+//! memory. Compression is as hidden. So a target is followed down, from file to file system to
+//! device to file, as far as the kernel shows it.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;

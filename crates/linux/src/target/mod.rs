@@ -6,7 +6,6 @@
 mod content;
 mod error;
 mod facts;
-mod ground;
 mod ioctl;
 mod layers;
 mod open;
@@ -17,9 +16,8 @@ pub use content::{
 };
 pub use error::TargetError;
 pub use facts::{TargetFacts, TargetKind};
-pub use ground::{Ground, use_of};
 pub(crate) use ioctl::discard;
 pub use layers::{Layer, layers};
 pub use open::{Access, OpenOptions, OpenedTarget, claim, open};
 pub(crate) use open::{block_of, kind_of, size_of, status};
-pub(crate) use storage::{Keeper, Loop, Storage, loops};
+pub(crate) use storage::{DEPTH_MAX, Keeper, Loop, Storage, loops};

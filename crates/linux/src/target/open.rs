@@ -106,8 +106,8 @@ impl OpenedTarget {
 
 /// Opens a target as [`open`] does and locks it, for the run that is to use it.
 ///
-/// The kernel takes down what a killed process had open in its own time. So a target that is in use
-/// is tried again for a second before it is refused.
+/// The kernel closes the files of a killed process some time after its end. So a target that is in
+/// use is tried again for a second before it is refused.
 pub fn claim(path: &Path, options: OpenOptions) -> Result<OpenedTarget, TargetError> {
     let deadline = Instant::now() + PATIENCE;
     loop {

@@ -1,9 +1,9 @@
 //! Where the bytes of a target really are.
 //!
 //! Two loop devices on one file are one storage under two names, and so are two links to a file, or
-//! a disk and its partition. Who compares names alone lets a file system that is mounted through
-//! one of them be overwritten through another. So every device is followed down to what keeps its
-//! bytes, a file by its inode or a disk by its number, and to the part of it that it has.
+//! a disk and its partition. If only names were compared, a file system mounted through one of them
+//! could be overwritten through another. So every device is followed down to the keeper of its
+//! bytes, a file by its inode or a disk by its number, and to its part of that keeper.
 
 use std::ffi::OsStr;
 use std::fs::{self, File, Metadata};
@@ -18,7 +18,7 @@ use super::ioctl;
 use crate::sysfs::{self, BlockNode, loop_devices, parse_dev};
 
 /// The kernel lets loop devices stand on each other; beyond so many they are not followed.
-pub(super) const DEPTH_MAX: u32 = 16;
+pub(crate) const DEPTH_MAX: u32 = 16;
 
 /// `start` and `size` of a partition in sysfs are in these, whatever the disk's blocks are.
 const SECTOR: u64 = 512;
@@ -153,7 +153,7 @@ impl Storage {
         Self { keeper, range: 0..u64::MAX, below: None }
     }
 
-    pub(super) fn of_device(dev: Dev, depth: u32) -> Self {
+    pub(crate) fn of_device(dev: Dev, depth: u32) -> Self {
         let node = BlockNode::of(dev);
         let Some(disk) = node.as_ref().and_then(BlockNode::disk) else {
             let by_itself = |one: &Loop| one.node.dev == dev && depth > 0;

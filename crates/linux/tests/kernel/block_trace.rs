@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use ioecho_linux::record::{Ending, Interface, InterfaceChoice, Options, RecordError};
 use ioecho_linux::record::{Recorder, Summary, Target};
 
-use crate::fixture::{LoopDevice, or_skip, run, skipped};
+use crate::fixture::{Elsewhere, LoopDevice, not_here, or_skip, run, skipped};
 
 /// Requests of a test, and the length of each.
 const REQUESTS: u64 = 64;
@@ -27,7 +27,7 @@ fn recorder(devices: &[&Path], directory: &Path) -> Option<Recorder> {
     match Recorder::start(targets, &options(directory, InterfaceChoice::Blktrace)) {
         Ok(recorder) => Some(recorder),
         Err(error @ RecordError::Unavailable { .. }) => {
-            skipped(format!("block trace ioctls: {error}"));
+            not_here(Elsewhere::BlockTrace, error);
             None
         }
         Err(error) => panic!("{error}"),
@@ -136,7 +136,7 @@ fn a_locked_down_kernel_is_told_and_left_alone_and_tracefs_is_taken() {
     let error = match Recorder::plan(std::slice::from_ref(&target), &asked) {
         Err(error @ RecordError::Unavailable { .. }) => error.to_string(),
         Err(error) => panic!("{error}"),
-        Ok(_) => return skipped("this kernel allows the block trace ioctls"),
+        Ok(_) => return not_here(Elsewhere::Lockdown, "this kernel allows block trace ioctls"),
     };
     assert!(error.contains("the blktrace interface cannot be used"), "{error}");
     assert!(error.contains("= help: "), "{error}");

@@ -9,7 +9,8 @@ use ioecho_replay::{Clock, Completion, Device, Io, Payload};
 use ioecho_trace::{Bytes, Flags, Nanos, Op};
 
 pub(crate) use ioecho_fixture::{
-    Backing, Frozen, LoopDevice, MountPoint, nobody_spawns, or_skip, run, skipped,
+    Backing, Elsewhere, Frozen, LoopDevice, MountPoint, nobody_spawns, not_here, or_skip, run,
+    skipped,
 };
 
 /// Another process that has something open.

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use ioecho_linux::target::{Ground, use_of};
+use ioecho_linux::ground::{Ground, use_of};
 
 use crate::fixture::{Backing, LoopDevice, MountPoint, or_skip, run};
 

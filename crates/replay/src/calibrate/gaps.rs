@@ -1,8 +1,8 @@
-//! What the host takes from a thread that runs.
+//! How long the host stops a running thread.
 //!
-//! A thread that spins sees every look at the clock follow the last one at once, until the host
-//! stops it: an interrupt, another thread, the hypervisor. No program can prevent or hide that; it
-//! can only be measured, and is the floor under everything measured on this host.
+//! A spinning thread reads the clock again and again, without gaps, until the host stops it: an
+//! interrupt, another thread, the hypervisor. No program can prevent that; it can only be measured,
+//! and it limits the accuracy of everything measured on this host.
 
 use ioecho_trace::Nanos;
 use serde::Serialize;
@@ -12,7 +12,7 @@ use crate::clock::Clock;
 /// An absence from this length on counts: interrupts of a calm host take less.
 const GAP: Nanos = Nanos::from_micros(10);
 
-/// What was taken from a thread that looked at the clock without end.
+/// Absences of a thread that kept reading the clock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Gaps {
     /// How long it was watched.

@@ -1,7 +1,7 @@
 //! A device that takes no time.
 //!
-//! What a generator can do is seen only where nothing else is slow. This device completes every
-//! request in the call that hands it over, in real time, and touches no data.
+//! The limit of a generator shows only if nothing else is slow. This device completes every request
+//! in the call that hands it over, in real time, and touches no data.
 
 use std::io;
 

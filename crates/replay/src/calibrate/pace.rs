@@ -1,8 +1,8 @@
 //! Which rates the engine keeps on this host.
 //!
 //! The engine itself replays reads on a device that takes no time, at one rate after the other.
-//! What is late then, the host and the engine made late: a run that asks for more will be late by
-//! as much on the best device there is.
+//! Then only the host and the engine cause lateness: a run at this rate will be at least as late on
+//! the best device there is.
 
 use ioecho_trace::{Bytes, Flags, Nanos, Op, VolumeId};
 use serde::Serialize;
@@ -29,8 +29,8 @@ const TRIES: usize = 3;
 /// A host that falls this far behind will not do better at a higher rate.
 const COLLAPSED: f64 = 0.5;
 
-/// A host that was this many times later than the limit will not do better at a higher rate, unless
-/// a stall made it late: two such rates in a row are enough.
+/// A host that was this many times later than the limit will not do better at a higher rate. A
+/// single case may be a stall, so two such rates in a row end the search.
 const HOPELESS: i64 = 20;
 
 /// From the start of the engine to the first request.
@@ -55,7 +55,7 @@ pub enum Spacing {
     None,
 }
 
-/// What is to be tried.
+/// The rates to try.
 #[derive(Clone, Debug)]
 pub struct PacePlan {
     /// The rates, ascending, requests per second.
@@ -82,7 +82,7 @@ impl Default for PacePlan {
     }
 }
 
-/// What became of one rate.
+/// The result of one rate.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct PacedRate {
     /// What was asked for, requests per second.
@@ -97,7 +97,7 @@ pub struct PacedRate {
     pub cpu_per_request: Nanos,
     /// Whether the rate was kept within the limit.
     pub kept: bool,
-    /// How often it was tried; what is told is the best.
+    /// How often it was tried; the figures are those of the best try.
     pub tries: usize,
 }
 
@@ -177,7 +177,7 @@ fn keeps(asked: f64, achieved: f64, p99: Nanos, limit: Nanos, demanded_ns: f64) 
     p99 <= limit && achieved >= asked * (ACHIEVED - last_one)
 }
 
-/// What one run of the engine left.
+/// The result of one run of the engine.
 struct EngineRun {
     lateness: Vec<Nanos>,
     /// From the first instant due to the last request issued.

@@ -1,8 +1,9 @@
 //! How near to a deadline a thread may sleep.
 //!
-//! A sleeping thread is woken late, by 5 µs on one host and by 200 µs on another. A pacing that
-//! sleeps too near is late by that; one that spins from too far takes the processor from those who
-//! do the I/O. So the distance is measured where and when it is needed.
+//! A sleeping thread is woken late, by 5 µs on one host and by 200 µs on another. If the engine
+//! sleeps until too near a deadline, it is late by that; if it spins from too far away, it takes
+//! the processor from the threads that do the I/O. So the distance is measured where and when it is
+//! needed.
 
 use ioecho_trace::Nanos;
 use serde::Serialize;
@@ -10,11 +11,11 @@ use serde::Serialize;
 use super::{Spread, quantile};
 use crate::clock::Clock;
 
-/// Nearer than this is never slept: going to sleep and waking takes as long.
+/// The shortest distance: going to sleep and waking up takes as long.
 pub const NEAR_MIN: Nanos = Nanos::from_micros(20);
 
-/// From farther than this is never spun: a host that wakes later than this does so at random, and
-/// spinning would not help.
+/// The longest distance: a host that wakes threads later than this does so at random, and spinning
+/// would not help.
 pub const NEAR_MAX: Nanos = Nanos::from_micros(500);
 
 /// How often it is tried, and how long that may take altogether.
@@ -25,9 +26,9 @@ const TIME_MAX: Nanos = Nanos::from_millis(28);
 const AHEAD: Nanos = Nanos::from_micros(200);
 const AHEAD_STEP: Nanos = Nanos::from_micros(75);
 
-/// The distance covers nine of ten wake-ups, half as much again, and the look at the clock
-/// afterwards. What is later still is a stall, which no distance covers at a bearable price: on a
-/// shared host one wake-up in twenty may be, so a higher quantile of 40 would be luck.
+/// The distance is the 90th percentile of lateness, half as much again, and the reading of the
+/// clock afterwards. Later wake-ups are stalls, which no reasonable distance covers: on a shared
+/// host they may be one in twenty, so a higher quantile of 40 wake-ups would be luck.
 const COVERED: f64 = 0.9;
 const HALF_AGAIN: i64 = 2;
 const MARGIN: Nanos = Nanos::from_micros(5);
@@ -53,7 +54,7 @@ pub fn near_distance(mut sleep: impl FnMut(Nanos), clock: &impl Clock) -> NearDi
         if now - began > TIME_MAX {
             break;
         }
-        // Deadlines of different distances do not beat with the kernel's tick.
+        // Different distances avoid a beat with the kernel's tick.
         let until = now + AHEAD + Nanos(AHEAD_STEP.0 * (turn % 5) as i64);
         sleep(until);
         late.push((clock.now() - until).max(Nanos::ZERO));

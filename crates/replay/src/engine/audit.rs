@@ -1,13 +1,13 @@
 //! Verification beside the engine.
 //!
 //! The verifier must see every request before it is issued and every completion before the
-//! scheduler does, or a request that overlaps could be issued in between. A write that is read
-//! again stays in flight for the scheduler until that read has completed, so nothing that overlaps
-//! it comes in between either.
+//! scheduler does, or a request that overlaps could be issued in between. A write that is read back
+//! stays in flight for the scheduler until that read has completed, so no overlapping request comes
+//! in between either.
 //!
-//! The same holds before: what a request is about to change is read under its tag while the
-//! scheduler takes the request itself for in flight. The record tells of the request alone: it is
-//! submitted when the reads have ended, and what they took is lateness, with its own cause.
+//! The same holds for reads before a change: they use the tag of the request, which the scheduler
+//! already counts as in flight. The record describes the request alone: it is submitted when the
+//! reads have ended, and their duration is lateness, with its own cause.
 
 use ioecho_trace::{Bytes, Flags, Integrity, Nanos, Op, Outcome};
 
@@ -31,7 +31,7 @@ pub(super) struct Audit<'a> {
 /// A tag in flight.
 #[derive(Clone, Copy, Debug)]
 struct Flying {
-    /// What the device was asked for.
+    /// The request that the device got.
     io: Io,
     stage: Stage,
     /// The worst that was found before the request of the load.
@@ -41,7 +41,7 @@ struct Flying {
 /// How far a request of the load has come.
 #[derive(Clone, Copy, Debug)]
 enum Stage {
-    /// What this request is about to change is read.
+    /// The data that this request will change is being read.
     Before(Io),
     /// It is in flight itself.
     Itself,
@@ -55,7 +55,7 @@ impl<'a> Audit<'a> {
         Self { verify, flying: vec![None; slots], held_up: Vec::with_capacity(slots) }
     }
 
-    /// A request is about to be handed over; answers what the device is to be asked for first.
+    /// Called before a request is handed over; returns what the device must do first.
     pub(super) fn begin(&mut self, io: &Io, now: Nanos, device: &dyn Device) -> Io {
         let reads = self.verify.preread && io.op.changes_data();
         let read = if reads { self.next_read(io, io.offset, device) } else { None };
@@ -71,8 +71,8 @@ impl<'a> Audit<'a> {
         io
     }
 
-    /// Looks at what completed, and takes out what is none of the load's; answers how many requests
-    /// it prepared in its place.
+    /// Checks the completions, and removes those that are not of the load; returns how many
+    /// requests it prepared instead.
     pub(super) fn take(
         &mut self,
         device: &mut dyn Device,
@@ -93,7 +93,7 @@ impl<'a> Audit<'a> {
         prepared
     }
 
-    /// Judges what a completion brings; answers what is to be issued under its tag next. Otherwise
+    /// Judges the data of a completion; returns the next request under its tag. If there is none,
     /// the completion is that of the load's request.
     fn completed(
         &mut self,
@@ -133,7 +133,7 @@ impl<'a> Audit<'a> {
         }
     }
 
-    /// The next read, from `offset` on, of what is known and `change` is about to change.
+    /// The next read, from `offset` on, of data with known content that `change` will change.
     fn next_read(&mut self, change: &Io, offset: Bytes, device: &dyn Device) -> Option<Io> {
         let block = device.block_size().0.max(1);
         let most = (device.length_max().0.min(PREREAD_MAX) / block * block).max(block);

@@ -1,10 +1,10 @@
-//! What the engine itself is doing, as series.
+//! The engine's own activity, as time series.
 //!
-//! A run that is late says which request was late and whose doing it was; it does not say how near
-//! the engine was to being late when it was not. blkreplay has its *verbosity graphics* for that
-//! (manual, appendix C.2): lines on standard output at every action, whose writing disturbs what
-//! they tell of. Here plain counters are kept and handed over once in an interval: no request
-//! causes a look at the clock, a lock or an allocation more than it does without them.
+//! The records of a run show which requests were late and why, but not how near the engine was to
+//! being late otherwise. blkreplay has *verbosity graphics* for that (manual, appendix C.2): lines
+//! on standard output at every action, which disturb the measurement. Here plain counters are kept
+//! and handed over once per interval: telemetry adds no clock reading, lock or allocation to any
+//! request.
 
 use ioecho_trace::Nanos;
 use ioecho_trace::log_linear;
@@ -41,7 +41,7 @@ impl Default for Spans {
 }
 
 impl Spans {
-    /// Counts one; what is less than nothing counts as nothing.
+    /// Counts one; a negative span counts as zero.
     pub fn add(&mut self, span: Nanos) {
         let ns = span.0.max(0).unsigned_abs();
         self.count += 1;
@@ -62,7 +62,7 @@ impl Spans {
 /// A number that goes up and down, looked at once in a millisecond at most.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Level {
-    /// How often it was looked at; nothing else means anything where that is zero.
+    /// How often it was sampled; if zero, the other fields are meaningless.
     pub looks: u64,
     /// The lowest.
     pub min: u64,
@@ -126,7 +126,7 @@ pub struct Telemetry {
     pub look_ahead: Level,
     /// Planned requests that wait to be taken by it, where the input tells.
     pub input: Level,
-    /// Results that nobody took yet, where the recorder tells.
+    /// Results that wait to be written, if the recorder knows.
     pub results: Level,
     /// Requests that are due and wait for others that they overlap (blkreplay's `pushback_level`).
     pub waiting: Level,
@@ -142,16 +142,16 @@ pub struct Telemetry {
     pub preparation: Spans,
     /// How long the system calls took that handed requests over.
     pub submission: Spans,
-    /// How long completions lay unseen: exactly, where the device says when it completed them,
-    /// otherwise no longer than this (the time since the engine last looked).
+    /// How long completions were unseen: exact if the device reports when it completed them,
+    /// otherwise an upper bound (the time since the engine last checked).
     pub unseen: Spans,
     /// Completions that woke the engine; how long that took is not known here.
     pub woken: u64,
-    /// Intervals before this one that nobody had room for.
+    /// Earlier intervals that were lost for lack of room.
     pub missing: u64,
 }
 
-/// Gathers what there is to know of the open interval.
+/// Gathers the telemetry of the current interval.
 #[derive(Debug)]
 pub(super) struct Gauges {
     every: Nanos,
@@ -205,7 +205,7 @@ impl Gauges {
         if now >= end {
             self.spend(end, doing);
             self.close(end, done);
-            // Whole intervals that nobody saw are one.
+            // Whole intervals of absence are joined into one.
             let absent = (now - end).0 / self.every.0;
             if absent > 0 {
                 end = end.saturating_add(Nanos(absent.saturating_mul(self.every.0)));

@@ -1,10 +1,11 @@
 //! The bytes behind the header of a sector.
 //!
-//! A pool that fillers are cut from is found by every compressor whose window is larger than the
-//! pool, and a good generator for every byte costs more than the system call that writes it. So the
-//! filler is a counter put through one multiplication: it does not compress, it is made at several
-//! gigabytes per second, and it can be undone. A single word of it tells which request wrote it, so
-//! where half of a sector is old and half is new, both writes can be named.
+//! If fillers were cut from a pool, a compressor with a window larger than the pool would find the
+//! repetition, and a good random generator for every byte would cost more than the system call that
+//! writes it. So the filler is a counter put through one multiplication: it does not compress, it
+//! is made at several gigabytes per second, and it can be undone. A single word of it identifies
+//! the request that wrote it, so if half of a sector is old and half is new, both writes can be
+//! named.
 
 /// The golden ratio in 64 bits, by which a counter steps (Weyl sequence, as in SplitMix64).
 const STEP: u64 = 0x9E37_79B9_7F4A_7C15;
@@ -69,8 +70,8 @@ pub(super) const fn mask(nonce: u32, index: u64) -> u64 {
     mix((nonce as u64).wrapping_mul(SPREAD).wrapping_add(index.wrapping_mul(STEP)))
 }
 
-/// The request that wrote a word of a filler, if a filler of this run at this position it is: the
-/// answer is any number where it is not.
+/// The request that wrote a word of a filler of this run at this position; for any other word the
+/// result is meaningless.
 pub(super) const fn request_of(run: u64, position: u64, index: u64, word: u64) -> u64 {
     let counter = unmix(word).wrapping_sub(index.wrapping_mul(STEP));
     counter.wrapping_sub(base(run, position)).wrapping_mul(inverse(SPREAD))

@@ -1,9 +1,8 @@
-//! What a replayed write writes.
+//! The payload of replayed writes.
 //!
-//! A replay destroys what was on the target, so what it leaves there must be recognisable: as
-//! written by ioecho, by which run, by which request, and for which place. Zeroes would be worse
-//! than useless: thin, compressing and deduplicating storage turns them into nothing and the
-//! figures into fiction. So every 512-byte sector begins with a header and goes on with bytes that
+//! A replay overwrites the target, so its data must be recognisable: as ioecho's, and by run,
+//! request and place. Zeroes would falsify the figures: thin, compressing and deduplicating storage
+//! does not store them. So every 512-byte sector begins with a header and goes on with bytes that
 //! compress as little or as much as asked for.
 //!
 //! Layout of a sector, little-endian (version 2; documented in `docs/runs.md`):
@@ -27,9 +26,9 @@
 //! for. So from 50 percent on the bytes 16 to 51 are masked: combined by exclusive or with numbers
 //! made from the nonce. The checksum is that of the sector as it stands there.
 //!
-//! A *shared* sector belongs to a block that is there more than once on purpose. It cannot tell
-//! where it was to go, nor who wrote it: position is its offset in the block, request the number of
-//! the content.
+//! A *shared* sector belongs to a block that is written several times on purpose. It does not
+//! identify its place or its writer: position is its offset in the block, request the number of the
+//! content.
 
 mod filler;
 
@@ -57,10 +56,9 @@ const MASKED: u8 = 1;
 const SHARED: u8 = 2;
 /// From this percentage on headers are masked.
 const MASK_FROM: u8 = 50;
-/// What a header that is not masked takes when compressed, in bytes: between what zstd, lz4 and
-/// gzip make of it.
+/// The compressed size of an unmasked header, in bytes: between the results of zstd, lz4 and gzip.
 const HEADER_COST: usize = 19;
-/// What a masked one takes.
+/// The compressed size of a masked header.
 const MASKED_COST: usize = 53;
 
 /// Blocks that are shared are of this size, as file systems and deduplicating storage have them.
@@ -97,14 +95,14 @@ impl SplitMix64 {
     }
 }
 
-/// How well what is written compresses and deduplicates.
+/// How well the payload compresses and deduplicates.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Fill {
     /// What is left of the data when zstd, lz4 or gzip compress them, in percent: 100 does not
     /// compress, 0 is a header and zeroes. At most 100.
     pub random: u8,
-    /// Blocks of 4 KiB for every distinct one; 1 writes nothing twice. What is written with more
-    /// than 1 cannot be verified.
+    /// Blocks of 4 KiB for every distinct one; 1 writes nothing twice. With more than 1 the data
+    /// cannot be verified.
     pub dedup: f64,
 }
 
@@ -295,8 +293,8 @@ pub fn read_stamp(sector: &[u8]) -> Option<Stamp> {
     }
 }
 
-/// What differs between the checksum that a sector of version 2 carries and its own: zero if it is
-/// whole, else a number that depends on the flipped bits alone.
+/// The difference between the checksum stored in a sector of version 2 and its computed one: zero
+/// if it is whole, else a number that depends only on the flipped bits.
 pub(crate) fn syndrome(sector: &[u8]) -> u32 {
     checksum(sector, CRC_AT) ^ stored(sector, CRC_AT)
 }
@@ -349,7 +347,7 @@ fn header_1(sector: &[u8]) -> Stamp {
 }
 
 /// The request of this run that wrote the eight bytes at `at` of the sector at `position`, if they
-/// are of a filler: any number where they are not.
+/// belong to a filler; otherwise the result is meaningless.
 pub(crate) fn request_of_word(run: u64, position: u64, sector: &[u8], at: usize) -> Option<u64> {
     let index = at.checked_sub(HEADER_BYTES)? as u64 / 8;
     let word = u64::from_le_bytes(sector.get(at..at + 8)?.try_into().ok()?);

@@ -1,9 +1,9 @@
-//! What kept a late request, in all the time since it was due.
+//! The causes that delayed a late request since it was due.
 //!
 //! After a stall of seconds the look-ahead holds only the first of the requests that fell due in
-//! it; the others are looked at step by step, and may then wait for a place as well. To lay such a
-//! request to whatever holds it up at last would blame the wrong one. So the past is kept in
-//! stretches, each with its cause, and a request is laid to the cause that took most of its delay.
+//! it; the others are taken in step by step, and may then also wait for a place below the cap. The
+//! last cause would be the wrong one for such a request. So the past is kept as stretches, each
+//! with its cause, and a request gets the cause that took most of its delay.
 
 use std::collections::VecDeque;
 
@@ -12,7 +12,7 @@ use ioecho_trace::{LateCause, Nanos};
 /// Stretches that are kept. Beyond them the oldest are forgotten.
 const STRETCHES: usize = 64;
 
-/// The stretches of the run's past in which requests may have fallen due that were not issued yet.
+/// The stretches of the past in which requests that are not issued yet may have fallen due.
 #[derive(Clone, Debug)]
 pub(super) struct Past {
     /// The end of each, and why nothing went out in it; neighbours differ in that.

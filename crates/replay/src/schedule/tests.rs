@@ -235,7 +235,7 @@ fn who_comes_late_is_laid_to_what_took_most_of_its_delay() {
     assert_eq!(blamed(&[(12_000, Submission), (12_050, Host), (12_090, Host)]), Submission);
     assert_eq!(blamed(&[(12_000, Host), (13_000, Submission), (13_090, Host)]), Host);
     assert_eq!(blamed(&[(2_000, Host), (13_000, Submission), (13_090, Host)]), Submission);
-    // What was over before it fell due is none of its business.
+    // Causes that ended before it fell due do not count.
     assert_eq!(blamed(&[(1_000, Submission), (1_500, Input), (1_600, Host)]), Input);
     assert_eq!(blamed(&[(5_000, Backlog), (5_090, Input), (5_100, Host)]), Backlog);
     assert_eq!(blamed(&[(1_000, Host), (9_000, Host)]), Host);
@@ -245,4 +245,32 @@ fn who_comes_late_is_laid_to_what_took_most_of_its_delay() {
 fn who_was_there_all_the_time_and_did_not_come_to_it_was_busy() {
     let steps: Vec<_> = (1..40).map(|step| (900 + step * 50, LateCause::Host)).collect();
     assert_eq!(blamed(&steps), LateCause::Generator);
+}
+
+#[test]
+fn a_generator_that_makes_up_for_a_stall_is_not_to_blame_and_one_that_falls_behind_is() {
+    // A request each 100 us. The host stands still for 10 ms; from then on the trace is read in
+    // turns of a millisecond, of which each brings so many requests.
+    let causes = |brought: i64| {
+        let config = Config { look_ahead: 64, ..Config::with_in_flight_max(4096) };
+        let mut story = Story::new(config);
+        let mut issued = Vec::new();
+        let (mut due, mut cause) = (0, LateCause::Host);
+        for turn in 0..18 {
+            for _ in 0..brought {
+                story.offer(due, Op::Read, due as u64 * K, K);
+                due += 100;
+            }
+            issued.extend(story.step_after(cause, 10_000 + turn * 1000, &[]).0);
+            cause = LateCause::Input;
+        }
+        story.step(60_000, &issued);
+        let late = story.records.iter().map(|record| record.measured.late_cause);
+        let count = |cause| late.clone().filter(|of| *of == cause).count();
+        (count(LateCause::Host), count(LateCause::Input))
+    };
+    let (host, input) = causes(15);
+    assert!(host > 200 && input == 0, "{host} laid to the host, {input} to the input");
+    let (host, input) = causes(5);
+    assert!(input > 40, "{host} laid to the host, {input} to the input");
 }

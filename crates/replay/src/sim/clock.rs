@@ -1,7 +1,7 @@
-//! A clock that nobody else moves.
+//! Simulated time.
 //!
-//! Whatever reads the time of the machine cannot be repeated. This clock stands still until
-//! somebody waits, so that every instant of a run follows from its input and its seed.
+//! A run on the machine's clock cannot be repeated. This clock stands still until somebody waits,
+//! so that every instant of a run follows from its input and its seed.
 
 use std::cell::Cell;
 use std::rc::Rc;

@@ -1,4 +1,4 @@
-//! What becomes of the data of requests on a simulated device that holds them.
+//! The data of a simulated device that stores it.
 //!
 //! A real device gives no promise on a request that is in flight: it may have done nothing of it,
 //! all, or a part, and of two overlapping writes in flight together either may win. So every
@@ -41,7 +41,7 @@ struct Slot {
     data: Vec<u8>,
     /// The sector where a write goes: its own, or another.
     lands: u64,
-    /// Whether a read brings what was there before.
+    /// Whether a read returns the previous content.
     stale: bool,
 }
 
@@ -64,9 +64,9 @@ pub(super) struct Held {
     pub(super) mischief: Mischief,
     pub(super) keep: bool,
     capacity: u64,
-    /// What sectors held before their last change.
+    /// The content of sectors before their last change.
     before: HashMap<u64, Box<Sector>>,
-    /// What sectors that are not safe from a loss of power held when they last were.
+    /// The last durable content of sectors that changed since.
     volatile: HashMap<u64, Option<Box<Sector>>>,
     slots: Vec<Slot>,
     events: BinaryHeap<Reverse<Event>>,
@@ -115,7 +115,7 @@ impl Held {
         }
     }
 
-    /// Plans when and what of the request happens.
+    /// Plans which pieces of the request take effect, and when.
     pub(super) fn submitted(&mut self, io: &Io, ending: &Ending) {
         if io.op == Op::Flush || io.flags.contains(Flags::PREFLUSH) {
             let done = ending.outcome == Outcome::Ok && !ending.hangs;
@@ -161,7 +161,7 @@ impl Held {
         }
     }
 
-    /// Betrays the request if its turn has come; answers whether all its pieces are planned.
+    /// Falsifies the request if it was drawn for that; returns whether all its pieces are planned.
     fn misbehave(&mut self, io: &Io, count: u64, ending: &Ending) -> bool {
         let is_read = io.op == Op::Read;
         if !matches!(io.op, Op::Read | Op::Write)
@@ -230,7 +230,7 @@ impl Held {
             .filter(|place| place + count <= self.capacity)
     }
 
-    /// Lets everything happen that happens until then.
+    /// Executes all events until then.
     pub(super) fn pass_until(&mut self, now_ns: i64) {
         while let Some(&Reverse(event)) = self.events.peek()
             && event.at_ns <= now_ns

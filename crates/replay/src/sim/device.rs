@@ -1,8 +1,8 @@
 //! The simulated device itself: requests in, completions out, on a clock of its own.
 //!
-//! When a request completes is known when it is handed down (see [`super::models`]), so the device
-//! is a heap of completions and needs no events in between. That is what makes an hour of simulated
-//! time a matter of seconds: a request costs a few comparisons, no allocation and no lookup.
+//! The completion time of a request is known at its submission (see [`super::models`]), so the
+//! device is a heap of completions and needs no events in between. So an hour of simulated time
+//! takes seconds: a request costs a few comparisons, no allocation and no lookup.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -97,7 +97,7 @@ impl SimDevice {
         self
     }
 
-    /// The same device with data, betraying them in these ways.
+    /// The same device with data, falsified in these ways.
     #[must_use]
     pub fn misbehaving(self, mischief: Mischief) -> Self {
         let mut device = self.with_data();
@@ -107,7 +107,7 @@ impl SimDevice {
         device
     }
 
-    /// What the device did to the data entrusted to it, in the order in which it did it.
+    /// The falsified requests, in order.
     pub fn misdeeds(&self) -> &[Misdeed] {
         self.held.as_ref().map_or(&[], |held| &held.misdeeds)
     }
@@ -120,7 +120,7 @@ impl SimDevice {
         Some(&mut held.sectors)
     }
 
-    /// Power fails and comes back: nothing in flight is ever answered, and what no flush and no FUA
+    /// Power fails and comes back: requests in flight never complete, and data that no flush or FUA
     /// made durable is kept or lost, sector by sector.
     pub fn cut_power(&mut self) {
         let now = self.clock.standing_ns();
@@ -133,7 +133,7 @@ impl SimDevice {
         }
     }
 
-    /// When the next request completes; [`Nanos::MAX`] where none will. Who drives several devices
+    /// When the next request completes; [`Nanos::MAX`] where none will. A driver of several devices
     /// on one clock waits until the earliest of these.
     pub fn next_completion(&self) -> Nanos {
         let next = self.in_flight.peek().map_or(NEVER, |Reverse(next)| next.completes_ns);

@@ -1,4 +1,4 @@
-//! What goes wrong on a simulated device and is told: errors, short transfers, stalls, silence.
+//! Reported faults of a simulated device: errors, short transfers, stalls, silence.
 //!
 //! A replay meets these once a year on real storage and must then do the right thing, so here they
 //! come as often as a test or a user wants. They are drawn from a sequence of their own: switching
@@ -12,7 +12,7 @@ use crate::pattern::SplitMix64;
 
 /// `EIO` of `errno.h`: what a disk with a bad sector answers.
 pub(super) const EIO: i32 = 5;
-/// `ENODEV` of `errno.h`: what a device answers that is not there any more.
+/// `ENODEV` of `errno.h`: the error of a device that is gone.
 pub(super) const ENODEV: i32 = 19;
 
 /// How often what goes wrong. Shares are of all requests, each drawn on its own.
@@ -28,8 +28,8 @@ pub struct Faults {
     pub stall: Nanos,
     /// The share of requests that are never answered.
     pub hang_share: f64,
-    /// From this long after its first request on the device is gone: what is in flight then and
-    /// whatever comes later ends with `ENODEV`.
+    /// From this long after its first request on the device is gone: requests in flight then and
+    /// all later ones end with `ENODEV`.
     pub vanish: Option<Nanos>,
 }
 
@@ -58,7 +58,7 @@ pub(super) struct Fate {
 }
 
 impl Faults {
-    /// Decides on one request. What cannot happen takes no number from the sequence.
+    /// Decides on one request. Faults with a share of zero draw no random number.
     pub(super) fn decide(&self, transfers: bool, random: &mut SplitMix64) -> Fate {
         let mut happens = |share: f64| share > 0.0 && random.unit() < share;
         let hangs = happens(self.hang_share);

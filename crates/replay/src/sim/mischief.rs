@@ -1,12 +1,11 @@
-//! What goes wrong on a simulated device and is *not* told.
+//! Silent faults of a simulated device, reported as success.
 //!
-//! Whether verification finds a lost write can be shown only by losing one and knowing it. A device
-//! that misbehaves writes down what it did: the ground truth that a test holds the findings
-//! against.
+//! Whether verification finds a lost write can be shown only by losing one and knowing it. A
+//! misbehaving device notes what it did: the ground truth with which a test compares the findings.
 
 use std::ops::Range;
 
-/// A way to betray the user's data while reporting success.
+/// A way to falsify the user's data while reporting success.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum MischiefKind {
     /// A write is acknowledged and never done: the old data stay.
@@ -19,7 +18,7 @@ pub enum MischiefKind {
     FlippedBit,
     /// One sector of a write arrives as zeroes.
     ZeroedSector,
-    /// A read brings what was there before the last write.
+    /// A read returns the content before the last write.
     StaleRead,
 }
 
@@ -43,20 +42,20 @@ impl MischiefKind {
 /// How a device misbehaves.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Mischief {
-    /// The share of reads and writes that succeed and are betrayed.
+    /// The share of reads and writes that are reported as successes but falsified.
     pub share: f64,
     /// In which ways; each as often as the others, as far as it can be done to a request.
     pub kinds: Vec<MischiefKind>,
 }
 
-/// One betrayal: what a verifier should find, as long as nothing overwrites it.
+/// One falsified request, which a verifier should find unless it is overwritten first.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Misdeed {
     /// What was done.
     pub kind: MischiefKind,
     /// The request that it was done to ([`crate::Io::request`]).
     pub request: u64,
-    /// The sectors that do not hold, or did not bring, what they should.
+    /// The sectors with wrong content, on the device or in the result of the read.
     pub sectors: Range<u64>,
     /// The first sector of the place where a misdirected write landed.
     pub landed: Option<u64>,

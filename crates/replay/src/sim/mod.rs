@@ -1,7 +1,7 @@
 //! Simulated time and a simulated device.
 //!
-//! What the engine promises can be neither measured nor repeated on a real machine: there, time
-//! passes differently every time. In simulation it passes only when somebody waits, a seed fixes
+//! The engine's promises can be neither proven nor repeated on a real machine, where time passes
+//! differently every time. In simulation it passes only when somebody waits, a seed fixes
 //! everything, and an hour's replay takes as long as its requests take to compute. Users get the
 //! same device with `--target sim:…`, to try a load or a campaign without any storage.
 //!

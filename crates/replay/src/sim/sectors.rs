@@ -1,4 +1,4 @@
-//! What a simulated device holds.
+//! The data of a simulated device.
 
 use std::collections::HashMap;
 

@@ -1,8 +1,8 @@
-//! What a user writes behind `sim:`.
+//! The user's description of a simulated device, after `sim:`.
 //!
 //! A key that is silently ignored makes a simulation of another device than the one in the user's
-//! head. So every key belongs to certain models and is refused by the others, nothing is there
-//! twice, and a value that makes no device says which range it has.
+//! head. So every key belongs to certain models and is refused by the others, no key may be given
+//! twice, and an error about a value names the valid range.
 
 use std::fmt;
 use std::str::FromStr;
@@ -27,14 +27,14 @@ pub struct SimSpec {
     pub model: ServiceModel,
     /// Bytes per second that a unit transfers.
     pub bandwidth: u64,
-    /// What goes wrong and is told.
+    /// Reported faults.
     pub faults: Faults,
-    /// The share of reads and writes that are betrayed and reported as successes, in every way of
+    /// The share of reads and writes that are falsified and reported as successes, in every way of
     /// [`super::MischiefKind`].
     pub lies: f64,
     /// Which operations it can do, in the order of [`Op::ALL`].
     pub supports: [bool; Op::ALL.len()],
-    /// What fixes all its randomness.
+    /// The seed of all its random numbers.
     pub seed: u64,
 }
 
@@ -168,7 +168,7 @@ impl SimSpec {
         Ok(())
     }
 
-    /// Why a key is refused that is none of this model's.
+    /// Why a key is refused that this model does not have.
     fn stranger(&self, key: &str) -> String {
         let of: Vec<&str> = ServiceModel::all()
             .iter()

@@ -1,7 +1,7 @@
-//! What the table of versions holds for a sector: what may legally be read there.
+//! An entry of the table of versions: what may legally be read from a sector.
 //!
-//! A target of terabytes has billions of sectors, so eight bytes must do for one. Nearly always one
-//! write alone is legal, and its number is all there is to keep; the rest is packed beside it.
+//! A target of terabytes has billions of sectors, so eight bytes must do for one. Nearly always
+//! only one write is legal, and its number suffices; the other cases are encoded beside it.
 
 use serde::Serialize;
 
@@ -20,7 +20,8 @@ pub enum Legal {
     Anything(u64),
     /// What this request wrote, or any younger one: more writes may be there than can be told.
     AtLeast(u64),
-    /// Whatever the run wrote to this place, or what was there before: too much happened at once.
+    /// Anything that the run wrote to this place, or the earlier content: too much happened at
+    /// once.
     Ambiguous,
 }
 
@@ -70,7 +71,7 @@ impl Legal {
         }
     }
 
-    /// What no entry means is taken as [`Legal::Ambiguous`]: it raises no alarm.
+    /// An invalid entry is taken as [`Legal::Ambiguous`], which raises no alarm.
     const fn decode(entry: u64) -> Self {
         let value = entry & VALUE;
         match (entry & !VALUE, value) {

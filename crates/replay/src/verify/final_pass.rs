@@ -8,7 +8,7 @@ use ioecho_trace::{Bytes, Flags, Nanos, Op, Outcome};
 use super::Verifier;
 use crate::clock::Clock;
 use crate::device::{Completion, Device, Io, Payload};
-use crate::engine::Pacing;
+use crate::pacing::Pacing;
 use crate::pattern::SECTOR_BYTES;
 
 /// The largest read, in sectors: 1 MiB. Larger ones make nothing faster.
@@ -17,7 +17,7 @@ const READ_SECTORS: u64 = 2048;
 /// Reads in flight together. Every device takes as many.
 const READS: usize = 2;
 
-/// How long to wait for a completion before looking whether the pass is to stop.
+/// How long to wait for a completion before checking whether the pass should stop.
 const WAIT: Nanos = Nanos::from_millis(100);
 
 /// How far a pass has come.
@@ -29,7 +29,7 @@ pub struct PassProgress {
     pub position: Bytes,
 }
 
-/// What a pass did.
+/// The result of a pass.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FinalPass {
     /// How much was read.
@@ -40,10 +40,10 @@ pub struct FinalPass {
 
 /// Reads every sector that the run changed, and judges it. Nothing else may be in flight.
 ///
-/// What cannot be read is counted in [`super::VerifyFigures::unreadable`]. An error is one of the
-/// whole device, or of the table; a device that answers nothing for as long as the engine would
-/// wait for it ([`Pacing::silence_max`]) is one. A pass that is stopped or fails leaves at once,
-/// with reads in flight: the device must not be used any more.
+/// Unreadable sectors are counted in [`super::VerifyFigures::unreadable`]. An error concerns the
+/// whole device or the table; a device that completes nothing for [`Pacing::silence_max`] is one,
+/// too. A pass that is stopped or fails returns at once, with reads in flight: the device must not
+/// be used any more.
 pub fn final_pass(
     device: &mut dyn Device,
     clock: &impl Clock,
@@ -95,8 +95,8 @@ pub fn final_pass(
     }
 }
 
-/// What is to be read next: the rest of a stretch, or the next one that was changed, widened to
-/// the device's blocks.
+/// The next range to read: the rest of a stretch, or the next changed one, widened to the device's
+/// blocks.
 fn stretch(
     verifier: &mut Verifier,
     next: &mut u64,
@@ -110,8 +110,8 @@ fn stretch(
             None => return Ok(None),
         },
     };
-    // Stretches come in parts, and small gaps cost less to read than to skip. More than one read is
-    // gathered, so that it is seen whether it ends inside a write.
+    // Stretches come in parts, and reading small gaps is cheaper than skipping them. More than one
+    // read is gathered, to see whether it ends inside a write.
     while end - first <= READ_SECTORS {
         match verifier.touched_from(end)? {
             Some((from, to)) if from < end + 8 => end = to,
@@ -193,7 +193,7 @@ impl<C: Clock> Pass<'_, C> {
     /// Submits what is prepared and takes what has completed.
     fn wait(&mut self) -> io::Result<()> {
         let Some(any) = self.reading.first().copied() else { return Ok(()) };
-        // What came while blocks were read one by one need not be waited for.
+        // Completions may already have come while blocks were read one by one.
         if self.completions.is_empty() {
             self.listen(&any)?;
         }
@@ -228,7 +228,7 @@ impl<C: Clock> Pass<'_, C> {
         Ok(())
     }
 
-    /// Reads again what could not be read together: most of it is there. Ends where the pass is
+    /// Reads a failed range again block by block: most of it is readable. Ends when the pass is
     /// stopped.
     fn read_in_blocks(&mut self, io: &Io) -> io::Result<()> {
         let block = self.device.block_size().0.max(4096).min(io.length.0);

@@ -1,4 +1,4 @@
-//! What verification found, in words and in numbers.
+//! Findings of verification, and their figures.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -28,8 +28,7 @@ pub struct Finding {
     pub expected: Vec<Expected>,
     /// What its first sector holds.
     pub found: SectorContent,
-    /// The request that read it, or for whose sake it was read; `None` if that was a pass over
-    /// everything.
+    /// The request that read it, or that caused the read; `None` in a pass over everything.
     pub read: Option<u64>,
     /// Why it was read.
     pub look: Look,
@@ -75,7 +74,7 @@ pub enum Look {
     Pass,
 }
 
-/// What a sector may hold, as a finding tells it: with the number of the request.
+/// The legal content of a sector in a finding, with the number of the request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(untagged)]
 pub enum Expected {
@@ -110,8 +109,8 @@ impl fmt::Display for Expected {
 }
 
 impl Finding {
-    /// The run that wrote what was found, whole and for this place, where none of this run's data
-    /// nor of those before it are. If that run came later nothing was lost.
+    /// The other run whose whole sector, written for this place, was found instead of data of this
+    /// run or its predecessors. If that run came later, nothing was lost.
     pub fn other_run(&self) -> Option<u64> {
         match self.found {
             SectorContent::Stamped(stamp) if self.kind == Integrity::Foreign => Some(stamp.run),
@@ -174,32 +173,30 @@ pub struct VerifyFigures {
     pub reads: u64,
     /// Sectors that were looked at.
     pub sectors: u64,
-    /// Sectors that hold what they may hold, as far as the run knows what that is.
+    /// Sectors with legal content, as far as the run knows it.
     pub intact: u64,
-    /// Of those, sectors that the run never wrote and that tell themselves: prepare wrote them, for
-    /// this place, and they are whole.
+    /// Of those, sectors that the run never wrote, with a whole stamp of prepare for this place.
     pub prepared: u64,
     /// Sectors that the run never wrote, or discarded.
     pub unknown: u64,
-    /// Sectors that the run never wrote, without a stamp among others that prepare wrote: what
-    /// prepare wrote there was lost, or somebody has overwritten or discarded it since.
+    /// Sectors that the run never wrote, without a stamp among others that prepare wrote: either
+    /// data of prepare was lost, or somebody has overwritten or discarded it since.
     pub doubtful: u64,
-    /// Sectors of which it can be told no more than that they hold something that the run wrote
-    /// there, or that was there before.
+    /// Sectors that hold some version of the run for this place, or the earlier content; more
+    /// cannot be decided.
     pub ambiguous: u64,
-    /// Sectors that hold what a request wrote of which there is no record, or zeroes that it may
-    /// have left: accepted.
+    /// Sectors with data of a request without a record, or with zeroes that such a request may have
+    /// left: accepted.
     pub unrecorded: u64,
-    /// Sectors that hold what they must not, unless there was a discard of which there is no
-    /// record: neither right nor wrong.
+    /// Sectors with content that only an unrecorded discard could explain: neither right nor wrong.
     pub undecided: u64,
     /// Sectors with deduplicable data, which cannot be verified.
     pub shared: u64,
-    /// Reads made before something was overwritten, which are none of the load's.
+    /// Reads before overwriting, which are not part of the load.
     pub prereads: u64,
     /// How much they read.
     pub preread_bytes: u64,
-    /// How long they took, one after the other, ns: what they held up the load's requests.
+    /// The sum of their durations, ns: the time for which they held up the load's requests.
     pub preread_ns: u64,
     /// Sectors that could not be read when they were to be verified.
     pub unreadable: u64,
@@ -209,7 +206,8 @@ pub struct VerifyFigures {
     pub findings: u64,
     /// Reads that could not be checked because the table could not be read or written.
     pub table_errors: u64,
-    /// Changes that passed so many others, or sets so many, that exactness was given up.
+    /// How often exactness was given up, because too many changes raced or too many sets were
+    /// needed.
     pub given_up: u64,
 }
 

@@ -1,11 +1,11 @@
-//! What was about to be written when a process was killed.
+//! The writes that were in flight when a process was killed.
 //!
 //! The journal of results is a tenth of a second behind, and knows nothing of requests in flight.
-//! After a kill it could not be told which of them may have reached the target, and which younger
-//! ones must have. So a ring on disk takes down every change before it is issued, and that it has
-//! completed after. A kill between any two of these steps leaves what is true: a change without a
-//! note was not issued; one that is not acknowledged may be there or not; one that is, must be. The
-//! page cache outlives a process but not a power cut.
+//! So after a kill the journal does not show which of them may have reached the target, and which
+//! younger ones must have. So a ring on disk notes every change before it is issued, and again when
+//! it has completed. After a kill between any two of these steps the ring is correct: a change
+//! without a note was not issued; an unacknowledged one may be there or not; an acknowledged one
+//! must be. The page cache outlives a process but not a power cut.
 //!
 //! Layout, little-endian: 64 bytes `IOECHO-INTENTS-1`, then 8 run, 4 slots, 2 target, zeroes up to
 //! byte 60, 4 CRC-32C of the 60 bytes before. Then slots of 64 bytes:
@@ -17,15 +17,15 @@
 //!  60 4 CRC-32C of the 60 bytes before
 //! ```
 //!
-//! A slot is used again only when its change was acknowledged. There are more slots than results
-//! that can be on their way to the journal, so what is overwritten is in the journal.
+//! A slot is reused only when its change was acknowledged. There are more slots than results that
+//! can be on their way to the journal, so an overwritten change is in the journal.
 
 use ioecho_trace::{Bytes, Flags, Nanos, Op, Outcome};
 
 use crate::device::Io;
 
-/// Takes down every request that changes data before it is issued, and that it has completed after.
-/// Whatever it keeps survives the end of the process.
+/// Notes every request that changes data before it is issued, and again when it has completed. The
+/// notes survive the end of the process.
 pub trait Intents {
     /// The request is about to be issued.
     fn note(&mut self, io: &Io, now: Nanos);
@@ -47,7 +47,7 @@ const MAGIC: &[u8; 16] = b"IOECHO-INTENTS-1";
 const CRC_AT: usize = 60;
 const IN_FLIGHT: i64 = i64::MIN;
 
-/// What a ring is of.
+/// The header of a ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IntentsHeader {
     /// The run's number.

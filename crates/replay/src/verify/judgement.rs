@@ -1,4 +1,4 @@
-//! Whether what a sector holds is what it may hold, and what is wrong if it is not.
+//! Judges whether the content of a sector is legal, and what is wrong if not.
 
 use ioecho_trace::Integrity;
 
@@ -8,22 +8,23 @@ use super::sector::SectorContent;
 use super::sets::Alternatives;
 use super::unrecorded::{Erasing, Unrecorded};
 
-/// What is said of a sector.
+/// The judgement on a sector.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Judgement {
     /// It holds what it must.
     Intact,
     /// The run does not know what it holds.
     Unknown,
-    /// The same, and it is not where it says that it belongs.
+    /// The same, but its stamp names another place.
     Astray,
-    /// The run does not know, and the sector itself tells: it holds what prepare wrote there.
+    /// The run does not know, but the sector's own stamp shows that prepare wrote it for this
+    /// place.
     Prepared,
-    /// More than one thing may be there, and not all of them are known.
+    /// Several versions are legal, not all of which are known.
     Ambiguous,
     /// A request of which there is no record wrote it, or left the zeroes.
     Unrecorded,
-    /// It holds what it must not, unless there was a discard of which there is no record.
+    /// Its content is wrong, unless an unrecorded discard explains it.
     Undecided,
     /// It belongs to a block that is there more than once.
     Shared,
@@ -53,7 +54,7 @@ pub(crate) fn judge(
     }
 }
 
-/// Judges a sector by what is known and by what it says itself.
+/// Judges a sector by the known versions and by its own stamp.
 fn compare(
     found: &SectorContent,
     legal: &[Legal],
@@ -65,7 +66,7 @@ fn compare(
     let anything = may_be(|legal| matches!(legal, Legal::Anything(_)));
     let ambiguous = may_be(|legal| matches!(legal, Legal::Ambiguous));
     let untouched = may_be(|legal| matches!(legal, Legal::Untouched));
-    // What was there before may be anything, but what bears a stamp tells whether it is whole.
+    // The earlier content may be anything, but a stamp shows whether the sector is whole.
     let by_itself = untouched && !anything;
     // Where the run may have written, a sector may be half old and half new.
     let is_alone = legal == [Legal::Untouched];
@@ -114,7 +115,7 @@ fn compare(
     }
 }
 
-/// Judges what a request of the line wrote to its own place.
+/// Judges data of a request of the line, in its own place.
 fn judge_version(found: u64, legal: &[Legal], unrecorded: &[Unrecorded]) -> Judgement {
     let permits = |legal: &Legal| match legal {
         Legal::Version(version) => found == *version,

@@ -1,19 +1,19 @@
-//! Verification: whether what is read is what was written.
+//! Verification: compares the data read with the data written.
 //!
-//! Storage that loses a write, or puts it elsewhere, answers every request without an error. Only
-//! what reads back tells, and only if it is known what may be there: with requests that overlap in
-//! flight, that fail, or that are cut off, this is not one version but a set. The set is defined by
-//! instants: what a write W wrote may be seen by a read R if W was submitted before R completed,
-//! and no other write that completed successfully before R was submitted began after W completed.
+//! Storage that loses a write, or puts it elsewhere, completes every request without an error. Only
+//! reading back shows it, and only if the legal content is known: if requests overlap in flight,
+//! fail or come short, this is not one version but a set. The set is defined by instants: data of a
+//! write W may be seen by a read R if W was submitted before R completed, and no other write that
+//! completed successfully before R was submitted began after W completed.
 //!
 //! [`Verifier`] follows every request of a target and keeps in a [`VersionTable`] what each sector
 //! may hold. Where requests that overlap are never in flight together (*isolated*), that is one
 //! version, set when a write completes and compared when a read does. Otherwise writes stay among
-//! the `races` until everything in flight together with them has completed. What does not fit
-//! into the memory set aside becomes *ambiguous*: it is counted, and no alarm is raised.
+//! the `races` until everything in flight together with them has completed. Sectors beyond the
+//! bounds of memory become *ambiguous*: they are counted, and raise no alarm.
 //!
-//! Everything here is pure: no I/O but through the traits, no clock, and no memory taken on a
-//! request's way as long as nothing is found.
+//! Everything here is pure: no I/O except through the traits, no clock, and no allocation per
+//! request unless something is found.
 
 mod entry;
 mod final_pass;
@@ -61,10 +61,10 @@ pub use unrecorded::Erasing;
 /// Sectors that are judged at a time, 4 MiB: longer reads are judged in parts.
 const PART_SECTORS: usize = 8192;
 
-/// What the table holds of a sector that was never touched.
+/// The entry of a sector that was never touched.
 const UNTOUCHED: u64 = Legal::Untouched.encode();
 
-/// What a verifier must know of the run.
+/// Facts of the run for the verifier.
 #[derive(Clone, Copy, Debug)]
 pub struct VerifyConfig {
     /// The run's number, as it stands in every sector that it writes.
@@ -76,10 +76,9 @@ pub struct VerifyConfig {
     pub isolated: bool,
 }
 
-/// Follows every request of one target, and judges what reads bring.
+/// Tracks every request of one target, and judges the data of reads.
 ///
-/// All instants are of one clock; those that completions bring must be on it when they are handed
-/// over.
+/// All instants, also those of completions, must be of one clock.
 pub struct Verifier {
     config: VerifyConfig,
     table: Box<dyn VersionTable + Send>,
@@ -134,25 +133,25 @@ impl Verifier {
         }
     }
 
-    /// Goes on with another run on the same target: what the verifier knows is what that run may
-    /// find. Everything of the runs before has ended. At most [`LINE_MAX`] runs stand in a line.
+    /// Continues with another run on the same target: the known state is the legal content at its
+    /// start. All requests of earlier runs have ended. At most [`LINE_MAX`] runs stand in a line.
     #[must_use]
     pub fn go_on(mut self, config: VerifyConfig, intents: Option<Box<dyn Intents + Send>>) -> Self {
         self.origins.go_on(config.run, config.target);
         self.unrecorded.push(Unrecorded::new(self.origins.current(), config.isolated));
-        // What was in flight together is over: all instants of the runs before are long ago.
+        // Races of earlier runs are over: all their instants are long past.
         self.races = (!config.isolated).then(Races::new);
         self.overlapping.clear();
         Self { config, intents, ..self }
     }
 
-    /// Tells that the target holds what the fill of this number wrote, at least in part.
+    /// Notes that the target was filled, at least in part, by the fill of this number.
     pub fn is_filled_by(&mut self, run: u64) {
         self.origins.is_filled_by(run);
     }
 
-    /// Whether anything is known of what the range of the request holds: it was written by a run of
-    /// the line, or may have been prepared.
+    /// Whether the content of the request's range is known: a run of the line wrote it, or it may
+    /// have been prepared.
     pub fn knows(&mut self, io: &Io) -> bool {
         let (mut at, end) = sectors(io);
         if self.figures.table_errors > 0 {
@@ -198,15 +197,14 @@ impl Verifier {
         Io { request: self.origins.version(io.request), ..*io }
     }
 
-    /// A request has completed: call this before the scheduler hears of it. `data` is what a read
-    /// brought, and is empty otherwise. What a read that failed or came short brought is not
-    /// judged.
+    /// A request has completed: call this before the scheduler hears of it. `data` is the data of a
+    /// read, otherwise empty. Failed or short reads are not judged.
     pub fn completed(&mut self, io: &Io, completion: &Completion, data: &[u8]) -> Integrity {
         self.completed_read(io, completion, data, Look::Load)
     }
 
-    /// The same of a read that is none of the load's: it was made for the sake of the request whose
-    /// number it bears. What could not be read is counted.
+    /// The same for a read of verification, made for the request whose number it has. Unreadable
+    /// sectors are counted.
     pub fn looked(
         &mut self,
         io: &Io,
@@ -256,8 +254,8 @@ impl Verifier {
         integrity
     }
 
-    /// A request in flight is given up: what it wrote may be there or not, now or later. Its tag
-    /// need not be known any more.
+    /// A request in flight is given up: its data may be there or not, now or later. Its tag may be
+    /// unknown.
     pub fn abandoned(&mut self, io: &Io) {
         if io.op.changes_data() && self.races.is_none() {
             self.settle_isolated(io, Outcome::Abandoned);
@@ -286,20 +284,20 @@ impl Verifier {
         &self.findings
     }
 
-    /// The first of the errors that [`VerifyFigures::table_errors`] counts. After it nothing is
-    /// judged any more.
+    /// The first of the errors that [`VerifyFigures::table_errors`] counts. After it no data is
+    /// judged.
     pub fn table_error(&self) -> Option<&io::Error> {
         self.table_error.as_ref()
     }
 
-    /// Tells that there is no record of the requests from `first` up to `last`: what they may have
-    /// written is accepted where it is younger than everything known. In ascending order.
+    /// Notes that the requests from `first` up to `last` have no record: their data is accepted if
+    /// it is younger than all known versions. Call in ascending order.
     pub fn add_gap(&mut self, first: u64, last: u64) {
         let last_version = self.origins.version(last.min(origins::REQUEST));
         if let Some(unrecorded) = self.unrecorded.last_mut() {
             unrecorded.add(self.origins.version(first), last_version);
         }
-        // Otherwise what such a request wrote is not recognised in half a sector.
+        // Otherwise data of such a request would not be recognised in half a sector.
         self.origins.issued(last.min(first.saturating_add(1 << 20)));
     }
 
@@ -327,8 +325,8 @@ impl Verifier {
         }
     }
 
-    /// Takes a request out of flight, and brings into the table what nothing can race with any
-    /// more.
+    /// Removes a request from those in flight, and moves changes that can no longer race into the
+    /// table.
     fn end_race(&mut self, tag: u32, span: Option<Span>, issued: bool) {
         let Some(races) = &mut self.races else { return };
         let given_up = races.end(tag, span, issued);
@@ -351,7 +349,7 @@ impl Verifier {
     fn settle(&mut self, racing: &Racing) {
         let Some(mut races) = self.races.take() else { return };
         let Racing { effect, start, end, span, .. } = *racing;
-        // What becomes ambiguous forgets its instants, so the latest of them is kept for all.
+        // An ambiguous sector loses its instants, so the latest of all is kept.
         let latest = Cell::new(span.completed);
         let ambiguous = Cell::new(false);
         let overflowed = self.figures.given_up;
@@ -378,7 +376,7 @@ impl Verifier {
         self.races = Some(races);
     }
 
-    /// Changes what a range may hold, stretch by stretch of what was the same before.
+    /// Changes the legal content of a range, in stretches of equal earlier content.
     fn change(&mut self, (first, end): (u64, u64), change: impl Fn(&Alternatives) -> Alternatives) {
         let mut at = first;
         while at < end {
@@ -411,10 +409,10 @@ impl Verifier {
         self.table_error.get_or_insert_with(same);
     }
 
-    /// Judges what a read brought from `offset`; the worst of its sectors counts.
+    /// Judges the data read from `offset`; the worst sector counts.
     fn judge(&mut self, offset: u64, data: &[u8], reading: &Reading) -> Integrity {
         if self.figures.table_errors > 0 {
-            // The table is not what it should be: whatever it says would be a guess.
+            // The table failed: any judgement would be a guess.
             return Integrity::Unchecked;
         }
         let mut worst = Integrity::Unchecked;
@@ -443,7 +441,7 @@ impl Verifier {
         self.find_overlapping(first, first + entries.len() as u64, reading);
         let mut tally = self.tally(first, data, entries, reading, true);
         if tally.astray > 0 {
-            // Whether these are damage may have shown only by what lies behind them.
+            // Later sectors may show that these are damage.
             tally = self.tally(first, data, entries, reading, false);
         }
         let worst = tally.worst;
@@ -524,13 +522,13 @@ impl Verifier {
                 overlapping.push(*racing);
             }
         });
-        // What hangs is in the table as ambiguous and may be overwritten there.
+        // A hanging change is in the table as ambiguous and may be overwritten there.
         if !races.hanging.is_empty() {
             overlapping.extend(races.hanging.iter().filter(|r| r.start < end && first < r.end));
         }
     }
 
-    /// What the read may see of a sector.
+    /// The versions of a sector that the read may return.
     fn legal(&self, number: u64, entry: u64, reading: &Reading) -> Alternatives {
         let settled = self.sets.open(entry);
         let Some(races) = self.races.as_ref().filter(|_| !self.overlapping.is_empty()) else {
@@ -564,7 +562,7 @@ impl Verifier {
         legal
     }
 
-    /// Takes down what is wrong with a read. Only where something is found is memory taken.
+    /// Notes the findings of a read. Allocates only if there are any.
     fn report(&mut self, first: u64, data: &[u8], entries: &[u64], reading: &Reading) -> Integrity {
         struct Judged {
             kind: Option<Integrity>,
@@ -642,7 +640,7 @@ fn sectors(io: &Io) -> (u64, u64) {
     (first, end.max(first + 1))
 }
 
-/// What a change leaves where it succeeds; `None` of a request that changes nothing.
+/// The content that a successful change leaves; `None` for a request that changes nothing.
 fn effect(io: &Io) -> Option<Legal> {
     match io.op {
         Op::Write => Some(Legal::Version(io.request)),

@@ -1,7 +1,7 @@
 //! How much is verified while a load is replayed.
 //!
-//! Reading back costs the load time and the device bandwidth, so it is asked for in steps, each of
-//! which does all that the one before it does.
+//! Reading back takes time and bandwidth from the load, so there are levels, each of which includes
+//! the one before.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,14 +9,14 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum VerifyMode {
-    /// Nothing; what is written can be verified later all the same.
+    /// Nothing; the data can still be verified later.
     #[default]
     Off,
     /// Every read of the load.
     Reads,
     /// Every read, and at the end everything that was written.
     Final,
-    /// As final, and what is known is read before it is overwritten.
+    /// As final, and data of known content is read before it is overwritten.
     Preread,
     /// As final, and every write is read again as soon as it has completed.
     Paranoia,

@@ -1,15 +1,15 @@
-//! Whose data a target may hold, and what stamps tell where nothing else is known.
+//! Which runs may have written the data of a target, and what its stamps show otherwise.
 //!
-//! A run goes on where others were: a fill, runs that it continues, runs of which nobody knows any
-//! more. Each counts its requests from zero, so the number of a request alone does not tell two
-//! versions of a sector apart. The runs that are continued and the run itself are a *line*: in a
-//! *version* the place of the run in its line stands above the number of the request, so that what
-//! is younger is larger, across runs.
+//! A target may hold data of others: a fill, runs that this one continues, forgotten runs. Each
+//! counts its requests from zero, so the number of a request alone does not identify a version of a
+//! sector. The continued runs and the run itself are a *line*: in a *version* the place of the run
+//! in its line stands above the number of the request, so that what is younger is larger, across
+//! runs.
 //!
-//! Of the others only what a sector says itself is known. It is enough to find damage: a stamp
-//! whose checksum is wrong was whole once. One at another place than its own is damage only where
-//! its run has left others at theirs: a partition that begins elsewhere, or an extent that a volume
-//! manager has moved, holds old stamps that are out of place and in order.
+//! For other runs only the stamp of a sector is known. It suffices to find damage: a stamp with a
+//! wrong checksum was whole once. A stamp in another place than its own is damage only if other
+//! stamps of its run are in their places: a partition that begins elsewhere, or an extent that a
+//! volume manager has moved, holds old stamps that are out of place and in order.
 
 use super::entry::Legal;
 use super::finding::Expected;
@@ -28,7 +28,7 @@ pub const LINE_MAX: usize = 1 << 12;
 /// Runs outside of the line that are kept in mind.
 const STRANGERS_MAX: usize = 16;
 
-/// From so many sectors on a run is at home on a target.
+/// A run counts as at home on a target with this many sectors.
 const HOME_MIN: u64 = 8;
 
 /// So many sectors in their place are needed for one out of it.
@@ -131,7 +131,7 @@ impl Origins {
         line.chain(self.fills().map(|fill| fill.run))
     }
 
-    /// Whether a sector that nobody of the line touched may be recognised without its header.
+    /// Whether a sector that no run of the line touched may be recognised without its header.
     #[inline]
     pub(crate) fn is_known_by_words(&self) -> bool {
         self.is_filled()
@@ -172,7 +172,7 @@ impl Origins {
         }
     }
 
-    /// Whether what this run wrote to this target lies where it wrote it.
+    /// Whether the sectors of this run on this target are in their places.
     fn is_home(&self, stamp: &Stamp) -> bool {
         self.strangers.iter().any(|stranger| {
             (stranger.run, stranger.target) == (stamp.run, stamp.target)
@@ -195,7 +195,7 @@ impl Origins {
         } else if seed_of(stamp.run).is_some() && stamp.request == position / BLOCK {
             Judgement::Prepared
         } else {
-            // It is whole. Whether it is the last that was written here, nobody knows any more.
+            // It is whole, but may not be the last version here.
             Judgement::Unknown
         }
     }
@@ -205,7 +205,7 @@ impl Origins {
         stamp.position == position || self.version_of(stamp).is_some() || self.is_home(stamp)
     }
 
-    /// What may be there, as a finding tells it.
+    /// The legal content, as in a finding.
     pub(crate) fn tell(&self, legal: &[Legal]) -> Vec<Expected> {
         let tell = |legal: &Legal| {
             let plain = legal.map(request);

@@ -1,10 +1,10 @@
 //! Writes that may have raced with something.
 //!
-//! Where requests that overlap may be in flight together, what a read may bring is not one version
-//! but a set, and which set depends on instants. A write must be remembered until everything that
-//! was in flight together with it has completed; then it goes into the table. All memory is taken
-//! at the start: where a request hangs and too many others pass it, what is exact becomes
-//! ambiguous, and nothing is reported that may be right.
+//! If overlapping requests may be in flight together, a read may return one of a set of versions,
+//! which depends on instants. A write is remembered until every request that was in flight together
+//! with it has completed; then it goes into the table. All memory is allocated at the start: if a
+//! request hangs and too many others pass it, sectors become ambiguous, and no false alarm is
+//! raised.
 
 use std::collections::VecDeque;
 
@@ -33,8 +33,8 @@ pub(crate) struct Span {
 }
 
 impl Span {
-    /// Whether what the other wrote can no longer be there: this began when that had ended. In the
-    /// same instant they raced.
+    /// Whether this change replaces the other: it began after the other had ended. In the same
+    /// instant they raced.
     pub(crate) fn supersedes(&self, other: &Self) -> bool {
         self.succeeded && other.completed < self.submitted
     }
@@ -44,7 +44,7 @@ impl Span {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Racing {
     pub(crate) tag: u32,
-    /// What it leaves.
+    /// The content that it leaves.
     pub(crate) effect: Legal,
     pub(crate) start: u64,
     pub(crate) end: u64,
@@ -58,7 +58,7 @@ pub(crate) struct Racing {
 struct Flying {
     /// The number of its issue.
     issue: u64,
-    /// What it writes, or the number that it would have.
+    /// The version that it writes, or would write.
     version: u64,
     /// Where a change is kept.
     slot: Option<u32>,
@@ -82,9 +82,9 @@ pub(crate) struct Races {
     pub(crate) hanging: Vec<Racing>,
     /// Requests with their instants, by the lowest bits of their numbers.
     history: Vec<Option<(u64, Span)>>,
-    /// What is not in the history ended at the latest then.
+    /// Changes that are not in the history ended by then.
     forgotten_until: Nanos,
-    /// What is ambiguous ended at the latest then.
+    /// Ambiguous changes ended by then.
     ambiguous_until: Nanos,
 }
 
@@ -107,8 +107,8 @@ impl Races {
     }
 
     /// Takes a request down that is about to be issued, with a version in place of its number;
-    /// `effect` is what a change leaves. Answers a
-    /// change that had to be given up for want of room: what its range holds cannot be told.
+    /// `effect` is what a change leaves. Returns a change that was given up for lack of room: the
+    /// content of its range is unknown.
     pub(crate) fn issue(
         &mut self,
         io: &Io,
@@ -141,8 +141,8 @@ impl Races {
         given_up
     }
 
-    /// The tag of a request in flight by its number: of one that is given up, nobody knows it any
-    /// more.
+    /// The tag of a request in flight by its number, because the tag of one that is given up is
+    /// lost.
     pub(crate) fn tag_of(&self, version: u64) -> Option<u32> {
         let is_it = |flying: &Option<Flying>| flying.is_some_and(|f| f.version == version);
         self.flying.iter().position(is_it).map(|tag| tag as u32)
@@ -175,7 +175,7 @@ impl Races {
         None
     }
 
-    /// The next change, in order of issue, that nothing in flight can see beside another one.
+    /// The next change, in order of issue, that can no longer race with any request in flight.
     pub(crate) fn settle(&mut self) -> Option<Racing> {
         let oldest = self.oldest_issue();
         loop {

@@ -1,9 +1,9 @@
-//! What a target may hold after a run, from the records of the run.
+//! The legal content of a target after a run, from the run's records.
 //!
 //! After a kill, a reboot or a power cut, there is no verifier any more that saw every request. But
-//! the records say when each was submitted and completed, and that is all that the definition of
-//! what may be there asks for. A power cut takes more: what the device had only in its cache is
-//! gone, and so is the end of the records.
+//! the records have the instants of submission and completion, which the definition of legal
+//! content needs. A power cut loses more: the data in the device's volatile cache, and the end of
+//! the records.
 
 use ioecho_trace::{Bytes, Flags, Nanos, Op, Outcome};
 use serde::{Deserialize, Serialize};
@@ -14,7 +14,7 @@ use super::unrecorded::Erasing;
 use super::{Verifier, VerifyConfig, VersionTable, effect, sectors};
 use crate::device::Io;
 
-/// What came between the run and the verification.
+/// What happened between the run and the verification.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum After {
@@ -38,7 +38,7 @@ impl After {
     }
 }
 
-/// A request of the run as its records tell it.
+/// A request of the run, from its records.
 #[derive(Clone, Copy, Debug)]
 pub struct Change {
     /// Its number.
@@ -65,8 +65,8 @@ pub struct Change {
 pub struct DurableBefore(Option<Nanos>);
 
 impl DurableBefore {
-    /// Looks at a request. A flush that completed, or a write with PREFLUSH, made durable whatever
-    /// had completed before it was submitted.
+    /// Takes a request. A completed flush, or write with PREFLUSH, made all requests durable that
+    /// had completed before its submission.
     pub fn look(&mut self, change: &Change) {
         let flushes = change.op == Op::Flush || change.flags.contains(Flags::PREFLUSH);
         if flushes && change.outcome == Outcome::Ok && change.completed.is_some() {
@@ -74,7 +74,7 @@ impl DurableBefore {
         }
     }
 
-    /// Of a run after which everything was made durable, by a later one.
+    /// For a run whose data a later run made durable.
     pub const EVERYTHING: Self = Self(Some(Nanos(i64::MAX)));
 
     /// Whether anything was made durable at all by a flush.
@@ -119,9 +119,9 @@ impl Rebuild {
         Self { verifier: verifier.go_on(config, None), after, durable, next: 0 }
     }
 
-    /// Tells that there is a record of the request of this number, on whichever target. Numbers in
-    /// ascending order: those left out have no record, and what they wrote is accepted where it is
-    /// younger than everything known, unless `all_noted` tells that every change was noted.
+    /// Notes a record of the request of this number, on any target, in ascending order. Requests
+    /// left out have no record: their data is accepted if it is younger than all known versions,
+    /// unless `all_noted` says that every change was noted.
     pub fn record(&mut self, request: u64, all_noted: bool) {
         if request > self.next && !all_noted {
             self.verifier.add_gap(self.next, request - 1);
@@ -129,16 +129,16 @@ impl Rebuild {
         self.next = self.next.max(request + 1);
     }
 
-    /// Tells what requests without a record may have left. Known without being told is only what
-    /// the changes say that are applied.
+    /// Notes what requests without a record may have left, besides the operations seen in applied
+    /// changes.
     pub fn may_leave(&mut self, erasing: Erasing) {
         if let Some(unrecorded) = self.verifier.unrecorded.last_mut() {
             unrecorded.may_leave(erasing);
         }
     }
 
-    /// Takes the next change, in the order of the requests' numbers. Reads, flushes and what was
-    /// never issued change nothing.
+    /// Takes the next change, in the order of the requests' numbers. Reads, flushes and requests
+    /// that were never issued change nothing.
     pub fn apply(&mut self, change: &Change) {
         let Change { request, op, flags, offset, length, .. } = *change;
         let io = Io { tag: 0, request, scheduled: Nanos::ZERO, op, flags, offset, length };

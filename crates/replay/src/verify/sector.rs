@@ -1,8 +1,8 @@
-//! What a sector holds, whole or not.
+//! Classifies the content of a sector, whole or not.
 //!
-//! "The checksum is wrong" does not help to find the cause. A flipped bit is memory or a cable, a
-//! sector of which half is old is a torn write, and data of somebody else are a mapping that went
-//! wrong. All three can be told apart.
+//! A wrong checksum alone does not show the cause. A flipped bit points to memory or a cable, a
+//! half-old sector to a torn write, and foreign data to a wrong mapping. This module tells them
+//! apart.
 
 use serde::Serialize;
 
@@ -20,8 +20,8 @@ pub enum SectorContent {
     Stamped(Stamp),
     /// Zeroes.
     Zeroes,
-    /// With this one bit turned round it is what ioecho wrote. Bits count from the sector's first
-    /// byte, in each byte from the lowest.
+    /// One bit differs from what ioecho wrote. Bits count from the sector's first byte, in each
+    /// byte from the lowest.
     Flipped {
         /// The bit.
         bit: u16,
@@ -43,7 +43,7 @@ pub enum SectorContent {
     },
     /// What ioecho wrote, and something else in it.
     Damaged {
-        /// The request that its remains speak of.
+        /// The request that its remains identify.
         request: u64,
         /// Its run.
         run: u64,
@@ -53,7 +53,7 @@ pub enum SectorContent {
 }
 
 impl SectorContent {
-    /// Whether `next`, found in the sector behind, goes on with the same.
+    /// Whether `next`, found in the next sector, continues the same finding.
     pub(crate) fn continues(&self, next: &Self) -> bool {
         match (self, next) {
             (Self::Stamped(a), Self::Stamped(b)) => {
@@ -119,7 +119,7 @@ impl Inspector {
     }
 }
 
-/// Whether the sector begins as those do that ioecho writes, but for a bit at most.
+/// Whether the sector begins like ioecho's sectors, with at most one wrong bit.
 #[inline]
 pub(crate) fn begins_like_a_stamp(sector: &[u8]) -> bool {
     let word = |bytes: &[u8]| u64::from_le_bytes(bytes.try_into().unwrap_or_default());
@@ -260,7 +260,7 @@ mod tests {
         let mut damaged = sector(12, 100);
         damaged[200] ^= 3;
         assert_eq!(look(&damaged), SectorContent::Damaged { request: 12, run: 7 });
-        // Even where the header is gone, the filler tells.
+        // Even without the header, the filler identifies the request.
         damaged[..40].fill(0x11);
         assert_eq!(look(&damaged), SectorContent::Damaged { request: 12, run: 7 });
     }

@@ -1,8 +1,9 @@
-//! Sets of what may be read from a sector, where it is not one thing alone.
+//! Sets of legal versions of a sector, if there is more than one.
 //!
 //! After two writes raced, or one failed, either may be there. Such sectors are few, so the table
-//! keeps a number for them and the sets lie apart, in room that is taken at the start. When it is
-//! full, what is exact becomes [`Legal::Ambiguous`]: less is noticed, and no false alarm is raised.
+//! keeps a number for them, and the sets are stored apart, in memory allocated at the start. When
+//! it is full, further sectors become [`Legal::Ambiguous`]: less is noticed, but no false alarm is
+//! raised.
 
 use super::entry::{Entry, Legal};
 
@@ -34,7 +35,7 @@ impl Alternatives {
         &self.items[..usize::from(self.length)]
     }
 
-    /// Adds an alternative. Beyond the room there is, all become one that says nothing.
+    /// Adds an alternative. If there is no room, the set becomes ambiguous.
     pub(crate) fn add(&mut self, legal: Legal) {
         if self.as_slice().contains(&legal) || self.as_slice() == [Legal::Ambiguous] {
             return;

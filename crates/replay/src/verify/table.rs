@@ -1,8 +1,8 @@
-//! Where it is kept what every sector may hold.
+//! The table of the legal content of every sector.
 //!
-//! blkreplay keeps two files, for what is complete and what is under way, and reads them for every
-//! request. Here it is one table of eight bytes per sector, of which only what a run touches
-//! exists: in memory for simulation and small targets, in a sparse file for large ones.
+//! blkreplay keeps two files, for complete and for running requests, and reads them for every
+//! request. Here it is one table of eight bytes per sector, which exists only for touched sectors:
+//! in memory for simulation and small targets, in a sparse file for large ones.
 
 use std::io;
 
@@ -29,7 +29,7 @@ const PAGE: u64 = 512;
 #[derive(Debug, Default)]
 pub struct MemoryTable {
     pages: FxHashMap<u64, Box<[u64; PAGE as usize]>>,
-    /// The highest page that exists, for whoever looks for the next one.
+    /// The highest existing page; bounds the search for the next one.
     last_page: u64,
 }
 

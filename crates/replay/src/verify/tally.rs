@@ -1,9 +1,9 @@
-//! What is said of the sectors of one read, together.
+//! The judgements on all sectors of one read, together.
 //!
-//! Of a sector that the run never wrote, and that bears no stamp, nothing can be said. But prepare
-//! writes without gaps, in blocks of 4 KiB: a bare sector among others that prepare wrote is either
-//! lost, or somebody has zeroed, discarded or overwritten it since. The sector itself cannot tell
-//! which, so it is no damage; but it is told.
+//! A sector that the run never wrote, without a stamp, cannot be judged alone. But prepare writes
+//! without gaps, in blocks of 4 KiB: a bare sector among prepared ones is either lost, or somebody
+//! has zeroed, discarded or overwritten it since. Which of these is unknown, so it does not count
+//! as damage but is reported.
 
 use ioecho_trace::Integrity;
 
@@ -74,7 +74,7 @@ impl Tally {
         }
     }
 
-    /// Adds what was counted; what is damaged is counted where it is taken down.
+    /// Adds what was counted; damage is counted where it is noted.
     pub(super) fn add_to(mut self, figures: &mut VerifyFigures) {
         self.end_block();
         let counted = &self.counted;

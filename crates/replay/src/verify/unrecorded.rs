@@ -1,17 +1,17 @@
-//! Requests of which there is no record.
+//! Requests without a record.
 //!
-//! After a kill or a power cut the end of the records is missing, and what it told of has happened
-//! all the same. Data of such a request carry its number and can be accepted by it. What it erased
-//! carries nothing: zeroes may be those of a request that nobody knows, if there can be one.
+//! After a kill or a power cut the end of the records is missing, but those requests were executed.
+//! Their data has their numbers and is accepted by them. Erased places have no number: zeroes may
+//! be those of an unrecorded request, if the load has such requests.
 
 use ioecho_trace::Op;
 
 use super::origins::generation;
 
-/// Stretches of requests without a record that are kept apart; more are taken together.
+/// How many stretches of requests without a record are kept; further ones are joined.
 const GAPS_MAX: usize = 1 << 16;
 
-/// What requests without a record may have left, besides data that tell who wrote them.
+/// What requests without a record may have left, besides stamped data.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Erasing {
     /// Nothing: the run only writes.

@@ -1,4 +1,4 @@
-//! The engine tells a device of its flushes ahead: of each once, in order, and in time.
+//! The engine announces flushes to its device: each once, in order, and in time.
 
 use std::collections::VecDeque;
 use std::io;

@@ -1,4 +1,4 @@
-//! What the engine tells of itself is true, and telling it changes nothing.
+//! The engine's telemetry is true, and collecting it changes nothing.
 
 use ioecho_replay::engine::telemetry::{Doing, Telemetry};
 use ioecho_replay::engine::{Control, Pacing, Replay, ResultSink, Totals};

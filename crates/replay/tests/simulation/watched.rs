@@ -1,4 +1,4 @@
-//! A device that watches what it is asked for.
+//! A device that checks its requests.
 
 use std::collections::HashMap;
 use std::io;

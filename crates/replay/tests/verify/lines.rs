@@ -1,4 +1,4 @@
-//! What an earlier run left is as legal, and as illegal, for the next one as for itself.
+//! Data of an earlier run is judged for the next run as for the run itself.
 
 use ioecho_replay::pattern::{SplitMix64, Stamp, expected_sector};
 use ioecho_replay::verify::{

@@ -1,4 +1,4 @@
-//! The state rebuilt from records after a run is what the definition says, after a kill and after a
+//! The state rebuilt from a run's records agrees with the definition, after a kill and after a
 //! power cut.
 
 use ioecho_replay::Io;

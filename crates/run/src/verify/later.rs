@@ -17,6 +17,7 @@ use ioecho_replay::verify::{
     After, FinalPass, Finding, PassProgress, VerifyFigures, VerifyMode, final_pass,
 };
 use ioecho_trace::Bytes;
+use ioecho_trace::wording::Wording;
 use serde::Serialize;
 
 use super::line::{self, Continues};
@@ -26,7 +27,6 @@ use super::{notes, table};
 use crate::directory::RunDirectory;
 use crate::error::{Kind, Result, RunError};
 use crate::facts::{Continued, RunNumber, State, TargetEntry};
-use crate::finalise;
 use crate::regular;
 
 /// Reads in flight.
@@ -119,11 +119,11 @@ impl Past {
     pub(super) fn open_alone(path: &Path) -> Result<Self> {
         let name = path.display();
         let run = RunDirectory::at(path).ok_or_else(|| {
-            let text = format!(
-                "{name} is no run: it holds no run.toml\n  = help: name a directory that `ioecho \
-                 replay -o` made"
-            );
-            RunError::new(Kind::Trace, text)
+            RunError::with_help(
+                Kind::Trace,
+                format!("{name} is no run: it holds no run.toml"),
+                "name a directory that a replay made",
+            )
         })?;
         let facts = run.read_facts()?;
         refuse_running(&run)?;
@@ -137,10 +137,10 @@ impl Past {
         let plan = facts.plan;
         if plan.dedup.is_some_and(|dedup| dedup > 1.0) {
             let text = format!(
-                "{name} wrote blocks that are equal on purpose (--dedup): they cannot tell where \
-                 they belong\n  = help: what is to be verified must be written without --dedup"
+                "{name} wrote blocks that are equal on purpose: they cannot tell where they belong"
             );
-            return Err(RunError::new(Kind::Usage, text));
+            let help = Wording::from("what is to be verified must be written without ");
+            return Err(RunError::with_help(Kind::Usage, text, help.setting("dedup")));
         }
         Ok(Self {
             number,
@@ -192,13 +192,13 @@ impl Past {
         let opened = target::open(&past.path, options)?;
         if opened.facts().capacity.0 != past.capacity {
             let text = format!(
-                "{} holds {} and the run's target held {}: it is not the same\n  = help: name the \
-                 target as it is called now with --target",
+                "{} holds {} and the run's target held {}: it is not the same",
                 past.path.display(),
                 opened.facts().capacity,
                 Bytes(past.capacity)
             );
-            return Err(RunError::new(Kind::Target, text));
+            let help = Wording::from("name the target as it is called now with ");
+            return Err(RunError::with_help(Kind::Target, text, help.setting("target")));
         }
         let number = usize::from(past.number);
         let table = table::open(&self.run, &self.run.versions(number), Bytes(past.capacity))?;
@@ -259,7 +259,7 @@ impl Past {
 
 /// Whether the finalised results have a row for every request, so that a row is its number.
 fn is_whole(run: &RunDirectory) -> Result<bool> {
-    let summary = finalise::read_summary(run)?;
+    let summary = run.read_summary()?;
     Ok(summary.engine.results_lost == 0 && summary.recorded == summary.engine.planned)
 }
 
@@ -283,11 +283,11 @@ fn targets(path: &Path, targets: Vec<TargetEntry>) -> Result<Vec<PastTarget>> {
     }
     let past = (0..).zip(targets).map(|(number, target)| match target {
         TargetEntry::Simulated(_) => {
-            let text = format!(
-                "{name} was simulated: there is nothing left to verify\n  = help: ioecho replay \
-                 --verify verifies a simulated target while it is there"
-            );
-            Err(RunError::new(Kind::Usage, text))
+            let text = format!("{name} was simulated: there is nothing left to verify");
+            let help = Wording::from("a replay with ")
+                .setting("verify")
+                .text(" verifies a simulated target while it is there");
+            Err(RunError::with_help(Kind::Usage, text, help))
         }
         TargetEntry::Real(target) => Ok(PastTarget {
             number,

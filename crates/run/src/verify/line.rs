@@ -12,6 +12,7 @@ use std::sync::atomic::AtomicBool;
 
 use ioecho_linux::TargetFacts;
 use ioecho_replay::verify::{After, Intents, LINE_MAX, Verifier, VerifyConfig, VersionTable};
+use ioecho_trace::wording::Wording;
 
 use super::later::{Past, PastTarget};
 use super::rebuilt::rebuilt;
@@ -66,12 +67,9 @@ impl Continues {
         let Some(path) = &spec.continues else { return Ok(None) };
         let past = Past::open(path)?;
         let refuse = |what: String| {
-            let text = format!(
-                "cannot go on from {}: {what}\n  = help: name the targets of that run, in its \
-                 order, or leave out --continues",
-                path.display()
-            );
-            RunError::new(Kind::Usage, text)
+            let help = Wording::from("name the targets of that run, in its order, or leave out ");
+            let text = format!("cannot go on from {}: {what}", path.display());
+            RunError::with_help(Kind::Usage, text, help.setting("continues"))
         };
         let line = past.line(After::Kill);
         if line.len() >= LINE_MAX {
@@ -121,7 +119,7 @@ impl Continues {
         let never = AtomicBool::new(false);
         let rebuilt = rebuilt(&self.past, target, self.after, table, &never)?;
         for note in &rebuilt.notes {
-            tell(&format!("note: --continues: {note}"));
+            tell(&format!("note: of the run that this one continues: {note}"));
         }
         Ok(rebuilt.verifier.go_on(config, intents))
     }

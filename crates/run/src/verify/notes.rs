@@ -62,7 +62,7 @@ pub(super) fn of_figures(after: After, verifier: &Verifier, table: &Path) -> Vec
     if figures.undecided > 0 {
         notes.push(format!(
             "{} sectors hold what they must not, unless a discard came last of which there is no \
-             record: only a run with --verify notes all of them",
+             record: only a run that verifies notes all of them",
             figures.undecided
         ));
     }

@@ -9,6 +9,7 @@ use ioecho_replay::journal::{JournalReader, to_request};
 use ioecho_replay::verify::{After, Erasing};
 use ioecho_trace::formats::ReadOptions;
 use ioecho_trace::header::NoteKind;
+use ioecho_trace::wording::Wording;
 use ioecho_trace::{Batch, Header, Request, Source, TraceError};
 
 use crate::directory::RunDirectory;
@@ -54,11 +55,13 @@ impl Records {
         if !complete || source.header().guesses.has(NoteKind::Disordered) {
             let text = format!(
                 "{} was cut off, or lost results, and has been settled since: which request is \
-                 which is not known any more\n  = help: verify a run that was killed before \
-                 `ioecho report` settles it",
+                 which is not known any more",
                 run.path().display()
             );
-            return Err(RunError::new(Kind::Trace, text));
+            let help = Wording::from("verify a run that was killed before ")
+                .command("report", "")
+                .text(" settles it");
+            return Err(RunError::with_help(Kind::Trace, text, help));
         }
         let batch = Box::new(Batch::new(source.header().columns));
         Ok(Self::Finalised { source, batch, row: 0, number: 0 })

@@ -17,6 +17,9 @@ use ioecho_trace::Nanos;
 /// How often it is looked at.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
+/// Less processor time than this says little in ticks of 10 ms.
+const TICKS_MIN: Nanos = Nanos::from_millis(500);
+
 /// The thread that looks; ends when told.
 pub(crate) struct HostWatch {
     thread: JoinHandle<(ClockFacts, Option<CpuFacts>)>,
@@ -60,6 +63,9 @@ struct Watched {
     clock: ClockWatch,
     source: String,
     before: Option<CpuState>,
+    /// The account at the last look, and how many looks found others with how many tenths.
+    last: Option<CpuState>,
+    others_by_tenth: [u64; 10],
     /// Lowest and highest mean frequency.
     frequencies: Option<(u64, u64)>,
 }
@@ -71,6 +77,8 @@ impl Watched {
             cpus,
             clock: ClockWatch::default(),
             source: clock_source(),
+            last: before.clone(),
+            others_by_tenth: [0; 10],
             before,
             frequencies: None,
         };
@@ -80,10 +88,28 @@ impl Watched {
 
     fn look(&mut self) {
         self.clock.take(ClockSample::now());
+        self.look_at_processors();
         if let Some(now) = mean_frequency_khz(&self.cpus) {
             let (low, high) = self.frequencies.unwrap_or((now, now));
             self.frequencies = Some((low.min(now), high.max(now)));
         }
+    }
+
+    /// Counts how much of the time since the last look others had, where that was long enough to
+    /// count in ticks.
+    fn look_at_processors(&mut self) {
+        let (Some(last), Some(now)) = (self.last.as_ref(), CpuState::of(&self.cpus)) else {
+            return;
+        };
+        let total = now.total - last.total;
+        if total < TICKS_MIN {
+            return;
+        }
+        let own = now.own_user - last.own_user;
+        let others = (now.user - last.user - own).max(Nanos::ZERO) + (now.stolen - last.stolen);
+        let tenth = (others.0.max(0) as f64 / total.0 as f64 * 10.0) as usize;
+        self.others_by_tenth[tenth.min(9)] += 1;
+        self.last = Some(now);
     }
 
     fn end(mut self) -> (ClockFacts, Option<CpuFacts>) {
@@ -111,6 +137,7 @@ impl Watched {
             total_ns: (after.total - before.total).0,
             stolen_ns: (after.stolen - before.stolen).0,
             others_ns: (after.user - before.user - own).max(Nanos::ZERO).0,
+            others_by_tenth: self.others_by_tenth.to_vec(),
             waited_ns: None,
             governor: Host::collect().cpu_governor.unwrap_or_default(),
             frequency_min_khz: self.frequencies.map(|(low, _)| low),

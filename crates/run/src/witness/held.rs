@@ -8,7 +8,6 @@ use ioecho_stats::fidelity::{
     Asked, Blind, FidelityFigures, Limits, Pair, Recorded, Settings, compare,
 };
 use ioecho_trace::formats::ReadOptions;
-use ioecho_trace::recording::NEVER_ENDED;
 use ioecho_trace::{Header, Source, TimingMode};
 
 use super::{aligned, finalise, raw_directory, seal};
@@ -68,13 +67,11 @@ impl Witnessed {
             return WitnessFacts::failed(why);
         }
         match figures(run, self, &mut |_| ()) {
-            Ok((_, Header { damage: Some(damage), .. })) if damage != NEVER_ENDED => {
-                WitnessFacts::failed(format!("the recording is damaged: {damage}"))
-            }
-            Ok((figures, header)) => {
+            Ok((figures, header)) => match header.broken() {
+                Some(damage) => WitnessFacts::failed(format!("the recording is damaged: {damage}")),
                 // A recorder that was killed could not say what it had lost; its events do.
-                WitnessFacts::of(&figures, lost(&header).max(*told))
-            }
+                None => WitnessFacts::of(&figures, lost(&header).max(*told)),
+            },
             Err(error) => WitnessFacts::failed(format!("{error:#}")),
         }
     }

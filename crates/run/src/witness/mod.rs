@@ -21,7 +21,7 @@ use ioecho_linux::record::{
     Ending, InterfaceChoice, Options, RecordError, Recorder, Target as Device,
 };
 use ioecho_trace::formats::{IssueEvent, ReadOptions};
-use ioecho_trace::recording::NEVER_ENDED;
+use ioecho_trace::wording::Wording;
 use ioecho_trace::{Batch, Header, Source, TraceError, formats, stream};
 
 use crate::directory::RunDirectory;
@@ -43,8 +43,13 @@ fn divide(plan: &ReplayPlan) -> Result<Divided> {
         match target {
             Target::Simulated { .. } => {
                 let text = "the kernel sees nothing of a simulated target, so there is nothing to \
-                            witness\n  = help: leave out --witness; --expert works in simulation";
-                return Err(RunError::new(Kind::Usage, text));
+                            witness";
+                let help = Wording::from("leave out ")
+                    .setting("witness")
+                    .text("; ")
+                    .setting("expert")
+                    .text(" works in simulation");
+                return Err(RunError::with_help(Kind::Usage, text, help));
             }
             Target::Real { path, .. } if is_block_device(path) => {
                 let device = Device::at(path).map_err(refused)?;
@@ -209,7 +214,7 @@ pub(crate) fn forget(run: &RunDirectory) {
 fn finalise(directory: &Path, run: &RunDirectory, stop: &AtomicBool) -> Option<String> {
     match convert(directory, run, stop) {
         // Of a run that was killed the recorder was killed too: that loses nothing that is there.
-        Ok(damage) => match damage.filter(|damage| damage != NEVER_ENDED) {
+        Ok(damage) => match damage {
             None => {
                 // What cannot be removed only takes room.
                 let _ = std::fs::remove_dir_all(directory);
@@ -237,7 +242,7 @@ fn convert(directory: &Path, run: &RunDirectory, stop: &AtomicBool) -> Result<Op
     let mut source = Until { stop, source: formats::open(directory, &options)? };
     let sink = run.trace(&run.witness(), source.header())?;
     stream::copy(&mut source, sink)?;
-    Ok(source.header().damage.clone())
+    Ok(source.header().broken().map(str::to_owned))
 }
 
 /// A source until a signal asks for its end.

@@ -1,9 +1,9 @@
-//! Everything that is asked of a load or a run, in one pass.
+//! All figures of a load or a run, in one pass.
 //!
-//! A trace is read once, and whoever reads it wants all answers: the page of a report, the table in
-//! the terminal, the file that is merged with those of other hosts. [`Analysis`] holds every
-//! summary of this module; its two halves, the load in [`Time`] and in [`Space`], know nothing of
-//! each other, so that two threads can fill them from the same batches.
+//! A trace is read once for all figures: the page of a report, the table in the terminal, the file
+//! that is merged with those of other hosts. [`Analysis`] holds every summary of this module; its
+//! two halves, [`Time`] and [`Space`], are independent, so that two threads can fill them from the
+//! same batches.
 
 use ioecho_trace::{Batch, Header, Request};
 use serde::{Deserialize, Serialize};
@@ -29,7 +29,7 @@ pub const ANALYSIS_VERSION: u32 = 1;
 /// How many volumes and processes are listed one by one unless asked otherwise.
 pub const LISTED: usize = 20;
 
-/// What can be chosen. Parts that are to be merged must agree on it.
+/// Settings of the counting. Parts that are to be merged must have the same.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Settings {
@@ -44,7 +44,7 @@ impl Default for Settings {
     }
 }
 
-/// What is asked when the figures are made; it does not change what is counted.
+/// Options of the figures, which do not change the counting.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Asked {
     /// The window of throughput, in seconds.
@@ -105,7 +105,7 @@ impl Time {
     }
 
     /// Adds requests: the same as adding each of them, but each summary sees all of them before the
-    /// next one does. What it holds then stays at hand, and waits for memory overlap.
+    /// next one does. Its data then stays in the cache, and waits for memory overlap.
     pub fn observe_all(&mut self, requests: &[Request]) {
         let events: Vec<Event> = requests.iter().map(Event::of).collect();
         self.count(&events);

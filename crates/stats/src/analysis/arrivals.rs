@@ -1,4 +1,4 @@
-//! How requests come: gaps, and burstiness at every scale of time.
+//! Arrivals of requests: gaps, and burstiness at every scale of time.
 //!
 //! A mean rate says nothing about the queue that a load builds up: a thousand requests per second
 //! at equal distances need no queue, the same thousand in one millisecond do. Three measures tell
@@ -9,10 +9,11 @@
 //! on all scales).
 //!
 //! Spans are powers of two of nanoseconds, counted from the trace's zero, so that parts cut
-//! anywhere agree on them; what is under way at a cut is kept from both sides. The first and the
-//! last span, which the trace covers in part, do not count: half a span is no quiet one. Gaps and
-//! counts are those of each volume, pooled over volumes: a gap between requests of two devices says
-//! nothing of either. Volumes whose numbers differ by a multiple of [`QUEUES`] share counters.
+//! anywhere agree on them; spans that are open at a cut are kept on both sides. The first and the
+//! last span, which the trace covers only in part, do not count, because half a span would look
+//! like a quiet one. Gaps and counts are those of each volume, pooled over volumes: a gap between
+//! requests of two devices says nothing of either. Volumes whose numbers differ by a multiple of
+//! [`QUEUES`] share counters.
 
 use std::collections::BTreeMap;
 
@@ -41,7 +42,7 @@ struct Span {
     requests: u64,
 }
 
-/// The counts of a scale. The first and the last span may go on in another part, so they are not
+/// The counts of a scale. The first and the last span may continue in another part, so they are not
 /// among the squares yet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct Scale {

@@ -48,7 +48,8 @@ static OF_LENGTH: LazyLock<[OfLength; 65]> = LazyLock::new(|| {
 #[inline]
 pub(crate) fn decimal(value: u64) -> usize {
     let of = &OF_LENGTH[(u64::BITS - value.leading_zeros()) as usize];
-    // Compared with all of them: a loop that ends somewhere is guessed wrong every other time.
+    // Compared with all of them, because the branch of an early exit would be mispredicted every
+    // other time.
     of.first + of.largest.iter().map(|largest| usize::from(value > *largest)).sum::<usize>()
 }
 

@@ -1,7 +1,7 @@
-//! Who asked for what: the share of each volume and of each process.
+//! The share of each volume and of each process.
 //!
-//! Of a hundred disks behind one figure three do all the work, and of the processes of a host it is
-//! often the backup. Counts are exact for the first [`KEYS_MAX`] volumes and processes that are
+//! Of a hundred disks behind one figure, three may do all the work; of the processes of a host, it
+//! is often the backup. Counts are exact for the first [`KEYS_MAX`] volumes and processes that are
 //! seen; beyond that number, all others are one row.
 
 use std::collections::BTreeMap;
@@ -14,14 +14,14 @@ use super::Summary;
 use super::event::{Event, Group};
 use super::seconds::Amount;
 
-/// How many volumes, and how many processes, are told apart.
+/// How many volumes, and how many processes, are counted separately.
 pub const KEYS_MAX: usize = 4096;
 
 /// Percentiles are right to 3.2 %: a bin is a 2^4th of its value wide, and its middle stands for
 /// it.
 const BITS: u32 = 4;
 
-/// What somebody asked for.
+/// The counts of a volume or a process.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct Account {
     reads: Amount,
@@ -114,7 +114,7 @@ impl Accounts {
     }
 }
 
-/// Who asked for what.
+/// Counts by volume and by process.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Breakdown {
     volumes: Accounts,

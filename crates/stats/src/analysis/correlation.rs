@@ -1,13 +1,14 @@
-//! What latency goes along with.
+//! Correlations of latency.
 //!
 //! blkreplay's `g10.latency.xy`, `g11.delay.xy` and `g12.latency.delay.xy` draw a dot per request,
-//! and dots hide each other. Here they are counted in cells, ten per power of ten either way, and
-//! Spearman's rank correlation says in one number whether one rises with the other, without
-//! assuming a line. It is taken from the cells, values in one cell being ties, so it merges;
-//! against ranks of the values themselves it is off by a few hundredths at most.
+//! and dots hide each other. Here requests are counted in cells, ten per power of ten in both
+//! directions, and Spearman's rank correlation shows in one number whether one quantity rises with
+//! the other, without assuming a linear relation. It is taken from the cells, values in one cell
+//! being ties, so it merges; against ranks of the values themselves it is off by a few hundredths
+//! at most.
 //!
-//! What is in flight counts at the submission, the request itself included: all requests of the
-//! volume, and, as `graph.sh` has it, those of the request's own group.
+//! The number in flight is counted at the submission, including the request itself: all requests of
+//! the volume, and, as `graph.sh` has it, those of the request's own group.
 
 use serde::{Deserialize, Serialize};
 
@@ -16,7 +17,7 @@ use super::event::{ALL, GROUPS, Group};
 use super::shape::{Axis, Grid, Quantity, Scale};
 use super::sweep::{Levels, Row};
 
-/// What is held against what.
+/// The two quantities of a correlation.
 #[derive(Clone, Copy)]
 struct Pair {
     name: &'static str,

@@ -1,13 +1,13 @@
-//! What a request means in time, for a load and for a run alike.
+//! The instants of a request, for a load and for a run alike.
 //!
 //! A load knows when a request was issued and perhaps how long it took; a run knows when it was
-//! due, when it went out and when it came back. Every summary over time asks the same questions of
-//! both, so they are answered once, here.
+//! due, when it went out and when it came back. Every summary over time needs the same instants of
+//! both, so they are defined once, here.
 
 use ioecho_trace::{Measured, Op, Outcome, Request};
 use serde::{Deserialize, Serialize};
 
-/// What is told apart over time: blkreplay's colours.
+/// Groups of requests: blkreplay's colours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[repr(u8)]
@@ -104,7 +104,8 @@ impl Event {
         }
     }
 
-    /// Completed − submitted, of requests that came back in full: a quick error is no quick answer.
+    /// Completed − submitted, of requests that completed in full: a quick error is not a quick
+    /// answer.
     pub(crate) fn service(&self) -> Option<i64> {
         Some(self.completed.filter(|_| self.done)?.saturating_sub(self.submitted?))
     }

@@ -2,17 +2,16 @@
 //!
 //! blkreplay's `g08.latency.flying` steps up at each submission and down at each completion,
 //! `g09.delay.flying` up when a request falls due and down when it is submitted; its smoothed lines
-//! are means over *events*, so that an instant with many requests counts a thousand times and a
-//! second in which nothing moved not at all. Here means are weighted by time, as the queueing
-//! formulas want them.
+//! are means over *events*, so that busy instants weigh more than quiet ones, and a second without
+//! events does not count at all. Here means are weighted by time, as queueing theory requires.
 //!
-//! Exact are: the means, of any part of the trace; the largest number on one volume, as long as the
-//! rows stand in the order in which the requests fell due, which they do in every trace and every
-//! timed run (the module `sweep` says what is done about others). The largest number over several
-//! volumes together is not counted: a device queue is a volume's.
+//! The means are exact for any part of the trace. The largest number on one volume is exact if the
+//! rows are in the order in which the requests fell due, as in every trace and every timed run (the
+//! module `sweep` describes how other orders are handled). The largest number over several volumes
+//! together is not counted: a device queue is a volume's.
 //!
-//! There are [`QUEUES`] queues. Which one is a volume's follows from its number alone, so that
-//! parts, however the trace was cut, agree on it.
+//! There are [`QUEUES`] queues. The queue of a volume follows from its number alone, so that parts
+//! agree on it, however the trace was cut.
 
 use std::collections::BTreeMap;
 
@@ -25,7 +24,7 @@ use super::event::{ALL, Event, GROUPS, Group};
 use super::shape::{Quantity, Series};
 use super::slowest::{Slow, Slowest};
 use super::sweep::{HEAD, HEAD_MIN, Levels, PENDING_MAX, Row, Sweep, Witness};
-use crate::picture::flow::Steps;
+use crate::count::steps::Steps;
 use crate::timeline::{Cell, Timeline};
 
 /// How many queues there are. Volumes whose numbers differ by a multiple of this share one: which
@@ -41,7 +40,7 @@ pub const WAITING_MAX: u32 = PENDING_MAX as u32;
 /// [`HEAD_MIN`] of its own at least.
 const HEADS_MAX: usize = 1 << 18;
 
-/// What moved in a bucket of time.
+/// The changes of levels in a bucket of time.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct Moved {
     flying: [Steps; GROUPS],
@@ -73,7 +72,7 @@ impl Cell for Most {
     }
 }
 
-/// What follows from the levels at single submissions.
+/// Figures from the levels at single submissions.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 struct SubmissionLevels {
     most: Timeline<Most>,
@@ -161,7 +160,7 @@ impl Flight {
         }
         let submitted = Nanos(row.submitted);
         self.moved.at(submitted).flying[group].begin(submitted);
-        // What never came back is in flight to the end.
+        // A request that never completed is in flight to the end.
         if let Some(completed) = row.completed.map(Nanos) {
             self.moved.at(completed).flying[group].finish(completed);
         }
@@ -225,7 +224,7 @@ impl Flight {
 /// Makes lines of steps.
 struct Lines<'a> {
     moved: &'a Timeline<Moved>,
-    /// When the first request was due: what lies before is no quiet time.
+    /// When the first request was due: the time before is not counted as quiet.
     first: Nanos,
     end: Nanos,
 }
@@ -273,8 +272,8 @@ impl Lines<'_> {
     }
 }
 
-/// Requests in flight and waiting. What is not known is `None` or empty: of a load without
-/// latencies everything, of a load with latencies what waits.
+/// Requests in flight and waiting. Unknown values are `None` or empty: all for a load without
+/// latencies, those of waiting requests for a load with latencies.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct FlightFigures {
     /// Mean number in flight over the whole trace, weighted by time, all volumes together.

@@ -1,8 +1,8 @@
 //! Counts by place, in bounded memory.
 //!
-//! How large a device is and how much of it is used is not known before the end. So places become
-//! twice as large whenever there are too many of them. How large they are follows from what was
-//! counted alone, not from the order of it: parts that are merged agree with the whole.
+//! The size of a device and its used part are not known before the end. So cells double in size
+//! whenever there are too many. Their size follows from the set of counted requests alone, not from
+//! their order: merged parts agree with the whole.
 
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};

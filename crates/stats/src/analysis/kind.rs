@@ -1,7 +1,7 @@
 //! Reads, writes, and both.
 //!
-//! Half of all questions are asked three times. Requests of other kinds move no data and are
-//! counted elsewhere.
+//! Half of all figures are made three times, for these kinds. Requests of other kinds move no data
+//! and are counted elsewhere.
 
 use ioecho_trace::Op;
 use serde::{Deserialize, Serialize};

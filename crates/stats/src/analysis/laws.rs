@@ -1,6 +1,6 @@
-//! The two laws of summaries, to be asked of each of them.
+//! The two laws of summaries, tested for each of them.
 //!
-//! Compared are the figures: they are what anybody sees.
+//! The figures are compared, because users see only those.
 
 use std::fmt::Debug;
 
@@ -120,7 +120,7 @@ pub(super) fn assert_laws<S, F>(
 
     let kept = merged(&written_down(&former), &written_down(&merged(&middle, &latter)));
     assert_eq!(figures(&kept), whole, "written down and read again");
-    // What was merged can go on.
+    // A merged summary can continue.
     let mut going_on = merged(&former, &middle);
     for request in &load[second..] {
         going_on.observe(request);

@@ -1,9 +1,9 @@
-//! What the order of requests tells.
+//! Figures of the order of requests.
 //!
-//! A disk's head that has to go back, a prefetcher that has to recognise a stream among others:
-//! what a device makes of a load depends on what comes after what. blkreplay counts the turns,
-//! Sun's Swat sequential streams besides. Here only requests of one volume are looked at together:
-//! no device knows of the order of requests to others.
+//! A disk's head must go back, a prefetcher must recognise a stream among others: the behaviour of
+//! a device depends on the order of requests. blkreplay counts the turns, Sun's Swat also
+//! sequential streams. Here only requests of one volume are looked at together: no device knows of
+//! the order of requests to others.
 
 mod completed;
 mod figures;

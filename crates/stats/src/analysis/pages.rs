@@ -1,14 +1,14 @@
 //! Which pages a load uses, when and how often.
 //!
-//! How much is in use within a time decides whether a cache helps; how often single pages return
-//! decides which. blkreplay counts the start sectors of requests. A device and a cache see pages,
-//! all those that a request touches, so pages of 4 KiB are counted here.
+//! The working set decides whether a cache helps; the access frequency of single pages decides
+//! which cache. blkreplay counts the start sectors of requests. Devices and caches work with all
+//! pages that a request touches, so pages of 4 KiB are counted here.
 //!
-//! Every page is looked at up to [`GROUPS_MAX`] groups of four pages that lie next to each other (8
-//! GiB in dense use, 2 GiB at worst). Beyond, it is a sample of them by hash (SHARDS, Waldspurger,
-//! Park, Garthwaite and Ahmad, FAST 2015): whenever the table is full every other group is dropped,
-//! and those that stay count twice. Of parts that are merged the counts are those of the whole as
-//! long as all pages are looked at; of samples they agree within the stated error.
+//! Every page is counted up to [`GROUPS_MAX`] groups of four neighbouring pages (8 GiB in dense
+//! use, 2 GiB at worst). Beyond that, the groups are sampled by hash (SHARDS, Waldspurger, Park,
+//! Garthwaite and Ahmad, FAST 2015): whenever the table is full every other group is dropped, and
+//! those that stay count twice. Of parts that are merged the counts are those of the whole as long
+//! as all pages are looked at; of samples they agree within the stated error.
 
 mod figures;
 mod frequency;

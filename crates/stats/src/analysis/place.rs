@@ -1,4 +1,4 @@
-//! What a request means in space.
+//! The pages and places of a request.
 
 use ioecho_trace::{Op, Request};
 

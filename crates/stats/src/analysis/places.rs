@@ -1,8 +1,8 @@
 //! Where a load goes.
 //!
-//! A disk's head moves, a device of several media has fast and slow parts, and a cache in front of
-//! a hot region serves most of a load: where requests lie, how far apart, and whether it is always
-//! the same place, has to be seen before a device can be chosen.
+//! A disk's head moves, a device of several media has fast and slow parts, and a cache for a hot
+//! region serves most of a load. So the positions of requests, their distances, and their
+//! concentration matter for choosing a device.
 
 mod distance;
 mod figures;

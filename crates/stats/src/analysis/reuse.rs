@@ -1,12 +1,12 @@
-//! What caches would do with a load.
+//! The effect of caches on a load.
 //!
-//! How far apart the accesses of a page lie, counted in other pages, tells of a cache of any size
-//! whether it still holds the page: one pass gives the miss ratios of all sizes (Mattson, Gecsei,
-//! Slutz and Traiger 1970). But the distance from the one part of a trace to the next depends on
-//! all that was accessed in both, so no histogram of distances merges. What merges are the accesses
-//! themselves, and a sample of them is enough (SHARDS: Waldspurger, Park, Garthwaite and Ahmad,
+//! The reuse distance, the number of other pages between two accesses to a page, shows for a cache
+//! of any size whether it still holds the page: one pass gives the miss ratios of all sizes
+//! (Mattson, Gecsei, Slutz and Traiger 1970). But a distance from one part of a trace to the next
+//! depends on all accesses in both, so histograms of distances do not merge. The accesses
+//! themselves do, and a sample of them is enough (SHARDS: Waldspurger, Park, Garthwaite and Ahmad,
 //! FAST 2015): all accesses to pages whose hash begins with so many zeros. Up to [`ACCESSES_MAX`]
-//! accesses that is all of them, beyond as many as fit. The pass over them comes last.
+//! accesses all are kept, beyond that as many as fit. The distances are computed at the end.
 
 mod distance;
 mod figures;
@@ -197,9 +197,9 @@ impl Kept<'_> {
         less[usize::try_from(end).unwrap_or(usize::MAX).min(less.len() - 1)]
     }
 
-    /// The share of the accesses that a count in the sample stands for. That the sample holds more
-    /// or fewer than its share is put right as if the difference had been accessed again at once
-    /// (the paper's `SHARDS_adj`): the hottest pages make most of it.
+    /// The share of the accesses that a count in the sample stands for. If the sample has more or
+    /// fewer accesses than its share, the difference is treated as immediate re-accesses (the
+    /// paper's `SHARDS_adj`), because most of it comes from the hottest pages.
     fn share_of(&self, hits: u64, pages: u64, kinds: &[usize]) -> f64 {
         let sum = |counts: [u64; 2]| kinds.iter().map(|kind| counts[*kind]).sum::<u64>() as f64;
         let expected = sum([self.accesses.reads, self.accesses.writes]) * self.share;

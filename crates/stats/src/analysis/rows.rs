@@ -1,9 +1,9 @@
-//! What was counted as rows that any database can add up.
+//! Counts as rows that any database can add up.
 //!
-//! A fleet of ten thousand traces is summarised where the traces lie, and what comes back should
-//! need no program of ours to be combined. So everything that merges by addition is written down as
-//! rows of a name, what it is of, when, and a number: `sum(value) group by` everything else is the
-//! merge. What does not add up (levels, orders of arrival, samples) is not here.
+//! Ten thousand traces of a fleet are summarised where they lie, and combining the results should
+//! not need ioecho. So all counts that merge by addition are stored as rows of a name, a subject, a
+//! time and a number: `sum(value) group by` all other columns is the merge. Figures that do not add
+//! up (levels, orders of arrival, samples) are not here.
 
 use ioecho_trace::log_linear::greatest;
 

@@ -1,9 +1,8 @@
-//! What was asked of the device and what it did, second by second.
+//! Demanded and achieved throughput, second by second.
 //!
-//! Throughput is the first thing that anybody looks at, and a mean over an hour hides the minute
-//! that matters. Seconds are kept as they are, each with its counters, so that windows of any
-//! length are sums, parts of a trace merge by adding, and any database can do the same with them
-//! written down.
+//! Throughput is the first figure that users look at, and a mean over an hour hides the minute that
+//! matters. Each second has its own counters, so that windows of any length are sums, parts of a
+//! trace merge by addition, and any database can do the same with the stored rows.
 //!
 //! * *demanded*: every request, at the instant it was due (of a load: issued);
 //! * *achieved*: every request that came back in full, at its completion, where one is known (of a
@@ -358,7 +357,7 @@ impl Seconds {
         let mut peak = Peak::default();
         let (mut most, mut sum) = (0, 0.0);
         // The mean is that of the seconds from the first in use to the last: a part of a trace
-        // begins late, and an overloaded device answers for long after the last request was due.
+        // begins late, and an overloaded device completes requests long after the last one was due.
         let (mut first, mut last) = (None, 0);
         for (at, value) in self.filled().map(|(at, second)| (at, of(second))) {
             if value > 0 {

@@ -1,8 +1,8 @@
 //! The shapes that figures come in: a value over time, counts in bins, a line, a grid of counts.
 //!
-//! Thirty graphics with thirty structures are thirty pieces of code to draw them, to write them
-//! down, and to explain. Nearly all of them are one of these four. Every shape carries its quantity
-//! and unit, because a number without them is none.
+//! Thirty graphics with thirty structures would need thirty pieces of code to draw, store and
+//! explain them. Nearly all of them have one of these four shapes. Every shape has its quantity and
+//! unit, because a number without them is meaningless.
 
 use serde::{Deserialize, Serialize};
 

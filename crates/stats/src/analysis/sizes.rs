@@ -1,8 +1,8 @@
 //! How large the requests of a load are, and how they are aligned.
 //!
-//! Real loads have a few hundred sizes, and it is these that one wants to know, not bins. Of a load
-//! with thousands of sizes the least significant digits are dropped, as few of them as needed: how
-//! many follows from the sizes alone, so parts that are merged agree with the whole.
+//! Real loads have a few hundred sizes, which are more useful than bins. If a load has thousands of
+//! sizes, their least significant binary digits are dropped, as few as needed: the number follows
+//! from the sizes alone, so merged parts agree with the whole.
 
 mod figures;
 

@@ -1,8 +1,8 @@
-//! The slowest requests one by one, with what was around them.
+//! The slowest requests, with their circumstances.
 //!
 //! A percentile says that one request in ten thousand took a second, and the next question is
 //! always which one: a huge one, one of many in flight, the first after a pause? So the slowest are
-//! kept with all that is known of them. Two lists merge to the list of both.
+//! kept with all their columns. Two lists merge to the list of both.
 
 use std::cmp::Reverse;
 

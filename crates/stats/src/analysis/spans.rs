@@ -1,8 +1,8 @@
 //! How long requests took, and how late they were.
 //!
 //! blkreplay's `g06.latency.bins` and `g07.delay.bins` count in ten bins per power of ten. So does
-//! this, with the bins' true edges: there, a label is an edge rounded to where the number began.
-//! Percentiles come from histograms of three digits besides.
+//! this, with the bins' true edges; blkreplay's labels are rounded edges. Percentiles come from
+//! separate histograms of three digits.
 
 use ioecho_trace::{Nanos, Request};
 use serde::{Deserialize, Serialize};
@@ -11,8 +11,7 @@ use super::Summary;
 use super::bins::{decimal, decimal_edge};
 use super::event::{ALL, Event, GROUPS, Group};
 use super::shape::{Bins, Curve, Quantity};
-use crate::histogram::Latencies;
-use crate::run_summary::Percentiles;
+use crate::histogram::{Latencies, Percentiles};
 
 /// The spans that are told apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]

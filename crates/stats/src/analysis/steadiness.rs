@@ -1,12 +1,12 @@
 //! When the device was steady, and where its service times changed.
 //!
-//! The manual asks for a run ten times as long as it takes to a steady state, which nobody can
-//! follow without knowing when that was. Medians of service times of reads and of writes, round by
-//! round, are held against SNIA's criterion ([`crate::steady`]) and searched for changes of level
-//! ([`crate::change_points`]). Medians, because a load that varies moves them less than means; a
-//! load whose sizes or places change moves them all the same, so what is told here is when the
-//! *service times* were steady, whatever the reason. The verdict on a run asks another question:
-//! whether the *device* drifted, and so holds requests against their like (`load_figures/drift`).
+//! The manual asks for a run ten times as long as the time to a steady state, so that time must be
+//! known. Medians of service times of reads and of writes, round by round, are compared with SNIA's
+//! criterion ([`crate::steady`]) and searched for changes of level ([`crate::change_points`]).
+//! Medians vary less with the load than means. But they do change with sizes and places, so this
+//! shows when the *service times* were steady, for whatever reason. The verdict on a run asks
+//! another question: whether the *device* drifted, and so compares only like requests
+//! (`load_figures/drift`).
 //!
 //! Rounds begin with the first request.
 

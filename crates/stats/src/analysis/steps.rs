@@ -1,8 +1,8 @@
 //! Sums over equal steps of time, in bounded memory.
 //!
-//! How long a trace lasts is not known before its end, and where it begins says nothing: a part of
-//! a recording may lie hours behind its zero. So steps begin with the first one in use, and merge
-//! in pairs when there are too many ([`Grid`]).
+//! The length of a trace is not known before its end, and a part of a recording may begin hours
+//! after its zero. So steps begin with the first one in use, and merge in pairs when there are too
+//! many ([`Grid`]).
 
 use serde::{Deserialize, Serialize};
 

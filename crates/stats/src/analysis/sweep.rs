@@ -1,10 +1,11 @@
 //! Putting submissions and completions into the order of time.
 //!
-//! A trace stands in the order in which its requests were issued or due, but how many requests were
-//! in flight when one of them went out depends on when the others went out and came back. Since
+//! A trace is in the order in which its requests were issued or due, but the number in flight at
+//! the submission of a request depends on the submissions and completions of the others. Since
 //! nothing is submitted before it is due, all submissions before the instant at which a row is due
 //! are known when that row is read: they are taken out of a heap in their order, and completions
-//! out of another. What is held is what is waiting or in flight at that instant, not the trace.
+//! out of another. Only requests that wait or are in flight at that instant are held, not the
+//! trace.
 //!
 //! A part of a trace does not know what was in flight when it began. So it keeps its first rows as
 //! they are and counts them only when nothing can come before them; merged behind another part,
@@ -13,8 +14,8 @@
 //! after them, until they are back.
 //!
 //! Rows in another order (of a run without a schedule on several targets, say) are taken as they
-//! come: what went out before a row that was read earlier counts at that row's instant. The number
-//! of waiting requests is bounded; beyond [`PENDING_MAX`] the earliest is taken to be out.
+//! come: a submission before an earlier row counts at that row's instant. The number of waiting
+//! requests is bounded; beyond [`PENDING_MAX`] the earliest counts as submitted.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -34,7 +35,7 @@ pub(crate) const HEAD_MIN: usize = 128;
 /// How many requests may be due and not submitted at the same instant.
 pub(crate) const PENDING_MAX: usize = 1 << 20;
 
-/// What is remembered of a request until it is submitted.
+/// The data kept of a request until it is submitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Row {
     pub(crate) scheduled: i64,
@@ -73,7 +74,7 @@ impl Row {
     }
 }
 
-/// How things stood when a request was submitted, on its volume.
+/// The levels on a request's volume at its submission.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Levels {
     /// Requests in flight, itself included.
@@ -84,19 +85,19 @@ pub(crate) struct Levels {
     pub(crate) waiting: u32,
 }
 
-/// Whoever wants to know how things stood.
+/// Receives the levels at each submission.
 pub(crate) trait Witness {
     fn submitted(&mut self, row: &Row, levels: Levels);
 }
 
-/// Nobody wants to know.
+/// Ignores the levels.
 struct Nobody;
 
 impl Witness for Nobody {
     fn submitted(&mut self, _: &Row, _: Levels) {}
 }
 
-/// What is waiting and in flight.
+/// Requests that wait or are in flight.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 struct Queue {
     /// Submission, number in the order of arrival, and place in `rows`.
@@ -175,7 +176,8 @@ impl Flying {
             waiting: u32::try_from(waiting).unwrap_or(u32::MAX),
         };
         witness.submitted(row, levels);
-        // What never came back is not in flight for those behind it: nobody knows until when.
+        // A request that never completed is not in flight for later ones, because its end is
+        // unknown.
         if let Some(completed) = row.completed {
             self.levels[row.group as usize] = own;
             self.back.push(Reverse((completed, row.group as u8)));

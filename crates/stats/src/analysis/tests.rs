@@ -85,6 +85,7 @@ fn analysis(requests: &[Request]) -> Analysis {
         latency: first.is_some_and(|request| request.latency.is_some()),
         origin: true,
         measured: first.is_some_and(|request| request.measured.is_some()),
+        ..Columns::default()
     };
     let mut analysis = Analysis::new(Settings::default());
     for requests in requests.chunks(1000) {

@@ -2,9 +2,9 @@
 //!
 //! The commonest way to a wrong comparison is not statistics but two runs that did not do the same:
 //! another part of the trace, a device so small that half of the load wrapped around, a run that
-//! broke off, a generator that fell behind. Each of these is a named obstacle here. Where the
-//! figures could not mean what they seem to, the comparison is refused until the user says that he
-//! knows; where it is merely doubtful, it is said.
+//! broke off, a generator that fell behind. Each of these is a named obstacle here. If an obstacle
+//! makes the figures meaningless, the comparison is refused until the user allows it by name; if it
+//! only makes them doubtful, it is reported.
 
 use serde::Serialize;
 
@@ -12,8 +12,8 @@ use super::load::LoadMark;
 use crate::run_summary::RunSummary;
 use crate::verdict::Validity;
 
-/// Wraparound factors that are further apart than this are different loads: 5 %, what disks of one
-/// nominal size differ by.
+/// Wraparound factors that differ by more than this mean different loads: 5 %, the difference
+/// between disks of one nominal size.
 const WRAPAROUND_APART: f64 = 1.05;
 
 /// A larger share of failed requests than this makes percentiles doubtful: those that failed are in
@@ -62,7 +62,7 @@ pub struct Replayed<'a> {
     pub name: &'a str,
     /// Its figures and verdict.
     pub summary: &'a RunSummary,
-    /// Which load it replayed.
+    /// The load that it replayed.
     pub load: LoadMark,
     /// What its plan says of conflicts between requests: the rule and its strength, in words.
     pub conflicts: &'a str,

@@ -1,13 +1,13 @@
 //! A condition under which a script shall fail: `p99.read > +5%`.
 //!
-//! A pipeline needs yes or no, and a bare percentile says yes whenever a neighbour's backup ran. So
-//! a criterion fails only where the whole interval lies beyond its limit: the difference is proven.
+//! A pipeline needs yes or no, and a bare percentile fails whenever a neighbour's backup runs. So a
+//! criterion fails only if the whole interval lies beyond its limit: then the difference is proven.
 //! Where the interval covers the limit, nothing is proven, and the user decides whether doubt
 //! fails.
 //!
-//! The language: `METRIC[.KIND][.SPAN] OP LIMIT`. What is not named is all kinds, and the response
-//! time, which nothing hides from: a device that is too slow makes requests late, and their
-//! lateness counts. A limit is a change in percent with its sign, or a ratio such as `1.05`.
+//! The language: `METRIC[.KIND][.SPAN] OP LIMIT`. The default is all kinds, and the response time,
+//! which includes lateness: a device that is too slow makes requests late. A limit is a change in
+//! percent with its sign, or a ratio such as `1.05`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -65,7 +65,7 @@ impl fmt::Display for CriterionError {
     }
 }
 
-/// What a criterion came to.
+/// The answer to a criterion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Answer {
@@ -81,14 +81,14 @@ pub enum Answer {
     NothingMeasured,
 }
 
-/// A criterion held against a pair.
+/// A criterion applied to a pair.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Outcome {
     /// The criterion as it was typed.
     pub criterion: String,
     /// Which system it was held against.
     pub other: String,
-    /// What it came to.
+    /// The answer.
     pub answer: Answer,
     /// The measured ratio.
     pub ratio: Option<f64>,
@@ -142,7 +142,7 @@ impl FromStr for Criterion {
             return Err(error(text.len(), "a criterion needs < or >".to_owned()));
         };
         let is_above = text.as_bytes()[at] == b'>';
-        // Beyond and at least beyond are the same of a ratio that nobody measures exactly.
+        // `>` and `>=` are the same for a measured ratio.
         let behind = at + if text[at + 1..].starts_with('=') { 2 } else { 1 };
         let limit_at = behind + (text[behind..].len() - text[behind..].trim_start().len());
         let limit = limit(text[limit_at..].trim_end()).map_err(|what| error(limit_at, what))?;

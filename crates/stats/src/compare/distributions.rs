@@ -1,10 +1,10 @@
 //! Both distributions whole: how far apart they are, and where.
 //!
-//! A table of percentiles answers at seven places. The largest distance of the cumulative
-//! distributions (Kolmogorov and Smirnov) answers over all of them in one number, and the pairs of
-//! quantiles show the shape: a straight line beside the diagonal is a factor, a bend upwards a
-//! longer tail. No chance is told for the distance: the tables for it hold for independent requests
-//! only, which these are not.
+//! A table of percentiles shows seven places. The largest distance of the cumulative distributions
+//! (Kolmogorov and Smirnov) answers over all of them in one number, and the pairs of quantiles show
+//! the shape: a straight line beside the diagonal is a factor, a bend upwards a longer tail. No
+//! p-value is given for the distance, because its tables assume independent requests, which these
+//! are not.
 
 use serde::Serialize;
 

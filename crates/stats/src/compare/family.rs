@@ -1,13 +1,13 @@
-//! From a thousand redrawn ratios to intervals that hold together.
+//! From a thousand resampled ratios to simultaneous intervals.
 //!
-//! Thirty rows, each wrong once in twenty times, find a difference between a system and itself in
-//! most comparisons. So the rows are judged together: the largest deviation of any row, each
+//! With thirty rows, each wrong once in twenty times, most comparisons of a system with itself
+//! would show a difference. So the rows are judged together: the largest deviation of any row, each
 //! measured in its own standard error, must be exceeded only once in forty comparisons (*max-t* of
-//! Westfall and Young: "Resampling-based multiple testing", 1993). Rows that are proven leave the
-//! family, and the others are judged anew among themselves, as Holm does it (Romano, Wolf: "Exact
-//! and approximate stepdown methods for multiple hypothesis testing", JASA 100, 2005). The rows of
-//! a comparison are highly dependent (p90 of all and p90 of reads); max-t knows that, and is
-//! sharper than the corrections of Bonferroni or Holm, which assume the worst.
+//! Westfall and Young: "Resampling-based multiple testing", 1993). Proven rows leave the family,
+//! and the others are judged again among themselves (step-down) (Romano, Wolf: "Exact and
+//! approximate stepdown methods for multiple hypothesis testing", JASA 100, 2005). The rows of a
+//! comparison are highly dependent (p90 of all and p90 of reads); max-t knows that, and is sharper
+//! than the corrections of Bonferroni or Holm, which assume the worst.
 //!
 //! A standard error from few stretches or few runs is itself uncertain. Student's distribution
 //! allows for it, with the degrees of freedom that Welch and Satterthwaite give to a variance of
@@ -35,7 +35,7 @@ pub(super) struct Replicates {
     pub(super) grain: f64,
 }
 
-/// How uncertain the logarithm of a ratio is.
+/// The uncertainty of the logarithm of a ratio.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Spread {
     pub(super) error: f64,

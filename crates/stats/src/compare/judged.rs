@@ -169,8 +169,8 @@ fn measured(
     Some((row, spread_over))
 }
 
-/// A figure for a ratio: nothing takes less than the nanosecond that instants are counted in, and a
-/// redrawing in which nothing was done has no rate of zero.
+/// A figure for a ratio: at least a nanosecond, the resolution of instants, and no rate of zero in
+/// a resample without requests.
 fn floored(metric: Metric, value: f64) -> f64 {
     value.max(if metric.is_flow() { 1e-9 } else { 1.0 })
 }
@@ -254,7 +254,7 @@ fn judge(
         }
         rows.push(row);
     }
-    // Step by step: what is proven leaves the family, and the rest is judged by a smaller one.
+    // Step by step: proven rows leave the family, and the rest is judged by a smaller one.
     let mut left: Vec<usize> = (0..open.len()).filter(|index| open[*index].is_judged).collect();
     let mut least_chance = 0.0_f64;
     loop {
@@ -288,8 +288,8 @@ fn judge(
     }
 }
 
-/// What is asked of whole runs: flow and spans of all requests and, where there are several, of
-/// each kind.
+/// The figures of whole runs: flow and spans of all requests and, if there are several kinds, of
+/// each.
 pub(super) fn of_whole(sides: Sides<'_>) -> Vec<Asked> {
     let Some(blocks) = sides.groups[0].first().map(|run| run.blocks.len()) else {
         return Vec::new();

@@ -1,4 +1,4 @@
-//! A figure of any choice of blocks, in microseconds.
+//! Computes a figure of any choice of blocks within microseconds.
 //!
 //! The bootstrap asks for the 99th percentile of a thousand choices of blocks. Adding up the
 //! histograms of the chosen blocks each time costs a thousand times a thousand bins. But the rank
@@ -14,7 +14,7 @@ pub(super) enum Statistic {
     Mean,
     Quantile(f64),
     Max,
-    /// What was done per second of the run.
+    /// Throughput per second of the run.
     Rate,
 }
 
@@ -92,7 +92,7 @@ impl Ladder {
     }
 
     /// Over how many of the chosen blocks a figure's requests are spread: those beyond a
-    /// percentile, or all. Of unequal blocks, as many equal ones as say the same (the inverse of
+    /// percentile, or all. For unequal blocks, the effective number of equal ones (the inverse of
     /// Simpson's index: (Σn)²/Σn²). A hundred slow requests of one stall are one event.
     pub(super) fn spread_over(&self, statistic: Statistic, chosen: &[(usize, u64)]) -> f64 {
         let limit = match statistic {

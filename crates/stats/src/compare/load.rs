@@ -1,14 +1,14 @@
-//! Which load a run replayed, in one number.
+//! A number that identifies the load of a run.
 //!
-//! Two runs can be compared if they were given the same requests, and a file name does not say
-//! that: a trace may have been cut, transformed or recorded anew under its old name. So a number is
-//! made of all requests while they pass. It is a sum of a scrambled number of each, so the order of
+//! Two runs can be compared only if they replayed the same requests, which a file name does not
+//! show: a trace may have been cut, transformed or recorded again under its old name. So a number
+//! is computed from all requests. It is a sum of a scrambled number of each, so the order of
 //! requests at the same instant does not matter and parts add up.
 
 use ioecho_trace::Request;
 use serde::{Deserialize, Serialize};
 
-/// What the requests of a run were, apart from what became of them.
+/// Sums over the requests of a run, without their results.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LoadMark {
     /// How many requests there were.

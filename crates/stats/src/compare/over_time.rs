@@ -1,9 +1,9 @@
 //! Both systems over time: where in the run the difference lies.
 //!
-//! One slow minute makes the same 99th percentile as a system that is slow throughout, and calls
-//! for another remedy. So the ratio is told block by block, with the places where its level
-//! changes; a map shows which latencies one side has and the other lacks; and the figures are asked
-//! for again by parts of the run, kinds and sizes, so that what got worse first stands first.
+//! One slow minute gives the same 99th percentile as a system that is slow throughout, but needs
+//! another remedy. So the ratio is shown block by block, with the places where its level changes; a
+//! map shows which latencies one side has and the other lacks; and the figures are repeated by part
+//! of the run, kind and size, the worst first.
 
 use serde::Serialize;
 
@@ -71,8 +71,8 @@ pub struct Blocks {
     pub bytes: [Vec<f64>; 2],
 }
 
-/// What is asked of the parts of runs: response times by kind, class of size and part, and by each
-/// of these alone.
+/// The figures of parts of runs: response times by kind, class of size and part, and by each of
+/// these alone.
 pub(super) fn parts(sides: Sides<'_>) -> Vec<Asked> {
     let Some(blocks) = sides.groups[0].first().map(|run| run.blocks.len()) else {
         return Vec::new();

@@ -2,12 +2,12 @@
 //!
 //! Latencies of neighbouring requests are alike: a burst, a flush, a garbage collection makes
 //! thousands of them slow together. A hundred thousand slow requests of one bad second are one
-//! observation, not a hundred thousand, and whoever counts them singly finds differences between a
-//! system and itself. So a run is kept in blocks of its schedule, each with its distributions; what
-//! is drawn at random later are blocks, never requests.
+//! observation; counting them singly would show differences between a system and itself. So a run
+//! is kept in blocks of its schedule, each with its distributions, and blocks are resampled, never
+//! single requests.
 //!
-//! Both runs of a pair are cut alike, so block 17 of one had the same requests as block 17 of the
-//! other: what the load does to both then cancels out of their ratio.
+//! Both runs of a pair are cut alike, so block 17 of one has the same requests as block 17 of the
+//! other: the effect of the load then cancels out of their ratio.
 
 use ioecho_trace::{Batch, Measured, Outcome, Request};
 
@@ -40,7 +40,7 @@ pub(super) const SIZE_LIMITS: [u64; SIZES - 1] = [4 << 10, 16 << 10, 64 << 10, 2
 /// What each class of size is called.
 pub const SIZE_NAMES: [&str; SIZES] = ["≤ 4 KiB", "≤ 16 KiB", "≤ 64 KiB", "≤ 256 KiB", "> 256 KiB"];
 
-/// What blocks are cut by.
+/// How blocks are cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cut {
     /// The instant at which a request was due, up to this many nanoseconds: runs with a schedule.
@@ -88,7 +88,7 @@ impl Blocking {
     }
 }
 
-/// What one kind of request of one class of size did in a block.
+/// Results of one kind of request and class of size in a block.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Cell {
     /// In the order of [`Span::ALL`].

@@ -1,13 +1,13 @@
-//! Drawing runs and blocks of time anew.
+//! Resampling of runs and blocks of time.
 //!
-//! How far a figure would be off in another run nobody can compute from one run by formula, since
-//! neighbouring requests depend on each other and a percentile has no simple variance. The
-//! bootstrap asks the run itself: it puts runs together from pieces of this one and looks how much
-//! the figure changes (Efron: "Bootstrap methods", Annals of Statistics 7, 1979). The pieces are
-//! stretches of neighbouring blocks, so that what is slow together stays together (Künsch: "The
-//! jackknife and the bootstrap for general stationary observations", Annals of Statistics 17,
-//! 1989), and the last block is followed by the first, so that each is drawn as often (Politis,
-//! Romano: "A circular block-resampling procedure for stationary data", 1992).
+//! The variation of a figure from run to run cannot be computed from one run by a formula, because
+//! neighbouring requests are correlated and a percentile has no simple variance. The bootstrap
+//! estimates it from the run itself: it assembles runs from pieces of this one and observes how
+//! much the figure changes (Efron: "Bootstrap methods", Annals of Statistics 7, 1979). The pieces
+//! are stretches of neighbouring blocks, so that correlations are kept (Künsch: "The jackknife and
+//! the bootstrap for general stationary observations", Annals of Statistics 17, 1989), and the last
+//! block is followed by the first, so that each is drawn as often (Politis, Romano: "A circular
+//! block-resampling procedure for stationary data", 1992).
 //!
 //! Of `m` stretches `m − 1` are drawn, and of `k` repeated runs `k − 1`: drawing `k` of `k` finds a
 //! variance that is too small by (k − 1)/k, half of it with two runs (Rao, Wu: "Resampling

@@ -1,4 +1,4 @@
-//! One figure of two systems: which it is, what both have, and how sure the difference is.
+//! One figure of two systems: the figure of both, and how certain the difference is.
 
 use serde::Serialize;
 
@@ -7,7 +7,7 @@ use super::ladder::Statistic;
 use super::profile::SIZE_NAMES;
 use crate::picture::{Kind, Span};
 
-/// What is compared of a kind of request.
+/// A figure that is compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub enum Metric {
     /// The mean.
@@ -28,7 +28,7 @@ pub enum Metric {
     /// 99.99 % are not longer.
     #[serde(rename = "p99.99")]
     P9999,
-    /// The longest. Never judged: of a maximum no redrawing tells how far it may be off (Bickel,
+    /// The longest. Never judged: resampling cannot show the uncertainty of a maximum (Bickel,
     /// Freedman: "Some asymptotic theory for the bootstrap", Annals of Statistics 9, 1981).
     #[serde(rename = "max")]
     Max,
@@ -95,7 +95,7 @@ impl Metric {
     }
 }
 
-/// What is said of a difference.
+/// The judgement on a difference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Decision {
@@ -107,7 +107,8 @@ pub enum Decision {
     NotToldApart,
     /// Too few requests or too short a run for this figure.
     TooFew,
-    /// Told, but never judged: maxima, and lateness, which is the host's as much as the device's.
+    /// Shown, but never judged: maxima, and lateness, which depends on the host as much as on the
+    /// device.
     NotJudged,
 }
 
@@ -180,7 +181,7 @@ pub struct Row {
     /// How often a system compared with itself has, in any of the rows, a deviation as large as
     /// this one.
     pub chance: Option<f64>,
-    /// What follows.
+    /// The judgement.
     pub decision: Decision,
     #[serde(skip)]
     pub(super) spread: Option<Spread>,

@@ -1,4 +1,4 @@
-//! The promise: a system is not told apart from itself, and 10 % at p99 are found.
+//! The promise: a system is not found different from itself, and 10 % at p99 are found.
 
 use super::testing::{profile, run};
 use super::*;

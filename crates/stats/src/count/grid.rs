@@ -1,8 +1,8 @@
-//! An axis whose length nobody knows beforehand.
+//! An axis of unknown length.
 //!
 //! A run may last a second or a week, a clock that jumps makes it last for centuries, a device may
-//! have a gigabyte or a petabyte; each is seen once and in order of nothing. So an axis has a fixed
-//! number of cells; whenever something falls beyond them, neighbours merge in pairs and every cell
+//! have a gigabyte or a petabyte; and values come once and in any order. So an axis has a fixed
+//! number of cells; whenever a value falls beyond them, neighbours merge in pairs and every cell
 //! becomes twice as wide. Which cells there are follows from the first and the last index alone,
 //! never from the order in which they came: parts that are merged end up with the cells of the
 //! whole.
@@ -42,13 +42,13 @@ pub struct Grid<C, const MAX: usize, const FROM_ZERO: bool> {
 }
 
 impl<C, const MAX: usize, const FROM_ZERO: bool> Grid<C, MAX, FROM_ZERO> {
-    /// A grid that was taken apart and written down: how often its cells have become twice as wide,
-    /// the number of its first cell, and the cells.
+    /// Makes a grid from its stored parts: how often its cells have become twice as wide, the
+    /// number of its first cell, and the cells.
     pub(crate) fn of(shift: u32, first: u64, cells: Vec<C>) -> Self {
         Self { shift: shift.min(u64::BITS - 1), first, cells }
     }
 
-    /// What [`Grid::of`] makes a grid of.
+    /// The parts from which [`Grid::of`] makes a grid.
     pub(crate) fn into_parts(self) -> (u32, u64, Vec<C>) {
         (self.shift, self.first, self.cells)
     }

@@ -3,8 +3,8 @@
 //! A working set is a number of distinct pages, and a set of all pages of a large device does not
 //! fit into memory. So keys are sampled by their hash (SHARDS: Waldspurger, Park, Garthwaite and
 //! Ahmad, "Efficient MRC Construction with SHARDS", FAST 2015, fixed size): whenever there are too
-//! many, half of them go, by the hash, and each of the others counts for twice as many. A key that
-//! is kept is kept from its first touch on, so all that happens to it is seen.
+//! many, half of them go, by the hash, and each of the others counts for twice as many. A sampled
+//! key is in the sample from its first touch on, so all its touches are seen.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -46,7 +46,7 @@ impl Hasher for AsItIs {
     }
 }
 
-/// What a touch of a key finds.
+/// The result of touching a key.
 #[derive(Debug)]
 pub(crate) enum Touch<'a, V> {
     /// The key is not in the sample.
@@ -57,7 +57,7 @@ pub(crate) enum Touch<'a, V> {
     Again(&'a mut V),
 }
 
-/// What is known of keys, which are hashes, of at most `MAX` of them.
+/// Values of at most `MAX` keys, which are hashes.
 #[derive(Clone, Debug)]
 pub(crate) struct Sample<V, const MAX: usize> {
     halved: u32,

@@ -1,8 +1,8 @@
-//! What the host and the devices did around a run, beside the requests themselves.
+//! The behaviour of the host and the devices during a run, apart from the requests.
 //!
-//! The kernel counts what a device was given, what a processor was taken for and how its clocks ran
-//! against each other. Most of these counters are read once before the first request and once after
-//! the last, so that they cost the run nothing; what only shows meanwhile is sampled once a second.
+//! The kernel counts the requests of a device, the use of the processors and the drift of the
+//! clocks. Most of these counters are read once before the first request and once after the last,
+//! so that they cost the run nothing; others are sampled once a second.
 
 use serde::{Deserialize, Serialize};
 
@@ -212,6 +212,10 @@ pub struct CpuFacts {
     pub stolen_ns: i64,
     /// Of that, what other programs spent in user mode.
     pub others_ns: i64,
+    /// How many looks found that others, in user mode or behind the hypervisor, had less than a
+    /// tenth of the time since the look before, less than two tenths, and so on; empty where nobody
+    /// looked. There is about one look a second.
+    pub others_by_tenth: Vec<u64>,
     /// How long the issuing threads stood ready and waited for a processor.
     pub waited_ns: Option<i64>,
     /// The frequency governor; empty where nothing is scaled.
@@ -235,6 +239,7 @@ impl CpuFacts {
             total_ns,
             stolen_ns,
             others_ns,
+            others_by_tenth,
             waited_ns,
             governor,
             frequency_min_khz,
@@ -250,6 +255,12 @@ impl CpuFacts {
             (&mut self.stolen_ns, stolen_ns),
             (&mut self.others_ns, others_ns),
         ] {
+            *mine = mine.saturating_add(*theirs);
+        }
+        // Every look is one more.
+        let tenths = self.others_by_tenth.len().max(others_by_tenth.len());
+        self.others_by_tenth.resize(tenths, 0);
+        for (mine, theirs) in self.others_by_tenth.iter_mut().zip(others_by_tenth) {
             *mine = mine.saturating_add(*theirs);
         }
         // Every run has issuing threads of its own.

@@ -139,6 +139,7 @@ impl Draw {
                 total_ns: draw.span(),
                 stolen_ns: draw.span(),
                 others_ns: draw.span(),
+                others_by_tenth: draw.some(10, Self::count),
                 waited_ns: draw.maybe(Self::span),
                 governor: draw.word(),
                 frequency_min_khz: draw.maybe(Self::count),
@@ -164,7 +165,12 @@ impl Draw {
                 lost_by_recorder: draw.count(),
                 unreadable: draw.count(),
                 instants_guessed: draw.count(),
+                left_out: draw.count(),
                 places_guessed: draw.count(),
+                doubled: draw.count(),
+                layered: draw.count(),
+                queued: draw.count(),
+                merged: draw.count(),
                 damage: draw.maybe(Self::word),
             }),
             size: self.maybe(|draw| SizeFacts {
@@ -174,6 +180,7 @@ impl Draw {
             }),
             fill_random_percent: self.maybe(|draw| draw.below(101) as u8),
             dedup: self.maybe(Self::real),
+            rotational: self.maybe(Self::yes),
         }
     }
 
@@ -199,6 +206,7 @@ impl Draw {
             reordered: self.count(),
             reordered_held_back: self.count(),
             extent_mean: self.real(),
+            in_flight_mean: self.maybe(Self::real),
         }
     }
 }

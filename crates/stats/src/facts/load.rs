@@ -1,4 +1,4 @@
-//! What the load asks for and what the target is, as far as the verdict compares the two.
+//! Facts of the load and of the targets, as far as the verdict compares the two.
 
 use ioecho_trace::Header;
 use ioecho_trace::header::NoteKind;
@@ -13,30 +13,34 @@ use super::merging;
 pub struct LoadFacts {
     /// The run's targets, in their order; none of which nothing is known.
     pub targets: Vec<TargetFacts>,
-    /// How true the recording is.
+    /// Faults of the recording.
     pub recording: Option<Recording>,
     /// Of the recorded devices the one whose place on a target differs most from it in size.
     pub size: Option<SizeFacts>,
-    /// What is left of the written data when they are compressed, in percent.
+    /// The compressed size of the written data, in percent.
     pub fill_random_percent: Option<u8>,
     /// Blocks for every distinct one in the written data.
     pub dedup: Option<f64>,
+    /// Whether a disk turns in any of the targets; `None` where no device says so.
+    pub rotational: Option<bool>,
 }
 
 impl LoadFacts {
     /// Adds those of another run. The runs have so many targets each, also where nothing is known
     /// of them.
     pub(super) fn merge(&mut self, mine: u32, other: &Self, theirs: u32) {
-        let Self { targets, recording, size, fill_random_percent, dedup } = other;
+        let Self { targets, recording, size, fill_random_percent, dedup, rotational } = other;
         // A list in the order of the targets: facts of a target are of it alone.
         let none = TargetFacts::default;
         merging::behind_each_other(&mut self.targets, mine, targets, theirs, none);
         merging::both(&mut self.recording, recording.as_ref(), Recording::merge);
         merging::both(&mut self.size, size.as_ref(), SizeFacts::merge);
-        // What shrinks most, for that is what compressing storage makes figures too good by.
+        // The smallest, because it makes the figures of compressing storage most wrong.
         self.fill_random_percent =
             merging::known(self.fill_random_percent, *fill_random_percent, u8::min);
         self.dedup = merging::furthest(self.dedup, *dedup, |blocks| blocks);
+        // One that turns is enough for seeks to count.
+        self.rotational = merging::known(self.rotational, *rotational, |mine, other| mine | other);
     }
 }
 
@@ -124,7 +128,7 @@ impl SizeFacts {
     }
 }
 
-/// How true a recording is, counted in its requests or events.
+/// Faults of a recording, in numbers of its requests or events.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Recording {
@@ -134,10 +138,23 @@ pub struct Recording {
     pub lost_by_recorder: u64,
     /// Lines or records that could not be read as requests.
     pub unreadable: u64,
+    /// Requests that were read and left out, because what was made of the trace had no place for
+    /// them.
+    pub left_out: u64,
     /// Requests whose instant is guessed.
     pub instants_guessed: u64,
     /// Requests whose place is guessed.
     pub places_guessed: u64,
+    /// Requests that seem to be there twice, recorded on each of two stacked devices.
+    pub doubled: u64,
+    /// Pairs of recorded devices of which one lies on the other: what went through both is there
+    /// twice.
+    pub layered: u64,
+    /// Requests that were queued while it was recorded, where the recorder counted them, and those
+    /// of them that the kernel put together with others.
+    pub queued: u64,
+    /// See [`Recording::queued`].
+    pub merged: u64,
     /// Where it ends before its end: the sentence that says so.
     pub damage: Option<String>,
 }
@@ -149,6 +166,9 @@ impl Recording {
         let damage = damage(header).cloned();
         let mut recording = Self { requests: read.max(requests), damage, ..Self::default() };
         recording.count(header);
+        let events = header.recording.as_ref().map(|recording| &recording.events);
+        let of_kind = |kind| events.and_then(|events| events.get(kind)).copied().unwrap_or(0);
+        (recording.queued, recording.merged) = (of_kind("queued"), of_kind("merged"));
         recording
     }
 
@@ -158,17 +178,27 @@ impl Recording {
             requests,
             lost_by_recorder,
             unreadable,
+            left_out,
             instants_guessed,
             places_guessed,
+            doubled,
+            layered,
+            queued,
+            merged,
             damage,
         } = other;
-        // Losses and what they are held against add up alike, also of two runs of one recording.
+        // Losses and totals both add up, also for two runs of one recording.
         for (mine, theirs) in [
             (&mut self.requests, requests),
             (&mut self.lost_by_recorder, lost_by_recorder),
             (&mut self.unreadable, unreadable),
+            (&mut self.left_out, left_out),
             (&mut self.instants_guessed, instants_guessed),
             (&mut self.places_guessed, places_guessed),
+            (&mut self.doubled, doubled),
+            (&mut self.layered, layered),
+            (&mut self.queued, queued),
+            (&mut self.merged, merged),
         ] {
             *mine = mine.saturating_add(*theirs);
         }
@@ -183,7 +213,10 @@ impl Recording {
         for note in header.losses.iter().chain(header.guesses.iter()) {
             let sum = match note.kind {
                 NoteKind::LostByRecorder => &mut self.lost_by_recorder,
-                NoteKind::Unreadable | NoteKind::LeftOut => &mut self.unreadable,
+                NoteKind::Unreadable => &mut self.unreadable,
+                NoteKind::LeftOut => &mut self.left_out,
+                NoteKind::Stacked => &mut self.doubled,
+                NoteKind::Layered => &mut self.layered,
                 NoteKind::Instant | NoteKind::UnchosenSecond => &mut self.instants_guessed,
                 NoteKind::Place => &mut self.places_guessed,
                 NoteKind::Beside
@@ -216,6 +249,8 @@ mod tests {
         header.guesses.add(NoteKind::Instant.of(words), 11, None);
         header.guesses.add(NoteKind::UnchosenSecond.of(words), 20, None);
         header.guesses.add(NoteKind::Place.of(words), 13, None);
+        header.guesses.add(NoteKind::Stacked.of(words), 40, None);
+        header.guesses.add(NoteKind::Layered.of(words), 2, None);
         header.guesses.add(NoteKind::Order.of(words), 900, None);
         header.guesses.add(NoteKind::Disordered.of(words), 901, None);
         header.guesses.add(NoteKind::Unit.of(words), 902, None);
@@ -228,9 +263,14 @@ mod tests {
         let expected = Recording {
             requests: 1000,
             lost_by_recorder: 3,
-            unreadable: 15,
+            unreadable: 5,
+            left_out: 10,
             instants_guessed: 31,
             places_guessed: 13,
+            doubled: 40,
+            layered: 2,
+            queued: 0,
+            merged: 0,
             damage: None,
         };
         for words in [
@@ -255,7 +295,7 @@ mod tests {
         }
         header.merged.push(merged);
         let recording = Recording::of(&header, 1000);
-        assert_eq!((recording.lost_by_recorder, recording.unreadable), (3, u64::MAX));
+        assert_eq!((recording.lost_by_recorder, recording.unreadable), (3, u64::MAX - 10));
         assert_eq!(recording.damage.as_deref(), Some("cut"));
     }
 
@@ -272,6 +312,7 @@ mod tests {
             size: Some(SizeFacts { recorded_bytes: 1, target_bytes: 2, unknown: 3 }),
             fill_random_percent: Some(100),
             dedup: Some(1.0),
+            rotational: Some(false),
         };
         let text = serde_json::to_string(&load).unwrap();
         assert_eq!(serde_json::from_str::<LoadFacts>(&text).unwrap(), load);

@@ -1,7 +1,6 @@
-//! What merging two values of a fact may mean. Which of these is meant stands at each field.
+//! The ways to merge two values of a fact. Each field chooses one.
 //!
-//! Each of these is associative and does not ask which run came first, lists aside, so that what is
-//! made of them is so too.
+//! Each is associative and, except for lists, commutative, so that merged facts are, too.
 
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
@@ -9,7 +8,7 @@ use std::collections::BTreeSet;
 /// Between words of runs that differ.
 const BETWEEN: &str = " / ";
 
-/// Merges what both have; what only one has stays as it is.
+/// Merges values that both have; a value that only one has is kept.
 pub(super) fn both<T: Clone>(
     mine: &mut Option<T>,
     theirs: Option<&T>,

@@ -1,8 +1,7 @@
-//! What the device itself saw of a run, for the verdict.
+//! What the device saw of a run, for the verdict.
 //!
-//! The engine knows when it handed a request over, and believes that the device had it then. A
-//! recording made beside the run knows better. These are the figures of it that a verdict needs;
-//! `ioecho check` has the rest.
+//! The engine knows only when it handed a request over; a recording made during the run shows when
+//! the device got it. These are its figures that the verdict needs; `ioecho check` has the others.
 
 use serde::{Deserialize, Serialize};
 
@@ -56,11 +55,13 @@ pub struct WitnessFacts {
     pub reordered_held_back: u64,
     /// Mean extent of these (RFC 4737, section 4.2), in requests.
     pub extent_mean: f64,
+    /// Mean number of the run's requests in flight on the device, where completions were seen.
+    pub in_flight_mean: Option<f64>,
 }
 
 impl WitnessFacts {
     /// What a comparison found; the recorder lost so many events. The comparison must have been
-    /// asked for what is later than [`LATE`](crate::run_summary::LATE), as it is by default.
+    /// asked for what is later than [`LATE`](crate::late::LATE), as it is by default.
     pub fn of(figures: &FidelityFigures, lost_events: u64) -> Self {
         let issue = figures.issue.clone().unwrap_or_default();
         let late = figures.late.clone().unwrap_or_default();
@@ -87,6 +88,7 @@ impl WitnessFacts {
             reordered: order.reordered,
             reordered_held_back: order.held_back,
             extent_mean: order.extent_mean,
+            in_flight_mean: figures.seen.in_flight_mean,
         }
     }
 
@@ -113,8 +115,9 @@ impl WitnessFacts {
             reordered,
             reordered_held_back,
             extent_mean,
+            in_flight_mean,
         } = other;
-        // A witness that failed beside one of the runs leaves the whole without proof.
+        // If the witness of one run failed, the whole is without proof.
         merging::all_words(&mut self.failure, failure);
         // Every request was asked for in one run: sums.
         for (mine, theirs) in [
@@ -133,11 +136,11 @@ impl WitnessFacts {
         ] {
             *mine = mine.saturating_add(*theirs);
         }
-        // A constant delay shows where run and recording count from one instant: the largest of
-        // those. Where they do not, it is the distance of two clocks and says nothing beside it.
+        // If run and recording count from one instant, this is a constant delay: the largest
+        // counts. Otherwise it is only the distance of two clocks.
         (self.absolute, self.shift_ns) = (self.absolute, self.shift_ns).max((*absolute, *shift_ns));
-        // Percentiles do not merge, but where 99 of 100 of each run lie within a bound, 99 of 100
-        // of all do: the largest is true of the whole, if not its closest.
+        // Percentiles do not merge, but if 99 of 100 requests of each run lie within a bound, so do
+        // 99 of 100 of all: the largest is an upper bound.
         for (mine, theirs) in [
             (&mut self.issue_p50_ns, issue_p50_ns),
             (&mut self.issue_p99_ns, issue_p99_ns),
@@ -148,6 +151,8 @@ impl WitnessFacts {
         }
         // The largest mean: neither run's sum is kept.
         self.extent_mean = self.extent_mean.max(*extent_mean);
+        // Of runs on devices of their own; the check goes by each run's own.
+        self.in_flight_mean = merging::furthest(self.in_flight_mean, *in_flight_mean, |mean| mean);
     }
 
     /// Facts of a witness that was asked for and could not be had.
@@ -165,7 +170,13 @@ impl WitnessFacts {
         if self.found == 0 { 0.0 } else { self.late as f64 / self.found as f64 }
     }
 
-    /// Later than this at the device were at most 1 % of the requests, a constant delay included.
+    /// No request reached the device later than this, a constant delay included.
+    pub fn delay_max_ns(&self) -> i64 {
+        let constant = self.shift_ns.filter(|_| self.absolute).unwrap_or(0).max(0);
+        self.issue_max_ns.saturating_add(constant)
+    }
+
+    /// At most 1 % of the requests were later than this at the device, a constant delay included.
     pub fn delay_p99_ns(&self) -> i64 {
         let constant = self.shift_ns.filter(|_| self.absolute).unwrap_or(0).max(0);
         self.issue_p99_ns.saturating_add(constant)

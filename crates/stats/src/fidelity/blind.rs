@@ -1,8 +1,8 @@
-//! Where a recorder cannot have seen anything, though requests were there.
+//! Where a recorder cannot have seen the requests.
 //!
-//! A recorder is killed, its disk fills up, its buffers overflow, its file is damaged later. What
-//! lies behind the end of such a recording, or in a gap of it, was not seen by anybody: to call
-//! these requests missing would blame the replay for the recorder. They are *not witnessed*.
+//! A recorder is killed, its disk fills up, its buffers overflow, its file is damaged later.
+//! Requests after the end of such a recording, or in a gap of it, were not recorded: calling them
+//! missing would blame the replay for the recorder. They are *not witnessed*.
 
 use ioecho_trace::Header;
 use ioecho_trace::recording::Interface;
@@ -22,15 +22,15 @@ pub(super) const END_SLACK_NS: i64 = 1_000_000_000;
 pub struct Blind {
     /// Whether it may break off before the end of what was to be seen.
     pub ends_early: bool,
-    /// Since when and until when it recorded, as far as that is known. What lies outside nobody can
-    /// have seen.
+    /// Since when and until when it recorded, as far as that is known. Requests outside cannot have
+    /// been seen.
     pub(super) recorded: (Option<i64>, Option<i64>),
     /// Stretches in which events were lost, in order and apart from each other.
     pub(super) gaps: Vec<(i64, i64)>,
     /// So many requests at most are unseen in these stretches, for a lost event hides one; `None`
     /// where not all of them were counted.
     pub(super) most: Option<u64>,
-    /// So many requests may be unseen of which nobody knows where.
+    /// How many requests may be unseen at unknown instants.
     pub anywhere: u64,
 }
 

@@ -1,9 +1,9 @@
 //! Two streams side by side, a window at a time.
 //!
-//! Both sides are held until the window is full, then matched, and the older half of what is
-//! settled leaves. What leaves is counted in the order in which the device saw it, because order
-//! and time in flight are figures. While both sides fit into the window all is settled at once, and
-//! the figures are those of the whole.
+//! Both sides are read until the window is full, then matched, and the older half of the decided
+//! requests leaves the window. These are counted in the order in which the device saw them, because
+//! order and time in flight are figures. If both sides fit into the window, all are decided at
+//! once, and the figures are exact.
 
 use ioecho_trace::{LateCause, Op, TraceError};
 
@@ -17,7 +17,7 @@ use super::pieces;
 use super::tally::Tally;
 
 /// Requests that are due closer together than this are a burst, in nanoseconds: a program needs
-/// some microseconds to hand over each, and the kernel, which made them, did not.
+/// some microseconds for each, unlike the kernel that issued them originally.
 pub const CROWDED_NS: i64 = 20_000;
 
 /// A request that was asked for and found, in the order in which the device saw it.
@@ -39,7 +39,7 @@ pub struct Pair {
     /// How long the device took: of pieces until the last was done, of a union known for its first
     /// part alone.
     pub seen_latency: Option<i64>,
-    /// What the engine of a run says of it.
+    /// The engine's record of it.
     pub engine: Option<Engine>,
     /// How it was found.
     pub how: How,
@@ -64,19 +64,18 @@ impl Pair {
     }
 }
 
-/// Two sides that were held against each other.
+/// A comparison of two sides.
 pub struct Compared(Tally);
 
 impl Compared {
-    /// What was found, where the recording was blind so. That is known only once it was read to its
-    /// end.
+    /// The figures, given where the recording was blind, which is known only at its end.
     pub fn figures(self, blind: &Blind) -> FidelityFigures {
         self.0.figures(blind)
     }
 }
 
-/// Holds what was asked for against what was seen. Both are in the order of their instants, or
-/// nearly. `watch` is told of every request that was found, in the order in which the device saw
+/// Compares the requests asked for with those seen. Both are in the order of their instants, or
+/// nearly. `watch` is called for every request that was found, in the order in which the device saw
 /// them.
 ///
 /// # Errors
@@ -150,7 +149,7 @@ pub fn compare(
     }
 }
 
-/// One side: what was read of it and is not settled, in the order of time.
+/// One side: its read but undecided requests, in the order of time.
 struct Side<I> {
     source: I,
     events: Vec<Event>,
@@ -247,11 +246,11 @@ fn boundary<A, B>(asked: &Side<A>, seen: &Side<B>, shift: i64) -> Option<i64> {
     ours.into_iter().chain(theirs).min()
 }
 
-/// What leaves the window.
+/// The requests that leave the window.
 struct Leaving {
     asked: Vec<bool>,
     seen: Vec<bool>,
-    /// The distance of the clocks and the delay of all, by the middle of all that was found.
+    /// The distance of the clocks plus the constant delay: the median over all requests found.
     shift: i64,
     /// The distance of the clocks alone.
     apart: i64,
@@ -274,7 +273,7 @@ impl Leaving {
             apart: if absolute { 0 } else { shift },
         };
         // Where half a window has one instant, or counterparts lie further apart than the window
-        // reaches, nothing left last time, and something must go all the same.
+        // reaches, nothing left last time, and yet some must leave.
         if is_stuck {
             for goes in [&mut leaving.asked, &mut leaving.seen] {
                 let half = goes.len().div_ceil(2);
@@ -297,7 +296,7 @@ fn median_shift(asked: &[Event], seen: &[Event], found: &[u32]) -> Option<i64> {
     (!all.is_empty()).then(|| *all.select_nth_unstable(middle).1)
 }
 
-/// Takes what leaves out of the window and counts it.
+/// Removes the leaving requests from the window and counts them.
 fn settle<A, B>(
     asked: &mut Side<A>,
     seen: &mut Side<B>,
@@ -311,7 +310,7 @@ fn settle<A, B>(
     B: Iterator<Item = Result<Event, TraceError>>,
 {
     let mut gone = vec![false; asked.events.len()];
-    // Who was asked for takes its counterpart along; what nobody asked for goes by itself.
+    // A request asked for leaves with its counterpart; an extra request leaves alone.
     let mut goes = vec![false; seen.events.len()];
     let mut is_wanted = vec![false; seen.events.len()];
     let pair = |at: usize, seen: i64, latency: Option<i64>, how: How| Pair {
@@ -389,8 +388,8 @@ fn settle<A, B>(
             if event.implied {
                 continue;
             }
-            // When it ought to have been seen: behind its hand-over, and where nobody knows of
-            // that, as others about it were.
+            // When it should have been seen: after its hand-over or, if that is unknown, like its
+            // neighbours.
             let submitted = event.engine.and_then(|engine| engine.submitted);
             let expected = if let Some(submitted) = submitted {
                 submitted.saturating_add(leaving.apart)

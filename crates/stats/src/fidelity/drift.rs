@@ -1,11 +1,11 @@
 //! Drift: by how much errors grow over time.
 //!
-//! A clock that runs slow adds a little to every error; a replay that stood still adds much to a
-//! few, or to all behind. Least squares takes the one for the other. So the requests are cut, in
-//! the order in which they were due, into blocks of equally many; of each block the median error
-//! stands at the median instant, and the drift is the median slope between two of them (Theil 1950,
-//! Sen 1968). Two blocks with a stall between them tell of the stall, so they do not count as long
-//! as there are enough others.
+//! A slow clock adds a little to every error; a stall of the replay adds much to a few, or to all
+//! later ones. Least squares confuses the two. So the requests are cut, in the order in which they
+//! were due, into blocks of equally many; of each block the median error stands at the median
+//! instant, and the drift is the median slope between two of them (Theil 1950, Sen 1968). Two
+//! blocks with a stall between them show the stall, so they are left out if there are enough
+//! others.
 
 /// How many blocks at most: 8,128 slopes.
 const BLOCKS: usize = 128;

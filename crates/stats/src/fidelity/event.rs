@@ -1,8 +1,7 @@
 //! Requests of either side, and how they are made of a trace.
 //!
 //! A run's results have two places for a request (in the trace and on the target) and three
-//! instants; a recording has one of each. Which of them is held against which is decided here, and
-//! nowhere else.
+//! instants; a recording has one of each. Only this module decides which of them are compared.
 
 use ioecho_trace::{Batch, Flags, Header, LateCause, Op, Outcome, Request, Source, TraceError};
 
@@ -11,7 +10,7 @@ use ioecho_trace::{Batch, Flags, Header, LateCause, Op, Outcome, Request, Source
 pub struct Event {
     /// When it was to be issued, or was seen, in nanoseconds.
     pub at: i64,
-    /// What it asks for.
+    /// The operation.
     pub op: Op,
     /// The device, by a number that both sides share.
     pub target: u32,
@@ -23,23 +22,23 @@ pub struct Event {
     pub latency: Option<i64>,
     /// The process that issued it, where the recorder knew.
     pub pid: Option<u32>,
-    /// What the replaying engine says of it.
+    /// The replaying engine's record of it.
     pub engine: Option<Engine>,
-    /// A flush that nobody asked for by itself: a write asked for one before it, and whoever
-    /// replays it issues it as a request of its own, because a program cannot say so in a write.
+    /// A flush that belongs to a write with PREFLUSH: a replay issues it as a request of its own,
+    /// because a program cannot ask for it in a write.
     pub implied: bool,
     /// Whether it is a write that asks for a flush before it.
     pub preflush: bool,
 }
 
-/// What the engine of a run says of a request.
+/// The engine's record of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Engine {
     /// When it was handed to the kernel, in nanoseconds of the run.
     pub submitted: Option<i64>,
     /// When its completion was seen.
     pub completed: Option<i64>,
-    /// What became of it.
+    /// Its outcome.
     pub outcome: Outcome,
     /// Why it was late.
     pub cause: LateCause,
@@ -91,8 +90,8 @@ impl Event {
         }
     }
 
-    /// The flush that whoever replays this request issues before it, if it asks for one and the
-    /// kernel is given it by a program.
+    /// The flush that a replay issues before this request, if the request asks for one and a
+    /// program issued it.
     fn flush_before(&self) -> Option<Self> {
         let flush =
             Self { op: Op::Flush, offset: 0, length: 0, implied: true, preflush: false, ..*self };
@@ -109,7 +108,7 @@ impl Event {
         self.engine.is_none_or(|engine| engine.outcome.was_issued())
     }
 
-    /// What makes requests alike.
+    /// Requests with the same key are alike.
     pub(super) fn key(&self) -> (u32, u8, u64, u64) {
         if self.op == Op::Flush {
             return (self.target, self.op.code(), 0, 0);
@@ -150,7 +149,7 @@ impl<S: Source> Events<S> {
     }
 }
 
-/// What was asked for: the results of a run, or the trace that was replayed.
+/// The requests asked for: the results of a run, or the trace that was replayed.
 pub struct Asked<S> {
     events: Events<S>,
     /// A write whose flush was given just now.
@@ -197,7 +196,7 @@ impl<S: Source> Iterator for Asked<S> {
     }
 }
 
-/// What a recorder saw at the device.
+/// The requests that a recorder saw at the device.
 pub struct Recorded<S, T> {
     events: Events<S>,
     target: T,

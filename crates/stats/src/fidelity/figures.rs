@@ -23,7 +23,7 @@ pub enum How {
     Merged,
 }
 
-/// Whose doing it is that a request was late.
+/// The cause of a late request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Cause {
@@ -39,7 +39,7 @@ pub enum Cause {
     /// The device was idle while it was due: generator or host, or something that holds requests
     /// back above the device. Only a run's own results can tell these apart.
     Idle,
-    /// Nobody can tell: no completions were recorded.
+    /// Unknown: no completions were recorded.
     Unknown,
 }
 
@@ -76,8 +76,8 @@ pub struct SideFigures {
 }
 
 impl SideFigures {
-    /// Whether so many completions are known that the others change little. Which of them a
-    /// recorder lost is no chance: it loses most where most is going on.
+    /// Whether so many completions are known that the others change little. A recorder does not
+    /// lose them at random: it loses most under the highest load.
     pub fn completions_known(&self) -> bool {
         self.without_completion.saturating_mul(UNKNOWN_PER) <= self.requests
     }
@@ -152,13 +152,13 @@ pub struct OrderFigures {
 }
 
 impl OrderFigures {
-    /// The reordered requests that nobody held back.
+    /// The reordered requests that the engine did not hold back.
     pub fn of_others(&self) -> u64 {
         self.reordered.saturating_sub(self.held_back)
     }
 
-    /// Their share of all that came. That the device was slower than the original one is a finding
-    /// and no fault of the replay, so this is what is judged.
+    /// Their share of all that came. A device slower than the original one is a finding, not a
+    /// fault of the replay, so this share is judged.
     pub fn ratio_of_others(&self) -> f64 {
         if self.reordered == 0 {
             return 0.0;
@@ -187,7 +187,7 @@ pub struct KindFigures {
     pub submission_lag: Option<Spread>,
 }
 
-/// Requests that reached the device late, and whose doing that is.
+/// Requests that reached the device late, by cause.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct LateFigures {
     /// What counts as late, in nanoseconds.
@@ -212,7 +212,7 @@ pub struct LateFigures {
     pub unknown: u64,
 }
 
-/// Moments in which nothing was seen for longer than was asked for.
+/// Pauses without requests that were longer than in the schedule.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct StallFigures {
     /// By how much longer, in nanoseconds.
@@ -256,7 +256,7 @@ impl Example {
     }
 }
 
-/// What a comparison found.
+/// The figures of a comparison.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct FidelityFigures {
     /// What was asked for.
@@ -333,7 +333,7 @@ pub struct FidelityFigures {
     pub response_mean_error: Option<f64>,
     /// By how much the 99th percentile of response times differs, as a share.
     pub response_p99_error: Option<f64>,
-    /// Pairs that cannot be: seen before the engine handed the request over, or done at the device
+    /// Impossible pairs: seen before the engine handed the request over, or done at the device
     /// after the engine saw it done. They are in neither lag.
     pub impossible: u64,
     /// Moments in which the replay stood still; this and the next are `None` without a schedule.

@@ -1,7 +1,7 @@
 //! How many requests are in the device, and when there are none.
 //!
 //! A generator that is late leaves the device idle while requests are due; a device that is slow
-//! does not. So idle spans tell whose fault a late request is where nobody else can.
+//! does not. So idle spans show the cause of a late request where nothing else does.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};

@@ -1,10 +1,10 @@
 //! Flushes that a replay of a trace issued before writes that asked for one.
 //!
 //! A recording has a write with a flush before it as one request (`REQ_PREFLUSH`). A program cannot
-//! ask for that in one system call, so whoever replays it issues a flush, and then the write: such
-//! a flush is expected, as of a run. But nobody says of two traces how it was replayed. The kernel
-//! itself gives such writes on as they are, and then there is no flush to expect; or the replay
-//! left it out, and then what was seen belongs to the flushes that stand in the trace.
+//! ask for that in one system call, so a replay issues a flush, and then the write: in a run such a
+//! flush is expected. But if two traces are compared, it is unknown how the one was replayed. The
+//! kernel itself passes such writes on unchanged, and then no flush is expected; or the replay left
+//! the flush out, and then a flush that was seen belongs to one of the trace.
 
 use ioecho_trace::Op;
 
@@ -17,8 +17,8 @@ const SEARCH_MAX: usize = 64;
 /// How near to its time a flush must have been seen to be taken from another one.
 const NEAR_NS: i64 = 1_000_000;
 
-/// Which of the flushes that are expected before writes of a trace are not to be expected, because
-/// their writes were seen as they were asked for; `None` where there are none.
+/// Which of the flushes expected before writes of a trace are not expected after all, because the
+/// device saw those writes with PREFLUSH; `None` if there are none.
 pub(super) fn unexpected(asked: &[Event], seen: &[Event], found: &[u32]) -> Option<Vec<bool>> {
     let is_unexpected = |at: usize| {
         let (flush, other) = (&asked[at], found.get(at + 1).copied().unwrap_or(NONE));
@@ -28,8 +28,8 @@ pub(super) fn unexpected(asked: &[Event], seen: &[Event], found: &[u32]) -> Opti
     all.contains(&true).then_some(all)
 }
 
-/// Gives flushes of a trace that have no counterpart that of a flush that was only expected, if it
-/// was seen when the former ought to have been. `shift` is the distance of the clocks.
+/// Reassigns counterparts: a flush of the trace without one gets that of an expected flush, if it
+/// was seen when the flush of the trace should have been. `shift` is the distance of the clocks.
 pub(super) fn give_back(asked: &[Event], seen: &[Event], found: &mut [u32], shift: i64) {
     let is_expected = |event: &Event| event.implied && event.engine.is_none();
     if !asked.iter().any(is_expected) {

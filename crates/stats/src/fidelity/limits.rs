@@ -1,11 +1,11 @@
-//! What a replay must hold to be called faithful, and why one is not.
+//! The limits of a faithful replay, and the reasons why one is not faithful.
 //!
-//! The defaults are what ioecho promises of itself in `docs/fidelity.md`, as far as a promise can
-//! be held without another tool beside it: nothing missing, nothing reordered, half of the requests
-//! within 3 µs, the duration within 0.05 %. Of the 99th percentile that page promises a relation to
-//! a bare pacer; here it is the millisecond from which on the verdict calls a request late
-//! ([`LATE`](crate::run_summary::LATE)). How long the device took is a finding and no fault of a
-//! replay, so nothing is asked of it unless somebody does.
+//! The defaults are ioecho's own promises in `docs/fidelity.md`, as far as they need no other tool
+//! for comparison: nothing missing, nothing reordered, half of the requests within 3 µs, the
+//! duration within 0.05 %. For the 99th percentile that page promises a ratio to a bare pacer; here
+//! the limit is the millisecond beyond which the verdict calls a request late
+//! ([`LATE`](crate::late::LATE)). The device's own time is a finding and not a fault of a
+//! replay, so it has no limit unless the user sets one.
 
 use std::fmt;
 use std::str::FromStr;
@@ -14,26 +14,30 @@ use ioecho_trace::Nanos;
 use ioecho_trace::units::{counted, times};
 use serde::{Deserialize, Serialize};
 
-use super::figures::{FidelityFigures, OrderFigures};
+use super::figures::{FidelityFigures, LateFigures, OrderFigures};
 
-/// Runs may be this much longer or shorter than asked for, whatever share that is: the last request
-/// of a short run may be late alone.
+/// Runs may always be this much longer or shorter than asked for, because in a short run a late
+/// last request alone makes a large share.
 const DURATION_ABSOLUTE_NS: i64 = 1_000_000;
 
 /// The share of the requests that may come after a later one, those that the engine held back for
 /// the device's sake aside. The verdict of a run uses the same.
 pub const REORDERED_SHARE: f64 = 0.001;
 
-/// Stalls are few where at most one request in so many came behind one.
+/// Requests of others while a replay goes on, as a share of the replay's own. Beyond this share the
+/// device had another load to do. The verdict of a run has the same limit.
+pub const EXTRA_SHARE: f64 = 0.01;
+
+/// Stalls are few if at most one request in so many came right after one.
 const STALLS_PER: u64 = 100;
 
-/// What can be limited.
+/// A quantity that can be limited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Quantity {
     /// Share of the requests that the device never saw.
     Missing,
-    /// Requests that nobody asked for, as a share of those that were asked for.
+    /// Extra requests, as a share of those that were asked for.
     Extra,
     /// Share of the requests that came after a later one, and that the engine did not hold back.
     Reordered,
@@ -122,10 +126,11 @@ impl Quantity {
         self.is_span() || matches!(self, Self::Reordered | Self::Duration | Self::InterArrival)
     }
 
-    /// The most that is allowed by itself: nanoseconds or a share.
+    /// The default limit: nanoseconds or a share.
     const fn default(self) -> Option<f64> {
         match self {
             Self::Missing => Some(0.0),
+            Self::Extra => Some(EXTRA_SHARE),
             Self::Reordered => Some(REORDERED_SHARE),
             Self::IssueP50 => Some(100_000.0),
             Self::IssueP99 | Self::Shift => Some(1_000_000.0),
@@ -210,8 +215,8 @@ impl FromStr for Limit {
             return Ok(Self { quantity, most: None });
         }
         let most = if quantity.is_span() {
-            // Seconds, as everywhere else, would allow of anything where all limits are of
-            // microseconds.
+            // A bare number would mean seconds, as everywhere else, and make a limit in
+            // microseconds ineffective.
             if value.parse::<f64>().is_ok_and(|number| number != 0.0) {
                 return Err(format!("'{value}' has no unit; write it like {value}ms or {value}us"));
             }
@@ -239,7 +244,7 @@ impl fmt::Display for Limit {
     }
 }
 
-/// What is allowed of each quantity.
+/// The limit of each quantity.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Limits([Option<f64>; Quantity::ALL.len()]);
 
@@ -259,7 +264,7 @@ impl Limits {
         limits
     }
 
-    /// What counts as late: the limit on 99 of 100 requests, or its default.
+    /// From when on a request counts as late: the limit on 99 of 100 requests, or its default.
     pub fn late_ns(&self) -> i64 {
         let most = self.0[Quantity::IssueP99 as usize].or(Quantity::IssueP99.default());
         most.map_or(0, |most| most as i64)
@@ -280,21 +285,23 @@ pub enum Reason {
     ExtraRequests,
     /// Requests came in another order.
     Reordered,
-    /// Late, and the device or the kernel above it is why.
+    /// Late because of the device or the kernel above it.
     DeviceLimited,
-    /// Late while the device was busy, and two traces cannot tell whether it is why.
+    /// Late while the device was busy; two traces cannot show whether that is the cause.
     LateWhileBusy,
-    /// Late, and the generator is why.
+    /// Late because of the generator.
     GeneratorLimited,
-    /// Late, and the host is why: it kept the generator away.
+    /// Late because the host stopped the generator.
     HostStalled,
-    /// The replay stood still a few times, and what came behind was late for it.
+    /// Earlier or later the longer it went on: a clock or a schedule of another speed.
+    Drifted,
+    /// The replay stalled a few times, and later requests were late because of that.
     Stalled,
     /// Late while the device was idle: generator or host, or something that holds requests back.
     IssuedLate,
     /// Earlier or later than asked for, by no more than each request alone can explain.
     Inexact,
-    /// The device answered otherwise than in the recording.
+    /// The device's response times differ from the recording's.
     ResponseTimes,
     /// Requests were cut or put together on their way.
     Reshaped,
@@ -311,6 +318,7 @@ impl Reason {
             Self::LateWhileBusy => "late-while-busy",
             Self::GeneratorLimited => "generator-limited",
             Self::HostStalled => "host-stalled",
+            Self::Drifted => "drifted",
             Self::Stalled => "stalled",
             Self::IssuedLate => "issued-late",
             Self::Inexact => "inexact",
@@ -344,14 +352,14 @@ pub struct Assessment {
     pub reasons: Vec<Reason>,
     /// The limits that are broken.
     pub broken: Vec<Broken>,
-    /// What was found and is no fault of the replay.
+    /// Findings that are not faults of the replay.
     pub findings: Vec<Reason>,
-    /// Limits of which nothing was measured, or that say nothing of a replay without a schedule.
+    /// Limits without a measurement, or without meaning for a replay without a schedule.
     pub unmeasured: Vec<Quantity>,
 }
 
-/// Holds the figures against the limits. Without a schedule (`has_schedule` false) no instant is
-/// asked about.
+/// Compares the figures with the limits. Without a schedule (`has_schedule` false) instants are
+/// ignored.
 pub fn assess(figures: &FidelityFigures, limits: &Limits, has_schedule: bool) -> Assessment {
     let (mut broken, mut unmeasured) = (Vec::new(), Vec::new());
     for quantity in Quantity::ALL {
@@ -381,7 +389,7 @@ pub fn assess(figures: &FidelityFigures, limits: &Limits, has_schedule: bool) ->
     Assessment { faithful, reasons, broken, findings, unmeasured }
 }
 
-/// What the device did to the replay beyond a limit, which nobody holds against the replay.
+/// Effects of the device beyond a limit, which are not faults of the replay.
 fn findings(figures: &FidelityFigures, limits: &Limits) -> Vec<Reason> {
     let order = figures.order.as_ref().filter(|order| order.held_back > 0);
     let allowed = limits.most(Quantity::Reordered);
@@ -396,14 +404,42 @@ fn reason(quantity: Quantity, figures: &FidelityFigures) -> Reason {
         Quantity::Reordered => Reason::Reordered,
         Quantity::ResponseMean | Quantity::ResponseP99 => Reason::ResponseTimes,
         Quantity::Split | Quantity::Merged => Reason::Reshaped,
+        // What was seen ends early, and what was to come behind it is missing.
+        Quantity::Duration if ends_early(figures) => Reason::MissingRequests,
         _ => whose(figures),
     }
 }
 
-/// Whose doing most of the late requests are.
+/// Whether what was seen is shorter than what was asked for, and requests are missing.
+fn ends_early(figures: &FidelityFigures) -> bool {
+    figures.missing_counted() > 0
+        && figures
+            .seen
+            .span_ns
+            .zip(figures.asked.span_ns)
+            .is_some_and(|(seen, asked)| asked.saturating_sub(seen) > DURATION_ABSOLUTE_NS)
+}
+
+/// Whether errors that grow evenly are at least half of how far they lie apart: those left without
+/// the slope are less than half as large.
+fn explained_by_drift(figures: &FidelityFigures) -> bool {
+    let (Some(issue), Some(rest)) = (&figures.issue, &figures.detrended) else { return false };
+    rest.p99_ns < issue.p99_ns / 2 && figures.drift_ppm.is_some_and(|ppm| ppm != 0.0)
+}
+
+/// The main cause of the late requests.
 fn whose(figures: &FidelityFigures) -> Reason {
+    let unexplained = || {
+        if explained_by_stalls(figures) {
+            Reason::Stalled
+        } else if explained_by_drift(figures) {
+            Reason::Drifted
+        } else {
+            Reason::Inexact
+        }
+    };
     let Some(late) = figures.late.as_ref().filter(|late| late.requests > 0) else {
-        return Reason::Inexact;
+        return unexplained();
     };
     let parties = [
         (late.device, Reason::DeviceLimited),
@@ -413,17 +449,19 @@ fn whose(figures: &FidelityFigures) -> Reason {
         (late.idle, Reason::IssuedLate),
         (late.unknown, Reason::Inexact),
     ];
-    let is_stalled = explained_by_stalls(figures);
     // Of equals the first: it blames the measurement last.
     let most = parties.iter().map(|party| party.0).max().unwrap_or(0);
     match parties.iter().find(|party| party.0 == most).map_or(Reason::Inexact, |party| party.1) {
-        Reason::IssuedLate | Reason::Inexact if is_stalled => Reason::Stalled,
+        Reason::Inexact => unexplained(),
+        Reason::IssuedLate => match unexplained() {
+            Reason::Inexact => Reason::IssuedLate,
+            explained => explained,
+        },
         whose => whose,
     }
 }
 
-/// Whether a few moments in which the replay stood still are at least half of how far its errors
-/// lie apart.
+/// Whether a few stalls of the replay explain at least half of the spread of its errors.
 fn explained_by_stalls(figures: &FidelityFigures) -> bool {
     let Some(stalls) = &figures.stalls else { return false };
     let apart =
@@ -462,6 +500,21 @@ fn reordered(order: &OrderFigures) -> String {
         counted(order.of_others(), "request"),
         order.extent_mean
     )
+}
+
+/// What is to be said of errors that nothing explains.
+fn inexact(figures: &FidelityFigures, late: &LateFigures) -> String {
+    let beyond = Nanos(late.beyond_ns);
+    if late.requests > 0 {
+        return format!("later than {beyond}: {}", counted(late.requests, "request"));
+    }
+    match figures.issue.as_ref().map(|issue| issue.earliest_ns) {
+        Some(earliest) if earliest.saturating_neg() > late.beyond_ns => format!(
+            "no request was later than {beyond}, and some were early, by up to {}",
+            Nanos(earliest.saturating_neg())
+        ),
+        _ => format!("no request was later than {beyond}: this is jitter"),
+    }
 }
 
 fn sentence(
@@ -524,6 +577,11 @@ fn sentence(
              than {beyond} were due",
             late.host, late.requests
         ),
+        Reason::Drifted => format!(
+            "errors grew evenly, by {:.1} ppm of the time: a clock or a schedule of another speed, \
+             and no request by itself",
+            figures.drift_ppm.unwrap_or_default()
+        ),
         // What it says stands behind all that are late.
         Reason::Stalled => {
             "the replay stood still, and what came behind was late for it".to_owned()
@@ -533,16 +591,7 @@ fn sentence(
              {beyond} were due (it was stopped or slow, or something held its requests back)",
             late.idle, late.requests
         ),
-        Reason::Inexact if late.requests > 0 => {
-            format!("later than {beyond}: {}", counted(late.requests, "request"))
-        }
-        Reason::Inexact => match figures.issue.as_ref().map(|issue| issue.earliest_ns) {
-            Some(earliest) if earliest.saturating_neg() > late.beyond_ns => format!(
-                "no request was later than {beyond}, and some were early, by up to {}",
-                Nanos(earliest.saturating_neg())
-            ),
-            _ => format!("no request was later than {beyond}: this is jitter"),
-        },
+        Reason::Inexact => inexact(figures, &late),
         Reason::ResponseTimes => "the device answered otherwise than in the recording".to_owned(),
         Reason::Reshaped => format!(
             "{} reached the device in pieces and {} as parts of others",
@@ -556,6 +605,7 @@ fn sentence(
             | Reason::GeneratorLimited
             | Reason::LateWhileBusy
             | Reason::HostStalled
+            | Reason::Drifted
             | Reason::Stalled
             | Reason::IssuedLate
             | Reason::Inexact
@@ -568,6 +618,7 @@ fn sentence(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fidelity::figures::{ErrorFigures, SideFigures, StallFigures};
 
     #[test]
     fn limits_are_spans_or_shares_and_nothing_unknown_is_accepted() {
@@ -591,6 +642,67 @@ mod tests {
             let alike = Quantity::ALL.iter().filter(|other| other.name() == quantity.name());
             assert_eq!(alike.count(), 1);
         }
+    }
+
+    /// A replay of 1000 requests of which this was found.
+    fn judged(figures: FidelityFigures) -> Vec<Reason> {
+        let asked =
+            SideFigures { requests: 1000, span_ns: Some(10_000_000_000), ..SideFigures::default() };
+        let found = 1000 - figures.missing;
+        let figures = FidelityFigures {
+            asked,
+            found,
+            due_span_ns: Some(10_000_000_000),
+            late: Some(figures.late.clone().unwrap_or_default()),
+            ..figures
+        };
+        assess(&figures, &Limits::default(), true).reasons
+    }
+
+    #[test]
+    fn requests_of_others_have_a_limit_of_their_own() {
+        let with = |extra| judged(FidelityFigures { extra, ..FidelityFigures::default() });
+        assert_eq!(with(10), []);
+        assert_eq!(with(400), [Reason::ExtraRequests]);
+        let outside = FidelityFigures { extra: 400, extra_outside: 400, ..Default::default() };
+        assert_eq!(judged(outside), []);
+    }
+
+    #[test]
+    fn a_recording_that_was_cut_off_lasting_stalls_and_drifts_are_called_so() {
+        let span_ns = Some(5_000_000_000);
+        let cut = FidelityFigures {
+            missing: 500,
+            seen: SideFigures { span_ns, ..SideFigures::default() },
+            duration_error: Some(-0.5),
+            ..FidelityFigures::default()
+        };
+        assert_eq!(judged(cut), [Reason::MissingRequests]);
+        let errors = |p50_ns, latest_ns| ErrorFigures {
+            p50_ns,
+            p99_ns: latest_ns,
+            latest_ns,
+            ..ErrorFigures::default()
+        };
+        // It stood still for a second near the end of the first half and never made up for it: by
+        // the median of all, the others were early.
+        let stalls = StallFigures { stalls: 1, total_ns: 1_000_000_000, ..Default::default() };
+        let issue = ErrorFigures { earliest_ns: -1_000_000_000, ..errors(400_000, 1_000_000_000) };
+        let issue = ErrorFigures { latest_ns: 0, ..issue };
+        let stalled = FidelityFigures {
+            issue: Some(issue),
+            stalls: Some(stalls),
+            ..FidelityFigures::default()
+        };
+        assert_eq!(judged(stalled), [Reason::Stalled]);
+        let drifted = FidelityFigures {
+            issue: Some(errors(300_000, 2_000_000)),
+            detrended: Some(errors(1000, 5000)),
+            drift_ppm: Some(400.0),
+            late: Some(LateFigures { requests: 300, idle: 300, ..LateFigures::default() }),
+            ..FidelityFigures::default()
+        };
+        assert_eq!(judged(drifted), [Reason::Drifted]);
     }
 
     #[test]

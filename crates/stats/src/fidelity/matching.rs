@@ -1,8 +1,8 @@
-//! Which request of the one side is which of the other.
+//! Matching of requests of the two sides.
 //!
 //! Requests have no names. They are alike if kind, device, offset and length are; the n-th of those
-//! of the one side belongs to the n-th of the other. Where one side has more of them, those belong
-//! together that lie nearest in time, by the distance of the clocks that the rest shows.
+//! of the one side belongs to the n-th of the other. If one side has more of them, those nearest in
+//! time belong together, given the distance of the clocks from the other pairs.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -28,9 +28,9 @@ const CLOCK_SLACK_NS: i64 = 1_000_000;
 
 /// For each request that was asked for the number of its counterpart, or [`NONE`]. Both sides are
 /// in the order of time; what was seen before `from` is left out. `shift` is the distance of the
-/// clocks where no pair tells it. With `absolute` clocks like requests of a run come in the order
-/// in which they were handed over, or, where that cannot be, in that of their completions, and none
-/// is seen before the one or behind the other.
+/// clocks where no pair tells it. With `absolute` clocks, like requests of a run are matched in the
+/// order of their hand-over or, if that is impossible, of their completion; and none is seen before
+/// its hand-over or after its completion.
 pub(super) fn whole(
     asked: &[Event],
     seen: &[Event],
@@ -131,9 +131,9 @@ fn handed_over(event: &Event) -> i64 {
 /// Pairs as many like requests that were asked for, in the order in which they were handed over,
 /// with as many that were seen, in the order of time, so that each is possible; `None` where that
 /// cannot be. Those in flight together may reach the device in another order than they were handed
-/// over, by several threads or by a worker of the kernel. Of those that may be meant by what was
-/// seen it is the one that completed first: if there is a pairing of all, this finds one (earliest
-/// deadline first; Jackson 1955).
+/// over, by several threads or by a worker of the kernel. Among the possible counterparts it takes
+/// the one that completed first: if all can be paired, this finds a pairing (earliest deadline
+/// first; Jackson 1955).
 fn by_completion(
     asked: &[Event],
     ours: &[u32],
@@ -161,7 +161,7 @@ fn by_completion(
     Some(pairs)
 }
 
-/// Whether the one can be the other by a clock that both share: handed over before it was seen, and
+/// Whether the two can be the same request, by a shared clock: handed over before it was seen, and
 /// seen before its completion was.
 fn bears(asked: &Event, seen: &Event, slack_ns: i64) -> bool {
     let Some(engine) = asked.engine else { return true };
@@ -180,9 +180,9 @@ fn ordered(events: &[Event], from: usize) -> Vec<u32> {
     numbers
 }
 
-/// How many requests at the beginning of what was seen were there before the replay began: looks at
-/// the device, by the replaying tool too, which may go where its load goes. By the clock, where
-/// both sides have one; else by the first requests that were found.
+/// How many requests at the beginning of what was seen were there before the replay began: reads of
+/// the device, also by the replaying tool, possibly at places of its load. By the clock, where both
+/// sides have one; else by the first requests that were found.
 pub(super) fn before_start(
     asked: &[Event],
     seen: &[Event],
@@ -197,8 +197,8 @@ pub(super) fn before_start(
         let shifts = pairs.map(|(event, other)| difference(seen[*other as usize].at, event.at));
         let mut shifts: Vec<i64> = shifts.take(BEGINNING).collect();
         shifts.sort_unstable();
-        // The lower quartile: a few of these may be looks at the device themselves, and later ones
-        // may have had to wait.
+        // The lower quartile: a few of these may be such reads, and later ones may have been
+        // delayed.
         let Some(shift) = shifts.get(shifts.len() / 4) else { return 0 };
         first.at.saturating_add(*shift).saturating_sub(BEGINNING_SLACK_NS)
     };

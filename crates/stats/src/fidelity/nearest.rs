@@ -1,8 +1,8 @@
 //! Pairs of like requests where one side has more of them.
 //!
-//! Something looks at the device before the start, or a request is left out: then the n-th of the
-//! one side does not belong to the n-th of the other, and all that follow would be paired one off.
-//! So those belong together, in order, that lie nearest in time.
+//! If some program reads the device before the start, or a request is left out, the n-th of the one
+//! side is not the n-th of the other, and all later pairs would be wrong. So requests are paired,
+//! in order, with those nearest in time.
 
 /// How much work one place may cost, and all of a window: beyond, the n-th belongs to the n-th.
 const CELLS_MAX: usize = 1 << 22;

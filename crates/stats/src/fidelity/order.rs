@@ -1,12 +1,12 @@
-//! Order: which requests came after one that was to come later.
+//! Order: which requests came after one that should have come later.
 //!
-//! RFC 4737, *Packet Reordering Metrics*. What was asked for has numbers in the order of its
-//! instants, and requests of the same instant have the same number, for nothing was said of their
-//! order. Section 3.3: a request is *Type-P-Reordered* if its number is smaller than the largest
-//! that came before (the RFC's `NextExp` less one). Section 4.1: their share of all that came.
-//! Section 4.2: the *extent* of a reordered request at place `i` is `i - j`, where `j` is the first
-//! place at which a larger number came. Section 4.6: what comes between two reordered requests is a
-//! reordering-free run.
+//! RFC 4737, *Packet Reordering Metrics*. The requests asked for are numbered in the order of their
+//! instants; those of the same instant have the same number, because they have no order. Section
+//! 3.3: a request is *Type-P-Reordered* if its number is smaller than the largest that came before
+//! (the RFC's `NextExp` less one). Section 4.1: their share of all that came. Section 4.2: the
+//! *extent* of a reordered request at place `i` is `i - j`, where `j` is the first place at which a
+//! larger number came. Section 4.6: what comes between two reordered requests is a reordering-free
+//! run.
 
 use std::collections::VecDeque;
 

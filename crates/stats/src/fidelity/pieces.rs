@@ -1,8 +1,8 @@
 //! Requests that the block layer cut or put together.
 //!
 //! A request longer than the device takes reaches it in pieces, and neighbours reach it as one.
-//! Neither is missing. Of what has no counterpart a request of the one side is laid out with
-//! requests of the other, end to end: only where all bytes are accounted for it is taken as found.
+//! Neither is missing. An unmatched request of one side is covered with unmatched requests of the
+//! other, end to end: it counts as found only if all its bytes are covered.
 
 use super::event::Event;
 use super::matching::NONE;

@@ -1,9 +1,9 @@
 //! Where a replay stood still.
 //!
 //! A generator that is stopped for a second and does not catch up has every later request a second
-//! late. The median, the duration and a straight line through the errors then all tell of the
-//! replay as a whole what is true of a moment. So such moments are found: nothing was seen for
-//! longer than was asked for.
+//! late. The median, the duration and a straight line through the errors then attribute the effect
+//! of a moment to the whole replay. So such moments are detected: pauses without requests that were
+//! longer than in the schedule.
 
 use super::figures::StallFigures;
 use super::matching::difference;

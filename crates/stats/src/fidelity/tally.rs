@@ -1,4 +1,4 @@
-//! What is counted of both sides, request by request.
+//! The counters of a comparison, request by request.
 
 use ioecho_trace::{LateCause, Op};
 use rustc_hash::FxHashMap;
@@ -294,7 +294,7 @@ impl Tally {
         let due = pair.at.saturating_add(centre);
         let cause = match pair.engine.and_then(|engine| engine.submitted) {
             Some(submitted) => {
-                // The engine's own part against the part behind it.
+                // The engine's own part compared with the part after it.
                 let own = difference(submitted, pair.at);
                 if own < late / 2 {
                     self.late.held_back += 1;
@@ -342,7 +342,7 @@ impl Tally {
         let (issue_apart, issue_crowded) = (by_crowd(false), by_crowd(true));
         let all = self.errors.rows().iter().map(|row| row.1).collect();
         let issue = errors(all, self.ends, shift.unwrap_or(0));
-        // Stalls that the slope could not leave out are no clock that runs fast or slow.
+        // Stalls that the slope could not leave out must not count as a fast or slow clock.
         let p50 = |errors: &ErrorFigures| errors.p50_ns;
         let detrended = self.detrended(slope);
         let is_worse = detrended.as_ref().map(p50) > issue.as_ref().map(p50);
@@ -456,7 +456,7 @@ impl Tally {
     }
 }
 
-/// What the engine's cause means here.
+/// The cause here for a cause of the engine.
 fn cause_of(cause: LateCause) -> Cause {
     match cause {
         LateCause::Conflict | LateCause::InFlightCap | LateCause::Submission => Cause::Device,

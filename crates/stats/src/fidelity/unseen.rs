@@ -1,7 +1,7 @@
 //! Requests that were asked for and have no counterpart: never issued, missing, or not witnessed.
 //!
-//! Where a recording is blind is known only once it was read to its end, and requests leave the
-//! window before. So it is kept of each when it ought to have been seen.
+//! The gaps of a recording are known only at its end, and requests leave the window before. So for
+//! each unmatched request the instant is kept at which it should have been seen.
 
 use std::collections::BTreeMap;
 
@@ -47,7 +47,7 @@ pub(super) struct Unseen {
     first_not_issued: Vec<Example>,
 }
 
-/// What became of them.
+/// Their classification.
 #[derive(Default)]
 pub(super) struct UnseenFigures {
     /// Missing, those that were not issued included.
@@ -89,7 +89,7 @@ impl Unseen {
             missing.flushes = missing.flushes.saturating_add(self.behind.flushes);
         }
         let mut outside = Count::default();
-        // Also a recording that went on to its end may be blind there.
+        // A recording that went on to its end may also have gaps there.
         for (at, is_behind, op) in self.at.rows() {
             if *is_behind && blind.ends_early {
                 continue;

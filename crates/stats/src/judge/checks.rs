@@ -10,9 +10,12 @@ pub(super) mod witness;
 use ioecho_trace::units::{counted, times};
 use ioecho_trace::{LateCause, Nanos, Op};
 
-use super::{DEVICE, HOST, OWN, is_mostly, late_share, low_cap, share};
+use super::{DEVICE, HOST, OWN, fell_behind, is_mostly, late_share, low_cap, share};
+use crate::facts::{EngineFacts, VerifyFigures};
+use crate::histogram::{Latencies, QUANTILES};
+use crate::late::LATE;
 use crate::picture::Span;
-use crate::run_summary::{EngineFacts, LATE, RunFigures, VerifyFigures};
+use crate::run_figures::RunFigures;
 use crate::verdict::{Check, Finding, Grade};
 
 /// At most this share of requests may be late by more than [`LATE`] in a faithful run.
@@ -30,6 +33,9 @@ const DURATION_SUSPECT: f64 = 0.02;
 pub(super) const CONFLICT_SHARE: f64 = 0.05;
 /// Wraparound factors that blkreplay's manual calls sound.
 pub const WRAPAROUND: std::ops::RangeInclusive<f64> = 0.5..=2.0;
+/// Where ten places of the load share one of the target, neither seeks nor caches nor conflicts are
+/// the load's any more.
+pub(super) const ABSURD: f64 = 10.0;
 /// The share of requests that could not be issued above which a load is another load.
 const REFUSED_SHARE: f64 = 0.01;
 /// The share of failed requests above which a run says nothing about a sound device.
@@ -153,10 +159,10 @@ pub(super) fn lateness(figures: &RunFigures, engine: &EngineFacts, blame: Findin
         Some(seen) => (
             share.max(seen.late_share()),
             format!(
-                "at the device (witness): 99 % within {}, max {}, {:.2} % later than {LATE}; as \
-                 the engine believed: {measured}",
+                "at the device (witness): 99 % within {}, all within {}, {:.2} % later than \
+                 {LATE}; as the engine believed: {measured}",
                 Nanos(seen.delay_p99_ns()),
-                Nanos(seen.issue_max_ns),
+                Nanos(seen.delay_max_ns()),
                 seen.late_share() * 100.0
             ),
         ),
@@ -174,6 +180,10 @@ pub(super) fn lateness(figures: &RunFigures, engine: &EngineFacts, blame: Findin
         Finding::GeneratorLimited => {
             "This program could not read or prepare the requests as fast as they were to be \
              issued: convert the trace to the native format, use a faster host."
+        }
+        Finding::HostStalled if super::is_starved(figures, engine) => {
+            "Other programs had the processors, and neither reading nor issuing got its turn: stop \
+             them, or give the run processors of its own. Do not trust percentiles of this run."
         }
         _ => {
             "The issuing thread was not run in time: use a quiet host, more cores, or pin the run; \
@@ -214,12 +224,21 @@ pub(super) fn duration(figures: &RunFigures, engine: &EngineFacts, blame: Findin
     } else {
         graded(error, DURATION_PASS, DURATION_SUSPECT)
     };
-    let measured = format!(
+    let mut measured = format!(
         "{:.3} s of {:.3} s demanded ({:+.3} %)",
         achieved.as_secs_f64(),
         demanded.as_secs_f64(),
         error * 100.0
     );
+    // Everything may have been handed over in time, and answered ever later.
+    let grown = fell_behind(figures, engine);
+    let grade = if grown.is_some() { grade.max(Grade::Suspect) } else { grade };
+    if let Some(grown) = grown {
+        measured = format!(
+            "{measured}; response times grew from {} to {} until the load ended",
+            grown.from, grown.to
+        );
+    }
     let excuse = if low_cap(figures, engine).is_some() {
         "With no more in flight than the cap lets through, the replay fell behind and did not \
          catch up."
@@ -231,7 +250,8 @@ pub(super) fn duration(figures: &RunFigures, engine: &EngineFacts, blame: Findin
             "duration",
             grade,
             measured,
-            "at most 0.1 % or 5 ms longer than demanded (invalid above 2 %)",
+            "at most 0.1 % or 5 ms longer than demanded (invalid above 2 %), and no backlog that \
+             grows until the end",
             "The replay fell behind its schedule and did not catch up.",
         ),
         blame,
@@ -239,9 +259,80 @@ pub(super) fn duration(figures: &RunFigures, engine: &EngineFacts, blame: Findin
     )
 }
 
+/// Which percentiles of the response times are the device's: one that rests on a handful of
+/// requests is chance, and one among requests that host or generator delayed is theirs.
+pub(super) fn percentiles(figures: &RunFigures, engine: &EngineFacts) -> Check {
+    const NAME: &str = "percentiles";
+    if !engine.has_schedule() {
+        return no_schedule(NAME, engine);
+    }
+    let response = figures.picture().spans_of_all(Span::Response);
+    let service = figures.picture().spans_of_all(Span::Service);
+    let known: Vec<f64> =
+        QUANTILES.into_iter().filter(|share| is_known(*share, response.count())).collect();
+    let Some(highest) = known.last() else {
+        let why = format!("{} tell no percentile", counted(response.count(), "request"));
+        return check(NAME, Grade::NotApplicable, why, "", "");
+    };
+    let late = figures.not_device();
+    let owned = known.iter().copied().find(|share| {
+        let Some(at) = response.quantile(*share) else { return false };
+        // A bin is a thousandth wide: what lies at the percentile counts as beyond it.
+        let before = Nanos((at.0 as f64 * 0.998) as i64);
+        let beyond = |spans: &Latencies| spans.count().saturating_sub(spans.count_until(before));
+        let of_device = service.quantile(*share).unwrap_or_default();
+        at > of_device.saturating_add(of_device) && beyond(late) * 2 > beyond(&response)
+    });
+    let unknown = QUANTILES.into_iter().find(|share| !is_known(*share, response.count()));
+    let unknown = unknown.map_or(String::new(), |share| {
+        format!("; {} needs {} requests", named_quantile(share), needed(share))
+    });
+    let requests = counted(response.count(), "request");
+    let Some(owned) = owned else {
+        let highest = named_quantile(*highest);
+        let measured = format!("{requests}: up to {highest} the device's{unknown}");
+        return check(NAME, Grade::Pass, measured, PERCENTILES, "");
+    };
+    let at = |spans: &Latencies| spans.quantile(owned).unwrap_or_default();
+    let name = named_quantile(owned);
+    let measured = format!(
+        "{requests}: from {name} on not the device's: {} late by host or generator, {name} of the \
+         response times {}, of the service times {}{unknown}",
+        late.count(),
+        at(&response),
+        at(&service)
+    );
+    // The last one rests on a request in ten thousand, which no host of a general kind is free of.
+    let grade = if owned < 0.999_5 { Grade::Suspect } else { Grade::Pass };
+    let advice = "Percentiles of response times from there on tell of this host and not of the \
+                  device: read the lower ones, or the service times, or replay on a quiet host.";
+    check(NAME, grade, measured, PERCENTILES, advice)
+}
+
+const PERCENTILES: &str = "p99 and p99.9 of the response times are the device's";
+
+/// Requests that must lie beyond a percentile for it to be more than chance.
+const BEYOND: f64 = 10.0;
+
+/// How many requests it takes to know the percentile at this share.
+fn needed(share: f64) -> u64 {
+    (BEYOND / (1.0 - share)).round() as u64
+}
+
+/// Whether so many requests tell the percentile at this share.
+fn is_known(share: f64, requests: u64) -> bool {
+    requests >= needed(share)
+}
+
+/// The name of a percentile: `p99.9`.
+fn named_quantile(share: f64) -> String {
+    format!("p{}", (share * 1e6).round() / 1e4)
+}
+
 /// Requests that never reached the target make the replayed load another one.
 pub(super) fn issued(figures: &RunFigures, engine: &EngineFacts) -> Check {
     let refused = figures.recorded() - figures.issued() - figures.dropped();
+    let left_out = share(engine.unmapped, engine.unmapped.saturating_add(figures.recorded()));
     let share = share(refused, figures.recorded());
     let mut measured = vec![format!(
         "{} could not be issued ({:.3} %)",
@@ -265,10 +356,10 @@ pub(super) fn issued(figures: &RunFigures, engine: &EngineFacts) -> Check {
     let grade = graded(share, 0.0, REFUSED_SHARE);
     check(
         "issued",
-        // Who leaves a volume out means it; what is replayed is a part of the load all the same.
-        if engine.unmapped > 0 { grade.max(Grade::Suspect) } else { grade },
+        // Who leaves a volume out may mean it; what is replayed is another load all the same.
+        grade.max(graded(left_out, 0.0, REFUSED_SHARE)),
         measured.join("; "),
-        "none (invalid above 1 %)",
+        "none (invalid above 1 %, refused or left out)",
         "The target cannot take these requests: they cross its end, are misaligned for its block \
          size (they can be widened to it), too large, or of a kind that it cannot do. The outcomes \
          say which.",
@@ -397,7 +488,13 @@ pub(super) fn wraparound(engine: &EngineFacts) -> Check {
     let Some(factor) = engine.wraparound_factor else {
         return check("wraparound", Grade::NotApplicable, "not known".into(), "", "");
     };
-    let grade = if WRAPAROUND.contains(&factor) { Grade::Pass } else { Grade::Suspect };
+    let grade = if factor > ABSURD {
+        Grade::Invalid
+    } else if WRAPAROUND.contains(&factor) {
+        Grade::Pass
+    } else {
+        Grade::Suspect
+    };
     let measured = match engine.targets {
         0 | 1 => format!("factor {factor:.3}"),
         targets => format!("factor {factor:.3} on the worst of {targets} targets"),
@@ -409,7 +506,7 @@ pub(super) fn wraparound(engine: &EngineFacts) -> Check {
         "The load uses only a corner of the target: seeks are shorter than the device's. Use a \
          smaller target, or spread the load."
     };
-    check("wraparound", grade, measured, "0.5 to 2", advice)
+    check("wraparound", grade, measured, "0.5 to 2 (invalid above 10)", advice)
 }
 
 pub(super) fn page_cache(engine: &EngineFacts) -> Check {

@@ -1,8 +1,9 @@
 //! Verdicts on runs that went wrong in one way each.
 
 use super::*;
-use ioecho_trace::{Batch, Bytes, Columns, Measured, Nanos, Op, Outcome, Request};
+use ioecho_trace::{Batch, Bytes, Columns, Measured, Nanos, Op, Outcome, Request, TimingMode};
 
+use crate::facts::WitnessFacts;
 use crate::run_summary::VerifyFigures;
 
 /// A run of 1000 requests, one each millisecond, of which `late` are late by 50 ms.
@@ -245,8 +246,8 @@ fn what_has_no_schedule_cannot_be_late() {
     for timing in [TimingMode::Afap, TimingMode::Load] {
         let facts = EngineFacts { timing, ..engine() };
         let verdict = judge(&run(900, LateCause::Host, Outcome::Ok), &facts);
-        assert_eq!((verdict.finding, verdict.validity), (Finding::Faithful, Validity::Valid));
-        for name in ["lateness", "duration"] {
+        assert_eq!((verdict.finding, verdict.validity), (Finding::Unscheduled, Validity::Valid));
+        for name in ["lateness", "duration", "percentiles"] {
             assert_eq!(named(&verdict, name).grade, Grade::NotApplicable);
         }
         assert!(verdict.summary.starts_with("As fast as possible"), "{}", verdict.summary);
@@ -346,4 +347,171 @@ fn where_a_witness_was_the_device_decides_who_was_late() {
     assert_eq!(verdict(12, 3, 9).finding, Finding::HostStalled);
     // The engine's own lateness stays what it was.
     assert_eq!(verdict(200, 0, 200).finding, Finding::HostStalled);
+}
+
+/// A run of a request each millisecond for so many seconds; `change` gets the millisecond in which
+/// each is due, and what was measured of it where it was answered at once.
+fn lasting(seconds: i64, change: impl Fn(i64, &mut Measured)) -> (RunFigures, EngineFacts) {
+    let mut batch = Batch::new(Columns { measured: true, ..Columns::default() });
+    for ms in 0..seconds * 1000 {
+        let scheduled = Nanos::from_millis(ms);
+        let mut request = Request::new(scheduled, Op::Read, Bytes(0), Bytes(512));
+        let mut measured = Measured {
+            scheduled,
+            submitted: Some(scheduled),
+            completed: Some(scheduled + Nanos::from_micros(100)),
+            target_offset: None,
+            in_flight: 1,
+            outcome: Outcome::Ok,
+            pushed_back: false,
+            late_cause: LateCause::None,
+            target: 0,
+            integrity: Integrity::Unchecked,
+        };
+        change(ms, &mut measured);
+        request.measured = Some(measured);
+        batch.push(&request);
+    }
+    let mut figures = RunFigures::default();
+    figures.observe(&batch);
+    let count = seconds as u64 * 1000;
+    let demanded_duration_ns = (seconds * 1000 - 1) * 1_000_000;
+    (figures, EngineFacts { planned: count, issued: count, demanded_duration_ns, ..engine() })
+}
+
+/// Makes a request late by so much for this cause.
+fn delay(measured: &mut Measured, by: Nanos, cause: LateCause) {
+    measured.submitted = measured.submitted.map(|at| at + by);
+    measured.completed = measured.completed.map(|at| at + by);
+    measured.late_cause = cause;
+}
+
+#[test]
+fn a_headline_states_share_and_percentiles_of_the_cause_that_it_names_and_of_nothing_else() {
+    // 3 % wait 300 ms for others, 2 % come 5 ms late by the host's doing.
+    let (figures, facts) = lasting(10, |ms, measured| match ms % 100 {
+        0..3 => delay(measured, Nanos::from_millis(300), LateCause::Conflict),
+        10..12 => delay(measured, Nanos::from_millis(5), LateCause::Host),
+        _ => {}
+    });
+    let verdict = judge(&figures, &facts);
+    assert_eq!(verdict.finding, Finding::HostStalled);
+    let told = "200 requests (2.00 %) were issued more than 1.00 ms late for that, 99 % of \
+                these by up to 5.00 ms, one by 5.00 ms";
+    assert!(verdict.summary.contains(told), "{}", verdict.summary);
+    assert!(!verdict.summary.contains("300 ms"), "{}", verdict.summary);
+}
+
+#[test]
+fn two_parties_who_each_hold_the_schedule_do_not_take_the_blame_from_a_third() {
+    let (figures, facts) = lasting(10, |ms, measured| match ms % 1000 {
+        0..100 => delay(measured, Nanos::from_millis(300), LateCause::Conflict),
+        200..206 => delay(measured, Nanos::from_millis(5), LateCause::Host),
+        300..306 => delay(measured, Nanos::from_millis(5), LateCause::Generator),
+        _ => {}
+    });
+    let verdict = judge(&figures, &facts);
+    assert_eq!(verdict.finding, Finding::DeviceLimited, "{}", verdict.summary);
+    assert!(verdict.summary.contains("1000 requests (10.00 %)"), "{}", verdict.summary);
+}
+
+#[test]
+fn a_device_whose_backlog_grows_to_the_end_could_not_take_the_load_though_nothing_was_late() {
+    let grown = |by: fn(i64) -> i64| {
+        let (figures, facts) = lasting(10, |ms, measured| {
+            measured.completed = measured.completed.map(|at| at + Nanos::from_micros(by(ms)));
+        });
+        judge(&figures, &facts)
+    };
+    let verdict = grown(|ms| ms * 20);
+    assert_eq!((verdict.finding, verdict.validity), (Finding::DeviceLimited, Validity::Valid));
+    assert_eq!(named(&verdict, "duration").grade, Grade::Limited);
+    assert!(verdict.summary.contains("grew until the load ended"), "{}", verdict.summary);
+    assert_eq!(grown(|_| 150_000).finding, Finding::Faithful);
+}
+
+#[test]
+fn a_device_that_stands_still_without_a_schedule_is_told_by_time() {
+    let stopped = |millis: i64| {
+        let (figures, facts) = lasting(10, |ms, measured| {
+            if ms >= 5000 {
+                delay(measured, Nanos::from_millis(millis), LateCause::None);
+                measured.scheduled += Nanos::from_millis(millis);
+            }
+        });
+        judge(&figures, &EngineFacts { timing: TimingMode::Afap, ..facts })
+    };
+    let verdict = stopped(5000);
+    assert_eq!((verdict.finding, verdict.validity), (Finding::Unscheduled, Validity::Suspect));
+    let told = "Nothing was completed for 5.00 s of these 15.0 s (33.3 %)";
+    assert!(verdict.summary.contains(told), "{}", verdict.summary);
+    assert_eq!(named(&verdict, "standstill").grade, Grade::Suspect);
+    assert_eq!(stopped(0).validity, Validity::Valid);
+}
+
+#[test]
+fn who_had_the_device_not_to_himself_is_not_faithful() {
+    let with = |extra| {
+        let witness = WitnessFacts { asked: 1000, found: 1000, extra, ..WitnessFacts::default() };
+        let facts = EngineFacts { witness: Some(witness), ..engine() };
+        judge(&run(0, LateCause::None, Outcome::Ok), &facts)
+    };
+    assert_eq!(with(10).finding, Finding::Faithful);
+    let verdict = with(30);
+    assert_eq!((verdict.finding, verdict.validity), (Finding::ForeignLoad, Validity::Suspect));
+    let verdict = with(1000);
+    assert_eq!((verdict.finding, verdict.validity), (Finding::ForeignLoad, Validity::Invalid));
+    let told = "1000 requests of all that the device did during the run (50.0 %)";
+    assert!(verdict.summary.contains(told), "{}", verdict.summary);
+}
+
+#[test]
+fn a_generator_that_others_keep_from_the_processors_is_starved_by_the_host() {
+    let figures = run(200, LateCause::Input, Outcome::Ok);
+    let on = |others_by_tenth: Vec<u64>| {
+        let mut facts = engine();
+        facts.host.cpu =
+            Some(crate::facts::CpuFacts { others_by_tenth, total_ns: 1, ..Default::default() });
+        judge(&figures, &facts)
+    };
+    assert_eq!(on(vec![4, 0, 0]).finding, Finding::GeneratorLimited);
+    let starved = on(vec![0, 0, 0, 0, 0, 0, 0, 0, 4]);
+    assert_eq!(starved.finding, Finding::HostStalled);
+    assert!(starved.summary.contains("other programs had the processors"), "{}", starved.summary);
+    assert!(starved.summary.contains("200 requests (20.00 %)"), "{}", starved.summary);
+}
+
+#[test]
+fn a_percentile_that_the_host_owns_is_marked() {
+    let delayed = |count: i64| {
+        let (figures, facts) = lasting(20, |ms, measured| {
+            if ms < count {
+                delay(measured, Nanos::from_millis(169), LateCause::Host);
+            }
+        });
+        judge(&figures, &facts)
+    };
+    let verdict = delayed(140);
+    assert_eq!((verdict.finding, verdict.validity), (Finding::Faithful, Validity::Suspect));
+    let check = named(&verdict, "percentiles");
+    assert!(check.measured.contains("from p99.9 on not the device's: 140 late"), "{check:?}");
+    assert_eq!(named(&delayed(0), "percentiles").grade, Grade::Pass);
+    let few = named(&judge(&run(0, LateCause::None, Outcome::Ok), &engine()), "percentiles");
+    assert!(few.measured.contains("up to p99 the device's; p99.9 needs 10000"), "{few:?}");
+}
+
+#[test]
+fn another_speed_than_the_recorded_one_is_told() {
+    let figures = run(0, LateCause::None, Outcome::Ok);
+    let summary = |speedup| judge(&figures, &EngineFacts { speedup, ..engine() }).summary;
+    assert!(summary(4.0).contains("Replayed at 4 times the recorded speed."));
+    assert!(!summary(1.0).contains("recorded speed"));
+}
+
+#[test]
+fn what_was_left_out_makes_another_load_of_it() {
+    let figures = run(0, LateCause::None, Outcome::Ok);
+    let validity = |unmapped| judge(&figures, &EngineFacts { unmapped, ..engine() }).validity;
+    assert_eq!((validity(0), validity(10)), (Validity::Valid, Validity::Suspect));
+    assert_eq!(validity(1000), Validity::Invalid);
 }

@@ -1,9 +1,8 @@
-//! Whether two volumes were asked for the same load.
+//! Whether two volumes got the same load.
 //!
-//! Whoever has one recording and eight devices feeds it to all eight, and then every burst hits all
-//! of them at once: bursts of independent loads never do, and a storage that all share looks worse
-//! than it is. Two copies of a load rise and fall together at every step, which two loads of one
-//! system hardly ever do.
+//! If one recording is replayed on eight devices, every burst hits all of them at once, unlike
+//! bursts of independent loads, and a shared storage looks worse than it is. Two copies of a load
+//! rise and fall together at every step, which two real loads hardly ever do.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +10,7 @@ use ioecho_trace::{Nanos, VolumeId};
 
 use crate::timeline::Timeline;
 
-/// Volumes that are held against each other: those with the smallest numbers.
+/// How many volumes are compared with each other: those with the smallest numbers.
 const VOLUMES_MAX: usize = 32;
 
 /// Fewer steps of time than this say nothing.

@@ -2,37 +2,43 @@
 //!
 //! A cold cache warms up, a fresh flash device fills up, and the figures of the whole run describe
 //! neither before nor after. But a natural load varies by itself: its service times rise with every
-//! burst, and nobody shall take that for a drift of the device. So requests are held against their
-//! like alone: those of the same target, kind and size that came at a like rate, each of which
-//! classes has its geometric mean over the run. What is left, step by step, is how much slower or
-//! faster than usual the device answered the same question. The rate is that of the schedule: how
-//! many are in flight would not do, for it is the slow device that makes them many.
+//! burst, which is not a drift of the device. So requests are compared only within classes of the
+//! same target, kind, size and similar arrival rate, each with its geometric mean over the run. The
+//! rest, step by step, is how much slower or faster than usual the device served like requests. The
+//! rate is that of the schedule, not the number in flight, because a slow device itself increases
+//! that.
 //!
-//! Where the load goes cannot be taken out so: a load that turns from a small area to a large one
-//! makes a cache colder and a seek longer. That is a drift too, of device and load together, and it
-//! is told.
+//! The effect of positions cannot be removed in this way: a load that moves from a small area to a
+//! large one makes a cache colder and seeks longer. That is a drift too, of device and load
+//! together, and is reported.
 
 use ioecho_trace::{Measured, Nanos, Op, Request};
 
 use crate::change_points::change_points;
 use crate::steady;
 use crate::timeline::{Cell, Timeline};
+use crate::trend::trend;
 
 /// Rounds that a run is cut into, at most.
 const ROUNDS: usize = 60;
 
-/// Fewer rounds with requests say nothing: the window of SNIA's criterion and as many windows
-/// before it as show that something else was before.
+/// The least number of rounds with requests: the window of SNIA's criterion, and enough windows
+/// before it to show a change.
 const ROUNDS_MIN: usize = 4 * steady::WINDOW;
 
 /// Requests in a round, below which its mean is chance.
 const REQUESTS_MIN: u64 = 10;
 
-/// What a shorter run says is about its own beginning only.
+/// A shorter run shows only its own beginning.
 const RUN_MIN: Nanos = Nanos::from_secs(1);
 
 /// Logarithms of service times are summed in these parts, so that sums merge exactly.
 const PARTS: f64 = 65536.0;
+
+/// From when on service times that were said to have come to rest still rise or fall: Kendall's
+/// tau, and by how much. SNIA allows a fifth between the rounds of a window.
+const TAU: f64 = 0.5;
+const GAIN: f64 = 1.2;
 
 /// Targets that are told apart; the others are one.
 const TARGETS: u32 = 16;
@@ -44,7 +50,7 @@ const RATES_OF: [f64; 2] = [5e6, 100e6];
 /// Rates are told apart up to this power of two.
 const RATE_BITS: u32 = 7;
 
-/// So many bytes count like one more request.
+/// This many bytes count like one more request.
 const LIKE_A_REQUEST: u64 = 128 << 10;
 
 /// The requests of one class in one bucket.
@@ -114,7 +120,7 @@ impl Rate {
 /// How the device's service times went.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Course {
-    /// Nobody can tell: the reason.
+    /// Unknown: the reason.
     Unknown(&'static str),
     /// They ended where they began, whatever was between.
     Settled,
@@ -140,7 +146,7 @@ impl Unsettled {
     }
 }
 
-/// The class of a request: what its service time may be held against.
+/// The class of a request: the requests with which its service time may be compared.
 fn class(request: &Request, target: u32, rate: u32) -> u32 {
     let kind = u32::from(request.op == Op::Write);
     let size = match request.length.0 >> 10 {
@@ -203,10 +209,15 @@ impl Drift {
         let ratios: Vec<f64> = rounds[*last..].iter().map(|round| round.exp()).collect();
         let settling = steady::pts(&ratios).map_or(0, |steady| steady.first_round);
         let at = |round: usize| Nanos(width.saturating_mul((round * of_round) as i64));
+        // A level that rises on and on is none: a window of five rounds of a slow ramp is flat.
+        let rest = trend(&rounds[last + settling..]);
+        let end = Nanos(width.saturating_mul(buckets.len() as i64));
+        let is_flat = rest.is_none_or(|rest| rest.tau.abs() < TAU || rest.gain.abs() < GAIN.ln());
+        let reached = if is_flat { last + settling } else { rounds.len() };
         Course::Unsettled(Unsettled {
             ratio: (after - before).exp(),
-            since: at(last + settling),
-            end: Nanos(width.saturating_mul(buckets.len() as i64)),
+            since: at(reached).min(end),
+            end,
         })
     }
 

@@ -1,7 +1,8 @@
 //! Where on a target the load goes.
 //!
-//! A sample of what a target holds says little of a load that stays in a corner of it. So requests
-//! are counted by where they begin, and what was found there weighs as much as the load goes there.
+//! A sample of a whole target's content says little about a load that stays in a corner of it. So
+//! requests are counted by region, and the content of each region is weighted by the requests
+//! there.
 
 use crate::count::grid::Grid;
 

@@ -11,8 +11,7 @@ pub const PAGE: u64 = 4096;
 /// Pages that are kept at most.
 const KEPT_MAX: usize = 8192;
 
-/// Pages of a request that are looked at, from its beginning: 256 MiB. What is longer would cost
-/// more time than it tells.
+/// Pages of a request that are looked at, from its beginning: 256 MiB. More would take too long.
 const PAGES_MAX: u64 = 1 << 16;
 
 /// The pages of one target that a run touched.
@@ -50,7 +49,8 @@ impl Touched {
         }
     }
 
-    /// Adds what a later part touched. What it read first and this part had touched came back.
+    /// Adds what a later part touched. Pages that the later part read first, and this part had
+    /// touched, count as returns.
     pub(super) fn merge(&mut self, later: &Self) {
         let Self { pages, read, again } = later;
         self.read += read;

@@ -1,27 +1,27 @@
 //! The verdict on several runs as one: never milder than that on the worst of them.
 //!
-//! Each run was judged where it ran, with what its engine and its host knew, and not all of that is
-//! kept: what was sampled of a target is weighed by where the load went, and the kernel's counters
-//! are held against the run's own cap and verification. So a check of the whole comes out as the
-//! worst of the runs' own. For most there is nothing to be gained by judging again: a share of all
-//! requests lies between the shares of the runs, so that a fault of one run would only be thinned
-//! out. What only the requests of all can tell is judged anew beside that, and the worse counts.
+//! Each run was judged with the knowledge of its own engine and host, not all of which is stored:
+//! the sampled content of a target is weighted by the load, and the kernel's counters are compared
+//! with the run's own cap and verification. So a check of the whole is the worst of the runs' own.
+//! For most checks judging again would gain nothing: a share of all requests lies between the
+//! shares of the runs, so a fault of one run would only be diluted. Checks that need the requests
+//! of all are judged again in addition, and the worse grade counts.
 
 use std::collections::BTreeSet;
 
-use super::MergedRun;
 use crate::facts::EngineFacts;
 use crate::picture::Span;
-use crate::run_summary::RunFigures;
+use crate::run_figures::RunFigures;
+use crate::run_summary::MergedRun;
 use crate::verdict::{Check, Finding, Grade, Validity, Verdict};
 
-/// Checks that are judged anew of the requests of all as well. They ask for nothing but counts,
-/// which add up exactly, and for what goes on in two volumes at once, which may be of two runs.
+/// Checks that are also judged again on the requests of all runs. They need only counts, which add
+/// up exactly, and the demand of pairs of volumes, which may be of two runs.
 ///
-/// Not among them is what holds a run against its own host, device or moment: lateness and duration
-/// are laid to one party, and a fault of one run would be laid to another's device; how service
-/// times drift would be told of runs that stand one behind the other; two hosts that run at
-/// different speeds would look like one whose speed changes.
+/// Checks that relate a run to its own host, device or time are not among them: lateness and
+/// duration are attributed to one culprit, so a fault of one run could be attributed to another's
+/// device; runs one after the other would look like drifting service times; two hosts of different
+/// speeds would look like one whose speed changes.
 pub(super) const ANEW: [&str; 6] =
     ["accounted", "issued", "failures", "conflicts", "integrity", "same-load"];
 
@@ -107,7 +107,7 @@ fn merged_check(name: &str, anew: Option<&Check>, runs: &[MergedRun]) -> Option<
 
     let mut told = Vec::new();
     told.extend(anew.map(|check| format!("all together: {}", check.measured)));
-    // What passed is told of the whole where it was judged as one, else of each run.
+    // A passed check is described for the whole if it was judged again, else for each run.
     if anew.is_none() || of_runs > Grade::Pass {
         told.extend(by_run(&worst, found.len()));
     }
@@ -159,16 +159,17 @@ fn each_once<'a>(texts: impl Iterator<Item = &'a str>, between: &str) -> String 
 }
 
 impl Finding {
-    /// How bad it is for whoever wants to use the figures: faults are worse than findings, and
-    /// damaged data are worse than all.
+    /// The severity for a user of the figures: faults are worse than findings, and damaged data is
+    /// the worst.
     const fn severity(self) -> u8 {
         match self {
-            Self::Faithful => 0,
+            Self::Faithful | Self::Unscheduled => 0,
             Self::DeviceLimited => 1,
-            Self::HostStalled => 2,
-            Self::GeneratorLimited => 3,
-            Self::Incomplete => 4,
-            Self::DataDamaged => 5,
+            Self::ForeignLoad => 2,
+            Self::HostStalled => 3,
+            Self::GeneratorLimited => 4,
+            Self::Incomplete => 5,
+            Self::DataDamaged => 6,
         }
     }
 }

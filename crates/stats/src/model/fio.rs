@@ -1,13 +1,13 @@
-//! A job for fio of a trace's figures: the nearest that its options come to.
+//! A fio job with the figures of a trace, as near as fio's options allow.
 //!
-//! A job that does less than it says is worse than none, and fio is silent about much. What its
-//! source and runs of the real fio 3.33 teach:
+//! A job that silently does less than it says is worse than none. These rules follow from fio's
+//! source and from runs of fio 3.33:
 //!
 //! * `rate_iops` counts with the smallest size, so that a constant rate of mixed sizes comes out
 //!   many times too low; `rate`, in bytes, is kept whatever the sizes, and has fractions.
 //! * `random_distribution=zipf` counts blocks of the smallest size and places them at multiples of
-//!   `blockalign`: where that is larger, most lie behind the end and the job ends without a word.
-//!   `zoned` has the shares of places as they are, and any alignment.
+//!   `blockalign`: where that is larger, most lie beyond the end and the job ends silently. `zoned`
+//!   has the shares of places as they are, and any alignment.
 //! * Percentages are whole. So sizes are rounded in the order of size, which leaves the mean where
 //!   it was.
 
@@ -29,7 +29,7 @@ const SIZES_MAX: usize = 64;
 /// 5 %.
 const POISSON_MIN: f64 = 10.0;
 
-/// So far may the mean size of the job be from the trace's untold, in parts of it.
+/// How far the mean size of the job may differ from the trace's without a note, as a share of it.
 const MEAN_UNTOLD: f64 = 0.05;
 
 /// An operation's part of the job.
@@ -128,7 +128,7 @@ pub fn job(figures: &Figures, trace: &str, seed: u64) -> Option<String> {
     let area = (figures.places.end.0.saturating_sub(begin)).max(largest.unwrap_or(SECTOR));
     let area = area.checked_next_multiple_of(align).unwrap_or(area);
     let _ = writeln!(job, "offset={begin}\nsize={area}\nblockalign={align}");
-    // What fio is not told for a direction it takes to be 4096, and counts with it.
+    // fio assumes a size of 4096 for a direction without one, and counts with it.
     let of_any = parts.iter().flatten().next().map(|part| part.bssplit()).unwrap_or_default();
     let bssplit = parts.map(|part| part.map_or_else(|| of_any.clone(), Part::bssplit));
     let _ = writeln!(job, "bssplit={}", bssplit.join(","));

@@ -1,4 +1,4 @@
-//! The generator's line that a trace's figures amount to.
+//! The generator's line for the figures of a trace.
 
 use std::fmt::Write as _;
 
@@ -14,7 +14,7 @@ const SHARE_MIN: f64 = 0.0005;
 /// How many classes a line has at most.
 const CLASSES_MAX: usize = 128;
 
-/// Of fewer requests chance says more than any figure.
+/// With fewer requests the figures are mostly chance.
 const REQUESTS_MIN: u64 = 100;
 
 /// From fewer requests no law of fresh places is taken.
@@ -81,7 +81,7 @@ pub fn line(figures: &Figures, seed: u64) -> String {
     if !unused.is_empty() {
         let _ = write!(line, "&unused={}", unused.join(","));
     }
-    // Of a few requests that follow nothing every region looks hot or cold.
+    // With few requests outside of sequences every region looks hot or cold.
     let fresh = &figures.fresh_places;
     let places = if fresh.requests < FRESH_MIN { &figures.places } else { fresh };
     if places.regions > 1 && places.zipf_exponent >= 0.01 {

@@ -1,8 +1,8 @@
 //! What requests are and how they follow each other.
 //!
 //! Operation and size belong together: a database reads pages and writes a log. A request continues
-//! a sequence if it begins where one of the last requests of its operation and volume ended; how
-//! many sequences run at once shows in how far back that one lies.
+//! a sequence if it begins where one of the last requests of its operation and volume ended; the
+//! distance back to that request shows how many sequences run at once.
 
 use std::collections::BTreeMap;
 
@@ -121,7 +121,7 @@ impl Mix {
         });
         let mut align = 1;
         for (power, count) in self.aligned.iter().enumerate() {
-            // What is misaligned by accident of a few must not misalign all.
+            // A few misaligned requests must not misalign all.
             if share(*count, self.placed) >= 0.999 {
                 align = 1 << power;
             }

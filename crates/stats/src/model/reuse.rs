@@ -1,10 +1,11 @@
 //! When a place is used again, and how much is in use.
 //!
-//! After how many requests a place (the 4 KiB page where a request begins) is used again says how
-//! far a cache gets, and by Denning's theorem how the working set grows. Pages are sampled by their
-//! hash, as SHARDS does (Waldspurger, Park, Garthwaite, Ahmad 2015): either all requests to a page
-//! are seen or none, and when the table is full the sample is halved. With 65,536 pages or more in
-//! it a share is off by half a percent or so; traces of fewer pages are counted in full.
+//! The reuse distance of a place (the 4 KiB page where a request begins), in requests, determines
+//! the hit ratio of a cache and, by Denning's theorem, the growth of the working set. Pages are
+//! sampled by their hash, as SHARDS does (Waldspurger, Park, Garthwaite, Ahmad 2015): either all
+//! requests to a page are seen or none, and when the table is full the sample is halved. With
+//! 65,536 pages or more in it a share is off by half a percent or so; traces of fewer pages are
+//! counted in full.
 
 use ioecho_trace::{Op, Request};
 use serde::Serialize;
@@ -29,7 +30,7 @@ const fn page_of(volume: u32, page: u64) -> u64 {
     mix(page ^ (volume as u64) << 52)
 }
 
-/// What of an operation's requests returns, in weights of sampled ones.
+/// Requests of an operation by reuse distance, in weights of the sample.
 #[derive(Clone, Copy, Debug, Default)]
 struct OfOp {
     /// Distances of 2^k to 2^(k+1) − 1 requests.

@@ -1,7 +1,7 @@
 //! A finished picture: plain columns over one axis of time.
 //!
-//! The parts of a picture grow at their own pace, so their buckets may differ in width. What is
-//! drawn below each other must not: here everything is widened to the widest.
+//! The parts of a picture may have buckets of different widths, but diagrams below each other need
+//! the same: here all are widened to the widest.
 
 use std::ops::Range;
 
@@ -86,7 +86,7 @@ impl Panels {
             }
             column
         };
-        let level = |steps: fn(&super::Bucket) -> &super::flow::Steps| {
+        let level = |steps: fn(&super::Bucket) -> &crate::count::steps::Steps| {
             let mut before = 0;
             let mut column = Vec::with_capacity(flow.len());
             for (bucket, cells) in flow.iter().enumerate() {

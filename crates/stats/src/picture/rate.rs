@@ -1,9 +1,9 @@
-//! Rates of what was demanded and of what was achieved.
+//! Demanded and achieved rates.
 //!
 //! The two end at different instants: an overloaded device goes on for long after the last request
-//! was due. Both sums are the same then, and divided by the same length so are both rates, as if
-//! the device had kept up. So each is divided by its own time. A bucket that this time covers in
-//! part counts for that part, or the last one would read low.
+//! was due. Both sums are then equal, and divided by the same time both rates would be, as if the
+//! device had kept up. So each is divided by its own time. A bucket that this time covers in part
+//! counts for that part, or the last one would read low.
 
 use std::ops::Range;
 

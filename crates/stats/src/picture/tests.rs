@@ -3,7 +3,8 @@ use crate::raster::row;
 use ioecho_trace::{Bytes, Columns, Integrity};
 use proptest::prelude::*;
 
-const COLUMNS: Columns = Columns { latency: true, origin: false, measured: true };
+const COLUMNS: Columns =
+    Columns { latency: true, origin: false, measured: true, dependencies: false };
 
 fn request(op: Op, scheduled: i64, lateness: i64, service: i64) -> Request {
     let mut request = Request::new(Nanos(scheduled), op, Bytes(0), Bytes(4096));

@@ -1,13 +1,13 @@
 //! The sonar diagram of each volume.
 //!
-//! A host writes to a log, a table and a swap device at once, and one cloud of dots over all of
-//! them says which of its parts is slow only to those who know already. So the diagram is kept by
-//! volume, too. Most recordings have one volume, which costs nothing: its diagram is that of the
-//! whole until a second one turns up.
+//! A host writes to a log, a table and a swap device at once, and one diagram of all of them does
+//! not show which is slow. So the diagram is also kept by volume. Most recordings have one volume,
+//! which costs nothing: its diagram is that of the whole until a second one turns up.
 //!
 //! The [`VOLUMES_MAX`] volumes with the lowest numbers are kept apart, the rest is one more.
 //! Numbers are given in the order in which volumes turn up in a recording. The lowest, not the
-//! busiest: what is among the lowest of the whole is so in every part, so that parts merge exactly.
+//! busiest, because the lowest of the whole are also among the lowest of every part, so that parts
+//! merge exactly.
 
 use std::collections::BTreeMap;
 

@@ -20,8 +20,8 @@ pub(crate) enum Step {
     Complete,
 }
 
-/// Tells all events in the order of each processor: processor, nanoseconds, step, sector and
-/// sectors.
+/// Calls `event` for each event, in order of time within each processor: processor, nanoseconds,
+/// step, sector and sectors.
 pub(crate) fn tell(mut event: impl FnMut(usize, u64, Step, u64, u32)) {
     // Positions on a terabyte, a multiplicative hash of the number: no two in flight are the same.
     let sector = |request: u64| (request.wrapping_mul(0x9e37_79b9) & 0x0fff_ffff) << 3;

@@ -2,7 +2,7 @@
 //!
 //! A factor of 0.1 is no binary fraction, and an instant that went through one is off by a
 //! nanosecond on one machine and not on the next. So factors are kept as quotients of whole
-//! numbers, and what provenance says of them is what was meant.
+//! numbers, and provenance states them exactly as they were typed.
 
 use std::fmt;
 use std::str::FromStr;

@@ -1,9 +1,9 @@
-//! Unpacking in a thread of its own.
+//! Unpacking in a separate thread.
 //!
-//! Unpacking takes as long as reading the lines does, and either waits for the other when they
-//! take turns. Here a thread unpacks a few blocks ahead of who reads them. The blocks go back and
-//! forth between the two, so that the memory is bounded and nothing is allocated on the way; an
-//! error comes in its place, behind the bytes before it.
+//! Unpacking takes as long as parsing the lines, and in one thread the two take turns. Here a
+//! second thread unpacks a few blocks ahead of the reader. The blocks go back and forth between the
+//! two, so memory is bounded and nothing is allocated on the way; an error arrives in order, after
+//! the bytes before it.
 
 use std::io::{self, Read};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -22,7 +22,7 @@ struct Block {
     bytes: Vec<u8>,
     /// How many of them are filled.
     end: usize,
-    /// How much of the file beneath was used behind them.
+    /// How far the underlying file was read after them.
     position: u64,
     /// What follows them.
     then: Then,
@@ -43,8 +43,8 @@ pub struct Ahead {
 }
 
 impl Ahead {
-    /// Begins to read `stream`. Its thread ends with the stream, or when this is dropped, as soon
-    /// as the stream answers.
+    /// Begins to read `stream`. The thread ends with the stream, or after this is dropped, when its
+    /// current read returns.
     pub fn new<P: Positioned + Send + 'static>(stream: P) -> io::Result<Self> {
         let (empty, empties) = sync_channel(BLOCKS);
         let (fulls, full) = sync_channel(BLOCKS);

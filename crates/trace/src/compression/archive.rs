@@ -1,16 +1,16 @@
-//! The members of a tar archive, one behind the other.
+//! The members of a tar archive, one after the other.
 //!
 //! Traces are published by the directory: Tencent's hours are CSV in `.tgz`, Cambridge's volumes
-//! are packed one by one and then put into one `.tar`. Who names the archive means what is in it.
-//! So headers, directories and links are passed over, members that are packed themselves are
-//! unpacked, and what is left reads as one file. Which members are meant is for others to say
-//! ([`Choice`]): a licence lies beside the traces. Archives one behind the other, as `cat` makes
-//! them, are one, and so is an archive in an archive with the one around it: taken for text, its
-//! first header would swallow the first line.
+//! are packed one by one and then put into one `.tar`. A user who names the archive means its
+//! contents. So headers, directories and links are skipped, packed members are unpacked, and the
+//! contents read as one file. The caller chooses the members ([`Choice`]), because a licence may
+//! lie beside the traces. Concatenated archives, as `cat` makes them, are read as one, and so are
+//! nested ones: if an inner archive were taken for text, its first header would swallow the first
+//! line.
 //!
 //! The crate `tar` reads archives, too, but keeps a long name of any length in memory, refuses a
-//! pax record with a line end in its value, and lends out members that borrow their archive: none
-//! can be handed on as a stream, or hold an archive itself.
+//! pax record with a line end in its value, and its members borrow their archive, so they can
+//! neither be handed on as a stream nor hold an archive themselves.
 //!
 //! Format: POSIX.1-2001 `ustar` and `pax` (IEEE Std 1003.1, pax, "ustar Interchange Format") and
 //! GNU tar's long names and large sizes.
@@ -56,7 +56,7 @@ fn number(field: &[u8]) -> Option<u64> {
     if digits.is_empty() { Some(0) } else { u64::from_str_radix(digits, 8).ok() }
 }
 
-/// A member's content: so many bytes of the archive, and the padding behind.
+/// A member's content, a number of bytes of the archive, and the padding after it.
 struct Member<R> {
     archive: R,
     left: u64,
@@ -106,8 +106,8 @@ fn corrupt(why: &str) -> io::Error {
     damage::error(format!("the tar archive is corrupt ({why})"), AGAIN)
 }
 
-/// Says whether a member with this name and these first bytes, unpacked, is taken. An error ends
-/// the archive there.
+/// Decides whether to take a member by its name and its first bytes, unpacked. An error ends the
+/// archive there.
 pub type Choice = Box<dyn FnMut(&str, &[u8]) -> io::Result<bool> + Send>;
 
 /// The content of a member, unpacked, its first bytes looked at.
@@ -146,11 +146,12 @@ fn around<R: Positioned>(content: &Content<R>) -> Option<&Level<R>> {
 pub struct Archive<R: Positioned> {
     state: State<R>,
     choice: Choice,
-    /// In how many other archives the one at hand lies.
+    /// How many archives enclose the current one.
     depth: usize,
-    /// How much of the file was used when the state had to be given up.
+    /// How far the file was read when the state had to be given up.
     position: u64,
-    /// The last byte of the member at hand, and whether it reads as text; `None` before its first.
+    /// The last byte of the current member, and whether the member is text; `None` before its first
+    /// byte.
     last: Option<(u8, bool)>,
 }
 
@@ -197,7 +198,7 @@ impl<R: Positioned> Archive<R> {
             self.last = None;
             return Ok(());
         }
-        // What cannot be read may be what was meant.
+        // A member that cannot be read may be the wanted one.
         if let Some(error) = content.take_error() {
             return Err(error);
         }
@@ -278,7 +279,7 @@ enum Next<R> {
 
 /// The next member that is a file with content.
 fn next_member<R: Positioned>(mut archive: R) -> io::Result<Next<R>> {
-    // What a pax header or a long name says of the member behind it.
+    // Size and name from a pax header or a long name, which apply to the next member.
     let (mut size_said, mut name_said) = (None, None);
     // Zeros mark the end and fill the last record, and then a further archive may follow.
     let mut has_ended = false;
@@ -319,7 +320,7 @@ fn next_member<R: Positioned>(mut archive: R) -> io::Result<Next<R>> {
                 let size = size_said.take().unwrap_or(size);
                 let name = name_said.take();
                 let name = name.as_deref().unwrap_or_else(|| until_zero(&block[..100]));
-                // macOS keeps what only it knows of a file in a member of this name beside it.
+                // macOS keeps a file's metadata in a member of this name beside it.
                 let file_name = name.rsplit(|byte| *byte == b'/').next().unwrap_or(name);
                 let member = Member::new(archive, size);
                 if size > 0 && !file_name.starts_with(b"._") {

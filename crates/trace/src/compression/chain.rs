@@ -1,9 +1,9 @@
-//! Packed streams one behind the other, and the zeros behind the last.
+//! Concatenated packed streams, and the zeros after the last.
 //!
-//! Both gzip and bzip2 files may have several members, as `cat` makes them. Who writes to a tape or
-//! to blocks of a fixed size fills the last one with zeros, and `gzip` passes over these without a
-//! word (gzip's manual: "trailing zero bytes are ignored"). A decoder for many members takes them
-//! for the next member, and a broken one.
+//! Both gzip and bzip2 files may have several members, as `cat` makes them. Programs that write to
+//! a tape or in blocks of a fixed size fill the last block with zeros, which `gzip` ignores (gzip's
+//! manual: "trailing zero bytes are ignored"). A decoder for many members would take them for a
+//! broken member.
 
 use std::io::{self, BufRead, Read};
 
@@ -16,7 +16,7 @@ pub(super) trait Member: Read {
     type Packed: BufRead;
     /// Begins a member.
     fn begin(packed: Self::Packed) -> Self;
-    /// The packed stream; behind the member once that has ended.
+    /// The packed stream; at the end of the member once that has ended.
     fn packed(&self) -> &Self::Packed;
     /// The same, to read on.
     fn packed_mut(&mut self) -> &mut Self::Packed;
@@ -54,7 +54,7 @@ member!(BzDecoder);
 
 /// Unpacks all members.
 pub(super) struct Chain<M> {
-    /// The member at hand; `None` only while one makes room for the next.
+    /// The current member; `None` only while it is replaced by the next.
     member: Option<M>,
 }
 
@@ -88,7 +88,7 @@ impl<M: Member> Read for Chain<M> {
     }
 }
 
-/// Passes over zeros; answers whether there is nothing else.
+/// Skips zeros; returns whether only zeros were left.
 fn is_zero_to_end<R: BufRead>(packed: &mut R) -> io::Result<bool> {
     loop {
         let ahead = packed.fill_buf()?;

@@ -1,7 +1,7 @@
-//! What is wrong with a packed file, told apart from a disk that cannot be read.
+//! Damage of a packed file, as opposed to a disk that cannot be read.
 //!
-//! A reader sees an `io::Error` in either case, and the kinds of these overlap. So what a decoder
-//! finds is wrapped in a type that nothing else makes.
+//! A reader sees an `io::Error` in either case, and their kinds overlap. So a decoder's errors are
+//! wrapped in a type that nothing else uses.
 
 use std::io;
 

@@ -1,6 +1,6 @@
 //! Unpacking, whatever the codec.
 //!
-//! Files that say how much memory it takes to unpack them are not believed without a bound.
+//! A file states how much memory unpacking takes, which may be a lie; so the memory is bounded.
 
 use std::io::{self, BufReader, Read};
 
@@ -11,12 +11,12 @@ use super::chain::{Bzip2, Chain, Gzip};
 use super::damage::{self, AGAIN};
 use super::{BUFFER_BYTES, Codec, Positioned};
 
-/// How much is asked of the decoder at a time. When it meets corruption it answers with an error
-/// and keeps what it decoded in that same step to itself, so a step bounds what is lost.
+/// How much the decoder decodes at a time. When it meets corruption it returns an error and loses
+/// what it decoded in that step, so the size of a step bounds the loss.
 const DECODE_BYTES: usize = 32 << 10;
 
-/// How much memory a decoder may take for what was unpacked before: what `zstd --long=28` and
-/// `xz -9` need, and more than anybody uses for traces.
+/// The largest window (dictionary) of a decoder: enough for `zstd --long=28` and `xz -9`, and more
+/// than anybody uses for traces.
 const MEMORY_MAX: u64 = 1 << MEMORY_MAX_LOG;
 const MEMORY_MAX_LOG: u32 = 28;
 
@@ -50,7 +50,7 @@ enum Inner<R: Read> {
     Zstd(Box<zstd::Decoder<'static, Buffered<R>>>),
     Xz(Box<XzDecoder<Buffered<R>>>),
     Bzip2(Box<Chain<Bzip2<Buffered<R>>>>),
-    /// The codec could not be set up; that is due, like every other error, when something is read.
+    /// The codec could not be set up; the error is returned at the first read.
     Failed(Counted<R>, Option<io::Error>),
 }
 
@@ -97,7 +97,7 @@ impl<R: Read> Decoder<R> {
         self.packed().map(|packed| &packed.inner)
     }
 
-    /// The packed stream, of which more than was unpacked may have been read.
+    /// The packed stream, which may have been read further than it was unpacked.
     pub(super) fn into_inner(self) -> Option<R> {
         let packed = match self.inner {
             Inner::Plain(packed) | Inner::Failed(packed, _) => Some(packed),
@@ -109,7 +109,7 @@ impl<R: Read> Decoder<R> {
         packed.map(|packed| packed.inner)
     }
 
-    /// The error of the file beneath as it is, and any other as the codec's finding.
+    /// Wraps an error as damage, unless it is the underlying file's.
     fn explained(&self, error: io::Error) -> io::Error {
         let failed = self.packed().is_some_and(|packed| packed.failed);
         if failed || matches!(self.inner, Inner::Plain(_) | Inner::Failed(..)) {
@@ -121,7 +121,7 @@ impl<R: Read> Decoder<R> {
             return damage::error(what, AGAIN);
         }
         let limit = error.get_ref().and_then(|error| error.downcast_ref());
-        // zstd has but its text to tell by (`ZSTD_getErrorName`).
+        // zstd's error can only be recognised by its text (`ZSTD_getErrorName`).
         if matches!(limit, Some(liblzma::stream::Error::MemLimit))
             || error.to_string().contains("too much memory")
         {

@@ -16,11 +16,11 @@ pub struct Encoder {
     share: Share,
 }
 
-/// How much memory all that is packed at once may take, in MiB. A trace may be split into a
-/// thousand files, each of which is packed for itself.
+/// How much memory all encoders together may take, in MiB. A trace may be split into a thousand
+/// files, each with an encoder of its own.
 const MEMORY_MIB: usize = 1024;
 
-/// How much of it the files that are open now may take.
+/// How much of it is reserved for the files that are open now.
 static TAKEN_MIB: AtomicUsize = AtomicUsize::new(0);
 
 /// A part of the memory, given back when it is dropped.
@@ -30,7 +30,7 @@ struct Share {
 }
 
 impl Share {
-    /// `mib` of the memory if no more than `most` are `taken` then.
+    /// Reserves `mib`, if that leaves no more than `most` of the memory `taken`.
     fn take(mib: usize, most: usize, taken: &'static AtomicUsize) -> Option<Self> {
         let more = |taken: usize| taken.checked_add(mib).filter(|taken| *taken <= most);
         let is_there = taken.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
@@ -46,7 +46,7 @@ impl Drop for Share {
 
 /// The memory that `codec` takes and the level for it: xz packs less the more files there are.
 fn share(codec: Codec, taken: &'static AtomicUsize) -> Option<(Share, u32)> {
-    // What the libraries say of their memory, rounded up: zlib's few hundred KiB are none.
+    // Memory as the libraries state it, rounded up; zlib's few hundred KiB count as none.
     let choices: &[(usize, usize, u32)] = match codec {
         Codec::Plain | Codec::Gzip => &[(0, usize::MAX, 0)],
         Codec::Zstd => &[(5, MEMORY_MIB, 0)],
@@ -64,8 +64,7 @@ enum Packing {
     Zstd(Box<zstd::Encoder<'static, PartialFile>>),
     Xz(Box<XzEncoder<PartialFile>>),
     Bzip2(Box<BzEncoder<PartialFile>>),
-    /// The codec could not be set up; that is due, like every other error, when something is
-    /// written.
+    /// The codec could not be set up; the error is returned at the first write.
     Failed(Option<io::Error>),
 }
 
@@ -73,8 +72,8 @@ enum Packing {
 const XZ_LEVEL: u32 = 6;
 
 impl Encoder {
-    /// Packs what is written with `codec` into `file`, at the level that the codec's own program
-    /// takes unless told: loads are published and read more often than written.
+    /// Packs what is written with `codec` into `file`, at the default level of the codec's own
+    /// program: loads are published and read more often than written.
     pub fn new(file: PartialFile, codec: Codec) -> Self {
         Self::within(file, codec, &TAKEN_MIB)
     }
@@ -106,7 +105,7 @@ impl Encoder {
         Self { packing, share }
     }
 
-    /// Writes over the first bytes, which only a file that is not packed can have done.
+    /// Overwrites the first bytes, which is possible only if the file is not packed.
     pub fn write_over_start(&mut self, bytes: &[u8]) -> io::Result<()> {
         match &mut self.packing {
             Packing::Plain(file) => file.write_over_start(bytes),
@@ -161,7 +160,7 @@ impl Write for Encoder {
 mod tests {
     use super::*;
 
-    /// Apart from what the other tests take.
+    /// Separate from the memory of the other tests.
     static TAKEN: AtomicUsize = AtomicUsize::new(0);
 
     #[test]

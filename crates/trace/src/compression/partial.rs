@@ -1,7 +1,7 @@
-//! A file that is there when it is whole.
+//! A file that appears only when it is complete.
 //!
-//! A conversion that was broken off must not leave something that looks like its result, nor take
-//! away what stood there before.
+//! An interrupted conversion must neither leave a file that looks like its result nor destroy the
+//! file that was there before.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -20,7 +20,7 @@ const NAME_BYTES: usize = 200;
 /// The name by which the standard output is asked for. A file of that name is `./-`.
 pub const STANDARD_OUTPUT: &str = "-";
 
-/// The partial files that there are.
+/// The partial files of this process.
 static UNFINISHED: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
 
 /// As long as this is held, no file gets its name.
@@ -29,7 +29,7 @@ pub struct NoneFinishes {
     _held: MutexGuard<'static, BTreeSet<PathBuf>>,
 }
 
-/// The partial files, whatever befell a thread that held them: a set of names is never half made.
+/// The partial files. A poisoned lock is harmless: the set of names is never half changed.
 fn unfinished() -> MutexGuard<'static, BTreeSet<PathBuf>> {
     UNFINISHED.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -38,8 +38,8 @@ fn unfinished() -> MutexGuard<'static, BTreeSet<PathBuf>> {
 /// beside it, and when it is dropped unfinished it is removed. It takes over the permissions of the
 /// file that it replaces.
 ///
-/// The standard output (`-`), pipes and character devices such as `/dev/null` have no way back:
-/// they get what is written as it comes, and stay what they are.
+/// The standard output (`-`), pipes and character devices such as `/dev/null` are written to
+/// directly.
 pub struct PartialFile {
     path: PathBuf,
     partial: PathBuf,
@@ -62,14 +62,14 @@ impl PartialFile {
             return Ok(Self { path: path.to_owned(), partial: PathBuf::new(), file });
         }
         if is_special(path)? {
-            // Behind what a file has that the shell opened as standard output, to go on with it.
+            // Append, because the shell may have opened a file with content as standard output.
             let output = Output::Special(File::options().append(true).open(path)?);
             let file = Some(BufWriter::with_capacity(BUFFER_BYTES, output));
             return Ok(Self { path: path.to_owned(), partial: PathBuf::new(), file });
         }
         for number in 0_u32.. {
             let partial = partial_name(path, number)?;
-            // A new file and no other: what stands there may be a link to somebody's data.
+            // Only a new file: an existing one may be a link to somebody's data.
             match File::create_new(&partial) {
                 Ok(file) => {
                     unfinished().insert(partial.clone());
@@ -88,8 +88,8 @@ impl PartialFile {
         Err(io::ErrorKind::AlreadyExists.into())
     }
 
-    /// Removes the partial files of this process, for one that ends while a thread is in the midst
-    /// of writing. As long as the answer is held, none of them gets its name.
+    /// Removes the partial files of this process, which ends while a thread is still writing. As
+    /// long as the result is held, no file gets its final name.
     pub fn remove_unfinished() -> NoneFinishes {
         let held = unfinished();
         for partial in held.iter() {
@@ -98,8 +98,8 @@ impl PartialFile {
         NoneFinishes { _held: held }
     }
 
-    /// Writes over the first bytes, for formats that say in front how much follows. The standard
-    /// output cannot do that.
+    /// Overwrites the first bytes, for formats with counts at the beginning. The standard output
+    /// cannot do that.
     pub fn write_over_start(&mut self, bytes: &[u8]) -> io::Result<()> {
         let Some(file) = &mut self.file else { return Err(io::ErrorKind::BrokenPipe.into()) };
         file.flush()?;
@@ -132,16 +132,16 @@ impl PartialFile {
     }
 }
 
-/// Whether what stands at `path` is written to as it is, because a file in its place would take a
-/// device or a pipe away from everybody. A block device is refused: a trace on it would overwrite
-/// whatever it holds.
+/// Whether `path` is written to directly, because replacing a device or a pipe by a file would take
+/// it away from everybody. A block device is refused: a trace on it would overwrite whatever it
+/// holds.
 fn is_special(path: &Path) -> io::Result<bool> {
     let Ok(there) = fs::metadata(path) else { return Ok(false) };
     if there.file_type().is_block_device() {
         let text = "this is a block device, and a trace is written to a file";
         return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
     }
-    // `/dev/stdout` is a link, at the end of which a regular file may stand.
+    // `/dev/stdout` is a link, possibly to a regular file.
     let is_systems =
         path.parent().and_then(|parent| parent.canonicalize().ok()).is_some_and(|at| {
             ["/dev", "/proc"].iter().any(|of_system| at.starts_with(of_system))
@@ -150,8 +150,8 @@ fn is_special(path: &Path) -> io::Result<bool> {
     Ok(is_systems || !there.is_file() && !there.is_dir())
 }
 
-/// The name, unique to this process, of the file that is to become `path`; `number` tells apart
-/// the attempts to find one that is free.
+/// The name, unique to this process, of the file that is to become `path`; `number` counts the
+/// attempts to find a free name.
 fn partial_name(path: &Path, number: u32) -> io::Result<PathBuf> {
     let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?.as_bytes();
     let name = &name[..name.len().min(NAME_BYTES)];
@@ -193,9 +193,9 @@ impl Write for Output {
 impl Drop for PartialFile {
     fn drop(&mut self) {
         let Some(file) = self.file.take() else { return };
-        // What is in the buffer belongs to an output that will not be whole.
+        // The buffer belongs to an output that will not be completed.
         if let (Output::File(_), _) = file.into_parts() {
-            // There is nobody left to tell; a stale partial file does no harm.
+            // Nobody could handle an error here; a stale partial file does no harm.
             let _ = fs::remove_file(&self.partial);
             unfinished().remove(&self.partial);
         }

@@ -140,7 +140,7 @@ impl Read for Failing<'_> {
 fn a_disk_that_cannot_be_read_is_not_taken_for_a_corrupt_stream() {
     for codec in CODECS {
         let packed = pack(&text(), codec);
-        // The second is the kind by which codecs tell of a stream that breaks off.
+        // Codecs report a truncated stream with the second kind.
         for kind in [io::ErrorKind::InvalidData, io::ErrorKind::UnexpectedEof] {
             let failing = Failing(&packed[..packed.len() / 2], kind);
             let error = drained(Decoder::new(failing, codec)).1.unwrap();
@@ -240,7 +240,7 @@ fn the_thread_ends_when_nobody_reads_any_more() {
         let mut ahead = Ahead::new(Endless(Arc::clone(&gone))).unwrap();
         ahead.read_exact(&mut vec![0; bytes]).unwrap();
         drop(ahead);
-        // Not a measure of time: only that it does not last for ever.
+        // Does not measure time; only ends the test if it hangs.
         let deadline = Instant::now() + Duration::from_mins(1);
         while !gone.load(Ordering::SeqCst) {
             assert!(Instant::now() < deadline, "the thread lives on");

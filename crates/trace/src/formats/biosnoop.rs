@@ -1,6 +1,6 @@
 //! What biosnoop prints, of bcc and of libbpf-tools, and the older iosnoop of perf-tools.
 //!
-//! It is what people have at hand who looked for a slow request: a line for each, printed at its
+//! People who looked for a slow request have its output: a line for each request, printed at its
 //! completion, with the latency. Which columns there are depends on version and options, so they
 //! are taken from the heading; a process's name may have blanks, so lines are read from their end.
 //!
@@ -8,7 +8,7 @@
 //!   known too, and the instant of issue is that of the insertion: time − latency − time queued.
 //! * Latencies have two decimals of a millisecond (three in libbpf-tools), and so have instants.
 //! * Older versions of bcc print `R` for everything that is not a write.
-//! * bpftrace's version tells neither sector nor size, and iosnoop without `-s` or `-t` no time:
+//! * bpftrace's version prints neither sector nor size, and iosnoop without `-s` or `-t` no time:
 //!   they are refused.
 //!
 //! Source: `tools/biosnoop.py` and `libbpf-tools/biosnoop.c` of bcc, `iosnoop` of perf-tools.
@@ -63,7 +63,7 @@ fn open(opening: Opening<'_>) -> Result<Box<dyn Source>, TraceError> {
         return Err(TraceError::Unusable {
             path: opening.path.to_owned(),
             reason: reason.to_owned(),
-            remedy: remedy.to_owned(),
+            remedy: remedy.into(),
         });
     }
     let is_dated = lines(first_bytes)
@@ -71,7 +71,7 @@ fn open(opening: Opening<'_>) -> Result<Box<dyn Source>, TraceError> {
         .any(|parts| layout.before.first() == Some(&Column::Time) && Clock::is_dated(parts.before));
     let facts = Facts {
         format: "biosnoop",
-        columns: Columns { latency: true, origin: true, measured: false },
+        columns: Columns { latency: true, origin: true, measured: false, dependencies: false },
         epoch: if is_dated { Epoch::Unix } else { Epoch::Unknown },
         whole_seconds: false,
     };

@@ -1,29 +1,28 @@
 //! What `blkparse` prints of a recording, in its default format.
 //!
-//! People keep the text and not the recording, because text can be read without a tool. It says
-//! what the recording said, an event a line: so the events are read from the lines, and what is
-//! made of them, which event is the instant of issue and which completion belongs to which request,
-//! is the business of [`blktrace`](super::blktrace) and the same for both.
+//! People keep the text and not the recording, because text can be read without a tool. It has one
+//! line per event of the recording. So only parsing the lines is done here;
+//! [`blktrace`](super::blktrace) decides, for text and recording alike, which event is the instant
+//! of issue and which completion belongs to which request.
 //!
-//! What the text lacks: bytes below a sector, the wall clock, and which lines somebody filtered
-//! out, so gaps in the sequence numbers are not taken for events that the recorder lost.
+//! The text lacks bytes below a sector and the wall clock. Lines may have been filtered out, so
+//! gaps in the sequence numbers do not count as lost events.
 //!
 //! Format: `blkparse_fmt.c` (`process_default`) of the blktrace tools; `docs/import.md`.
 //!
-//! The way through: `line` (an event of one line) → `reader`; and back: `writer`.
+//! The way through: `line` (an event of one line) → `blktrace::lines`; and back: `writer`.
 
 mod letters;
 mod line;
-mod reader;
 #[cfg(test)]
 mod tests;
 mod writer;
 
 use std::path::Path;
 
-use self::line::{Parsed, parse};
-use self::reader::Parser;
+use self::line::{Blkparse, parse};
 use self::writer::Writer;
+use super::blktrace::lines::{Parsed, Parser};
 use super::import::{self, Epoch, Facts, Look};
 use super::write::{Writable, lines};
 use super::{Format, Opening, Several};
@@ -31,6 +30,7 @@ use crate::batch::Columns;
 use crate::error::TraceError;
 use crate::header::Header;
 use crate::stream::{Sink, Source};
+use crate::wording::Wording;
 
 /// What blkparse prints, as it is read.
 pub const FORMAT: Format = Format {
@@ -53,8 +53,16 @@ pub const WRITABLE: Writable = Writable {
 /// The name of a process that blkparse does not know.
 const UNKNOWN_PROCESS: &[u8] = b"(null)";
 
-const REMEDY: &str = "print the recording with `blkparse -i NAME` in its default format; if it \
-                      has no queued events, `--event D` or `--event I` chooses others";
+fn remedy() -> Wording {
+    Wording::from(
+        "print the recording with `blkparse -i NAME` in its default format; if it has no \
+                   queued events, `",
+    )
+    .set("event", "D")
+    .text("` or `")
+    .set("event", "I")
+    .text("` chooses others")
+}
 
 fn recognise(first_bytes: &[u8]) -> bool {
     import::looks_like(first_bytes, |line| match parse(line, false) {
@@ -67,12 +75,12 @@ fn recognise(first_bytes: &[u8]) -> bool {
 fn open(opening: Opening<'_>) -> Result<Box<dyn Source>, TraceError> {
     let facts = Facts {
         format: "blkparse",
-        columns: Columns { latency: true, origin: true, measured: false },
+        columns: Columns { latency: true, origin: true, measured: false, dependencies: false },
         epoch: Epoch::Start,
         whole_seconds: false,
     };
-    let parser = Parser::new(opening.options.event);
-    import::lines(opening, parser, facts, REMEDY)
+    let parser = Parser::new(opening.options.event, Blkparse);
+    import::lines(opening, parser, facts, remedy())
 }
 
 fn create(path: &Path, header: &Header) -> Result<Box<dyn Sink>, TraceError> {

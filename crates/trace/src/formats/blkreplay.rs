@@ -1,10 +1,10 @@
 //! blkreplay's text: loads (`*.load.gz`) and results of a replay (`*.replay.gz`).
 //!
-//! Both are lines of `start ; sector ; length ; op ; delay ; duration` among prose. The prose
-//! stands anywhere, the column header may come twice, the last two columns may be missing, and what
-//! they mean depends on the column header. A result is in the order of completion. So every line is
-//! judged on its own: one that reads as a request is one, one without a `;` is prose, and what is
-//! left is counted as lost with its text.
+//! Both are lines of `start ; sector ; length ; op ; delay ; duration` among prose. Prose may stand
+//! anywhere, the column header may come twice, the last two columns may be missing, and their
+//! meaning depends on the column header. A result is in the order of completion. So every line is
+//! judged on its own: a line that parses as a request is one, a line without a `;` is prose, and
+//! any other is counted as lost, with its text.
 //!
 //! Format: blkreplay's `blkreplay.c` (`sscanf`/`printf` of the columns) and its manual; see
 //! `docs/formats.md` for what is read and written here.
@@ -65,16 +65,16 @@ without any warranty.
 /// The sentence that says what a file is.
 const DESCRIPTION_MARK: &[u8] = b"This file was automatically generated";
 
-/// What stands before a description that is not the file's own.
+/// The prefix of a description that blkreplay did not write.
 const DESCRIPTION: &str = "Description: ";
 
-/// What stands before terms of use that are not those of blkreplay's loads.
+/// The prefix of terms of use other than those of blkreplay's loads.
 const OTHER_LICENSE: &str = "License of the original: ";
 
-/// What stands before a transform that was done.
+/// The prefix of a transform.
 const TRANSFORM: &str = "Transform: ";
 
-/// What stands for a ';' in a transform: a line of prose has none.
+/// Replaces ';' in a transform, because a line of prose has none.
 const SEMICOLON: &str = "%3B";
 
 /// Whether a file that begins with these bytes is blkreplay's: they hold a line that reads as a

@@ -2,9 +2,9 @@
 //!
 //! The kernel records events, not requests: a request is queued, perhaps merged or split, inserted,
 //! issued and completed, each time with a record of 48 or 64 bytes in the buffer of the processor
-//! it happened on. Reading means to bring the processors' events into one order, to choose the
-//! event that is the instant of issue, and to find the completion of each. The format is that of
-//! Linux `include/uapi/linux/blktrace_api.h`.
+//! it happened on. The reader brings the events of all processors into one order, chooses the event
+//! that counts as issue, and finds the completion of each request. The format is that of Linux
+//! `include/uapi/linux/blktrace_api.h`.
 //!
 //! The way through: [`open`] → `files` → `feed` (one file) → `merge` (all) → `reading` → `requests`
 //! (with `classify`, `matching` and `driver`) → batches. Raw recordings join at `merge`.
@@ -18,6 +18,7 @@ mod files;
 pub(super) mod gaps;
 mod gathering;
 pub(super) mod instants;
+pub(super) mod lines;
 mod matching;
 pub(super) mod merge;
 pub(super) mod notices;
@@ -67,7 +68,7 @@ pub const FORMAT: Format = Format {
     recognise: is_blktrace,
     open: |opening| {
         let Opening { stream, path, seekable, options } = opening;
-        // The other processors' files stand beside it, whether they are packed or not.
+        // The files of the other processors lie beside it, packed or not.
         if seekable || path.is_file() && is_per_cpu(path) {
             return open(path, options);
         }
@@ -82,8 +83,8 @@ pub fn is_blktrace(first_bytes: &[u8]) -> bool {
     Layout::of(first_bytes).is_some()
 }
 
-/// Whether `path`, which need not exist, is what the files `path.blktrace.0`, `path.blktrace.1` and
-/// so on begin with: the name by which blktrace's own programs know a recording.
+/// Whether `path`, which need not exist, is the common prefix of files `path.blktrace.0`,
+/// `path.blktrace.1` and so on: the name that blktrace's own programs use for a recording.
 pub fn is_prefix(path: &Path) -> bool {
     files::is_prefix(path)
 }
@@ -144,12 +145,12 @@ impl Recording {
         Ok(recording)
     }
 
-    /// Moves what the recorder said into the header; `first` is the instant of the first request.
+    /// Moves the recorder's notices into the header; `first` is the instant of the first request.
     fn take_notices(&mut self, first: Option<u64>) {
         self.reading.take_notices(&mut self.header);
         if let (Some((time, wall)), Some(first)) = (self.reading.merge.notices.clock, first) {
-            // blkparse counts the events of a merged file from the first one and leaves the notices
-            // as they were: then they have no common clock.
+            // blkparse makes the events of a merged file count from the first one but leaves the
+            // notices unchanged: then they have no common clock.
             if self.per_cpu || time <= first {
                 let wall = wall + i128::from(first) - i128::from(time);
                 self.header.started = i64::try_from(wall).ok().map(calendar::rfc3339);

@@ -1,14 +1,14 @@
 //! What `btrecord` makes of a blktrace recording for `btreplay`: `dev.replay.N`.
 //!
 //! A file holds the requests of one device and one processor in bunches. Only the bunch has an
-//! instant, that of its first request: what was up to ten milliseconds apart is one burst. The
-//! counts in the header are those that the writer expected and are not those of the file (in the
-//! one that is published they are not); the bunches are read until the file ends.
+//! instant, that of its first request: requests up to ten milliseconds apart become one burst. The
+//! counts in the header are estimates of the writer (in the published file they are wrong), so
+//! bunches are read until the file ends.
 //!
-//! Format: as the writer's machine has it in memory, in either byte order. Header of 32 bytes:
-//! `u64` version (major × 65,536 + minor × 256 + sub), `u64` the instant of the first request,
-//! `u64` bunches, `u64` requests. A bunch: `u64` requests (1 to 512), `u64` nanoseconds, and for
-//! each request 24 bytes: `u64` sector, `u64` bytes, `u32` 1 for a read and 0 for a write, and four
+//! Format: a memory image of the writer's machine, in either byte order. Header of 32 bytes: `u64`
+//! version (major × 65,536 + minor × 256 + sub), `u64` the instant of the first request, `u64`
+//! bunches, `u64` requests. A bunch: `u64` requests (1 to 512), `u64` nanoseconds, and for each
+//! request 24 bytes: `u64` sector, `u64` bytes, `u32` 1 for a read and 0 for a write, and four
 //! bytes of padding. hfplayer writes the same with microseconds. Source: blktrace,
 //! `btreplay/btrecord.h` and `btrecord.c`.
 
@@ -60,7 +60,7 @@ const LOOK_BUNCHES: usize = 64;
 /// The guess of a unit that the file does not say.
 const AS_NANOSECONDS: Topic<'static> = NoteKind::Unit
     .of("instants taken as nanoseconds, as btrecord writes them (hfplayer \
-         writes microseconds: --time-unit us)");
+         writes microseconds: `time-unit` us)");
 
 const IMPOSSIBLE_BUNCH: &str = "bunches of an impossible size";
 const EMPTY_BUNCH: &str = "bunches without a request";
@@ -77,8 +77,8 @@ fn byte_order(first_bytes: &[u8]) -> Option<bool> {
     })
 }
 
-/// Whether a file that begins with these bytes is one: the header's version, and behind it a bunch
-/// that could be. What is broken behind that is the reader's affair.
+/// Whether a file that begins with these bytes is one: the header's version, and after it a
+/// plausible bunch. Later faults are found by the reader.
 fn recognise(first_bytes: &[u8]) -> bool {
     let Some(big_endian) = byte_order(first_bytes) else { return false };
     let mut rest = first_bytes.get(HEADER_BYTES..).unwrap_or_default();
@@ -103,7 +103,7 @@ fn open(opening: Opening<'_>) -> Result<Box<dyn Source>, TraceError> {
         return Err(TraceError::Unusable {
             path: opening.path.to_owned(),
             reason: "it does not begin with a known version of btrecord".to_owned(),
-            remedy: remedy.to_owned(),
+            remedy: remedy.into(),
         });
     };
     let facts = Facts {
@@ -149,7 +149,7 @@ impl Parser {
         self.genesis = Some(genesis);
         intake.header.recorder = Some("btrecord".to_owned());
         if genesis > 0 {
-            // What tells the files of several processors how they lie to each other.
+            // Relates the clocks of the files of several processors.
             let text = format!("btrecord's file of one processor, which begins at {genesis}");
             intake.header.description = Some(text);
         }

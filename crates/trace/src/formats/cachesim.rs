@@ -1,9 +1,9 @@
-//! The binary traces of libCacheSim, into which the public traces were converted by the dozen.
+//! The binary traces of libCacheSim, into which dozens of public traces were converted.
 //!
 //! A cache simulator knows objects, not devices: a number, a size and a second. In traces made of
 //! block traces (`CloudPhysics`, MSR, Alibaba) the number is that of a block, in others a hash of a
-//! name; the operation is missing in most. So addresses are guessed by the size of a block and
-//! requests without an operation are taken for reads, and both is said in the header.
+//! name; the operation is missing in most. So addresses are guessed with an assumed size of a
+//! block, requests without an operation are taken for reads, and the header notes both.
 //!
 //! Formats, little-endian and packed: `oracleGeneral` is `u32` second, `u64` object, `u32` bytes,
 //! `i64` index of the next request for the same object (−1 or the largest number for none), 24
@@ -78,15 +78,15 @@ pub const LCS: Format = Format {
 const REMEDY: &str = "its records are to be little-endian and packed, as libCacheSim writes them";
 
 const BY_SHAPE: Topic<'static> = NoteKind::Assumed
-    .of("records taken for libCacheSim's, because they could be (--format says otherwise)");
+    .of("records taken for libCacheSim's, because they could be (`format` says otherwise)");
 const AS_SECONDS: Topic<'static> = NoteKind::Unit
     .of("instants taken as seconds, because the header does not say their unit \
-         (--time-unit says otherwise)");
+         (`time-unit` says otherwise)");
 const OTHER_DURATION: Topic<'static> = NoteKind::Assumed
     .of("requests of a trace that lasts a thousand times longer or shorter \
-         than its header says: instants may count another unit (--time-unit)");
+         than its header says: instants may count another unit (`time-unit`)");
 
-/// How far apart the two durations may be before anybody asks.
+/// By which factor the two durations may differ without a note.
 const DURATION_FACTOR: u128 = 1000;
 
 const GUESSED_READ: Topic<'static> =
@@ -108,7 +108,7 @@ fn open(
     open_behind(opening, name, &Head { layout, guess, ..Head::default() })
 }
 
-/// What is known of the records before the first of them is read.
+/// Facts about the records that the header gives.
 #[derive(Clone, Copy, Debug)]
 struct Head {
     layout: Layout,
@@ -116,11 +116,11 @@ struct Head {
     bytes: usize,
     /// Nanoseconds of the unit of time.
     unit_ns: i64,
-    /// How many bytes a block has, if that is said.
+    /// How many bytes a block has, if the header says it.
     block: Option<u64>,
-    /// The guess of what the file does not say and was not asked of the user.
+    /// The guess of a value that neither the file nor the user gave.
     guess: Option<Topic<'static>>,
-    /// How many seconds the trace lasts by what the header says.
+    /// The trace's duration in seconds, according to the header.
     seconds: Option<u64>,
 }
 
@@ -239,7 +239,7 @@ impl RecordParser for Parser {
         }
         if self.is_block_guessed {
             let what = NoteKind::Unit
-                .of("objects taken for blocks of 512 bytes (--block-size says otherwise)");
+                .of("objects taken for blocks of 512 bytes (`block-size` says otherwise)");
             guesses.add(what, requests, None);
         }
         guesses.add(GUESSED_READ, self.guessed_reads, None);
@@ -257,7 +257,7 @@ impl Parser {
             // update.
             3..=8 | 10 | 11 | 13 | 14 => Ok(Op::Write),
             9 => Ok(Op::Discard),
-            // Nothing was known to whoever made the trace.
+            // The maker of the trace did not know the operation.
             0 | 255 => {
                 self.guessed_reads += 1;
                 Ok(Op::Read)

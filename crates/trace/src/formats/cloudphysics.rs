@@ -52,7 +52,7 @@ impl Delimited for Parser {
 
     fn look(&self, _line: &[u8], row: &(u64, Command, Request)) -> Look {
         match row {
-            // Five numbers in a line are little to go by: two versions and a few commands are not.
+            // Five numbers are a weak sign, but only two versions and a few commands are valid.
             (1..=2, command, _) if command.is_request() => Look::Request,
             (1..=2, Command::Other, _) => Look::Other,
             _ => Look::Strange,

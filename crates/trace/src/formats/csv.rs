@@ -1,9 +1,9 @@
 //! A CSV of our own, for programs that analyse tables.
 //!
-//! Parquet is the better table, but not every program reads it and nobody reads it with their eyes.
-//! So there is a CSV with the same columns under the same names, units included, which `DuckDB`,
-//! pandas and a spreadsheet take as it is. It is known by its header line and can be read again:
-//! the requests come back, with all that was measured of them; where the trace came from does not.
+//! Parquet is the better table, but not every program reads it, and people cannot. So there is a
+//! CSV with the same columns under the same names, units included, which `DuckDB`, pandas and a
+//! spreadsheet take as it is. It is known by its header line and can be read again: all columns of
+//! the requests are read back, the origin of the trace is not.
 //!
 //! The way through: `columns` (their names) → `reader`; and back: `writer`.
 
@@ -15,6 +15,7 @@ mod writer;
 
 use super::import::{self, Epoch, Facts};
 use super::{Format, Several, Writable};
+use crate::wording::Wording;
 
 /// The CSV, as it is read.
 pub const FORMAT: Format = Format {
@@ -30,8 +31,12 @@ pub const FORMAT: Format = Format {
             epoch: Epoch::Start,
             whole_seconds: false,
         };
-        let remedy = "such a file begins with a line that names the columns, at least \
-                      'issue_ns,op,offset_bytes,length_bytes'; `--columns` describes other tables";
+        let remedy = Wording::from(
+            "such a file begins with a line that names the columns, at least \
+             'issue_ns,op,offset_bytes,length_bytes'; `",
+        )
+        .setting("columns")
+        .text("` describes other tables");
         import::lines(opening, parser, facts, remedy)
     },
 };

@@ -1,11 +1,11 @@
 //! Any text of lines, read as its user describes it.
 //!
 //! There are more tables of requests than formats with a name: an export of a monitoring system, a
-//! script's output. What is in their columns only their owner knows, in particular the units, and
-//! a tool that guesses a unit makes a load that never was. So the owner says it: the columns of a
-//! delimited text (`--columns ts:us,vol,op,offset:sectors,length:bytes`) or a regular expression
-//! with named groups (`--pattern '(?<ts_us>\d+) (?<op>\w) …'`). What can be wrong with that is told
-//! before the first line is read, with a mark under the place.
+//! script's output. Only their owner knows the meaning of the columns, in particular the units, and
+//! a tool that guesses a unit wrongly makes another load. So the owner describes either the columns
+//! of a delimited text (`--columns ts:us,vol,op,offset:sectors,length:bytes`) or a regular
+//! expression with named groups (`--pattern '(?<ts_us>\d+) (?<op>\w) …'`). Errors in a description
+//! are reported before the first line is read, with a mark under the place.
 //!
 //! The way through: `description` (what was said) → `units`, `words` (of operations) → `delimited`
 //! or `pattern` (the fields of a line) → `reader`.
@@ -29,27 +29,26 @@ pub use self::words::Words;
 use super::{Format, Opening, Several};
 use crate::error::TraceError;
 use crate::stream::Source;
+use crate::wording::Wording;
 
 /// Described text. It is not among the formats that are recognised: a description chooses it.
 pub const FORMAT: Format = Format {
     name: "described",
-    title: "text as --columns or --pattern describes it",
+    title: "text as columns or a pattern describe it",
     several: Several::ByTime,
     recognise: |_| false,
     open,
 };
 
 fn open(opening: Opening<'_>) -> Result<Box<dyn Source>, TraceError> {
-    let unusable = |reason: &str, remedy: &str| TraceError::Unusable {
-        path: opening.path.to_owned(),
-        reason: reason.to_owned(),
-        remedy: remedy.to_owned(),
-    };
     let Some(description) = opening.options.described.clone() else {
-        return Err(unusable(
-            "nothing says what is in its lines",
-            "describe them: `--columns 'ts:us,op,offset:sectors,length:bytes'`",
-        ));
+        return Err(TraceError::Unusable {
+            path: opening.path.to_owned(),
+            reason: "nothing says what is in its lines".to_owned(),
+            remedy: Wording::from("describe them: `")
+                .set("columns", "'ts:us,op,offset:sectors,length:bytes'")
+                .text("`"),
+        });
     };
     reader::open(opening, description)
 }

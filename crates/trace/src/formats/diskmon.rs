@@ -49,7 +49,7 @@ fn open(opening: Opening<'_>) -> Result<Box<dyn Source>, TraceError> {
     let is_time_of_day = lines.filter_map(|line| parse(line).ok()).any(|line| line.is_time_of_day);
     let facts = Facts {
         format: "DiskMon log",
-        columns: Columns { latency: true, origin: false, measured: false },
+        columns: Columns { latency: true, origin: false, measured: false, dependencies: false },
         epoch: if is_time_of_day { Epoch::Unknown } else { Epoch::Start },
         whole_seconds: false,
     };
@@ -156,7 +156,7 @@ fn number(cursor: &mut Cursor<'_>, missing: &'static str) -> Result<u64, Fault> 
 /// The lines while they go by.
 #[derive(Debug, Default)]
 struct Parser {
-    /// The last time of day, and what the days since the first are worth.
+    /// The last time of day, plus the days since the first.
     last: i64,
     days: i64,
 }

@@ -1,14 +1,15 @@
 //! The ASCII traces of `DiskSim`, and of `MQSim`, trace-replay and other simulators after it.
 //!
 //! Lines of `arrival device block count flags` with blanks between: blocks and counts are sectors,
-//! flags are hexadecimal and their lowest bit says read. What unit the arrival is in the file does
-//! not say: milliseconds with decimals in `DiskSim`, whole numbers of a unit that a configuration
+//! flags are hexadecimal and their lowest bit says read. The file does not state the unit of the
+//! arrival: milliseconds with decimals in `DiskSim`, whole numbers of a unit that a configuration
 //! names in `MQSim` (nanoseconds in the traces that come with it). So decimals are taken as
-//! milliseconds and whole numbers as nanoseconds, which is told; `--time-unit` says otherwise.
+//! milliseconds and whole numbers as nanoseconds, which is noted as a guess; `--time-unit`
+//! overrides it.
 //!
-//! Five numbers in a line are little to go by, so much is demanded of them to be taken for such a
-//! trace: arrivals that rise, lengths of requests, flags that are those of a read or a write. That
-//! it was a guess is told all the same, unless `--format` said it.
+//! Five numbers in a line are a weak sign, so a file is recognised only if arrivals rise, lengths
+//! are plausible and flags are those of a read or a write. Even then the format is noted as a
+//! guess, unless `--format` named it.
 
 use super::import::{
     self, Blanks, Delimited, Epoch, Facts, Fault, Intake, Look, Numbered, OnVolume, looks_like,
@@ -44,7 +45,7 @@ fn parse(line: &[u8], unit_ns: i64, block: u64) -> Result<OnVolume, Fault> {
     Ok((device, Request::new(Nanos(issue), op, offset, length)))
 }
 
-/// The largest device and the longest request, in blocks, that a simulator is believed to have.
+/// The largest plausible device number and the longest plausible request, in blocks.
 const DEVICE_MAX: u64 = 65_535;
 const BLOCKS_MAX: u64 = 1 << 20;
 
@@ -53,8 +54,7 @@ const BLOCKS_MAX: u64 = 1 << 20;
 const FLAGS_MAX: u64 = 0xff;
 const TIMED_FLAGS_MAX: u64 = 3;
 
-/// How many lines it takes if flags say more than that, and how many kinds of such flags
-/// there are at most.
+/// How many lines are needed if other flags occur, and how many different ones may occur.
 const LINES_MIN: usize = 8;
 const KINDS_MAX: u32 = 6;
 
@@ -98,12 +98,12 @@ fn has_decimals(first_bytes: &[u8]) -> bool {
 }
 
 const AS_SIMULATOR: Topic<'static> = NoteKind::Assumed.of(
-    "lines of five numbers, taken for those of a simulator (--format or --columns says otherwise)",
+    "lines of five numbers, taken for those of a simulator (`format` or `columns` says otherwise)",
 );
 const AS_MILLISECONDS: Topic<'static> = NoteKind::Unit
-    .of("instants taken as milliseconds, because they have decimals (--time-unit says otherwise)");
+    .of("instants taken as milliseconds, because they have decimals (`time-unit` says otherwise)");
 const AS_NANOSECONDS: Topic<'static> = NoteKind::Unit
-    .of("instants taken as nanoseconds, because they are whole (--time-unit says otherwise)");
+    .of("instants taken as nanoseconds, because they are whole (`time-unit` says otherwise)");
 
 fn open(opening: Opening<'_>) -> Opened {
     let (unit_ns, guess) = match opening.options.time_unit_ns {
@@ -125,7 +125,7 @@ fn open(opening: Opening<'_>) -> Opened {
 
 struct Parser {
     unit_ns: i64,
-    /// Whether nobody but the look of the lines said that this is the format.
+    /// Whether the format was guessed from the lines alone.
     is_guessed: bool,
     guess: Option<Topic<'static>>,
     /// What addresses and lengths count in, in bytes.
@@ -171,7 +171,7 @@ mod tests {
         assert_eq!(recognised(&with_flags(["0", "1", "3", "2"])), Some("disksim"));
         for text in [
             "1 2 3 4 5\n6 7 8 9 10\n".to_owned(),
-            // Flags that say more want more lines, and not a new one on each.
+            // Other flags need more lines, and must not differ on each line.
             "1 0 8 8 3\n2 0 8 8 2\n".to_owned(),
             lines(&|n| format!("{n} 0 {n} 8 {n}\n")),
             with_flags(["3fc", "3fd", "3fc", "3fd"]),

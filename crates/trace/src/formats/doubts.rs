@@ -1,9 +1,9 @@
-//! Clocks that cannot be right.
+//! Implausible clocks.
 //!
 //! A column of milliseconds that is read as microseconds begins in January 1970, and one stray
-//! stamp among millions makes a trace of 46 years. Either reads without a fault. Nobody but the
-//! owner knows what is right, so the requests stay as they are, and the doubt is told with the
-//! number of requests that it concerns.
+//! stamp among millions makes a trace of 46 years. Neither is a syntax error. Only the owner knows
+//! the right time, so the requests stay as they are, and a note states the doubt and the number of
+//! requests concerned.
 
 use crate::batch::Batch;
 use crate::calendar;
@@ -12,7 +12,7 @@ use crate::header::{Header, NoteKind, Notes, Topic};
 use crate::stream::Source;
 use crate::units::Nanos;
 
-/// The longest time without a request that is believed: a year, in nanoseconds.
+/// The longest plausible time without a request: a year, in nanoseconds.
 const GAP_NS: i64 = 365 * 86_400 * 1_000_000_000;
 
 /// 1990-01-01 and 2100-01-01 UTC in nanoseconds since 1970. The oldest block traces that are known
@@ -30,7 +30,7 @@ pub const DATE: Topic<'static> = NoteKind::Assumed
     .of("requests dated before 1990 or behind 2100, left there: their time stamps \
          may be wrong, or count another unit");
 
-/// Looks at the instants of `source` while they go by.
+/// Checks the instants of `source` while it is read.
 pub(super) fn questioned(source: Box<dyn Source>) -> Box<dyn Source> {
     let header = source.header().clone();
     Box::new(Questioned { source, header, clock: Clock::default(), is_begun: false })
@@ -53,7 +53,7 @@ impl Source for Questioned {
         if is_more && self.is_begun {
             self.header.learn(self.source.header());
         } else {
-            // Some formats know the hour with their first request, and losses with the last.
+            // Some formats know the wall clock only at their first request, and losses at the last.
             self.header = self.source.header().clone();
             self.is_begun = true;
         }
@@ -75,12 +75,12 @@ struct Stretch {
     requests: u64,
 }
 
-/// What was seen of the instants, in stretches: no more than the 584 years of 64 bits have years.
+/// The instants seen, as stretches: at most one for each of the 584 years that fit into 64 bits.
 #[derive(Debug, Default)]
 struct Clock(Vec<Stretch>);
 
 impl Clock {
-    /// Looks at further instants, which follow those before in time.
+    /// Checks further instants, which are later than those before.
     fn look(&mut self, instants: &[i64]) {
         let (Some(first), Some(last)) = (instants.first(), instants.last()) else { return };
         let before = self.0.last().map_or(*first, |stretch| stretch.last);
@@ -102,7 +102,7 @@ impl Clock {
         }
     }
 
-    /// Tells what is to be doubted; `start` is the date of the trace's zero, where it is known.
+    /// Notes the doubts; `start` is the date of the trace's zero, where it is known.
     fn tell(&self, start: Option<i64>, guesses: &mut Notes) {
         let most = self.0.iter().map(|stretch| stretch.requests).max().unwrap_or(0);
         let all: u64 = self.0.iter().map(|stretch| stretch.requests).sum();

@@ -1,10 +1,10 @@
 //! Microsoft's disk events as text: what `xperf -a dumper` prints of an ETW recording, and the
 //! published traces of Exchange and of production servers that are made of it.
 //!
-//! A heading between `BeginHeader` and `EndHeader` names the columns of every kind of event; behind
-//! it stand events of all kinds, columns padded with blanks and divided by commas. Disk events are
-//! printed when the request completes, in microseconds since the recording began, with the time
-//! it took; another event, at the same address of the request (`IrpPtr`), tells when it was issued.
+//! A heading between `BeginHeader` and `EndHeader` names the columns of every kind of event; after
+//! it follow events of all kinds, in columns padded with blanks and separated by commas. Disk
+//! events are printed when the request completes, in microseconds since the recording began, with
+//! the duration; another event with the same address of the request (`IrpPtr`) has the issue.
 //!
 //! Source: xperf's own heading; SNIA IOTTA block traces 158 and its siblings.
 
@@ -61,7 +61,7 @@ fn is_event(name: &[u8]) -> bool {
 fn open(opening: Opening<'_>) -> Result<Box<dyn Source>, TraceError> {
     let facts = Facts {
         format: "ETW",
-        columns: Columns { latency: true, origin: true, measured: false },
+        columns: Columns { latency: true, origin: true, measured: false, dependencies: false },
         epoch: Epoch::Start,
         whole_seconds: false,
     };

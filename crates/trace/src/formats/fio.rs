@@ -1,13 +1,14 @@
 //! fio's iologs, versions 2 and 3: what `--write_iolog` records and `--read_iolog` replays.
 //!
 //! A line is an action on a file: `name action offset length`, in version 3 behind a stamp. Version
-//! 2 has no stamps but waits, which most recorders leave out: then there is an order and no time.
-//! Neither knows latencies. fio reads a name up to a blank and writes it as it is, and a length
-//! beyond 32 bits becomes another one, so what is written here avoids both.
+//! 2 has no stamps but waits, which most recorders leave out: then only the order is known. Neither
+//! has latencies. When fio reads, a name ends at a blank, and a length beyond 32 bits is truncated,
+//! so the writer here avoids both.
 //!
-//! Stamps are microseconds since the job began (`utime_since_now` in fio's `iolog.c`). Of the waits
-//! fio's documentation says microseconds since the wait before; its code takes milliseconds since
-//! it started. The documentation is followed, and `--time-unit` says otherwise for both.
+//! Stamps are microseconds since the job began (`utime_since_now` in fio's `iolog.c`). According to
+//! fio's documentation a wait is in microseconds since the wait before; its code takes it as
+//! milliseconds since the start. The reader follows the documentation; `--time-unit` overrides the
+//! unit of both.
 //!
 //! Format: fio's HOWTO, "Trace file format", and `iolog.c` (`read_iolog`, `log_io_u`).
 

@@ -2,17 +2,17 @@
 //!
 //! The iolog of fio knows no latencies, and its latency log knows no offsets unless it is asked to
 //! (`log_offset=1`). A line then is `time, latency, direction, block size, offset, priority` and,
-//! with `log_issue_time=1`, the instant of issue. Columns have no names, and which are there
-//! depends on options, so how many there are and what they hold decides:
+//! with `log_issue_time=1`, the instant of issue. Columns have no names and depend on options, so
+//! their number and their values decide:
 //!
 //! * 4: time, value, direction, block size (old fio);
 //! * 5: these and a priority (0, 1 or hexadecimal) or, of old fio, an offset;
 //! * 6: these, offset and priority, or priority and instant of issue;
 //! * 7: all.
 //!
-//! The time is whole milliseconds of the completion: the instant of issue is the time less the
-//! latency, and as blurred. Latencies are nanoseconds since fio 3.0 and were microseconds before,
-//! which no line tells: `--time-unit us` does.
+//! The time is whole milliseconds of the completion: the instant of issue is the time minus the
+//! latency, and as coarse. Latencies are nanoseconds since fio 3.0 and were microseconds before;
+//! the log does not say which, the setting `time-unit` does.
 //!
 //! Format: fio's HOWTO, "Log File Formats", and `flush_samples` of its `iolog.c`.
 
@@ -42,7 +42,7 @@ pub const FORMAT: Format = Format {
 const REMEDY: &str = "run fio with `--write_lat_log=NAME --log_offset=1 --log_issue_time=1` and \
                       without log_avg_msec, and read NAME_lat.1.log";
 
-/// Milliseconds since 1970 that lie beyond any run: 2001-09-09.
+/// Milliseconds above this, 2001-09-09, count from 1970: no run is that long.
 const UNIX_MS: u64 = 1_000_000_000_000;
 
 fn recognise(first_bytes: &[u8]) -> bool {
@@ -59,14 +59,14 @@ fn open(opening: Opening<'_>) -> Result<Box<dyn Source>, TraceError> {
             path: opening.path.to_owned(),
             reason: "this log of fio has no offsets: nobody knows where its requests went"
                 .to_owned(),
-            remedy: REMEDY.to_owned(),
+            remedy: REMEDY.into(),
         });
     }
     let first = opening.stream.first_bytes().split(|byte| *byte == b'\n').find_map(Values::of);
     let is_unix = first.is_some_and(|values| values.numbers[0] >= UNIX_MS);
     let facts = Facts {
         format: "fio latency log",
-        columns: Columns { latency: true, origin: false, measured: false },
+        columns: Columns { latency: true, origin: false, measured: false, dependencies: false },
         epoch: if is_unix { Epoch::Unix } else { Epoch::Start },
         whole_seconds: false,
     };
@@ -128,7 +128,7 @@ impl LineParser for Parser {
         if !self.unit_is_given {
             let what = NoteKind::Unit
                 .of("latencies taken as nanoseconds (fio before 3.0 wrote microseconds: \
-                     --time-unit us)");
+                     `time-unit` us)");
             guesses.add(what, requests, None);
         }
     }

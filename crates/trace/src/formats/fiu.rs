@@ -57,7 +57,7 @@ fn parse(line: &[u8]) -> Result<Row<'_>, Fault> {
     }
 }
 
-/// What a line says, of which `fields` are the columns behind the name of the process.
+/// Parses a line; `fields` are the columns after the name of the process.
 #[inline]
 fn behind_process<'a>(
     mut fields: Blanks<'a>,
@@ -82,7 +82,7 @@ fn behind_process<'a>(
     Ok(Row { pid, process, major, minor, has_digest, request })
 }
 
-/// The same where the name of the process has blanks in it, of which `first` is the first word.
+/// The same if the name of the process has blanks; `first` is its first word.
 #[cold]
 fn behind_blanks<'a>(
     mut fields: Blanks<'a>,

@@ -11,7 +11,7 @@ use crate::request::Request;
 use crate::stream::{Source, Written};
 use crate::units::VolumeId;
 
-/// What a source gives, and what its header says in the end.
+/// All requests of a source, and its final header.
 pub(super) fn drain(source: &mut dyn Source) -> Result<(Vec<Request>, Header), TraceError> {
     let mut batch = Batch::default();
     let mut requests = Vec::new();
@@ -34,7 +34,7 @@ pub(super) fn read(
     drain(&mut *source)
 }
 
-/// The same as everybody reads, and packed by every codec, which makes no difference.
+/// Reads `bytes` as they are and packed with every codec, and checks that the result is the same.
 pub(super) fn read_alike(bytes: &[u8]) -> (Vec<Request>, Header) {
     let options = ReadOptions::default();
     let plain = read(bytes, &options).unwrap();
@@ -48,7 +48,8 @@ pub(super) fn read_alike(bytes: &[u8]) -> (Vec<Request>, Header) {
 pub(super) fn written(name: &str, volumes: &[&str], requests: &[Request]) -> (Vec<u8>, Written) {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join(name);
-    let columns = crate::Columns { latency: true, origin: true, measured: false };
+    let columns =
+        crate::Columns { latency: true, origin: true, measured: false, dependencies: false };
     let volume = |(id, name): (usize, &&str)| Volume {
         id: VolumeId(id as u32),
         name: (*name).to_owned(),

@@ -1,19 +1,24 @@
 //! The CSV of hfplayer, a replayer that published its traces and its tools in this form.
 //!
 //! A header line begins with `#` and names the columns, each with its type (`LBA.I`); two layouts
-//! are published, so columns are found by name. A request is one line, or, as the storage
-//! controller captured it, two: `RD_IN` when it arrived and `RD_OUT` when it completed, joined by
-//! `SEQID` alone, because the line of the completion has no place and no device. A latency of zero
-//! is one that was not measured.
+//! are published, so columns are found by name. A request is one line, or, in captures of the
+//! storage controller, two: `RD_IN` at its arrival and `RD_OUT` at its completion. Only `SEQID`
+//! joins them, because the line of the completion has no offset and no device. A latency of zero is
+//! one that was not measured.
 //!
 //! Format: the paper and the program of Haghdoost et al., <https://github.com/umn-cris/hfplayer>
 //! (`c/parser`, `tools/raw_trace_parser`); see `docs/import.md`.
 //!
-//! The way through: `layout` (the header line) → `reader` with `pairs` (arrivals that wait for
-//! their completion); and back: `writer`.
+//! An annotated trace, as `depAnalyser` writes it, has a line for each request and in
+//! `DEP_PARENT_LIST` the `DUMP_OFFSET` of those that it waits for, joined by `-`.
+//!
+//! The way through: `layout` (the header line) → `reader` with `parents` and `pairs` (arrivals that
+//! wait for their completion); and back: `writer`.
 
 mod layout;
+mod numbers;
 mod pairs;
+mod parents;
 mod reader;
 #[cfg(test)]
 mod tests;
@@ -38,7 +43,8 @@ pub const FORMAT: Format = Format {
         };
         let remedy = "such a file begins with a line like '#DUMP_OFFSET.I,ELAPSED_USECS.D,CMD.S,\
                       LUN_SSID.I,OP.I,LBA.I,NBLKS.I,LATENCY_USECS.D'";
-        import::lines(opening, reader::Parser::default(), facts, remedy)
+        let parser = reader::Parser::new(opening.options.reads_dependencies());
+        import::lines(opening, parser, facts, remedy)
     },
 };
 

@@ -59,13 +59,13 @@ fn open(opening: Opening<'_>) -> Opened {
 
 const AS_HUAICHENG: Topic<'static> = NoteKind::Assumed
     .of("lines of five numbers, taken for those of huaicheng's replayer \
-         (--format or --columns says otherwise)");
+         (`format` or `columns` says otherwise)");
 
 #[derive(Default)]
 struct Parser {
     unit_ns: i64,
     is_unit_guessed: bool,
-    /// Whether nobody but the look of the lines said that this is the format.
+    /// Whether the format was guessed from the lines alone.
     is_format_guessed: bool,
     disks: Numbered,
 }

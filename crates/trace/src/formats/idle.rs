@@ -1,14 +1,15 @@
-//! Options of reading that say nothing about the trace that is read.
+//! Options of reading that have no effect on the given format.
 //!
-//! Who says `--time-unit ms` of a format that knows its unit believes something that is not so, and
-//! an option that is silently ignored leaves them in that belief.
+//! A user who gives `--time-unit ms` for a format with a fixed unit is mistaken; ignoring the
+//! option silently would hide the mistake.
 
 use std::path::Path;
 
 use super::{IssueEvent, ReadOptions, WholeSeconds};
 use crate::error::TraceError;
+use crate::wording::Wording;
 
-/// Formats whose unit of time may be said.
+/// Formats whose unit of time is an option.
 const TIME_UNIT: &[&str] = &[
     "etw",
     "fio-lat",
@@ -22,12 +23,12 @@ const TIME_UNIT: &[&str] = &[
     "alibaba",
 ];
 
-/// Formats whose blocks may be said.
+/// Formats whose block size is an option.
 const BLOCK_SIZE: &[&str] =
     &["spc", "disksim", "lcs", "oracle-general", "oracle-general-opns", "iqi", "iqibh"];
 
 /// Formats that record several events of a request.
-const EVENT: &[&str] = &["blktrace", "blkparse", "recording"];
+const EVENT: &[&str] = &["blktrace", "blkparse", "ftrace", "recording"];
 
 /// Formats that may know no more than the second.
 const WHOLE_SECONDS: &[&str] = &[
@@ -47,34 +48,36 @@ pub(super) fn is_chosen(whole_seconds: WholeSeconds) -> bool {
     !matches!(whole_seconds, WholeSeconds::Unchosen | WholeSeconds::Refuse)
 }
 
-/// Refuses options that say nothing about a trace of `format`, if that is asked for.
+/// Refuses options without effect on a trace of `format`, if that is asked for.
 pub(super) fn refuse(options: &ReadOptions, format: &str, path: &Path) -> Result<(), TraceError> {
     if !options.all_apply {
         return Ok(());
     }
     let rules = [
-        (options.time_unit_ns.is_some(), TIME_UNIT, "--time-unit", "has a unit of time of its own"),
-        (options.block_size.is_some(), BLOCK_SIZE, "--block-size", "says itself what it counts in"),
-        (options.event != IssueEvent::Auto, EVENT, "--event", "records one event of a request"),
+        (options.time_unit_ns.is_some(), TIME_UNIT, "time-unit", "has a unit of time of its own"),
+        (options.block_size.is_some(), BLOCK_SIZE, "block-size", "says itself what it counts in"),
+        (options.event != IssueEvent::Auto, EVENT, "event", "records one event of a request"),
         (
             is_chosen(options.whole_seconds),
             WHOLE_SECONDS,
-            "--whole-seconds",
+            "whole-seconds",
             "knows its instants better than to the second, or knows them no more",
         ),
     ];
     match rules.iter().find(|(said, formats, ..)| *said && !formats.contains(&format)) {
         None => Ok(()),
-        Some((_, _, option, why)) => Err(error(path, option, &format!("{format} {why}"))),
+        Some((_, _, name, why)) => Err(error(path, name, &format!("{format} {why}"))),
     }
 }
 
-/// The refusal of `option`.
-pub(super) fn error(path: &Path, option: &str, why: &str) -> TraceError {
+/// The refusal of the setting `name`.
+pub(super) fn error(path: &Path, name: &'static str, why: &str) -> TraceError {
     TraceError::Asked {
         path: path.to_owned(),
-        reason: format!("{option} says nothing about this trace: {why}"),
-        remedy: format!("leave out {option}"),
+        reason: Wording::default()
+            .setting(name)
+            .text(format!(" says nothing about this trace: {why}")),
+        remedy: Wording::from("leave out ").setting(name),
     }
 }
 

@@ -1,11 +1,10 @@
-//! What the readers of published formats have in common.
+//! The common part of the readers of published formats.
 //!
-//! Twenty formats differ in how a line or a record says a request, and in nothing else that a
-//! reader has to do: junk is counted and shown, requests that nothing could replay are refused
-//! alike everywhere, names of devices become numbers, what was ordered by completion is sorted,
-//! clocks of every epoch are brought to the trace's own start, and a file that breaks off gives
-//! what it held. All that is here, once. A format is then a parser ([`Delimited`],
-//! [`LineParser`] or [`RecordParser`]) and a few [`Facts`].
+//! Twenty formats differ only in how a line or a record encodes a request. The other tasks of a
+//! reader are the same: count and show junk, refuse requests that cannot be replayed, number the
+//! devices, sort requests that are in the order of completion, make instants count from the trace's
+//! start, and read a truncated file up to its end. They are done here, once. A format is then a
+//! parser ([`Delimited`], [`LineParser`] or [`RecordParser`]) and a few [`Facts`].
 //!
 //! The way of a request: a parser → [`Intake`] (checked and counted) → the sort window →
 //! whole seconds spread, if asked for → the trace's own start subtracted → a batch.
@@ -36,21 +35,21 @@ use crate::header::{NoteKind, Topic};
 
 /// The guess of a unit that neither the file nor the user says.
 pub const AS_MILLISECONDS: Topic<'static> = NoteKind::Unit
-    .of("instants taken as milliseconds, as is the custom (--time-unit says otherwise)");
+    .of("instants taken as milliseconds, as is the custom (`time-unit` says otherwise)");
 
 /// From where a format counts its instants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Epoch {
     /// From the start of the trace: kept as they are, but no request is issued before that.
     Start,
-    /// From the start of the trace, or, where the first instant lies beyond any trace's length,
-    /// from 1970-01-01 UTC; which of them the format does not say, so the latter is told.
+    /// From the start of the trace, or, if the first instant is beyond any trace's length, from
+    /// 1970-01-01 UTC. The format does not say which, so the latter is noted as a guess.
     StartOrUnix,
     /// From 1970-01-01 UTC, in nanoseconds: the first request becomes the trace's start, and the
     /// header says when that was.
     Unix,
-    /// From an instant that nobody knows, such as the start of the host: the first request becomes
-    /// the trace's start.
+    /// From an unknown instant, such as the start of the host: the first request becomes the
+    /// trace's start.
     Unknown,
 }
 

@@ -1,10 +1,10 @@
 //! Fujitsu's K5 cloud (SNIA IOTTA, trace set 26930): a file for each volume and day.
 //!
 //! Lines of `ID,Timestamp,Type,Offset,Length`: the volume, seconds from the first request of all
-//! files together, `R` or `W`, bytes. (A reader that takes the length as KiB is about; the authors'
-//! description says bytes.) A file begins where its first request was, perhaps days after that
-//! first one; instants are kept, so that files lie side by side as the volumes did, and how late a
-//! file begins is told.
+//! files together, `R` or `W`, bytes. (One published reader takes the length as KiB; the authors'
+//! description says bytes.) The first request of a file may come days after the first of all;
+//! instants are kept, so that the files of several volumes stay aligned, and the header notes how
+//! late a file begins.
 
 use super::import::{
     self, Commas, Delimited, Epoch, Facts, Fault, Intake, Numbered, OnVolume, looks_delimited,

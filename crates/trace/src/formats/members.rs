@@ -1,13 +1,13 @@
 //! Which members of an archive make up the trace.
 //!
-//! Who publishes traces puts a licence beside them, and a file for every volume of the same month.
-//! So the first member that a format recognises says what the archive is about; further ones of
-//! that format belong to it, and everything else is passed over and named. What several members
-//! are together, the format knows ([`Several`]): lines that stand for themselves can be put into
-//! one order of time, but the second header of a binary file would be read as requests, and two
-//! processors' recordings as one would give wrong latencies. Those are refused.
+//! Published archives have a licence beside the traces, and a file for every volume of the same
+//! month. So the first member with a known format decides the format of the archive; further
+//! members of that format belong to the trace, and all others are skipped and named. The format
+//! knows how several members combine ([`Several`]): independent lines can be sorted by time, but
+//! the second header of a binary file would be read as requests, and recordings of two processors
+//! read as one would give wrong latencies. Those are refused.
 //!
-//! The archive is read by a thread of its own, so what was chosen is shared with it.
+//! Another thread reads the archive, so the choice is shared with it.
 
 #[cfg(test)]
 mod tests;
@@ -24,15 +24,16 @@ use crate::encoding;
 use crate::error::TraceError;
 use crate::header::{Header, NoteKind, Notes, Topic};
 use crate::stream::Source;
+use crate::wording::Wording;
 
-/// What several files of a format in one archive are.
+/// How several files of a format in one archive combine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Several {
-    /// Parts of one trace, to be put together in the order of time: every line stands for itself.
+    /// Parts of one trace, merged in the order of time: every line is independent.
     ByTime,
-    /// Traces one behind the other, as the format has it for several loads in one file.
+    /// Traces one after the other, as this format defines several loads in one file.
     InTurn,
-    /// Files that must be read apart: what stands in one depends on what stands before it.
+    /// Files that must be read separately, because the meaning of a record depends on earlier ones.
     Apart,
 }
 
@@ -40,7 +41,7 @@ pub enum Several {
 pub const BY_TIME: Topic<'static> =
     NoteKind::Order.of("members of the archive, put together in the order of time");
 
-/// The guess that they are one behind the other.
+/// The guess that they follow each other.
 pub const IN_TURN: Topic<'static> =
     NoteKind::Assumed.of("members of the archive, read one behind the other");
 
@@ -97,9 +98,8 @@ impl Members {
         Box::new(move |name, first_bytes| members.with(|found| found.choose(name, first_bytes)))
     }
 
-    /// What the archive at `path` holds, as far as must be known before it is read: whether there
-    /// is more than one member of the trace. What is wrong with the archive comes up when it is
-    /// read.
+    /// Finds out, before the archive at `path` is read, whether more than one member belongs to the
+    /// trace. Errors of the archive are ignored here; they show when it is read.
     pub(super) fn look_ahead(path: &Path, asked: Option<&'static Format>) -> io::Result<Self> {
         let ahead = Self::new(asked);
         let mut choose = ahead.choice();
@@ -111,7 +111,7 @@ impl Members {
                 _ => Err(io::Error::other("this is enough")),
             }
         });
-        // The end of it is the end of what is looked at.
+        // An error ends the look, too.
         let _ = compression::look_through(File::open(path)?, choice);
         Ok(ahead)
     }
@@ -143,9 +143,7 @@ impl Members {
                     note.count,
                     note.examples.join(", ")
                 ),
-                remedy: "if they are traces, `--format NAME` forces a format (docs/import.md \
-                         lists them), and --columns or --pattern describes any other text"
-                    .to_owned(),
+                remedy: Wording::from("if they are traces, ").and(super::forced()),
             })
         })
     }
@@ -153,7 +151,8 @@ impl Members {
 
 impl Found {
     fn choose(&mut self, name: &str, first_bytes: &[u8]) -> io::Result<bool> {
-        // The reader of lines passes over the mark, so it must not decide what they are.
+        // The reader of lines skips the byte order mark, so the mark must not influence
+        // recognition.
         let first_bytes = encoding::unmarked(first_bytes);
         let recognises = |format: &&Format| (format.recognise)(first_bytes);
         let format = match self.format {
@@ -186,7 +185,7 @@ impl Found {
     }
 
     /// Why the members cannot be read together, and what to do.
-    fn refusal(&self) -> Option<(String, String)> {
+    fn refusal(&self) -> Option<(String, Wording)> {
         let (first, second) = (&self.first, self.second.as_ref()?);
         let format = self.format?;
         let reason = format!(
@@ -200,13 +199,16 @@ impl Found {
         };
         let remedy = match (prefix(first), prefix(second)) {
             (Some(one), Some(other)) if one == other => {
-                format!("unpack it and name what its files' names begin with: {one}")
+                format!("unpack it and name what its files' names begin with: {one}").into()
             }
-            (Some(one), Some(other)) => format!(
+            (Some(one), Some(other)) => Wording::from(
                 "unpack it and name what the files' names of each recording begin with, and put \
-                 them together with --merge: {one}, {other}"
-            ),
-            _ => "unpack it, convert each and put them together with --merge".to_owned(),
+                 them together with ",
+            )
+            .setting("merge")
+            .text(format!(": {one}, {other}")),
+            _ => Wording::from("unpack it, convert each and put them together with ")
+                .setting("merge"),
         };
         Some((reason, remedy))
     }
@@ -251,7 +253,7 @@ impl Source for Unarchived {
         if is_more && self.is_begun {
             self.header.learn(self.source.header());
         } else {
-            // Some formats know the hour with their first request, and losses with the last.
+            // Some formats know the wall clock only at their first request, and losses at the last.
             self.take_header();
             self.is_begun = true;
         }

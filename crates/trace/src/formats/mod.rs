@@ -1,7 +1,7 @@
 //! The formats, one file each, and the choice among them.
 //!
-//! A format is recognised by what the file holds, not by its name: recordings get renamed. Only
-//! what is written is chosen by name, because there is nothing else to go by.
+//! A format is recognised by the file's content, not by its name, because recordings get renamed.
+//! Only an output's format is chosen by name.
 //!
 //! A further format is a module with a [`Format`] (and a [`Writable`]) and its line in [`FORMATS`]
 //! (and [`WRITABLE`](write::WRITABLE)).
@@ -16,6 +16,7 @@ use crate::error::TraceError;
 use crate::generate;
 use crate::stream::{Opened, Source};
 use crate::text;
+use crate::wording::Wording;
 
 pub mod alibaba;
 pub mod biosnoop;
@@ -37,6 +38,7 @@ pub mod fio_latency;
 pub mod fiu;
 #[cfg(test)]
 mod from_bytes;
+pub mod ftrace;
 pub mod hfplayer;
 pub mod huaicheng;
 mod idle;
@@ -83,7 +85,7 @@ pub struct Format {
     pub name: &'static str,
     /// What it is, in a line.
     pub title: &'static str,
-    /// What several files of it in one archive are.
+    /// How several files of it in one archive combine.
     pub several: Several,
     /// Whether a file that begins with these bytes, unpacked, is of this format.
     pub recognise: fn(first_bytes: &[u8]) -> bool,
@@ -91,9 +93,9 @@ pub struct Format {
     pub open: fn(Opening<'_>) -> Opened,
 }
 
-/// Every format, in the order in which a file is tried: what is certain by a magic number first,
-/// then records without one, which are judged by what stands in them, then text by how particular
-/// its lines are, because few columns of numbers fit many formats.
+/// Every format, in the order in which a file is tried: first those with a magic number, then
+/// records without one, which are judged by their content, then text, the most distinctive lines
+/// first, because a few columns of numbers fit many formats.
 pub const FORMATS: &[Format] = &[
     native::FORMAT,
     blktrace::FORMAT,
@@ -111,6 +113,7 @@ pub const FORMATS: &[Format] = &[
     blkreplay::FORMAT,
     fio::FORMAT,
     blkparse::FORMAT,
+    ftrace::FORMAT,
     etw::FORMAT,
     biosnoop::FORMAT,
     diskmon::FORMAT,
@@ -174,7 +177,7 @@ impl Opening<'_> {
         Err(TraceError::Unusable {
             path: self.path.to_owned(),
             reason: reason.to_owned(),
-            remedy: remedy.to_owned(),
+            remedy: remedy.into(),
         })
     }
 }
@@ -211,14 +214,14 @@ pub fn open(path: &Path, options: &ReadOptions) -> Result<Box<dyn Source>, Trace
         return Err(TraceError::Unusable {
             path: path.to_owned(),
             reason: "this is a directory".to_owned(),
-            remedy: "name a trace file in it".to_owned(),
+            remedy: "name a trace file in it".into(),
         });
     }
     let file = File::open(path).map_err(read_error)?;
     recognise(file, path, options, metadata.is_file())
 }
 
-/// What is in a file, of which the first bytes are looked at; without a mark before its text.
+/// Prepares the content of a file for recognition, without a byte order mark.
 fn peeked(unpacked: Box<dyn Positioned + Send>) -> Stream {
     let mut stream = Peeked::new(unpacked, LOOK_BYTES);
     if encoding::is_marked(stream.first_bytes()) {
@@ -239,7 +242,7 @@ fn recognise<R: Read + Send + 'static>(
         return Err(TraceError::read(path, error));
     }
     if packed.first_bytes().is_empty() {
-        // A processor without an event has an empty file; what it belongs to only its name says.
+        // A processor without events has an empty file, whose name alone says what it belongs to.
         if regular && blktrace::is_per_cpu(path) {
             idle::refuse(options, blktrace::FORMAT.name, path)?;
             return Ok(questioned(blktrace::open(path, options)?));
@@ -257,7 +260,7 @@ fn recognise<R: Read + Send + 'static>(
         return Err(TraceError::Unusable {
             path: path.to_owned(),
             reason: "this is UTF-16 text".to_owned(),
-            remedy: format!("turn it into UTF-8: `iconv -f {encoding} -t UTF-8 FILE`"),
+            remedy: format!("turn it into UTF-8: `iconv -f {encoding} -t UTF-8 FILE`").into(),
         });
     }
     let is_empty = stream.first_bytes().is_empty() && stream.is_sound();
@@ -274,7 +277,7 @@ fn recognise<R: Read + Send + 'static>(
     {
         idle::refuse(options, format.name, path)?;
         let source = (format.open)(Opening { stream, path, seekable, options })?;
-        // What is native was doubted when it was made.
+        // The clock of a native file was checked when it was made.
         let is_native = format.name == native::FORMAT.name;
         return Ok(if is_native { source } else { questioned(source) });
     }
@@ -290,7 +293,7 @@ fn open_archive(
     asked: Option<&'static Format>,
     members: Members,
 ) -> Result<Box<dyn Source>, TraceError> {
-    // A pipe can be read but once: there a second member comes up on the way.
+    // A pipe can be read only once: a second member shows while it is read.
     let ahead = if regular { Members::look_ahead(path, asked) } else { Ok(members.clone()) };
     let ahead = ahead.map_err(|error| TraceError::read(path, error))?;
     if let Some(refusal) = ahead.refusal(path).or_else(|| members.refusal(path)) {
@@ -308,7 +311,7 @@ fn open_archive(
     Ok(questioned(Box::new(Unarchived::new(source, members))))
 }
 
-/// How files begin that are packed in ways of which none is unpacked here, and what unpacks them.
+/// First bytes of files packed in unsupported ways, and the programs that unpack them.
 const PACKED: [(&[u8], &str, &str); 6] = [
     (b"PK\x03\x04", "zip", "unzip FILE"),
     (b"7z\xbc\xaf\x27\x1c", "7z", "7z x FILE"),
@@ -318,6 +321,17 @@ const PACKED: [(&[u8], &str, &str); 6] = [
     (b"\x1f\x9d", "compress", "uncompress FILE"),
 ];
 
+/// How a file that is not recognised is read all the same, behind a condition.
+fn forced() -> Wording {
+    Wording::from("`")
+        .set("format", "NAME")
+        .text("` forces a format (docs/import.md lists them), and ")
+        .setting("columns")
+        .text(" or ")
+        .setting("pattern")
+        .text(" describes any other text")
+}
+
 /// Why nothing can be made of `stream`.
 fn unrecognised(stream: &mut Stream, path: &Path) -> TraceError {
     let path = path.to_owned();
@@ -326,7 +340,7 @@ fn unrecognised(stream: &mut Stream, path: &Path) -> TraceError {
             Some(damage) => TraceError::Unusable {
                 path,
                 reason: format!("nothing in it can be read: {damage}"),
-                remedy: compression::remedy(&error).to_owned(),
+                remedy: compression::remedy(&error).into(),
             },
             None => TraceError::read(&path, error),
         };
@@ -338,15 +352,16 @@ fn unrecognised(stream: &mut Stream, path: &Path) -> TraceError {
     let packed = PACKED.iter().find(|(magic, ..)| first_bytes.starts_with(magic));
     if let Some((_, name, remedy)) = packed {
         let reason = format!("this is packed as {name}, which is not unpacked here");
-        return TraceError::Unusable { path, reason, remedy: format!("unpack it: `{remedy}`") };
+        return TraceError::Unusable {
+            path,
+            reason,
+            remedy: format!("unpack it: `{remedy}`").into(),
+        };
     }
     TraceError::Unrecognised {
         path,
         begins: format!("'{}'", text::shown(&first_bytes[..first_bytes.len().min(48)])),
-        remedy:
-            "if it is a trace, `--format NAME` forces a format (docs/import.md lists them), and \
-                 --columns or --pattern describes any other text"
-                .to_owned(),
+        remedy: Wording::from("if it is a trace, ").and(forced()),
     }
 }
 

@@ -1,11 +1,11 @@
-//! The traces of Microsoft Research Cambridge (SNIA IOTTA, trace set 388) and what imitates them.
+//! The traces of Microsoft Research Cambridge (SNIA IOTTA, trace set 388) and their imitations.
 //!
 //! The most quoted block traces there are: 36 volumes of 13 servers, a week of February 2007.
 //! Lines of `Timestamp,Hostname,DiskNumber,Type,Offset,Size,ResponseTime`: an instant in ticks of
 //! 100 ns since 1601-01-01 UTC (Windows `FILETIME`), bytes, and the response time in the same
-//! ticks. Disk numbers repeat on every host, so a volume is a host and its disk. Copies whose ticks
-//! count from their own start are about too and are known by their small numbers; that these are
-//! ticks is then a guess, and told (`--time-unit` says otherwise).
+//! ticks. Disk numbers repeat on every host, so a volume is a host and its disk. There are also
+//! copies whose ticks count from their own start, recognised by small numbers; that these are ticks
+//! is then noted as a guess (`--time-unit` overrides it).
 //!
 //! A response time of zero is read as one that is not known, and written so: no disk answers in
 //! less than 100 ns.
@@ -94,7 +94,7 @@ fn open(opening: Opening<'_>) -> Opened {
 /// The guess of copies whose instants are none since 1601.
 const AS_TICKS: Topic<'static> = NoteKind::Unit
     .of("instants and response times taken as ticks of 100 ns, the instants from \
-         the trace's own start (--time-unit says otherwise)");
+         the trace's own start (`time-unit` says otherwise)");
 
 #[derive(Default)]
 struct Parser {

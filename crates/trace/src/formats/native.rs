@@ -2,9 +2,9 @@
 //!
 //! A trace is worth keeping only if others can read it without this program, and worth streaming
 //! only if that is quick. Parquet is both: `DuckDB`, pandas, polars and Spark open it as it is, and
-//! its columns decode at tens of millions of rows a second. What no column can say, where the trace
-//! comes from and what was lost or guessed on the way, is the [header] as JSON in the footer of the
-//! file. `docs/formats.md` describes the format for those others.
+//! its columns decode at tens of millions of rows a second. The origin of the trace, and its losses
+//! and guesses, are in the [header], as JSON in the footer of the file. `docs/formats.md` describes
+//! the format for other programs.
 //!
 //! Rows come in groups of 262,144, so a writer holds one group and a reader a page of each column,
 //! whatever the length of the trace.
@@ -71,6 +71,8 @@ struct Scratch {
     bools: Vec<bool>,
     /// 1 where a row has a value, 0 where it is null (Parquet's definition levels).
     levels: Vec<i16>,
+    /// 0 where a value begins a row, 1 where it belongs to the row before (repetition levels).
+    repeats: Vec<i16>,
 }
 
 /// The error of the file system inside an error of the library, or the latter as it is.

@@ -1,8 +1,8 @@
 //! Numbers for volumes, for formats that call a volume by a number.
 //!
-//! Volumes become known while a trace is read, so what a volume is called is settled with its first
-//! request and never changes. A name that is a number stays; any other gets a number that nobody
-//! has, because two volumes under one number would be one for whoever reads the file.
+//! Volumes become known while a trace is read, so a volume gets its number at its first request and
+//! keeps it. A name that is a number stays; any other gets a free number, because two volumes under
+//! one number would be one to a reader of the file.
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -55,8 +55,7 @@ impl Numbers {
         if let Some(number) = self.others.get(&id) {
             return *number;
         }
-        // All that are known at once, and those first that are called by a number, so that nobody
-        // else has it.
+        // First the volumes whose names are numbers, so that no other volume takes those.
         let new = header.volumes.get(self.seen..).unwrap_or_default();
         self.seen = header.volumes.len();
         for volume in new {

@@ -1,8 +1,8 @@
-//! How a trace is to be read, as far as it does not say so itself.
+//! The user's options for reading a trace.
 //!
-//! A replay may be asked for on one host and done on another, so what is asked is stored and sent:
-//! formats by their names, descriptions as they were typed. What is read back is checked like what
-//! is typed.
+//! A replay may be ordered on one host and done on another, so the options are stored and sent:
+//! formats by their names, descriptions as they were typed. Stored options are checked like typed
+//! ones.
 
 use std::sync::Arc;
 
@@ -27,6 +27,31 @@ pub enum IssueEvent {
     Issued,
 }
 
+impl IssueEvent {
+    /// All of them; the first is none that is recorded.
+    pub const ALL: [Self; 4] = [Self::Auto, Self::Queued, Self::Inserted, Self::Issued];
+
+    /// The name, for who records.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::Queued => "queued",
+            Self::Inserted => "inserted",
+            Self::Issued => "issued",
+        }
+    }
+
+    /// blktrace's letter, for who reads.
+    pub const fn letter(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::Queued => "Q",
+            Self::Inserted => "I",
+            Self::Issued => "D",
+        }
+    }
+}
+
 /// How to read a trace.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -44,15 +69,28 @@ pub struct ReadOptions {
     /// For formats that do not say it: how large the blocks are that they count in.
     #[serde(rename = "block_bytes")]
     pub block_size: Option<Bytes>,
-    /// Refuse options that say nothing about the trace instead of ignoring them. Whoever reads
-    /// decides that; it is not stored.
+    /// Refuse options without effect on the trace instead of ignoring them. The caller decides
+    /// this; it is not stored.
     #[serde(skip)]
     pub all_apply: bool,
-    /// For text that is of no format with a name: what is in its lines. It goes before all others.
+    /// For text in no named format: the description of its lines. It takes precedence over all
+    /// other options.
     #[serde(with = "shared")]
     pub described: Option<Arc<Description>>,
     /// How far requests may be out of order.
     pub order: Order,
+    /// Read which request waits for which, where the trace says it. Who asks for it does
+    /// without transforms, which do not know of it. [`Order::Whole`] goes before it.
+    #[serde(skip)]
+    pub dependencies: bool,
+}
+
+impl ReadOptions {
+    /// Whether to read which request waits for which: it was asked for, and nothing in between
+    /// would lose it.
+    pub(super) fn reads_dependencies(&self) -> bool {
+        self.dependencies && self.order == Order::Window
+    }
 }
 
 impl Serialize for Format {
@@ -102,6 +140,7 @@ mod tests {
             all_apply: false,
             described: Some(Arc::new(described)),
             order: Order::Whole,
+            dependencies: false,
         };
         let text = serde_json::to_string(&options).unwrap();
         let read: ReadOptions = serde_json::from_str(&text).unwrap();

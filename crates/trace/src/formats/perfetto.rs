@@ -3,10 +3,10 @@
 //! A picture of a whole trace hides what one request did; a zoomable timeline shows it. Each device
 //! is a process there, and each request a slice on it, from its issue to its completion. Requests
 //! overlap in any order, so slices are asynchronous: `b` and `e` with the same `id`. A request of
-//! which nobody knows how long it took is an instant.
+//! unknown duration is an instant event.
 //!
-//! Times are in microseconds, with decimals, from the start of the trace or of the run. What was
-//! measured comes before what was recorded.
+//! Times are in microseconds, with decimals, from the start of the trace or of the run. Measured
+//! times take precedence over recorded ones.
 //!
 //! Format: "Trace Event Format" of the Chromium project, which Perfetto reads as "JSON trace";
 //! files that open in both are of the form `{"traceEvents": [...]}`.
@@ -247,6 +247,7 @@ mod tests {
         ) {
             let columns = Columns {
                 latency: columns & 1 != 0, origin: columns & 2 != 0, measured: columns & 4 != 0,
+                dependencies: false,
             };
             let events = written(&requests, columns, "a");
             let begun = events.iter().filter(|event| event["ph"] != "M" && event["ph"] != "e");

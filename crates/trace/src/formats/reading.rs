@@ -24,7 +24,7 @@ pub(super) fn open(
     (format.open)(Opening { stream, path: Path::new("x"), seekable: false, options })
 }
 
-/// What a source gives, to its end.
+/// All requests of a source.
 pub(super) fn drain(source: &mut dyn Source) -> Vec<Request> {
     let columns = source.header().columns;
     let mut batch = Batch::default();

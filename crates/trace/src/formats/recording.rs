@@ -1,10 +1,9 @@
-//! What `ioecho record` keeps while it records: the kernel's own pages, as they were.
+//! Raw recordings of `ioecho record`: the kernel's own pages, unchanged.
 //!
 //! A directory ([`crate::recording`] says what is in it) with a file of frames for each segment and
-//! processor. For the tracepoints of tracefs a frame is a page of the ring buffer, whose layout and
-//! the layout of whose events the recorder wrote down; for the block trace ioctls it is a piece of
-//! what blktrace would have written. Both become the events that the reader of blktrace makes, and
-//! all that follows is the same.
+//! processor. With tracefs a frame is a page of the ring buffer; the recorder stored the layouts of
+//! pages and events. With the block trace ioctls it is a piece of blktrace's data. Both become
+//! events of the blktrace reader, which does the rest.
 //!
 //! The way through: [`open`] → `lane` (one processor: frames → `pages` with `layout`, `rwbs` and
 //! `devices`, or the reader of blktrace) → `blktrace/merge` → `blktrace/reading` → batches.
@@ -15,7 +14,7 @@ mod lane;
 mod layout;
 mod log;
 mod pages;
-mod rwbs;
+pub(super) mod rwbs;
 mod source;
 #[cfg(test)]
 mod tests;
@@ -31,7 +30,7 @@ use crate::stream::Source;
 /// Raw recordings, as they are read.
 pub const FORMAT: Format = Format {
     name: "recording",
-    title: "raw recordings of `ioecho record`, a directory",
+    title: "raw recordings of ioecho, a directory",
     several: Several::Apart,
     recognise: is_description,
     open: |opening| {
@@ -42,7 +41,7 @@ pub const FORMAT: Format = Format {
         Err(TraceError::Unusable {
             path: path.to_owned(),
             reason: "this describes a recording whose events are in the files beside it".to_owned(),
-            remedy: "name the directory, unpacked".to_owned(),
+            remedy: "name the directory, unpacked".into(),
         })
     },
 };

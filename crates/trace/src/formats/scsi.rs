@@ -1,4 +1,4 @@
-//! What SCSI commands ask for.
+//! Operations of SCSI commands.
 //!
 //! Recorders of virtual machines keep the operation code of the command and the length of its data.
 //! A read is one of four codes, by how many bits its address has. Besides reads and writes there
@@ -87,8 +87,8 @@ impl Command {
         matches!(self, Self::Request(_) | Self::Unmap | Self::WriteSame)
     }
 
-    /// The operation of a command with which `length` bytes were recorded. What that guesses is
-    /// counted in `guesses`; a command that is no request is a fault.
+    /// The operation of a command recorded with `length` bytes. Guesses are counted in `guesses`; a
+    /// command that is no request is a fault.
     #[inline]
     pub fn op(self, length: u64, guesses: &mut Notes) -> Result<Op, Fault> {
         match self {
@@ -101,7 +101,7 @@ impl Command {
     fn extraordinary(self, length: u64, guesses: &mut Notes) -> Result<Op, Fault> {
         match self {
             Self::Request(op) => Ok(op),
-            // What is no number of blocks is the length of the list of ranges.
+            // A length that is not whole blocks is that of the list of ranges.
             Self::Unmap if length.is_multiple_of(SECTOR) && length > 0 => {
                 guesses.add(UNMAP, 1, None);
                 Ok(Op::Discard)

@@ -1,8 +1,8 @@
 //! Traces of `SMReplay` and the replayers of students after it.
 //!
 //! Lines of `time lba size type` with blanks between: milliseconds (`--time-unit` says otherwise),
-//! sectors, `0` for a read and `1` for a write. Four numbers in a line are little to go by, so that
-//! it was a guess is told, unless `--format` said it.
+//! sectors, `0` for a read and `1` for a write. Four numbers in a line are a weak sign, so the
+//! format is noted as a guess, unless `--format` named it.
 
 use super::import::{
     self, AS_MILLISECONDS, Blanks, Delimited, Epoch, Facts, Fault, Intake, Look, looks_delimited,
@@ -41,14 +41,14 @@ fn open(opening: Opening<'_>) -> Opened {
 }
 
 const AS_SMREPLAY: Topic<'static> = NoteKind::Assumed.of(
-    "lines of four numbers, taken for those of SMReplay (--format or --columns says otherwise)",
+    "lines of four numbers, taken for those of SMReplay (`format` or `columns` says otherwise)",
 );
 
 #[derive(Default)]
 struct Parser {
     unit_ns: i64,
     is_unit_guessed: bool,
-    /// Whether nobody but the look of the lines said that this is the format.
+    /// Whether the format was guessed from the lines alone.
     is_format_guessed: bool,
 }
 

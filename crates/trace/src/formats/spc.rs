@@ -2,9 +2,9 @@
 //! 2 and `WebSearch1` to 3, and many since.
 //!
 //! Lines of `ASU,LBA,Size,Opcode,Timestamp` and any optional columns behind them. The address
-//! counts blocks, whose size only the description of a trace says (512 bytes in all the published
-//! ones; `--block-size` says otherwise), yet the size is in bytes and need not be whole blocks; the
-//! timestamp is seconds from the start. The specification's own example holds a malformed line.
+//! counts blocks, whose size is not in the file (512 bytes in all published traces; `--block-size`
+//! overrides it), yet the size is in bytes and need not be whole blocks; the timestamp is seconds
+//! from the start. The specification's own example holds a malformed line.
 
 use super::import::{
     self, Commas, Delimited, Epoch, Facts, Fault, Intake, Numbered, OnVolume, looks_delimited,
@@ -40,7 +40,7 @@ fn open(opening: Opening<'_>) -> Opened {
 }
 
 const AS_SECTORS: Topic<'static> =
-    NoteKind::Unit.of("addresses taken as blocks of 512 bytes (--block-size says otherwise)");
+    NoteKind::Unit.of("addresses taken as blocks of 512 bytes (`block-size` says otherwise)");
 
 struct Parser {
     /// What addresses count in, in bytes.

@@ -32,7 +32,7 @@ pub const FORMAT: Format = Format {
 const BLOCK_BYTES: u64 = 8 << 20;
 const SLOTS: Slots = Slots::new(23);
 
-/// How many requests a line may stand for: a count that lies must not fill the memory.
+/// How many requests a line may stand for, so that a wrong count does not fill the memory.
 const COUNT_MAX: u64 = 65_536;
 
 const PLACED: Topic<'static> = NoteKind::Place

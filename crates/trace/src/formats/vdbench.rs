@@ -86,7 +86,7 @@ impl Head {
 }
 
 /// Whether a file that begins with these bytes is one: records follow each other, and one of the
-/// first is a request. What is broken behind that is the reader's affair.
+/// first is a request. Later faults are found by the reader.
 fn recognise(first_bytes: &[u8]) -> bool {
     let mut rest = first_bytes;
     let mut requests = 0;
@@ -104,7 +104,7 @@ fn recognise(first_bytes: &[u8]) -> bool {
 fn open(opening: Opening<'_>) -> Result<Box<dyn Source>, TraceError> {
     let facts = Facts {
         format: "vdbench flatfile",
-        columns: Columns { latency: true, origin: true, measured: false },
+        columns: Columns { latency: true, origin: true, measured: false, dependencies: false },
         epoch: Epoch::StartOrUnix,
         whole_seconds: false,
     };
@@ -144,7 +144,7 @@ impl RecordParser for Parser {
         }
         let Some(bytes) = records.take(REQUEST_WORDS * WORD_BYTES)? else { return Ok(false) };
         let record = Fields::of(bytes, true);
-        // Java has no unsigned numbers: what looks negative is no instant, offset or length.
+        // Java has no unsigned numbers: a negative value is invalid.
         let instant = |word: u64| {
             let units = i64::try_from(word).ok()?;
             units.checked_mul(self.unit_ns).map(Nanos)

@@ -1,4 +1,4 @@
-//! What `vscsiStats` of `VMware`'s hypervisor records, as `CloudPhysics` published it.
+//! Recordings of `vscsiStats` of `VMware`'s hypervisor, as `CloudPhysics` published them.
 //!
 //! The records are SCSI commands of one virtual disk, not requests: [`super::scsi`] says what they
 //! ask for. There is no header; the version stands in every record, at another place in either.
@@ -61,8 +61,8 @@ impl Version {
         }
     }
 
-    /// The version of a file that begins with these bytes: the first two records are of it and have
-    /// known commands, and few of the others are not and have not.
+    /// The version of a file that begins with these bytes: the first two records have this version
+    /// and known commands, and so do nearly all others.
     fn of(first_bytes: &[u8]) -> Option<Self> {
         [Self::One, Self::Two].into_iter().find(|version| {
             let right = |record: &[u8]| {
@@ -83,7 +83,7 @@ fn open(opening: Opening<'_>) -> Result<Box<dyn Source>, TraceError> {
         return Err(TraceError::Unusable {
             path: opening.path.to_owned(),
             reason: "its first records are of no known version of vscsiStats".to_owned(),
-            remedy: remedy.to_owned(),
+            remedy: remedy.into(),
         });
     };
     let latency = version == Version::Two;

@@ -1,16 +1,15 @@
-//! Instants of the wall clock, for formats that have no others.
+//! Instants of the wall clock, for formats that have only those.
 //!
-//! A trace counts from its own start, and of a generated one nobody knows when that was; yet some
-//! formats know only dates. Where the header says no date a fixed one is written and told, so that
-//! the same trace makes the same file every time.
+//! A trace counts from its own start, and a generated one has no date at all; yet some formats have
+//! only dates. If the header has no date, a fixed one is written and noted, so that the same trace
+//! makes the same file every time.
 
 use super::write::Lost;
 use crate::calendar;
 use crate::header::Header;
 use crate::units::Nanos;
 
-/// The date that stands for the start of a trace of which none is known: 2000-01-01 UTC, in
-/// nanoseconds since 1970.
+/// The date for the start of a trace without one: 2000-01-01 UTC, in nanoseconds since 1970.
 const FIXED_START_NS: i64 = 946_684_800_000_000_000;
 
 const UNKNOWN_START: &str = "date of the start that is not known, written as 2000-01-01";

@@ -1,8 +1,8 @@
-//! The formats that can be written, and what their writers have in common.
+//! The formats that can be written, and the common part of their writers.
 //!
-//! A published format says less than a trace: it has no flushes, one volume, whole sectors. What is
-//! lost is counted per kind, so that nobody takes the file for the whole. That, packing, and the
-//! file that appears when it is complete are here; a text format is then a [`LineWriter`].
+//! A published format can express less than a trace: no flushes, one volume, whole sectors. Losses
+//! are counted per kind, so that nobody takes the file for the whole trace. Counting, packing and
+//! the partial file are here; a text format is then only a [`LineWriter`].
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -12,11 +12,13 @@ use super::{
 };
 use crate::batch::Batch;
 use crate::compression::{Codec, Encoder, PartialFile, STANDARD_OUTPUT};
+use crate::dependencies::Dependency;
 use crate::error::TraceError;
 use crate::header::{Header, NoteKind, Notes};
 use crate::request::{Op, Origin, Request};
 use crate::stream::{Begun, Sink, Written};
 use crate::units::{Nanos, SECTOR, VolumeId};
+use crate::wording::Wording;
 
 /// A format that can be written.
 #[derive(Debug)]
@@ -33,7 +35,8 @@ pub struct Writable {
     pub create: fn(&Path, &Header) -> Begun,
 }
 
-/// Every format that can be written. An ending that another one ends with stands before it.
+/// Every format that can be written. A longer ending (`.msr.csv`) comes before a shorter one
+/// (`.csv`).
 pub const WRITABLE: &[Writable] = &[
     native::WRITABLE,
     blkreplay::WRITABLE,
@@ -56,7 +59,7 @@ pub fn create(path: &Path, header: &Header) -> Result<Box<dyn Sink>, TraceError>
 }
 
 /// As [`create`], in `format` if one is given, whatever the name says. The path `-` is the standard
-/// output, which says nothing.
+/// output, which implies no format.
 pub fn create_as(
     format: Option<&Writable>,
     path: &Path,
@@ -68,19 +71,32 @@ pub fn create_as(
         Some(format) => (format.create)(path, header),
         None if path == Path::new(STANDARD_OUTPUT) => Err(TraceError::UnknownOutput {
             path: PathBuf::from("standard output"),
-            remedy: format!("say it with --to, one of {}", names().join(", ")),
+            remedy: Wording::from("say it with ")
+                .setting("to")
+                .text(format!(", one of {}", names().join(", "))),
         }),
-        None => Err(TraceError::UnknownOutput { path: path.to_owned(), remedy: known_names() }),
+        None => {
+            Err(TraceError::UnknownOutput { path: path.to_owned(), remedy: known_names().into() })
+        }
     }
 }
 
-/// Whether [`create_as`] would know what to write: for whoever has the name long before the trace.
+/// Checks that [`create_as`] would find a format, for callers that know the name long before the
+/// trace.
 pub fn check(format: Option<&Writable>, path: &Path) -> Result<(), TraceError> {
     let name = path.file_name().unwrap_or_default().to_string_lossy().to_ascii_lowercase();
     if format.is_some() || WRITABLE.iter().any(|format| format.is_named(&name)) {
         return Ok(());
     }
-    Err(TraceError::UnknownOutput { path: path.to_owned(), remedy: known_names() })
+    Err(TraceError::UnknownOutput { path: path.to_owned(), remedy: known_names().into() })
+}
+
+/// Whether what [`create_as`] would write has a place for what requests wait for.
+pub fn keeps_dependencies(format: Option<&Writable>, path: &Path) -> bool {
+    let name = path.file_name().unwrap_or_default().to_string_lossy().to_ascii_lowercase();
+    let format = format.or_else(|| WRITABLE.iter().find(|format| format.is_named(&name)));
+    let keeping = [native::WRITABLE.name, hfplayer::WRITABLE.name];
+    format.is_some_and(|format| keeping.contains(&format.name))
 }
 
 /// The writable format of this name, or the remedy.
@@ -102,7 +118,7 @@ impl Writable {
             _ => name,
         };
         let is_named = |ending: &&str| match plain.strip_suffix(*ending) {
-            // What begins with a dot is but the end of a name.
+            // An ending with a dot needs a name before it.
             Some("") => !ending.starts_with('.'),
             other => other.is_some(),
         };
@@ -124,7 +140,7 @@ fn known_names() -> String {
     names
 }
 
-/// What a format cannot say, counted per kind.
+/// What a format cannot express, counted per kind.
 #[derive(Debug, Default)]
 pub struct Lost(Notes);
 
@@ -135,8 +151,8 @@ impl Lost {
         self.0.add(NoteKind::LeftOut.of(what), 1, None);
     }
 
-    /// Counts something that a request of the output does not say; `what` is a phrase that follows
-    /// a number: "latencies".
+    /// Counts a detail that a written request lacks; `what` is a phrase that follows a number:
+    /// "latencies".
     #[cold]
     pub fn detail(&mut self, what: &'static str) {
         self.0.add(NoteKind::Beside.of(what), 1, None);
@@ -185,7 +201,7 @@ const LOST_TRANSFORMS: &str = "lines of provenance: which transforms were done i
 
 /// Writes the lines of a format.
 pub trait LineWriter {
-    /// Appends what stands before the first request.
+    /// Appends the text before the first request.
     fn begin(&mut self, header: &Header, lines: &mut Vec<u8>) {
         let _ = (header, lines);
     }
@@ -202,12 +218,17 @@ pub trait LineWriter {
         lost: &mut Lost,
     ) -> bool;
 
-    /// Whether the format has a place for what was done to the trace, and it was written there.
+    /// Takes what the request that comes next waits for, in a trace that says so.
+    fn link(&mut self, dependency: Dependency<'_>) {
+        let _ = dependency;
+    }
+
+    /// Whether the format can hold the trace's transforms, and they were written.
     fn keeps_transforms(&self) -> bool {
         false
     }
 
-    /// Appends what stands behind the last request.
+    /// Appends the text after the last request.
     fn end(&mut self, header: &Header, lines: &mut Vec<u8>) {
         let _ = (header, lines);
     }
@@ -255,7 +276,10 @@ impl<W: LineWriter> Sink for Lines<W> {
 
     fn write(&mut self, batch: &Batch) -> Result<(), TraceError> {
         self.text.clear();
-        for request in batch.iter() {
+        for (row, request) in batch.iter().enumerate() {
+            if let Some(dependency) = batch.dependency(row) {
+                self.writer.link(dependency);
+            }
             let kept = self.writer.request(&request, &self.header, &mut self.text, &mut self.lost);
             self.requests += u64::from(kept);
         }
@@ -277,8 +301,8 @@ impl<W: LineWriter> Sink for Lines<W> {
     }
 }
 
-/// Counts the columns of a request that formats of published traces have no place for: flags, who
-/// issued it, and what a replay measured.
+/// Counts the columns of a request that published formats lack: flags, process, and a replay's
+/// measurements.
 #[inline]
 pub fn lose_columns(request: &Request, lost: &mut Lost) {
     if !request.flags.is_empty() {
@@ -292,8 +316,9 @@ pub fn lose_columns(request: &Request, lost: &mut Lost) {
     }
 }
 
-/// A latency in whole units of `unit_ns`, for a format in which 0 stands for one that is not known;
-/// counts in `lost` what is `cut`, and what becomes `unknown` because it is shorter than the unit.
+/// A latency in whole units of `unit_ns`, for a format in which 0 means unknown; counts in `lost`
+/// latencies that are `cut`, and those that become `unknown` because they are shorter than the
+/// unit.
 #[inline]
 pub fn latency_units(
     latency: Option<Nanos>,
@@ -323,7 +348,7 @@ pub fn volume_name(header: &Header, id: VolumeId) -> String {
     }
 }
 
-/// The loss that a range is which reaches beyond 64-bit addresses once it is whole sectors.
+/// The loss of a range that reaches beyond 64-bit addresses once it is widened to whole sectors.
 pub const BEYOND: &str = "requests that reach beyond 64-bit addresses as whole sectors";
 
 /// The first sector of the range from byte `offset` to byte `end`, and how many sectors it touches;

@@ -5,8 +5,8 @@
 //! Poisson, on and off, self-similar by superposed sources, or a cascade that keeps the burstiness
 //! of each scale.
 //!
-//! An instant is an integer sum of nanoseconds; what a random gap has beyond whole nanoseconds is
-//! carried to the next.
+//! Instants are integer sums of nanoseconds; the fraction of a random gap is carried over to the
+//! next.
 
 mod cascade;
 mod rate;

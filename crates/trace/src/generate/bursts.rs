@@ -1,9 +1,9 @@
 //! blkreplay's linear bursts.
 //!
 //! Every second a burst begins, and each is larger than the one before by the slope: the second k
-//! has slope · k requests, all at once, so that the burst that a storage cannot swallow any more is
-//! read off the time axis. In the published `bursts-ultrafine.readwrite` the requests of a burst
-//! are a nanosecond apart, the slope is 10, and the second 0 has one request.
+//! has slope · k requests, all at once, so that the time axis shows which burst is the first that
+//! the storage cannot complete in time. In the published `bursts-ultrafine.readwrite` the requests
+//! of a burst are a nanosecond apart, the slope is 10, and the second 0 has one request.
 
 use crate::arguments::{ArgumentError, Arguments};
 use crate::units::Nanos;

@@ -59,7 +59,7 @@ pub const KINDS: &[Kind] = &[
     },
     Kind {
         name: "model",
-        help: "A mix of operations, sizes, sequences and reuse as `ioecho fit` estimates it",
+        help: "A mix of operations, sizes, sequences and reuse as a fit estimates it",
         parse: model,
     },
 ];

@@ -12,11 +12,11 @@
 //! 4. otherwise it goes to a region by Zipf's law, anywhere in it: where `unused` says so to a
 //!    place where none went before, and where `aligned` says so at a multiple of 4 KiB.
 //!
-//! Where alignment is told apart, sizes that are multiples of 4 KiB have sequences of their own:
-//! one request of another size would misalign all that follow it.
+//! If alignment is modelled, sizes that are multiples of 4 KiB have sequences of their own: one
+//! request of another size would misalign all that follow it.
 //!
-//! What is lost: that a place is always read after it was written, that phases differ, that the
-//! same sequence of places comes again.
+//! The model loses reads that always follow a write of the same place, phases, and repeated
+//! sequences of places.
 
 use super::place::{Area, Scatter};
 use super::random::{Random, Share, scramble};
@@ -43,7 +43,7 @@ pub(super) const DISTANCES_MAX: usize = 20;
 /// What an aligned place is a multiple of.
 const ALIGNED: u64 = 4096;
 
-/// How many places of the right distance are looked at for one of the same kind.
+/// How many places of the right distance are tried to find one of the same kind.
 const TRIES: u32 = 8;
 
 /// The entries of the table that knows the last request to each place.
@@ -61,7 +61,7 @@ struct Past {
 #[derive(Clone, Copy, Debug)]
 struct Sequence {
     end: u64,
-    /// Whether it keeps to places where none went.
+    /// Whether it keeps to unused places.
     to_unused: bool,
 }
 
@@ -79,14 +79,14 @@ struct Group {
 #[derive(Clone, Debug, Default)]
 struct OfOp {
     groups: [Group; 2],
-    /// Of sequences that begin at an unused place, so many keep to such.
+    /// The share of sequences that keep to unused places, of those that begin at one.
     unused: Option<Share>,
     /// The upper ends of the parts of 2⁶⁴ of each power of two of distance; behind them is what is
     /// not used again.
     reuse: Vec<u64>,
 }
 
-/// The mix, and what was generated of it last.
+/// The mix, and the requests generated last.
 #[derive(Clone, Debug)]
 pub(super) struct Model {
     area: Area,
@@ -238,7 +238,7 @@ impl Model {
             return None;
         }
         if self.unused.as_ref().is_some_and(meets) {
-            // It would only meet the same again.
+            // The sequence is stuck: remove it.
             sequences.swap_remove(at);
             return None;
         }
@@ -348,7 +348,7 @@ fn parse_mix(text: &str) -> Result<Classes, ArgumentError> {
             Ok(share) if (0.0..=1e9).contains(&share) => weights.push(share),
             _ => return Err(refuse("the share is not a number")),
         }
-        // What is longer than 32 bits hold is held there, for `Past`.
+        // A length beyond 32 bits is clamped, for `Past`.
         classes.push((op, length.min(u64::from(u32::MAX) & !(SECTOR - 1))));
     }
     if classes.len() > 4096 {
@@ -357,7 +357,7 @@ fn parse_mix(text: &str) -> Result<Classes, ArgumentError> {
     Ok((classes, weights))
 }
 
-/// `R:10,W:20` as pairs of an operation's code and what is said of it.
+/// `R:10,W:20` as pairs of an operation's code and its text.
 fn per_op<'a>(text: &'a str, name: &str) -> Result<Vec<(usize, &'a str)>, ArgumentError> {
     text.split(',')
         .map(|part| {

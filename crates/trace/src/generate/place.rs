@@ -1,7 +1,7 @@
 //! Where generated requests go.
 //!
 //! Every kind of load is a rule for places: anywhere, one after the other, in strides, mostly where
-//! it is hot. The area counts from zero here; what it is offset by is added by the source.
+//! it is hot. The area begins at zero here; the source adds the offset.
 
 use super::random::{Random, Share};
 use super::zipf::Zipf;
@@ -133,8 +133,8 @@ impl Places {
                     let hot = Area { size: size.max(length), ..*area };
                     area.held(*from + hot.anywhere(length, random), length)
                 } else {
-                    // What is not hot lies before and behind; a request that straddles the border
-                    // belongs to where it begins.
+                    // Cold places lie before and after the hot part; a request across the border
+                    // belongs to the part in which it begins.
                     let cold = (area.size - size) >> area.align.trailing_zeros();
                     let place = random.below(cold.max(1)) << area.align.trailing_zeros();
                     let place = if place < *from { place } else { place + size };

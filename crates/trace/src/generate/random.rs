@@ -2,8 +2,8 @@
 //!
 //! A generated load is named by its line, so the same line must give the same load for ever and on
 //! every machine. That makes the stream of random numbers a part of a format: it is kept here, with
-//! test vectors, and not taken from a library that may improve. What is made of the numbers uses
-//! integers, and floating point only by the operations that IEEE 754 rounds exactly.
+//! test vectors, and not taken from a library that may improve. All computations with the numbers
+//! use integers, or floating-point operations that IEEE 754 rounds exactly.
 
 use std::str::FromStr;
 
@@ -61,7 +61,7 @@ impl Random {
         -ln(self.unit())
     }
 
-    /// Whether an event of this probability happens. What is certain draws no number.
+    /// Whether an event of this probability happens. A certain event draws no number.
     #[inline]
     pub(crate) fn chance(&mut self, share: Share) -> bool {
         match share {
@@ -136,7 +136,7 @@ impl Share {
 
     /// The probability `fraction`, held between 0 and 1.
     pub(crate) fn from_fraction(fraction: f64) -> Self {
-        // The cast holds what is beyond at the limits.
+        // The cast saturates at the limits.
         Self((fraction * 18_446_744_073_709_551_616.0) as u64)
     }
 

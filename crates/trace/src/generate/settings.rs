@@ -6,14 +6,13 @@ use super::size::Sizes;
 use crate::arguments::{ArgumentError, Arguments};
 use crate::units::{Bytes, Nanos};
 
-/// How long a load is of which nobody says it.
+/// The default duration of a load.
 const DURATION: Nanos = Nanos::from_secs(60);
 
-/// The area of a load of which nobody says it: 1 GiB, which the smallest test target has.
+/// The default area of a load: 1 GiB, which fits on the smallest test target.
 const AREA: Bytes = Bytes(1 << 30);
 
-/// The seed of a load of which nobody says it. Always the same, so that the same line is the same
-/// load.
+/// The default seed. Always the same, so that the same line makes the same load.
 const SEED: u64 = 1;
 
 /// Most volumes, as in the readers of published formats.

@@ -122,7 +122,7 @@ pub(super) fn cumulative(weights: &[f64]) -> Option<Vec<u64>> {
     if total.is_nan() || total <= 0.0 {
         return None;
     }
-    // What has no weight behind the last that has must not get the rest.
+    // Entries of weight zero after the last one with a weight must not get the rest.
     let last = weights.iter().rposition(|weight| *weight > 0.0)?;
     let mut sum = 0.0;
     let ends = weights[..last].iter().map(|weight| {
@@ -184,7 +184,7 @@ mod tests {
             let error = Sizes::parse(text).unwrap_err().to_string();
             assert!(error.contains(reason) && error.starts_with("size: "), "{text}: {error}");
         }
-        // What has no share never comes, wherever it stands.
+        // A size with a share of zero never comes, in any position.
         let sizes = Sizes::parse("4k:0,8k:1,16k:0").unwrap();
         let mut random = Random::new(1);
         assert!((0..100).all(|_| sizes.next(&mut random) == 8192));

@@ -70,7 +70,7 @@ const LINES: &[&str] = &[
 
 #[test]
 fn the_same_line_is_the_same_load_for_ever() {
-    // A change of these numbers is a change of what published lines mean.
+    // A change of these numbers would change the meaning of published lines.
     let found: Vec<String> =
         LINES.iter().map(|line| format!("{:016x}", fingerprint(&all(line)))).collect();
     assert_eq!(found, FINGERPRINTS);
@@ -281,7 +281,8 @@ fn a_model_has_the_mix_the_sequences_and_the_reuse_that_it_says() {
     let writes: Vec<_> = requests.iter().filter(|request| request.op == Op::Write).collect();
     assert!(is_share(writes.len(), COUNT, 0.7));
     let followed = writes.windows(2).filter(|pair| pair[0].end() == pair[1].offset).count();
-    // A few more than asked for: who goes back to a write and continues it may meet the next one.
+    // A few more than asked for, because a request that returns to a write and continues it may
+    // coincide with the next write.
     let share = followed as f64 / writes.len() as f64;
     assert!((0.39..0.43).contains(&share), "{share}");
     let mut last = BTreeMap::new();
@@ -289,7 +290,7 @@ fn a_model_has_the_mix_the_sequences_and_the_reuse_that_it_says() {
     for (row, request) in requests.iter().enumerate() {
         let distance = last.insert(request.offset, row).map(|before| row - before);
         if request.op == Op::Write {
-            // What continues a sequence was not chosen for its distance.
+            // A request that continues a sequence was not chosen by its distance.
             if end != Some(request.offset) {
                 placed += 1;
                 let is_at = distance.is_some_and(|distance| (8..16).contains(&distance));

@@ -1,8 +1,8 @@
 //! Which places of an area no request went to yet.
 //!
-//! A sequence that is laid anywhere soon runs over another, and a load that never returned to a
-//! place does half the time. So a model may keep to what is unused, as long as there is some. The
-//! area is told apart in at most four million cells of 4 KiB or more, a bit each.
+//! A sequence at a random place soon runs over another, so a model of a load that never reused a
+//! place would reuse half of them. So a model may keep to unused places, as long as there are any.
+//! The area is divided into at most four million cells of 4 KiB or more, one bit each.
 
 /// The most cells, as a power of two: half a megabyte.
 const CELLS: u32 = 22;

@@ -1,8 +1,8 @@
-//! What a reader, a transform or a writer lost or guessed, told to people and to judges.
+//! Notes on what a reader, a transform or a writer lost or guessed, for people and for the verdict.
 //!
-//! People read the words of a note. A verdict that reads them too changes when somebody finds a
-//! better word. So every note has a kind beside its words, chosen where the note is made, and
-//! whatever decides looks at the kind alone.
+//! People read the words of a note. If a verdict read them too, it would change with a better
+//! wording. So every note also has a kind, chosen where the note is made, and decisions depend on
+//! the kind alone.
 
 use std::fmt;
 
@@ -23,18 +23,22 @@ pub enum NoteKind {
     LostByRecorder,
     /// A loss: requests, lines or records of the source that could not be read as requests.
     Unreadable,
-    /// A loss: requests that were read and then left out, because what was made of the trace has
-    /// no place for them.
+    /// A loss: requests that were read and then left out, because the output has no place for them.
     LeftOut,
     /// A loss of something that is no request: names, digests, latencies, copies of requests.
     Beside,
     /// A guess: the instant of a request is not the recorded one.
     Instant,
-    /// A guess: the recorder knew only the second of a request, and nobody chose where in it to
-    /// put the request. Such a trace is not to be replayed as recorded.
+    /// A guess: the recorder knew only the second of a request, and no option chose an instant
+    /// within it. Such a trace must not be replayed as recorded.
     UnchosenSecond,
     /// A guess: the place of a request is not the recorded one.
     Place,
+    /// A guess: requests seem to be in the trace twice, recorded on each of two stacked devices.
+    Stacked,
+    /// A guess, of pairs of recorded devices: one lies on the other, and what went through both is
+    /// in the trace twice.
+    Layered,
     /// A guess: requests were put into another order, with the instants that were recorded.
     Order,
     /// A guess: the results of a run are out of the order of issue, so that their rows no longer
@@ -53,7 +57,7 @@ impl NoteKind {
     }
 }
 
-/// What a note is about: its kind for who judges, its words for who reads.
+/// The subject of a note: its kind, for the verdict, and its words, for people.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Topic<'a> {
     /// What it means.
@@ -73,12 +77,12 @@ impl AsRef<str> for Topic<'_> {
 pub struct Note {
     /// What happened, as a phrase that follows a number: "junk lines", "times shifted".
     pub what: String,
-    /// What it means to who judges the trace.
+    /// Its meaning for the verdict.
     pub kind: NoteKind,
-    /// How often; 2⁶⁴ − 1 stands for that and any number beyond it.
+    /// How often; at most 2⁶⁴ − 1.
     pub count: u64,
-    /// The part of the trace that the note is about, from the inside out: a file that was merged
-    /// into it, the output of a command. Empty where the note is about the whole.
+    /// The part of the trace that the note is about, innermost first: a file that was merged into
+    /// it, the output of a command. Empty where the note is about the whole.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub within: Vec<String>,
     /// The first cases, as the source had them.
@@ -87,8 +91,8 @@ pub struct Note {
 }
 
 impl Note {
-    /// The note as it stands in the header of something larger, of which `part` is a part. The
-    /// first example alone goes with it.
+    /// The note for the header of a larger trace, of which `part` is a part, with only the first
+    /// example.
     #[must_use]
     pub fn within(&self, part: &str) -> Self {
         let mut note = self.clone();
@@ -122,13 +126,24 @@ impl Notes {
         }
     }
 
-    /// Adds what `note` has counted, of which the first few examples are kept.
+    /// Adds the count of `note`; only the first few examples are kept.
     pub fn add_note(&mut self, note: &Note) {
         if note.count > 0 {
             let sum = self.about(note.kind.of(&note.what), &note.within);
             sum.count = sum.count.saturating_add(note.count);
             let room = EXAMPLES_MAX.saturating_sub(sum.examples.len());
             sum.examples.extend(note.examples.iter().take(room).cloned());
+        }
+    }
+
+    /// Counts what `later`, a later state of the same notes, has counted since.
+    pub fn catch_up(&mut self, later: &Self) {
+        for note in &later.0 {
+            let mine = self.about(note.kind.of(&note.what), &note.within);
+            if note.count > mine.count {
+                mine.count = note.count;
+                mine.examples.clone_from(&note.examples);
+            }
         }
     }
 
@@ -159,8 +174,8 @@ impl Notes {
         self.0.iter().any(|note| note.kind == kind)
     }
 
-    /// How often the note of these words was counted: for tests. Whatever decides looks at the
-    /// kind.
+    /// How often the note with these words was counted; only for tests, because decisions depend on
+    /// the kind.
     pub fn count_of(&self, words: impl AsRef<str>) -> u64 {
         self.0.iter().filter(|note| note.what == words.as_ref()).map(|note| note.count).sum()
     }

@@ -1,19 +1,30 @@
 //! Notes of headers that were written before notes had kinds.
 //!
-//! Such a note says what it means in its words alone, so they are read here, once, by the words
-//! that the program used then. Nothing else in the program reads a note's words, and these lists
-//! do not grow: a note that is made today has a kind. A kind that a later version may add is not
-//! known here, and such a note is read by its words, too.
+//! Only the words of such a note show its meaning, so this module maps the words of those versions
+//! to kinds. Nothing else in the program reads a note's words, and these lists do not grow, because
+//! today's notes have a kind. A note with an unknown kind of a later version is read by its words,
+//! too.
 
 use serde::de::value::{Error, StrDeserializer};
 use serde::{Deserialize, Deserializer};
 
 use super::notes::{Note, NoteKind, Notes};
+use super::{DamageKind, Header};
 
-/// Words that said that the recorder lost something (`blktrace`, `ETW`, `biosnoop`, `blkparse`).
+/// The damage of a recording whose log did not say why it ended.
+const NEVER_ENDED: &str = "the recording never ended: the recorder was killed or goes on";
+
+/// Tells the kind of a damage that was written when damages had none.
+pub(super) fn tell_kind_of_damage(header: &mut Header) {
+    if header.damage.as_deref() == Some(NEVER_ENDED) {
+        header.damage_kind = DamageKind::NeverEnded;
+    }
+}
+
+/// Words for losses of the recorder (`blktrace`, `ETW`, `biosnoop`, `blkparse`).
 const LOST: [&str; 2] = ["lost by the recorder", "that blkparse says are missing"];
 
-/// Words on what was no loss of requests that count.
+/// Words for losses other than of requests.
 const BESIDE: [&str; 13] = [
     "digests of content",
     "copies of stacked devices removed",
@@ -30,10 +41,10 @@ const BESIDE: [&str; 13] = [
     "latencies",
 ];
 
-/// The beginning of the note on whole seconds of which nobody chose what to make.
+/// The beginning of the note on whole seconds without a chosen instant.
 const UNCHOSEN: &str = "requests known to the second only, left at its beginning";
 
-/// Words that said that an instant is not the recorded one.
+/// Words for instants that are not the recorded ones.
 const INSTANTS: [&str; 5] = [
     "known to the second only",
     "repetitions within a second",
@@ -42,7 +53,7 @@ const INSTANTS: [&str; 5] = [
     "known to the millisecond",
 ];
 
-/// Words that said that a place is not the recorded one.
+/// Words for places that are not the recorded ones.
 const PLACES: [&str; 1] = ["without an address, placed by a hash"];
 
 /// The note on results that no longer tell the numbers of their requests.
@@ -102,8 +113,8 @@ impl Stored {
         Note { what, kind, count, within, examples }
     }
 
-    /// Takes the parts of the trace that the note is about out of its words, which ended with
-    /// them: `junk lines (in b.csv)`.
+    /// Moves the part of the trace from the end of the words into `within`: `junk lines (in
+    /// b.csv)`.
     fn part_off(&mut self) {
         while let Some((what, part)) = self.what.rsplit_once(" (in ")
             && let Some(part) = part.strip_suffix(')')

@@ -1,12 +1,12 @@
 //! Putting requests into the order of their issue.
 //!
-//! Several kinds of recordings are ordered by completion, or only almost by time. To sort them for
-//! good takes the whole trace in memory or a second pass over it; yet the disorder is local, as far
-//! as a request can be in flight. So a window of requests is held back, and what comes late is put
-//! in its place within that window. What comes later still is moved to the last instant that was
-//! given, and everything that was moved is counted.
+//! Several kinds of recordings are ordered by completion, or only almost by time. Sorting them
+//! completely needs the whole trace in memory or a second pass over it; yet the disorder is local,
+//! because a request is in flight only for a short time. So a window of requests is held back, in
+//! which late requests are put in their place. A still later request gets the last instant that was
+//! returned; all moved requests are counted.
 //!
-//! Sorted input, the usual case, costs a look at each instant: its batches pass through whole.
+//! Sorted input, the usual case, costs one comparison per instant: its batches pass through whole.
 
 use std::collections::VecDeque;
 
@@ -27,7 +27,7 @@ pub const SORTED: Topic<'static> = NoteKind::Order.of("requests sorted into time
 /// The note on requests that came too late for that.
 pub const TOO_LATE: Topic<'static> = NoteKind::Instant
     .of("requests too late to be sorted, moved to the instant before them: \
-         --sort-whole puts them in their places");
+         `sort-whole` puts them in their places");
 
 /// A bounded window in which requests are sorted; the helper that sources embed.
 pub struct SortWindow {
@@ -63,8 +63,8 @@ impl Default for Disorder {
 }
 
 impl Disorder {
-    /// Looks at the instants of the next requests; answers whether they are in order and behind
-    /// all before.
+    /// Checks the instants of the next requests; returns whether they are in order and not before
+    /// earlier ones.
     pub(super) fn look(&mut self, issue_ns: &[i64]) -> bool {
         let Some((&first, &last)) = issue_ns.first().zip(issue_ns.last()) else { return true };
         if first >= self.latest && issue_ns.is_sorted() {
@@ -125,38 +125,76 @@ impl SortWindow {
                     self.held.push_back(std::mem::replace(batch, spare));
                 }
             }
+        } else if columns.dependencies {
+            self.merge_linked(batch);
         } else {
             self.merge(batch);
         }
         batch.reset(columns);
     }
 
-    /// Sorts the requests of `batch` in among those held.
-    #[cold]
-    fn merge(&mut self, batch: &Batch) {
-        let columns = batch.columns();
+    /// Takes out of those held, the last batch first, what is later than the earliest of `batch`:
+    /// nothing else is touched by sorting that in.
+    fn take_later(&mut self, batch: &Batch) -> Vec<Batch> {
         let earliest = batch.issue_ns.iter().copied().min().unwrap_or(i64::MAX).max(self.given);
-        // Only what is later than the earliest of the new ones is touched.
-        self.merging.clear();
         let mut tail = Vec::new();
         while let Some(back) = self.held.back()
             && back.issue_ns().last().is_some_and(|last| *last > earliest)
         {
             tail.extend(self.held.pop_back());
         }
+        tail
+    }
+
+    /// Moves an instant that comes too late to be sorted.
+    fn catch_up(&mut self, issue_ns: &mut i64) {
+        if *issue_ns < self.given {
+            self.too_late += 1;
+            self.disorder.late -= 1;
+            self.first_too_late.get_or_insert_with(|| {
+                format!("{} became {}", seconds(*issue_ns), seconds(self.given))
+            });
+            *issue_ns = self.given;
+        }
+    }
+
+    /// Sorts the requests of `batch` in among those held, with what each waits for.
+    #[cold]
+    fn merge_linked(&mut self, batch: &Batch) {
+        let columns = batch.columns();
+        let mut all = Batch::new(columns);
+        for part in self.take_later(batch).iter().rev() {
+            all.append(part, 0, part.len());
+        }
+        let before = all.len();
+        all.append(batch, 0, batch.len());
+        for issue_ns in &mut all.issue_ns[before..] {
+            self.catch_up(issue_ns);
+        }
+        let mut rows: Vec<usize> = (0..all.len()).collect();
+        // Stable: requests of one instant keep the order they came in.
+        rows.sort_by_key(|row| all.issue_ns[*row]);
+        for chunk in rows.chunks(BATCH_ROWS) {
+            let mut sorted = Batch::new(columns);
+            for row in chunk {
+                sorted.append(&all, *row, row + 1);
+            }
+            self.held.push_back(sorted);
+        }
+    }
+
+    /// Sorts the requests of `batch` in among those held.
+    #[cold]
+    fn merge(&mut self, batch: &Batch) {
+        let columns = batch.columns();
+        self.merging.clear();
+        let mut tail = self.take_later(batch);
         for part in tail.iter().rev() {
             self.merging.extend(part.iter());
         }
         self.spare.append(&mut tail);
         for mut request in batch.iter() {
-            if request.issue.0 < self.given {
-                self.too_late += 1;
-                self.disorder.late -= 1;
-                self.first_too_late.get_or_insert_with(|| {
-                    format!("{} became {}", seconds(request.issue.0), seconds(self.given))
-                });
-                request.issue.0 = self.given;
-            }
+            self.catch_up(&mut request.issue.0);
             self.merging.push(request);
         }
         // Stable: requests of one instant keep the order they came in.

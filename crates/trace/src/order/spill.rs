@@ -1,13 +1,12 @@
 //! A trace that must be held whole, on disk.
 //!
-//! Some transforms have to know the end of a trace before they can say its beginning: the heaviest
-//! five minutes, the trace backwards, the trace once more. In memory that ends with the first trace
-//! of a real day. So the requests go into a temporary file that has no name, and that is gone with
-//! the process whatever becomes of it.
+//! Some transforms need the end of a trace before they can return its beginning: the heaviest five
+//! minutes, the reversed trace, repetition. A trace of a whole day does not fit into memory. So the
+//! requests go into a temporary file without a name, which disappears with the process in any case.
 //!
 //! Every row takes the same number of bytes, and rows lie column by column in chunks of
 //! [`CHUNK_ROWS`]. So the place of a row follows from its number, no index is held, the file is
-//! read from any row in either direction, and who needs the instants alone reads them alone.
+//! read from any row in either direction, and the instants can be read alone.
 
 use std::fs::File;
 use std::io;
@@ -49,7 +48,7 @@ impl Spill {
         Ok(Self { directory, file, columns, chunks: 0, tail, encoded: Vec::new(), measured: 0 })
     }
 
-    /// All that `source` still gives.
+    /// Holds all further requests of `source`.
     pub fn of(source: &mut dyn Source, directory: &Path) -> Result<Self, TraceError> {
         let mut spill = Self::new(directory, source.header().columns)?;
         let mut batch = Batch::new(source.header().columns);
@@ -84,13 +83,13 @@ impl Spill {
         Ok(())
     }
 
-    /// What is said when the disk takes no more.
+    /// The error of a full disk.
     fn full(&self, error: &io::Error) -> TraceError {
         let row = row_bytes(self.columns);
         let text = format!(
             "{error}\n  = note: the trace is held in a temporary file there, {row} bytes for each \
              request: the first {} requests need {}, and more follow\n  = help: set TMPDIR to a \
-             directory with more room, or cut the trace first (--window)",
+             directory with more room, or cut the trace first (`window`)",
             self.rows(),
             Bytes(self.rows() * row)
         );

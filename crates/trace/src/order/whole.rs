@@ -1,10 +1,10 @@
 //! A whole trace in the order of time, in little memory.
 //!
-//! A window of requests ([`super::sort`]) puts right what came a little late. It is no help where a
-//! file holds one device's month behind another's: almost all of the second would be moved to the
-//! last instant of the first. So the trace is cut into runs of a million requests, each is sorted
-//! in memory and laid down in a temporary file, and then the runs are merged. A trace that fits
-//! into one run needs no file.
+//! A window of requests ([`super::sort`]) puts right what came a little late. It does not help if a
+//! file has a month of one device after that of another: almost all of the second would be moved to
+//! the last instant of the first. So the trace is cut into runs of a million requests, each is
+//! sorted in memory and written to a temporary file, and then the runs are merged. A trace that
+//! fits into one run needs no file.
 //!
 //! Source: external merge sort, Knuth, The Art of Computer Programming 3, section 5.4.
 
@@ -114,7 +114,7 @@ impl WholeSort {
         };
         let to = held.spill.rows();
         match held.runs.last_mut() {
-            // What is in order already stays one run, however long it is.
+            // A run that is already in order is extended, to any length.
             Some(before) if first.is_some_and(|first| first >= held.last) => before.end = to,
             _ => held.runs.push(from..to),
         }
@@ -277,7 +277,8 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let whole = WholeSort::new(directory.path().to_owned());
         let mut whole = WholeSort { run_rows, merged_max, ..whole };
-        let columns = crate::Columns { latency: true, origin: true, measured: true };
+        let columns =
+            crate::Columns { latency: true, origin: true, measured: true, dependencies: false };
         let mut batch = Batch::new(columns);
         for part in requests.chunks(batch_rows) {
             batch.extend(part);

@@ -1,8 +1,8 @@
-//! What must be known to read a recording: the first file that is written.
+//! The description that is needed to read a recording: the first file that is written.
 //!
 //! The layout of the kernel's pages and events changes from one kernel to the next, and a device's
-//! number means something else after the next boot. So both are written down as the kernel said
-//! them, before the first event.
+//! number means something else after the next boot. So both are stored in the kernel's own words,
+//! before the first event.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -157,7 +157,7 @@ impl Description {
     pub fn save(&self, directory: &Path) -> io::Result<()> {
         let path = directory.join(DESCRIPTION_FILE);
         let draft = directory.join(format!("{DESCRIPTION_FILE}.draft"));
-        // The directory is new: what stands there was put there by somebody else.
+        // The directory is new, so an existing file would be somebody else's.
         let mut file = File::create_new(&draft)?;
         file.write_all(&serde_json::to_vec_pretty(self)?)?;
         file.write_all(b"\n")?;

@@ -1,7 +1,7 @@
-//! What is noted while a recording goes on: one line of JSON each.
+//! The log of a recording: one line of JSON for each entry.
 //!
-//! Losses, costs and the wall clock are known only as they come. A line is whole or it is not
-//! there, so a recorder that is killed leaves at most one broken line, the last.
+//! Losses, costs and the wall clock become known only during the recording. A killed recorder
+//! leaves at most one broken line, the last.
 
 use std::io::{self, Write};
 
@@ -68,7 +68,7 @@ pub enum Entry {
         /// When.
         monotonic_ns: u64,
     },
-    /// The kernel is told to give no more events; what comes behind this instant nobody saw.
+    /// The events are switched off; later ones are not recorded.
     Ending {
         /// When.
         monotonic_ns: u64,

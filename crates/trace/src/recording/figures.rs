@@ -1,8 +1,8 @@
-//! What a recording says of itself once it is read: a part of the trace's header.
+//! Facts and figures of a recording, a part of the trace's header.
 //!
-//! A trace that was recorded is worth as much as is known of its recording: whether anything was
-//! lost and when, what the recorder took from the load, how sure the latencies are. All numbers are
-//! whole, so that a header that is read back is the header that was written.
+//! To trust a recorded trace one must know whether and when events were lost, how much the recorder
+//! slowed the load, and how reliable the latencies are. All numbers are whole, so that a header
+//! that is read back is the header that was written.
 
 use std::collections::BTreeMap;
 
@@ -45,8 +45,8 @@ pub struct Recording {
     /// Lost events by processor.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub lost: BTreeMap<u32, u64>,
-    /// When events were lost, in order; where there are many, neighbours are one. Stretches of
-    /// which nobody knows how many events they lack are one for all processors.
+    /// When events were lost, in order; if there are many, neighbours are joined. Gaps of an
+    /// unknown number of events are joined over all processors.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub gaps: Vec<Gap>,
     /// What the recorder took.
@@ -61,15 +61,15 @@ pub struct Recording {
     /// Why it ended; missing where the recorder was killed or another's file does not tell.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stopped: Option<String>,
-    /// Whether it ended because somebody asked for it; any other may lack what came last. Earlier
+    /// Whether the user asked for the end; any other recording may lack its last events. Earlier
     /// versions did not say.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub asked: Option<bool>,
 }
 
 impl Recording {
-    /// Whether it ended because somebody asked for it. Of a recording that an earlier version made
-    /// only the phrase tells.
+    /// Whether the user asked for the end. For a recording of an earlier version this follows from
+    /// the phrase.
     pub fn was_asked_to_end(&self) -> bool {
         self.stopped
             .as_ref()
@@ -80,9 +80,6 @@ impl Recording {
 /// The phrase of a recording that ended because somebody asked for it; a colon and by what may
 /// follow.
 pub const ASKED_TO: &str = "asked to";
-
-/// The damage of a recording whose log does not say why it ended. All that is there is sound.
-pub const NEVER_ENDED: &str = "the recording never ended: the recorder was killed or goes on";
 
 /// A stretch in which events were lost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -113,8 +110,8 @@ impl Cost {
     }
 }
 
-/// How requests and completions were brought together. A request counts in one of `exact`,
-/// `by_pieces` and `unmatched`.
+/// How requests and completions were matched. A request counts in one of `exact`, `by_pieces` and
+/// `unmatched`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MatchingFigures {
     /// Requests completed by an event of exactly their range (flushes: of their name).
@@ -123,8 +120,8 @@ pub struct MatchingFigures {
     pub by_pieces: u64,
     /// Requests without a completion.
     pub unmatched: u64,
-    /// Requests with a completion that may be another's: more than one came into question, and the
-    /// oldest was taken. They count in `exact` or `by_pieces` as well.
+    /// Requests with a completion that may be another's: several matched, and the oldest was taken.
+    /// They count in `exact` or `by_pieces` as well.
     pub ambiguous: u64,
     /// Completions without a request.
     pub strays: u64,

@@ -1,4 +1,4 @@
-//! A file of frames: what the kernel gave at a time, with what is needed to trust it.
+//! A file of frames: pieces of the kernel's data, each with number, length and checksum.
 //!
 //! A machine that loses its power leaves files with torn ends and, on some file systems, with
 //! zeroes where data should be. Each frame says how long it is, which it is and what its checksum
@@ -155,7 +155,7 @@ impl<R: Read> FrameReader<R> {
         if length > PAYLOAD_MAX {
             return Ok(Next::Damage(format!("a frame of {length} bytes; none is so long")));
         }
-        // A length that is damage must not take the memory of a length that is true.
+        // A damaged length must not allocate that much memory.
         let taken = (&mut self.inner).take(length as u64).read_to_end(buffer)?;
         if taken < length {
             return Ok(Next::Damage(format!(

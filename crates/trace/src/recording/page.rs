@@ -37,10 +37,10 @@ pub struct PageLayout {
     big_endian: bool,
 }
 
-/// What a page holds, without a look at what its events mean.
+/// The content of a page, without decoding its events.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PageContents {
-    /// How many events; those that a filter has taken back are none.
+    /// How many events, without those that a filter discarded.
     pub events: u64,
     /// The instant of the first one, nanoseconds.
     pub first_ns: u64,
@@ -87,7 +87,7 @@ impl PageLayout {
     }
 
     /// How many bytes of a page are used: its head, its events, and the number of lost events where
-    /// it is stored. All that need be kept of it; never more than `page` has.
+    /// it is stored. Only these need be kept; never more than `page` has.
     pub fn used(&self, page: &[u8]) -> usize {
         let Some(word) = self.commit_word(page) else { return page.len() };
         let end = self.data.saturating_add((word & COMMIT_MASK) as usize);
@@ -106,8 +106,8 @@ impl PageLayout {
         self.commit_word(page).is_none_or(|word| word & COMMIT_MASK == 0)
     }
 
-    /// Counts what is in a page, for whoever has to say what is missing, and when. Of a page that
-    /// is damaged, what comes before the damage.
+    /// Counts the events of a page, so that the caller can tell how many are missing, and when. Of
+    /// a damaged page, those before the damage.
     pub fn contents(&self, page: &[u8]) -> PageContents {
         let Some(head) = self.head(page) else { return PageContents::default() };
         let (page, mut at, mut events) = (&page[..head.end], head.data, 0);
@@ -259,7 +259,7 @@ pub(crate) mod tests {
         let records = [
             [head(2, 7), vec![1; 8]].concat(),
             [head(TIME_EXTEND, 1), word(9)].concat(),
-            // One that a filter took back.
+            // An event that a filter discarded.
             [head(PADDING, 5), word(8), vec![0; 4]].concat(),
             // A long one, whose length has a word of its own and is made a multiple of four.
             [head(0, 3), word(10), vec![2; 8]].concat(),

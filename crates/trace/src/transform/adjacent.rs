@@ -1,10 +1,10 @@
 //! The volumes of a trace side by side on one.
 //!
-//! Ten machines that get one storage between them put ten volumes onto it. The loads of these
-//! volumes must then lie beside each other: laid over each other they would share their hot spots,
-//! and a disk would seek over a tenth of the way. As blkreplay's `create_adjacent_load.sh` does it,
-//! each volume takes the space from its lowest request to its furthest end, in whole pages, and
-//! instants stay. The traces of several files become volumes of one by `merge`.
+//! Ten machines that share one storage put ten volumes onto it. The loads of these volumes must
+//! then lie beside each other: laid over each other they would share their hot spots, and a disk
+//! would seek over a tenth of the way. As blkreplay's `create_adjacent_load.sh` does it, each
+//! volume takes the space from its lowest request to its furthest end, in whole pages, and instants
+//! stay. The traces of several files become volumes of one by `merge`.
 //!
 //! Where a volume ends is known at the end of the trace, so the trace is held. Unlike there, the
 //! first one begins at zero.

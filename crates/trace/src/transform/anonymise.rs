@@ -1,10 +1,10 @@
-//! A trace that can be given away.
+//! Making a trace fit for publication.
 //!
-//! Where things lie on a device, and what it and its processes are called, says much about whose it
-//! is. So the device is cut into extents that are put into another order by a key, and names go.
-//! Within an extent everything stays, and what was used twice still is, so sequential streams and
-//! reuse are what they were; only at the borders of extents a stream jumps. Whoever has the key can
-//! put another trace of the same device into the same order, and nobody else can tell the order.
+//! The positions of data, and the names of devices and processes, reveal much about the owner of a
+//! trace. So the device is cut into extents, which are put into another order by a key, and names
+//! are removed. Within an extent everything stays, so reuse is unchanged, and sequential streams
+//! jump only at the borders of extents. Whoever has the key can put another trace of the same
+//! device into the same order, and nobody else can tell the order.
 //!
 //! The order is a permutation of the numbers of the extents: a Feistel network (Luby, Rackoff,
 //! 1988) of ten rounds over as many bits as the number of extents has, walked until it answers with
@@ -32,7 +32,7 @@ use crate::request::Op;
 use crate::stream::Source;
 use crate::units::Bytes;
 
-/// What stands in provenance in the place of the key.
+/// Replaces the key in provenance.
 const NO_KEY: &str = "key-not-kept";
 
 /// The size of an extent unless said otherwise: a stream jumps seldom, and a disk of a terabyte has
@@ -43,7 +43,7 @@ const EXTENT: Bytes = Bytes(64 << 20);
 const ACROSS: Topic<'static> =
     NoteKind::Assumed.of("requests across the border of two extents, kept in one piece");
 
-/// The note on requests that lie elsewhere.
+/// The note on requests beyond the device.
 const BEYOND: &str = "requests beyond the end of the device";
 
 /// `anonymise KEY[,extent=SIZE][,size=SIZE]`.
@@ -105,8 +105,8 @@ impl Transform for Anonymise {
         if self.key.0 == NO_KEY {
             return Err(TraceError::Asked {
                 path: source.header().source.clone().into(),
-                reason: "the key of an anonymised trace is not kept in its provenance".to_owned(),
-                remedy: format!("give the key in the place of '{NO_KEY}'"),
+                reason: "the key of an anonymised trace is not kept in its provenance".into(),
+                remedy: format!("give the key in the place of '{NO_KEY}'").into(),
             });
         }
         let device = if let Some(device) = self.device {
@@ -183,7 +183,7 @@ fn hide(header: &mut Header) {
         let number = *names.entry(name.clone()).or_insert(number);
         *name = format!("process {number}");
     }
-    // What was merged into it is whose it is, too.
+    // Headers of merged traces reveal their owners, too.
     header.merged.clear();
     // Examples are lines of the source, and a part of the trace is a file.
     for notes in [&mut header.losses, &mut header.guesses] {
@@ -193,7 +193,7 @@ fn hide(header: &mut Header) {
         }
         *notes = bare;
     }
-    // What was done may name files, programs and places.
+    // Transforms may name files, programs and places.
     for line in &mut header.transforms {
         let name = line.split_once(' ').map_or(line.as_str(), |(name, _)| name);
         if matches!(name, "merge" | "cmd" | "filter" | "split") {
@@ -215,7 +215,7 @@ impl Step for Shuffled {
             volume.size = Some(Bytes(self.size()));
         }
         header.guesses.add(ACROSS, self.across, self.first.clone());
-        // The place of what was dropped is none of the new ones.
+        // Dropped requests have no place in the new order.
         self.mover.note_bare(header);
     }
 

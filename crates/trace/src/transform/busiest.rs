@@ -1,12 +1,12 @@
 //! The heaviest stretch of a trace.
 //!
-//! Storage fails at the peak, not at the mean, and the peak of a day is five minutes that nobody
-//! knows where to look for. Of all windows of a length the one with the most requests, the most
-//! bytes, or the largest working set is taken. A window may begin at any request, so none is missed
-//! because it lies across the border of two minutes.
+//! Storage fails at the peak, not at the mean, and the peak of a day is five minutes that are hard
+//! to find. Of all windows of a length the one with the most requests, the most bytes, or the
+//! largest working set is taken. A window may begin at any request, so none is missed because it
+//! lies across the border of two minutes.
 //!
-//! The trace goes once into a temporary file; two places then move through it, the end of the
-//! window ahead of its beginning, and every request is looked at twice.
+//! The trace goes once into a temporary file; two cursors then move through it, one at the end of
+//! the window and one at its beginning, so every request is read twice.
 
 use std::collections::BTreeMap;
 
@@ -265,13 +265,13 @@ impl Coverage {
         before.map_or(0, |(_, count)| *count)
     }
 
-    /// Makes a step at this page, if there is none, that does not step.
+    /// Inserts an entry at this page, if there is none, without changing the coverage.
     fn cut(&mut self, volume: u32, page: u64) {
         let count = self.at(volume, page);
         self.steps.entry((volume, page)).or_insert(count);
     }
 
-    /// Takes the step away if it does not step.
+    /// Removes the entry at this page if the coverage does not change there.
     fn mend(&mut self, volume: u32, page: u64) {
         let before = self.steps.range((volume, 0)..(volume, page)).next_back();
         let before = before.map_or(0, |(_, count)| *count);
@@ -332,7 +332,7 @@ impl Source for Stretch {
     }
 }
 
-/// A source that says of itself what was asked for, not how it was done.
+/// A source whose provenance states the transform as it was typed, not how it was done.
 struct Told {
     source: Box<dyn Source>,
     header: Header,

@@ -1,14 +1,13 @@
-//! What a trace is called that was merged into another.
+//! The name of a merged trace in the header.
 //!
-//! Its name goes on in the header, and with it into everything that is made of the two and given
-//! away. Where somebody keeps things is nobody else's matter, and an URL may hold a password or a
-//! signature that opens a store to whoever has it.
+//! The name stays in the header, and so in every published file made of the two traces. The path of
+//! a file is private, and a URL may hold a password or a signature that opens a store.
 
 use std::path::{Path, PathBuf};
 
 use crate::generate;
 
-/// The name of the file; of an URL all but who asks and the query; the line of a generated load.
+/// The name of the file; a URL without user name, password and query; the line of a generated load.
 pub(super) fn called(file: &Path) -> String {
     if let Some(url) = of_url(file) {
         return url;
@@ -17,12 +16,12 @@ pub(super) fn called(file: &Path) -> String {
     name.unwrap_or(file.as_os_str()).to_string_lossy().into_owned()
 }
 
-/// What messages to who typed it call it: its path, or an URL as [`called`] has it.
+/// The name in messages to the user who typed it: its path, or a URL as in [`called`].
 pub(super) fn shown(file: &Path) -> PathBuf {
     of_url(file).map_or_else(|| file.to_owned(), PathBuf::from)
 }
 
-/// An URL without who asks and without its query; `None` of what is no URL.
+/// A URL without user name, password and query; `None` for any other text.
 fn of_url(file: &Path) -> Option<String> {
     let text = file.to_str()?;
     let (scheme, rest) = text.split_once("://")?;

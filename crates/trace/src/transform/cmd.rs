@@ -1,13 +1,12 @@
 //! A trace through a shell command.
 //!
-//! Whoever replayed with blkreplay has awk and perl that make loads of loads (its `pipe_cmd`).
-//! They go on working: the command gets the lines of a load on its standard input, without prose
-//! above them, and what it prints is read as one. A load says less than a trace, and what is lost
-//! on the way is told.
+//! Users of blkreplay have awk and perl scripts that transform loads (its `pipe_cmd`). They still
+//! work: the command gets the lines of a load on its standard input, without prose, and its output
+//! is read as a load. A load can express less than a trace; losses are noted.
 //!
-//! A command may print before it has read everything, or read everything before it prints. Whoever
-//! writes to it and reads from it by turns waits for ever on one of the two. So a thread of its own
-//! feeds it, and another one keeps the end of what it says on its standard error.
+//! A command may print before it has read everything, or read everything before it prints. Writing
+//! to it and reading from it in one thread would deadlock. So one thread feeds it, and another
+//! keeps the end of its standard error.
 
 mod running;
 
@@ -72,8 +71,8 @@ impl Transform for Cmd {
     ) -> Result<Box<dyn Source>, TraceError> {
         let before = source.header().clone();
         let (running, output) = Running::start(&self.command, source, &context.stop)?;
-        // The first line of the output is awaited here. What is wrong with it is the command's
-        // fault first.
+        // This waits for the first line of the output. If it is wrong, the command's own error is
+        // reported first.
         let name = format!("output of '{}'", text_shown(&self.command));
         match blkreplay::open(output, Path::new(&name), &ReadOptions::default()) {
             Ok(output) => {
@@ -99,7 +98,7 @@ impl Transform for Cmd {
     }
 }
 
-/// What there is to say when all of the trace was fed.
+/// The facts known when the whole trace was fed.
 struct Fed {
     header: Header,
     lost: Notes,
@@ -135,11 +134,11 @@ fn tail(mut pipe: impl Read) -> String {
 
 fn fault(command: &str, reason: &str) -> TraceError {
     TraceError::Unusable {
-        path: format!("--cmd '{}'", text_shown(command)).into(),
+        path: format!("cmd '{}'", text_shown(command)).into(),
         reason: reason.to_owned(),
         remedy: "it gets lines like '0.449518165 ; 37766917 ; 14 ; W ; 0.0 ; 0.0' and prints such \
                  lines"
-            .to_owned(),
+            .into(),
     }
 }
 
@@ -159,7 +158,7 @@ struct Piped {
     command: String,
     /// What was known of the trace before.
     before: Header,
-    /// What the load on the way could not say.
+    /// What the load could not express.
     lost: Notes,
     output: Box<dyn Source>,
     running: Option<Running>,
@@ -367,7 +366,7 @@ mod tests {
             assert!(took < Duration::from_secs(7), "{command}: {took:?}");
             assert_eq!(left_behind(&header), 1, "{command}");
         }
-        // What it does in the background and prints in time is no less its output.
+        // Output of background processes counts too, if it comes in time.
         let (_, header) = timed("exec 3<&0; (sleep 0.3; cat <&3) &");
         assert_eq!(left_behind(&header), 0);
     }

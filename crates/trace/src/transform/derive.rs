@@ -3,12 +3,12 @@
 //! A day's recording holds a few minutes that overload a storage, somewhere. blkreplay's
 //! `create_derived_load` (its manual, section 5.1.2) cuts the recording into snippets of one
 //! length, sorts them by the number of their requests, and deals them in turn to `n` outputs. Each
-//! output begins with the heaviest load and declines from there, so that one sees a storage
-//! collapse and recover; `n` of them replayed in parallel are uncorrelated and yet natural.
+//! output begins with the heaviest load and declines from there, so that a storage first collapses
+//! and then recovers; `n` of them replayed in parallel are uncorrelated and yet natural.
 //!
-//! As there, a snippet is brought to the time of its first request, and the next one begins at the
-//! instant of its last. Other than there, the last snippet is kept, though it is mostly shorter
-//! than the others, and a pause longer than a snippet makes none.
+//! As there, a snippet begins with its first request, and the next one begins at the instant of its
+//! last. Unlike there, the last snippet is kept, though it is mostly shorter than the others, and a
+//! pause makes no empty snippets.
 
 use std::sync::Arc;
 
@@ -21,6 +21,7 @@ use crate::header::Header;
 use crate::order::spill::{CHUNK_ROWS, Spill};
 use crate::stream::Source;
 use crate::units::{Nanos, decimal_seconds};
+use crate::wording::Wording;
 
 /// `derive N`.
 pub const KIND: Kind = Kind {
@@ -73,12 +74,12 @@ impl Transform for Derive {
         context: &Context<'_>,
     ) -> Result<Box<dyn Source>, TraceError> {
         let Some(pick) = self.pick else {
-            let remedy = format!(
-                "say which with --derive {0},pick=1 (to pick={0}), or convert to an output with \
-                 {{}} in its name",
-                self.outputs
-            );
-            return Err(parts::refuse(source.header(), &remedy));
+            let outputs = self.outputs;
+            let remedy =
+                Wording::from("say which with ").set("derive", format!("{outputs},pick=1")).text(
+                    format!(" (to pick={outputs}), or convert to an output with {{}} in its name"),
+                );
+            return Err(parts::refuse(source.header(), remedy));
         };
         let dealt = Dealt::deal(*self, source, context)?;
         Ok(Box::new(dealt.load(pick - 1)))
@@ -151,7 +152,7 @@ impl Dealt {
                 return Err(TraceError::Unusable {
                     path: header.source.into(),
                     reason: format!("it would be cut into more than {SNIPPETS_MAX} snippets"),
-                    remedy: "make them longer: --derive N,snippet=TIME".to_owned(),
+                    remedy: Wording::from("make them longer: ").set("derive", "N,snippet=TIME"),
                 });
             }
         }

@@ -1,9 +1,9 @@
-//! The requests that somebody wants, said in a sentence.
+//! Selecting requests by an expression.
 //!
-//! `op = write and offset in 1G..2G and not latency < 10ms`: what is asked of a trace is always a
-//! little different, so it is a small language and not a flag for each. A sentence that makes no
-//! sense is refused before anything is read, with a mark below the place. What a request does not
-//! know, such as its latency, answers no to every question about it.
+//! `op = write and offset in 1G..2G and not latency < 10ms`: every selection is a little different,
+//! so there is a small language instead of many flags. An invalid expression is refused before
+//! anything is read, with a mark below the place. If a request lacks a value, such as its latency,
+//! every comparison with it is false.
 //!
 //! The way through: `words` (text → words with their places) → `language` (words → a checked
 //! expression) → `evaluate` (a batch, column by column → which rows to keep).
@@ -15,6 +15,7 @@ use crate::batch::Batch;
 use crate::error::TraceError;
 use crate::header::Header;
 use crate::stream::Source;
+use crate::wording::Wording;
 
 mod evaluate;
 mod language;
@@ -57,8 +58,9 @@ impl Transform for Filter {
         if let Some(what) = self.expression.asks_in_vain(header.columns) {
             return Err(TraceError::Asked {
                 path: header.source.clone().into(),
-                reason: format!("the filter asks for {what}, which this trace does not know"),
-                remedy: "`ioecho info` tells what a trace knows".to_owned(),
+                reason: format!("the filter asks for {what}, which this trace does not know")
+                    .into(),
+                remedy: Wording::default().command("info", "").text(" tells what a trace knows"),
             });
         }
         let (filter, scratch) = (self.clone(), Scratch::default());

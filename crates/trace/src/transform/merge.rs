@@ -2,12 +2,12 @@
 //!
 //! Loads that ran on different hosts are to share one storage, and a recording comes as a file per
 //! processor. The other trace begins together with this one, or later by a given span; or, if both
-//! know the hour, each at its own. Requests of one instant keep this order: this trace, the other.
+//! have a wall-clock start, each at its own. Requests of one instant keep this order: this trace,
+//! the other.
 //!
-//! Both number their devices and processes from wherever they like. Unless they are joined, the
-//! other's devices become further devices, and the numbers of its processes grow by 4,194,304,
-//! beyond what a kernel gives (`PID_MAX_LIMIT` in `include/linux/threads.h`), once for each trace
-//! that was merged before.
+//! Each trace numbers its devices and processes in its own way. Unless they are joined, the other's
+//! devices become further devices, and the numbers of its processes grow by 4,194,304, the limit of
+//! a kernel (`PID_MAX_LIMIT` in `include/linux/threads.h`), once for each merged trace.
 
 use std::path::{Path, PathBuf};
 
@@ -23,6 +23,7 @@ use crate::error::TraceError;
 use crate::header::{Header, NoteKind, Notes, Topic, Volume};
 use crate::stream::Source;
 use crate::units::{Bytes, Nanos, VolumeId, decimal_seconds};
+use crate::wording::Wording;
 
 /// `merge FILE`.
 pub const KIND: Kind = Kind {
@@ -99,8 +100,8 @@ impl Merge {
         let hour = |header: &Header, path: &Path| {
             header.started.as_deref().and_then(calendar::unix_ns).ok_or_else(|| TraceError::Asked {
                 path: shown(path),
-                reason: "it does not know at what hour it was recorded".to_owned(),
-                remedy: "say where it begins: --merge FILE,at=TIME".to_owned(),
+                reason: "it does not know at what hour it was recorded".into(),
+                remedy: Wording::from("say where it begins: ").set("merge", "FILE,at=TIME"),
             })
         };
         let (this, other) = (hour(this, Path::new(&this.source))?, hour(other, &self.file)?);
@@ -115,7 +116,7 @@ impl Merge {
         aligned.ok_or_else(|| TraceError::Unusable {
             path: shown(&self.file),
             reason: "it would begin beyond what 64 bits of nanoseconds hold".to_owned(),
-            remedy: "merge it at an earlier TIME".to_owned(),
+            remedy: "merge it at an earlier TIME".into(),
         })
     }
 }
@@ -135,7 +136,7 @@ impl Transform for Merge {
     ) -> Result<Box<dyn Source>, TraceError> {
         let mut this = Side::new(source);
         let mut other = Side::new((context.open)(&self.file)?);
-        // Some formats know the hour with their first request.
+        // Some formats know the wall clock only at their first request.
         this.refill()?;
         other.refill()?;
         let aligned = self.aligned(this.source.header(), other.source.header())?;
@@ -146,6 +147,7 @@ impl Transform for Merge {
             latency: columns(&this).latency || columns(&other).latency,
             origin: columns(&this).origin || columns(&other).origin,
             measured: false,
+            dependencies: false,
         };
         let mut volumes = Numbers { join: self.join, ..Numbers::default() };
         volumes.begin(this.source.header(), other.source.header());
@@ -386,16 +388,14 @@ impl Merged {
         }
         note_forgotten(&mut header, KIND.name, self.forgotten);
         if let Some(damage) = &other.damage {
-            let damage = format!("{file}: {damage}");
-            header.damage =
-                Some(header.damage.map_or(damage.clone(), |d| format!("{d}; {damage}")));
+            header.damaged(format!("{file}: {damage}"));
         }
         self.header = header;
     }
 }
 
-/// The volumes of both under their new numbers. Where a name would stand for two devices, that of
-/// the other trace is followed by its file.
+/// The volumes of both under their new numbers. If two devices have the same name, that of the
+/// other trace gets its file appended.
 fn merged_volumes(numbers: &Numbers, this: &Header, other: &Header, file: &Path) -> Vec<Volume> {
     let mut volumes: Vec<Volume> = Vec::new();
     for volume in &this.volumes {
@@ -468,7 +468,7 @@ impl Source for Merged {
             batch.append(&side.batch, side.row, to);
             side.row = to;
         }
-        // What lies in the header grows with new volumes and is complete at the end.
+        // The header is remade when new volumes appear, and at the end.
         if self.told_volumes != self.volumes.next || batch.is_empty() {
             self.told_volumes = self.volumes.next;
             self.take_header();

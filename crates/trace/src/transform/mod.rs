@@ -1,9 +1,9 @@
-//! What can be done to a trace on its way from a source to whoever reads it.
+//! Transforms of a trace between its source and its reader.
 //!
 //! A load is rarely replayed as it was recorded: it is cut to its peak, repeated, spread over a
 //! larger device. Each such transform is a [`Source`] over a source and streams. Each writes itself
 //! into [`Header::transforms`](crate::Header::transforms), so that a trace that was cut or scaled
-//! never passes for the recording; what stands there can be given to a chain again.
+//! never passes for the recording; these lines can be parsed into a chain again.
 //!
 //! A further transform is a module with a [`Kind`] and its line in [`KINDS`]; the command line
 //! and the documentation of flags follow from that. Most are a [`Step`](stage::Step) that changes
@@ -90,8 +90,8 @@ pub struct Kind {
     pub value: &'static str,
     /// What it does, in one or two sentences without a full stop at the end.
     pub help: &'static str,
-    /// Whether it must hold the trace, which it then does in a temporary file; some need not, with
-    /// some arguments ([`Transform::streams`]).
+    /// Whether it must hold the trace, in a temporary file; with some arguments it need not
+    /// ([`Transform::streams`]).
     pub spills: bool,
     /// Reads what follows the name.
     pub parse: fn(&str) -> Result<Box<dyn Transform>, ArgumentError>,
@@ -103,7 +103,7 @@ pub struct Context<'a> {
     pub open: &'a dyn Fn(&Path) -> Opened,
     /// Where temporary files go.
     pub spill_directory: PathBuf,
-    /// Raised when the work is to be broken off, for those that work long on their own.
+    /// Set when the work should stop, for transforms that work for long on their own.
     pub stop: Stop,
 }
 
@@ -121,7 +121,7 @@ pub trait Transform: fmt::Debug + Send + Sync {
         None
     }
 
-    /// `text`, which it was read from, as it may be shown and kept: without a key.
+    /// `text`, from which it was parsed, without a key, so that it can be shown and stored.
     fn shown(&self, text: &str) -> String {
         text.to_owned()
     }
@@ -220,7 +220,7 @@ impl fmt::Display for Asked {
     }
 }
 
-/// What is made of a trace before it is used: a part of it, and then what transforms make of that.
+/// The load to use: a part of a trace, with transforms applied to it.
 #[derive(Clone, Debug, Default)]
 pub struct Load {
     /// The part.
@@ -261,7 +261,8 @@ pub(crate) mod tests {
 
     impl Given {
         pub(crate) fn new(requests: &[Request], rows: usize) -> Self {
-            let columns = Columns { latency: true, origin: true, measured: true };
+            let columns =
+                Columns { latency: true, origin: true, measured: true, dependencies: false };
             let header = Header { columns, ..Header::default() };
             let batches = requests
                 .chunks(rows)

@@ -1,13 +1,14 @@
 //! One trace that becomes several.
 //!
 //! A recording of a whole host is replayed volume by volume, a day is dealt into loads for parallel
-//! replay. What divides a trace does so in one pass: it says of every batch which part it belongs
-//! to, and each part has an output of its own.
+//! replay. The trace is divided in one pass: every batch belongs to one part, and each part has its
+//! own output.
 
 use crate::batch::Batch;
 use crate::error::TraceError;
 use crate::header::Header;
 use crate::stream::{Sink, Source, Written};
+use crate::wording::Wording;
 
 use super::Context;
 
@@ -55,7 +56,7 @@ pub fn copy(
             let sink = create(&name, &header)?;
             sinks.push((name, sink));
         }
-        // What came up since: the names of processes, when the trace started.
+        // Facts that became known since: names of processes, the start of the trace.
         sinks[part].1.learn(&parts.header(part));
         sinks[part].1.write(&batch)?;
     }
@@ -66,10 +67,10 @@ pub fn copy(
 }
 
 /// A transform that makes several traces stands where one is wanted.
-pub(super) fn refuse(header: &Header, remedy: &str) -> TraceError {
+pub(super) fn refuse(header: &Header, remedy: Wording) -> TraceError {
     TraceError::Asked {
         path: header.source.clone().into(),
-        reason: "this would become several traces, and one is wanted here".to_owned(),
-        remedy: remedy.to_owned(),
+        reason: "this would become several traces, and one is wanted here".into(),
+        remedy,
     }
 }

@@ -1,8 +1,7 @@
 //! Giving requests another place, or another instant.
 //!
-//! Several transforms do nothing else, and each would have to think of the same: a flush has no
-//! place, and what does not fit into 64 bits is no smaller number but no request any more, and is
-//! counted.
+//! Several transforms do nothing else, and share two rules: a flush has no place, and a request
+//! whose place or instant does not fit into 64 bits is dropped and counted, never truncated.
 
 use crate::batch::Batch;
 use crate::header::{Header, NoteKind};

@@ -62,7 +62,7 @@ fn parse(text: &str) -> Result<Box<dyn Transform>, ArgumentError> {
 pub struct Ramp {
     /// The rate at the beginning, in requests a second.
     pub from: Ratio,
-    /// What becomes of it.
+    /// How the rate changes.
     pub change: Change,
 }
 
@@ -97,7 +97,7 @@ impl Transform for Ramp {
     }
 }
 
-/// What says when the next request is due, in nanoseconds behind the first one.
+/// Computes when the next request is due, in nanoseconds after the first one.
 #[derive(Debug)]
 enum Clock {
     /// At `whole` + `rest` / `below`, and a step further each time.
@@ -143,7 +143,7 @@ impl Ramp {
             if number == 0.0 {
                 return 0.0;
             }
-            // What is negative here is so by rounding.
+            // Negative only by rounding.
             let reached = (from * from + 2.0 * slope * number).max(0.0).sqrt();
             2.0 * number / (from + reached)
         };

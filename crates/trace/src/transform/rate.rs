@@ -1,9 +1,9 @@
 //! The same requests at another mean rate.
 //!
-//! Whoever asks whether a storage bears 5,000 requests a second of this kind does not want to work
-//! out the factor first. As with Vdbench's `iorate=` in a replay, all inter-arrival times are
-//! scaled by one factor, so pauses and bursts stay what they are to each other. An even stream of
-//! requests is `ramp` with a single rate.
+//! To test a storage with 5,000 requests a second of this kind, a user should not have to compute
+//! the factor. As with Vdbench's `iorate=` in a replay, all inter-arrival times are scaled by one
+//! factor, so pauses and bursts stay what they are to each other. An even stream of requests is
+//! `ramp` with a single rate.
 //!
 //! The mean rate of `n` requests is that of the `n` − 1 intervals between them. The last instant is
 //! known at the end only, so the trace is held.

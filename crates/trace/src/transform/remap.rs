@@ -1,10 +1,9 @@
 //! A load on a device of another size.
 //!
-//! A trace of a large device does not fit onto a small one, and there is no one right way to make
-//! it: to wrap keeps neighbours and lays regions over each other, to fold does so without the jump
-//! at the end, to scale keeps the order of all positions and tears neighbours apart, to pack keeps
-//! neighbours and takes out what nobody touches, to clip is honest about the rest. So the way must
-//! be said.
+//! A trace of a large device does not fit onto a small one, and every way to make it fit has a
+//! price. Wrapping keeps neighbours but lays regions over each other; folding does so without the
+//! jump at the end; scaling keeps the order of positions but separates neighbours; packing keeps
+//! neighbours and removes untouched regions; clipping drops the rest. So the user must choose.
 //!
 //! No request ends behind the end of the device then. One that would cross it is moved back to end
 //! there, and counted.

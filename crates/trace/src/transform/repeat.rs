@@ -1,9 +1,9 @@
 //! The trace over and over.
 //!
 //! A recording of an hour cannot heat a storage for a day. So it is repeated, as blkreplay's module
-//! `pipe_repeat` does it, and each turn may lie further on, because caches know what comes a second
-//! time. Unlike there, the number of turns is always said: for an endless load a large one, with a
-//! window behind it or a limit of the replay.
+//! `pipe_repeat` does it, and each turn may lie further on, so that caches do not already hold its
+//! data. Unlike there, the number of turns is always given: for an endless load a large one, with a
+//! window after it or a limit of the replay.
 //!
 //! A turn begins as long after the one before as the trace lasts from its first request to its
 //! last, and a gap more: by itself the mean time between two requests, so that the rate is the same
@@ -105,7 +105,7 @@ struct Turns {
     period: u64,
     instants: Mover,
     places: Mover,
-    /// Turns of which nothing fits into 64 bits.
+    /// Turns that lie wholly beyond 64 bits.
     lost: Notes,
     /// Requests of the first turn that had been measured.
     forgotten: u64,

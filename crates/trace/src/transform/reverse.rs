@@ -1,9 +1,9 @@
 //! A load backwards.
 //!
-//! Whoever replays a load and then its reverse sees how much of the result the order made: caches
-//! that were warmed, positions that were sequential. As in blkreplay's `input_reverse`, positions
-//! are reversed against time: the instants stay as they were, and the requests are dealt to them
-//! from the last one to the first. So the rate over time is that of the recording.
+//! Replaying a load and then its reverse shows how much of the result is due to the order: warm
+//! caches, sequential positions. As in blkreplay's `input_reverse`, positions are reversed against
+//! time: the instants stay as they were, and the requests are dealt to them from the last one to
+//! the first. So the rate over time is that of the recording.
 
 use super::{ArgumentError, Arguments, Context, Kind, Transform};
 use crate::batch::{Batch, Columns};
@@ -46,8 +46,8 @@ impl Transform for Reverse {
     }
 }
 
-/// What a replay measured belongs to the instants that it was measured at. A trace whose requests
-/// are put to other instants is not its result any more.
+/// A replay's measurements belong to their instants. A trace whose requests got other instants is
+/// no longer its result.
 pub(super) fn forget_measured(header: &mut Header) {
     header.columns = Columns { measured: false, ..header.columns };
     header.run = None;

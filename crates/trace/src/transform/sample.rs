@@ -1,10 +1,10 @@
 //! A part of the trace that stands for all of it.
 //!
-//! For the behaviour of caches a random tenth of the requests is worthless, because a block that
-//! was used ten times is then used once. So space is sampled, not requests: a block stays with all
-//! its requests or goes with all of them, decided by a hash of its address, as in SHARDS
-//! (Waldspurger, Park, Garthwaite, Ahmad: "Efficient MRC construction with SHARDS", FAST 2015). For
-//! behaviour over time short windows at regular distances stay whole.
+//! A random tenth of the requests does not show the behaviour of caches, because a block that was
+//! used ten times is then used once. So space is sampled, not requests: a block stays with all its
+//! requests or goes with all of them, decided by a hash of its address, as in SHARDS (Waldspurger,
+//! Park, Garthwaite, Ahmad: "Efficient MRC construction with SHARDS", FAST 2015). For behaviour
+//! over time short windows at regular distances stay whole.
 //!
 //! A request counts to the block of its first byte, and is not cut. Flushes have no block; of them
 //! the same share stays.

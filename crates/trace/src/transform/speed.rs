@@ -1,8 +1,8 @@
 //! The same requests, faster or slower.
 //!
-//! The question behind is how much more of a load a storage bears, so pauses and bursts shrink
-//! alike and everything else stays. What a replay measured counts from its own start and would
-//! contradict the new instants; it is left out.
+//! This tests how much more of a load a storage can take, so pauses and bursts shrink alike and
+//! everything else stays. A replay's measurements would contradict the new instants, and are
+//! dropped.
 
 use super::exact::Ratio;
 use super::place::{Mover, NO_INSTANT};

@@ -14,6 +14,7 @@ use crate::formats::write::volume_name;
 use crate::header::{Header, NoteKind, Volume};
 use crate::stream::Source;
 use crate::units::{Bytes, VolumeId};
+use crate::wording::Wording;
 
 /// `split BY`.
 pub const KIND: Kind = Kind {
@@ -79,8 +80,10 @@ impl Transform for Split {
         source: Box<dyn Source>,
         _context: &Context<'_>,
     ) -> Result<Box<dyn Source>, TraceError> {
-        let remedy = "convert to an output with {} in its name, with --split as the last \
-                      transform; or take one part: --filter 'volume = sda'";
+        let remedy = Wording::from("convert to an output with {} in its name, with ")
+            .setting("split")
+            .text(" as the last transform; or take one part: ")
+            .set("filter", "'volume = sda'");
         Err(parts::refuse(source.header(), remedy))
     }
 
@@ -98,8 +101,8 @@ impl Divide for Split {
         if self.by == By::Pid && !source.header().columns.origin {
             return Err(TraceError::Asked {
                 path: source.header().source.clone().into(),
-                reason: "it cannot be split by pid: this trace knows no processes".to_owned(),
-                remedy: "`ioecho info` tells what a trace knows".to_owned(),
+                reason: "it cannot be split by pid: this trace knows no processes".into(),
+                remedy: Wording::default().command("info", "").text(" tells what a trace knows"),
             });
         }
         let incoming = Batch::new(source.header().columns);
@@ -157,8 +160,8 @@ impl Dealt {
         if self.parts.len() == PARTS_MAX {
             return Err(TraceError::Asked {
                 path: self.source.header().source.clone().into(),
-                reason: format!("it would be split into more than {PARTS_MAX} files"),
-                remedy: "filter it first, or split it by larger ranges".to_owned(),
+                reason: format!("it would be split into more than {PARTS_MAX} files").into(),
+                remedy: "filter it first, or split it by larger ranges".into(),
             });
         }
         let name = self.unlike_others(&self.part_name(row, key), key);

@@ -1,7 +1,7 @@
 //! A transform that changes one batch after the other.
 //!
-//! Whatever a transform does, it also has to keep the header up to date, to skip batches of which
-//! nothing is left and to pass on what it holds back at the end. That is the same for all of them.
+//! Every transform must also keep the header up to date, skip empty batches and pass on held-back
+//! requests at the end. This is done here, once.
 
 use super::reverse::note_forgotten;
 use crate::batch::Batch;
@@ -14,7 +14,7 @@ use crate::stream::Source;
 pub enum Flow {
     /// It does.
     More,
-    /// Nothing that follows matters.
+    /// All further requests can be ignored.
     End,
 }
 
@@ -75,7 +75,7 @@ impl<T: Step> Stage<T> {
         stage
     }
 
-    /// What came up in the source is told before the requests are given.
+    /// Updates the header before the requests are returned.
     fn learn(&mut self) {
         let now = known(self.source.header());
         if now != self.known {
@@ -95,8 +95,8 @@ impl<T: Step> Stage<T> {
 }
 
 impl<T: Step> Source for Stage<T> {
-    /// Losses and guesses are those met so far; of what lies behind the end of a part nothing is
-    /// known, because it is not read.
+    /// Losses and guesses are those met so far; those after the end of a part are unknown, because
+    /// it is not read further.
     fn header(&self) -> &Header {
         &self.header
     }
@@ -126,7 +126,7 @@ impl<T: Step> Source for Stage<T> {
         if !batch.is_empty() {
             return Ok(true);
         }
-        // What is noted at the very end, once more: the rest may have had something to say.
+        // Once more, because the step may have added notes at the end.
         self.take_header();
         Ok(false)
     }

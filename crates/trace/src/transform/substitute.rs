@@ -4,9 +4,8 @@
 //! module `pipe_subst` for all requests, here for a share of them too. Which ones is decided by a
 //! seed and their number, so that the same are chosen again.
 //!
-//! Marks that the new operation cannot bear go: a read needs no stable storage, a write is not made
-//! ahead of demand. The latency that was recorded is that of the other operation, and is no longer
-//! known.
+//! Flags that the new operation cannot have are removed: FUA from a read, read-ahead from a write.
+//! The recorded latency is that of the other operation, so it becomes unknown.
 
 use super::exact::{Percent, mix};
 use super::stage::{Flow, Stage, Step};

@@ -2,8 +2,8 @@
 //!
 //! A smaller storage gets a smaller share of the requests, and that share shall have the bursts and
 //! the pauses of the whole. Chance would add noise of its own, so requests are counted out: of each
-//! hundred exactly so many stay. That falls into step with a load that itself goes read, write,
-//! read, write; counted for each operation apart, the mix stays too.
+//! hundred exactly so many stay. This could fall into step with a load that alternates reads and
+//! writes; if each operation is counted separately, the mix is kept too.
 
 use super::exact::Percent;
 use super::stage::{Flow, Stage, Step};

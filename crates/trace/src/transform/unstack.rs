@@ -1,10 +1,10 @@
 //! Recordings that hold every request twice.
 //!
-//! A device mapper over a disk, a file system over both: who records the whole stack gets a request
-//! once from each layer, some microseconds apart, and a load that is converted from that without
-//! the device's number asks twice for everything. Two of blkreplay's published loads are such.
-//! Replayed, every other request is a hit in a cache. The later one of a pair is the copy: it was
-//! passed on by a lower layer; the first is what was asked for.
+//! A recording of a whole stack (a device mapper over a disk) has each request once from each
+//! layer, some microseconds apart. A load converted from that without the device's number has every
+//! request twice, as two of blkreplay's published loads do; in a replay every other request then
+//! hits a cache. The later one of a pair is the copy, which the upper layer passed on; the first is
+//! the original request.
 //!
 //! Where the layers were recorded as volumes of their own and the header says which lies below
 //! which ([`layers()`]), the copies on the lower volumes are dropped instead, and nothing within a

@@ -1,7 +1,6 @@
 //! A part of a trace, by time.
 //!
-//! The instants stay those of the trace: who cuts ten seconds out of a day wants to find them
-//! again.
+//! The instants stay those of the trace, so that ten seconds cut out of a day can be found again.
 
 use super::stage::{Flow, Stage, Step};
 use super::{ArgumentError, Arguments, Context, Kind, Transform};

@@ -85,7 +85,7 @@ fn spc_addresses_are_blocks_and_sizes_bytes() {
     assert_eq!(header.losses.count_of("junk lines"), 1);
     assert_eq!(header.losses.count_of("requests of zero length"), 1);
     let guess = header.guesses.iter().next().unwrap();
-    assert!(guess.what.contains("--block-size") && guess.count == 2);
+    assert!(guess.what.contains("`block-size`") && guess.count == 2);
 
     let options = ReadOptions { block_size: Some(Bytes(4096)), ..ReadOptions::default() };
     let (requests, header) = read_bytes(text.as_bytes(), &options).unwrap();
@@ -109,14 +109,14 @@ fn disksim_counts_sectors_and_the_unit_of_time_is_told_by_decimals() {
     assert_eq!(volumes(&header), ["4", "3", "13"]);
     let told =
         |header: &Header, what: &str| header.guesses.iter().any(|guess| guess.what.contains(what));
-    assert!(told(&header, "nanoseconds") && told(&header, "--format"));
+    assert!(told(&header, "nanoseconds") && told(&header, "`format`"));
 
     let text = "0.5 0 8 8 1\n 12.000001 0 8 8 0x3\n13.5 0 8 8 2\n";
     let (requests, header) = read(text);
     assert_eq!(requests[0], request(500_000, Op::Read, 4096, 4096));
     assert_eq!(requests[1].issue, Nanos(12_000_001));
     assert_eq!([requests[1].op, requests[2].op], [Op::Read, Op::Write]);
-    assert!(told(&header, "milliseconds") && told(&header, "--format"));
+    assert!(told(&header, "milliseconds") && told(&header, "`format`"));
 
     let options = ReadOptions { time_unit_ns: Some(1_000), ..forced("disksim") };
     let (requests, header) = read_bytes(text.as_bytes(), &options).unwrap();

@@ -1,6 +1,10 @@
 //! Formats that know no more than the second, and the choice that this leaves.
 
-use ioecho_trace::formats::{ReadOptions, WholeSeconds};
+use std::io::Write as _;
+
+use ioecho_trace::Batch;
+use ioecho_trace::formats::{self, ReadOptions, WholeSeconds};
+use ioecho_trace::header::NoteKind;
 
 use crate::lines::CASES;
 use crate::read_bytes;
@@ -22,7 +26,7 @@ fn nobody_chose_means_that_they_stay_and_that_it_is_told_with_the_remedy() {
     let (instants, guesses) = with(WholeSeconds::Unchosen);
     assert_eq!(instants, [0, 1000, 1000, 1000, 1000, 3000]);
     assert_eq!(guesses[0].1, 6);
-    assert!(guesses[0].0.contains("--whole-seconds even"), "{}", guesses[0].0);
+    assert!(guesses[0].0.contains("`whole-seconds` even"), "{}", guesses[0].0);
 }
 
 #[test]
@@ -47,7 +51,7 @@ fn who_refuses_whole_seconds_is_told_what_to_choose() {
         let result = read_bytes(case.real.join("\n").as_bytes(), &options);
         if matches!(case.name, "tencent" | "cloudphysics-csv" | "tectonic") {
             let error = result.unwrap_err().to_string();
-            assert!(error.contains("--whole-seconds even, poisson or burst"), "{error}");
+            assert!(error.contains("whole-seconds even, poisson or burst"), "{error}");
         } else {
             assert!(result.is_ok(), "{}", case.name);
         }
@@ -60,4 +64,28 @@ fn instants_with_decimals_are_not_whole_seconds() {
     let options = ReadOptions { whole_seconds: choice, ..ReadOptions::default() };
     let text = "10 0 512 1675238400.25 2 0 0 7\n10 0 512 1675238400.5 2 0 0 7\n";
     assert_eq!(read_bytes(text.as_bytes(), &options).unwrap().0.len(), 2);
+}
+
+#[test]
+fn what_was_guessed_is_told_of_a_trace_that_is_read_in_part_too() {
+    let mut text = String::new();
+    for second in 0..200 {
+        text.push_str(&format!("{},8,8,1,1\n", 1_538_323_200 + second).repeat(500));
+    }
+    let mut file = tempfile::NamedTempFile::new().unwrap();
+    file.write_all(text.as_bytes()).unwrap();
+    for choice in [WholeSeconds::Even, WholeSeconds::Burst] {
+        let options = ReadOptions { whole_seconds: choice, ..ReadOptions::default() };
+        let mut source = formats::open(file.path(), &options).unwrap();
+        let mut batch = Batch::default();
+        let mut read = 0;
+        for _ in 0..2 {
+            assert!(source.next_batch(&mut batch).unwrap());
+            read += batch.len() as u64;
+        }
+        let guesses = source.header().guesses.iter();
+        let guessed: u64 =
+            guesses.filter(|note| note.kind == NoteKind::Instant).map(|n| n.count).sum();
+        assert!(read < 100_000 && guessed >= read, "{guessed} of {read}");
+    }
 }

@@ -33,7 +33,7 @@ fn header(names: &[&str]) -> Header {
     };
     Header {
         volumes: names.iter().enumerate().map(volume).collect(),
-        columns: Columns { latency: true, origin: true, measured: false },
+        columns: Columns { latency: true, origin: true, measured: false, dependencies: false },
         started: Some("2024-05-06T07:08:09.1234567Z".to_owned()),
         ..Header::default()
     }

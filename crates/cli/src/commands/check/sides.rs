@@ -9,7 +9,6 @@ use std::path::{Path, PathBuf};
 use ioecho_linux::target::TargetKind;
 use ioecho_run::directory::RunDirectory;
 use ioecho_run::facts::{TargetEntry, WitnessEntry};
-use ioecho_run::finalise;
 use ioecho_run::witness::{self, aligned, seal};
 use ioecho_stats::fidelity::FidelityFigures;
 use ioecho_trace::formats::{self, ReadOptions};
@@ -22,6 +21,7 @@ use crate::args::CheckArgs;
 use crate::exit::{self, Coded};
 use crate::opened;
 use crate::run::fetch;
+use crate::typed::typed;
 
 /// Two sides, open.
 pub(super) struct Sides {
@@ -177,7 +177,7 @@ fn without_witness(run: &RunDirectory, entry: Option<&WitnessEntry>) -> anyhow::
 /// Why a recording cannot be read; of a changed witness that it was changed.
 fn unreadable(path: &Path, error: TraceError, changed: Option<&str>) -> anyhow::Error {
     match changed {
-        Some(why) => Coded::error(exit::DAMAGED, format!("{why}; {error}")),
+        Some(why) => Coded::error(exit::DAMAGED, format!("{why}; {}", error.written(&typed))),
         None => named(path, error),
     }
 }
@@ -293,7 +293,7 @@ fn duration_ns(run: &RunDirectory) -> anyhow::Result<u64> {
     if !run.summary().exists() {
         return Ok(0);
     }
-    let submitted = finalise::read_summary(run)?.achieved_duration_ns;
+    let submitted = run.read_summary()?.achieved_duration_ns;
     Ok(u64::try_from(submitted).unwrap_or(0))
 }
 

@@ -7,7 +7,6 @@ use std::thread;
 use ioecho_linux::HostDescription;
 use ioecho_run::directory::RunDirectory;
 use ioecho_run::facts::{PlanFacts, RunFacts, TargetEntry};
-use ioecho_run::finalise;
 use ioecho_run::open::JournalSource;
 use ioecho_run::regular;
 use ioecho_stats::compare::{Blocking, Cut, Obstacle, Replayed, RunProfile, obstacles as found};
@@ -173,7 +172,7 @@ fn begin(system: usize, path: &Path) -> anyhow::Result<Begun> {
         );
         return Err(Coded::error(exit::TRACE, text));
     }
-    let summary = finalise::read_summary(&directory)?;
+    let summary = directory.read_summary()?;
     Ok(Begun { system, name: path.display().to_string(), directory, summary, facts })
 }
 

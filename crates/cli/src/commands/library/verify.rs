@@ -26,6 +26,7 @@ use crate::library::{
 };
 use crate::print::Out;
 use crate::run::fetch::{self, Location, Workshop, is_url};
+use crate::typed::sentence;
 
 /// What was found of a load.
 #[derive(Debug, Serialize)]
@@ -157,7 +158,7 @@ fn check(
     }
     match counted(&file, stop) {
         Err(_) if stop.is_asked() => stop.check()?,
-        Err(error) => problems.push(format!("{error:#}")),
+        Err(error) => problems.push(sentence(error.as_ref())),
         Ok(counted) => {
             let figures = counted.summary.figures();
             if counted.header.damage == facts.damage {

@@ -87,6 +87,6 @@ fn learn(known: &mut Header, other: Header) {
         known.processes.entry(pid).or_insert(name);
     }
     if known.damage.is_none() {
-        known.damage = other.damage;
+        (known.damage, known.damage_kind) = (other.damage, other.damage_kind);
     }
 }

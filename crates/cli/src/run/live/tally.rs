@@ -29,7 +29,8 @@ const OPEN_MAX: usize = 16;
 const GAP_MAX: i64 = 1000;
 
 /// Optional columns that the picture of a run draws.
-const DRAWN: Columns = Columns { latency: true, origin: false, measured: true };
+const DRAWN: Columns =
+    Columns { latency: true, origin: false, measured: true, dependencies: false };
 
 /// The figures of the whole run so far, for whoever draws or judges them.
 #[derive(Debug)]

@@ -28,7 +28,7 @@ pub(crate) fn convert(args: &RecordArgs, output: &Path, stop: &Stop) -> anyhow::
             "converting {raw} (it is kept; when the cause is gone: ioecho convert {raw} {output})"
         )
     };
-    let options = ReadOptions { event: args.issue_event(), ..ReadOptions::default() };
+    let options = ReadOptions { event: args.event, ..ReadOptions::default() };
     let load = Load { chain: unstack(args)?, ..Load::default() };
     let mut source = opened::trace_until(stop, &raw, &options, &load).with_context(kept)?;
     let sink = Gate::reading(Inputs::of([&*raw]))

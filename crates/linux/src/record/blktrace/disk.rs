@@ -1,7 +1,7 @@
 //! The trace of one disk in the kernel: set up, started, stopped, and always taken away.
 //!
 //! The device is open only for the length of each ioctl. An open device cannot be removed (device
-//! mapper refuses, a loop device lingers), and recording it must not change what can be done to it.
+//! mapper refuses, a loop device lingers), and a recording must not prevent that.
 
 use std::fs::{self, File};
 use std::io;
@@ -19,7 +19,7 @@ use super::rival::Rival;
 use crate::record::error::{RecordError, Remedy};
 use crate::record::interface::Interface;
 
-/// The file that stands for a trace: there as long as the trace is, and of no other trace.
+/// A file that identifies a trace: it exists as long as that trace, and belongs to no other.
 const STANDS_FOR: &str = "dropped";
 
 /// A processor's buffer is cut into about so many parts, which become readable one by one.
@@ -70,7 +70,7 @@ impl Disk {
         let mut bytes = bytes.max(2 * SUB_BUFFER_BYTES.0);
         let _alone = marker::alone().map_err(cannot_note)?;
         let about_to = kernel_name(dev, device);
-        // What a killed recorder has left is known by its marker, whose place ours takes.
+        // Clean up after a killed recorder first, because our marker replaces its marker.
         clean_one(debugfs, &about_to);
         // Where that cannot be seen, a living recorder's marker may be in the place of ours.
         let in_the_way = debugfs.identity(&about_to, STANDS_FOR).map_err(|error| {
@@ -183,7 +183,7 @@ impl Disk {
         if self.is_detached {
             return Ok(());
         }
-        // Whoever took it away may have set up his own since.
+        // Another program may have removed it and set up its own since.
         if self.is_there(debugfs) {
             let failed = |error| RecordError::system("take down the trace of", &self.device, error);
             let opened = open(&self.device, self.dev).map_err(failed)?;
@@ -217,7 +217,8 @@ impl Drop for Unowned<'_> {
 }
 
 /// Takes down the traces that processes of ioecho left when they were killed, and answers the names
-/// of their devices. Nothing where others cannot be kept away: they may be in the middle of it.
+/// of their devices. Nothing if other processes cannot be locked out: they may be setting up a
+/// trace.
 pub(super) fn clean(debugfs: &Debugfs) -> Result<Vec<String>, RecordError> {
     let _alone = marker::alone().map_err(cannot_note)?;
     let names = Marker::all().into_iter().map(|marker| marker.name);

@@ -1,9 +1,9 @@
-//! All buffers of one processor, put into one order by time.
+//! All buffers of one processor, merged by time.
 //!
 //! Each disk has a relay file of its own for the processor, and what comes out of each is in order.
-//! A record may go on once no file can bring an earlier one any more: either all files have a
-//! record to compare it with, or those that have none were found empty at an instant that lies
-//! behind it. Both is exact, since one processor writes one record after the other.
+//! A record can be passed on once no file can yield an earlier one: every other file either has a
+//! record to compare with, or was found empty at a later instant. This is exact, since one
+//! processor writes one record after the other.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -110,8 +110,8 @@ impl<R: Read> Lane<R> {
         }
     }
 
-    /// What a read answers that has taken so many bytes. They are out of the kernel and must be
-    /// kept, so a failure is told by the first read that has taken nothing.
+    /// What a read answers that has taken so many bytes. These bytes are out of the kernel and must
+    /// be kept, so a failure is returned by the first read that took nothing.
     pub(super) fn answer(&mut self, taken: usize) -> io::Result<usize> {
         self.failure.take_if(|_| taken == 0).map_or(Ok(taken), Err)
     }

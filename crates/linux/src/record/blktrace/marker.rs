@@ -1,13 +1,14 @@
-//! Which traces of the kernel are ours, for when nobody is left who knew.
+//! Markers for ioecho's traces in the kernel, to recognise those of killed recorders.
 //!
-//! A trace bears no name: after a recorder was killed its trace goes on, and the next start sees
-//! only that the device is traced. To take away what may be somebody else's is not allowed, so each
-//! trace of ours is written down in `/run/ioecho`: who set it up, and the number of a file that the
-//! kernel made for this trace and for no other. Only where both agree is it taken away.
+//! A trace has no name: after a recorder was killed its trace goes on, and the next start sees only
+//! that the device is traced. Another program's trace must not be removed, so each trace of ioecho
+//! has a marker in `/run/ioecho`: the process that set it up, and the number of a file that the
+//! kernel made for this trace alone. A trace is removed only if that process is gone and the number
+//! agrees.
 //!
-//! The number is known only after the trace is there, and who is killed in between has left a trace
-//! without one. So before, it is written down that one is about to be made. What was made right
-//! after that, while its maker lived no more to say so, and what nobody reads, is ours.
+//! The number is known only after the trace exists, so a process killed in between would leave a
+//! trace without a marker. So a marker is first written that a trace is about to be made. A trace
+//! made right after it, whose maker is dead and which nobody reads, is ioecho's.
 
 use std::fs::{self, DirBuilder, File, TryLockError};
 use std::io::{self, Write as _};
@@ -169,7 +170,7 @@ fn alone_in(directory: &Path, patience: Duration) -> io::Result<File> {
             Err(TryLockError::WouldBlock) => return Err(still_locked(&path, patience)),
         }
     }
-    // Whoever waits in vain is told for whom.
+    // Names the owner of the lock to those who wait in vain.
     let text = format!("{}\n{}\n", std::process::id(), surroundings());
     let _ = file.set_len(0).and_then(|()| (&file).write_all(text.as_bytes()));
     Ok(file)
@@ -263,7 +264,7 @@ mod tests {
         let later = made(marker.written + Duration::from_mins(1));
         assert!(!marker.speaks_of(&later, || false), "somebody came later");
 
-        // Once it is there, its number tells, and nothing else.
+        // Once the trace exists, only its number counts.
         Marker::write_in(directory.path(), "a", Path::new("/dev/a"), Some(IDENTITY)).unwrap();
         let marker = Marker::read(&path(directory.path(), "a")).unwrap();
         assert!(marker.speaks_of(&later, || true));

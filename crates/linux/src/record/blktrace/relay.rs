@@ -1,12 +1,12 @@
 //! The buffer of one processor for one device, as a stream of whole records.
 //!
-//! The kernel hands out bytes as far as they are reserved, and a record is reserved before it is
-//! written: who reads from another processor may get half of one. On the same processor that cannot
-//! happen, because interrupts are off in between (`__blk_add_trace`, kernel/trace/blktrace.c). So
-//! whoever [`fill`](Relay::fill)s must run there, as each of blktrace's threads does.
+//! The kernel returns reserved bytes, and reserves a record before it writes it: a reader on
+//! another processor may get half a record. On the same processor this cannot happen, because
+//! interrupts are off in between (`__blk_add_trace`, kernel/trace/blktrace.c). So the caller of
+//! [`fill`](Relay::fill) must run there, as each of blktrace's threads does.
 //!
 //! A read may end inside a record. Its rest comes with the next one and is put together here, so
-//! that what goes into a frame can be read by itself.
+//! that each frame has whole records.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -84,8 +84,8 @@ impl<R: Read> Relay<R> {
         Ok(false)
     }
 
-    /// The next record, if all of it is here. What is no record is one up to where the next begins,
-    /// at the time zero: it goes on as it is, and the reader says what is wrong with it.
+    /// The next record, if all of it is here. Bytes that are no record count as one, at time zero,
+    /// up to the next record: they are passed on unchanged, and the reader reports them.
     pub(super) fn next(&self) -> Option<Record> {
         let bytes = &self.buffer[self.waiting.clone()];
         match head(bytes) {

@@ -1,10 +1,10 @@
-//! Whose a trace is that stands in the way.
+//! The owner of another trace of the device.
 //!
 //! The kernel traces a device for one tracer at a time and does not say for whom. Three kinds of
 //! rivals can be told apart: a process that has the relay files open; nobody, when the tracer was
 //! killed and its trace goes on for ever; and the kernel's own `blk` tracer, which has no relay
-//! files. To tear down what belongs to somebody else would lose what he records (blktrace does
-//! that: a second one on a device fails with EBUSY and ends the first), so it is only said.
+//! files. Removing another program's trace would lose its events (blktrace does that: a second one
+//! on a device fails with EBUSY and ends the first), so it is only reported.
 
 use std::path::Path;
 use std::time::SystemTime;

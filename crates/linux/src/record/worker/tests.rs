@@ -1,4 +1,4 @@
-//! A recorder whose kernel does what a test wants.
+//! A recorder on a simulated kernel.
 
 use std::collections::VecDeque;
 use std::fs;

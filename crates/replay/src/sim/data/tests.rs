@@ -1,4 +1,4 @@
-//! What is written is what is read, and what is betrayed is written down.
+//! Reads return written data, and every falsified request is noted.
 
 use super::super::{Mischief, MischiefKind, Misdeed, SimClock, SimDevice, SimSpec};
 use super::SECTOR_BYTES;

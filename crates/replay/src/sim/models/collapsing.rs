@@ -1,10 +1,10 @@
-//! The more is in flight, the slower it works.
+//! A device that becomes slower the more requests are in flight.
 //!
 //! blkreplay's manual (section 3.1.4, measurements in chapter 5) shows devices whose throughput
 //! falls to a third with 512 threads, and tells of some that fall below a tenth: like a cashier who
-//! works the slower the longer her queue is. Up to the knee this one is an ordinary device; beyond,
-//! service times grow with a power of what is in flight, so that a replay which lets the queue grow
-//! meets another device than one which caps it.
+//! works the slower the longer her queue is. Up to the knee this one is an ordinary device; beyond
+//! it, service times grow with a power of the number in flight, so a replay that lets the queue
+//! grow sees a slower device than one that caps it.
 
 use std::fmt;
 

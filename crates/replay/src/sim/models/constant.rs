@@ -1,4 +1,4 @@
-//! Every request takes the same: whatever varies in a result is then not the device's doing.
+//! Every request takes the same time, so variation in a result is not due to the device.
 
 use super::station::Station;
 use super::{Arrival, transfer_ns};

@@ -32,9 +32,9 @@ pub struct DiskSpec {
     pub seek_max: Nanos,
     /// What the drive's electronics add to every request, beside the arm's work.
     pub overhead: Nanos,
-    /// How far it reads on behind a read; none at zero.
+    /// How far it reads on after a read; zero: not at all.
     pub read_ahead: Bytes,
-    /// How much its write cache holds; without one at zero.
+    /// The size of its write cache; zero: none.
     pub write_cache: Bytes,
 }
 
@@ -124,7 +124,7 @@ impl Disk {
             Op::Read if self.is_dirty(io) => now,
             Op::Read => self.read(io, now),
             Op::Write => self.write(io, now),
-            // Nothing is left to do but what is under way.
+            // Only the current transfer is left to do.
             Op::Flush => self.free_ns.max(now),
             Op::Discard | Op::WriteZeroes | Op::Zone => now,
         };

@@ -1,4 +1,4 @@
-//! A cache that forgets what was used longest ago.
+//! A cache with least-recently-used replacement.
 
 use std::collections::HashMap;
 

@@ -4,8 +4,8 @@
 //! that is right on one may be wrong on another. Each model is the simplest one that has the
 //! property it stands for, and each is tested against its theory.
 //!
-//! A model is told of every request when it is handed down, in that order, and answers at once when
-//! it will complete. So every model serves in order of arrival, and none needs events of its own.
+//! A model gets every request at its submission, in order, and returns at once when it will
+//! complete. So every model serves in order of arrival, and none needs events of its own.
 
 mod bimodal;
 mod collapsing;
@@ -42,7 +42,7 @@ pub enum ServiceModel {
     Disk(DiskSpec),
     /// Flash: parallel units that addresses are striped over.
     Ssd(SsdSpec),
-    /// The more is in flight, the slower it works.
+    /// It becomes slower the more requests are in flight.
     Collapsing(CollapseSpec),
 }
 
@@ -128,7 +128,7 @@ impl fmt::Display for ServiceModel {
     }
 }
 
-/// A request as a model is told of it.
+/// A request as a model gets it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Arrival<'a> {
     pub(super) io: &'a Io,

@@ -1,7 +1,7 @@
 //! Flash: units that work in parallel, addresses striped over them, and a cleaner that gets in the
 //! way.
 //!
-//! A drive's throughput comes from its parallel units, so what a request takes depends on which
+//! A drive's throughput comes from its parallel units, so the time of a request depends on which
 //! units others keep busy: small requests on one stripe queue while the rest of the drive idles.
 //! Reads and programs take different times, and now and then a write waits for garbage collection.
 

@@ -1,12 +1,12 @@
-//! Turns in the order of completion: what the device made of the order that it was given.
+//! Turns in the order of completion, which the device chose.
 //!
-//! blkreplay's g43, which sorts the whole result by completion. Whatever is submitted later
-//! completes later than now, so all that completed before now can be counted in its order, and only
-//! what is in flight has to be held.
+//! blkreplay's g43, which sorts the whole result by completion. Requests submitted later complete
+//! later than now, so all completions before now can be counted in order, and only requests in
+//! flight are held.
 //!
 //! A part does not know what was in flight when it began. So it holds back its first [`HEAD`]
-//! completions, and what was in flight before is put among them when parts are merged. A request
-//! that outlasts as many others of its volume is put behind them.
+//! completions, and when parts are merged, requests in flight at the cut are sorted in among them.
+//! A request that outlasts as many others of its volume is put behind them.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

@@ -1,4 +1,4 @@
-//! What the order of requests tells.
+//! Figures of the order of requests.
 
 use serde::Serialize;
 

@@ -1,13 +1,13 @@
 //! Sequential runs among requests that take turns.
 //!
-//! A backup that reads a disk from its beginning to its end, next to ten others: of neighbours
-//! hardly two are sequential, and yet all of the load is. So of every request of the last
-//! [`OPEN_FOR`] it is remembered where it ended, and a request that begins there continues its run.
-//! If two end there, the later one is continued.
+//! If a backup reads a disk from beginning to end, next to ten others, hardly two neighbouring
+//! requests are sequential, and yet the whole load is. So the ends of the last [`OPEN_FOR`]
+//! requests are remembered, and a request that begins at one of them continues its run. If two
+//! ended there, the later one is continued.
 //!
-//! A run that begins near the start of a part may be the rest of one of the part before. Which are
-//! is known from the start alone: those whose first place nobody in the part had come to before.
-//! They are kept apart until they are joined, or the parts are all there.
+//! A run that begins near the start of a part may continue one of the part before. Candidates are
+//! the runs whose first place no earlier request of the part had reached. They are kept apart until
+//! parts are joined.
 
 use ioecho_trace::Request;
 use rustc_hash::FxHashMap;
@@ -35,8 +35,8 @@ pub(super) struct Run {
     head: Option<u32>,
 }
 
-/// A run that may continue one of the part before: where and as the how many-th it began, and what
-/// became of it, if it is over.
+/// A run that may continue one of the part before: its first place and number, and its result, if
+/// it is over.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 struct Head {
     begin: u64,
@@ -93,7 +93,7 @@ impl From<Runs> for Rows {
     }
 }
 
-/// What is counted of runs that are over.
+/// Counts of finished runs.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Ended {
     pub(super) runs: u64,
@@ -218,7 +218,7 @@ impl Runs {
         }
     }
 
-    /// Closes what nothing can continue any more.
+    /// Closes runs that can no longer be continued.
     #[cold]
     fn sweep(&mut self, ended: &mut Ended, number: u64) {
         self.swept = number;
@@ -236,7 +236,7 @@ impl Runs {
 
     /// Adds the runs of a later part, of which `before` reads and writes of the volume lie before.
     pub(super) fn join(&mut self, ended: &mut Ended, before: u64, later: &Self) {
-        // What a head of the later part continues, and what head it then has.
+        // For each head of the later part: the run that it continues, and its head.
         let mut joined: Vec<(Option<Run>, Option<u32>)> = Vec::with_capacity(later.heads.len());
         for head in &later.heads {
             let number = before + head.number;

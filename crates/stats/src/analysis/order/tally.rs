@@ -1,4 +1,4 @@
-//! Turns and seek distances: what a request is to its predecessor.
+//! Turns and seek distances: the relation of a request to its predecessor.
 
 use serde::{Deserialize, Serialize};
 
@@ -101,7 +101,7 @@ impl Neighbours {
 }
 
 impl Tally {
-    /// Counts what a request that begins there is to its predecessor; 1 of a turn.
+    /// Counts the relation of a request that begins there to its predecessor; returns 1 for a turn.
     #[inline]
     fn follow(&mut self, before: &Ends, begin: u64) -> u64 {
         let distance = begin.abs_diff(before.last_end);

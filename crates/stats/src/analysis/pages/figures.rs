@@ -1,4 +1,4 @@
-//! What the pages of a load tell.
+//! Figures of the pages of a load.
 
 use serde::{Deserialize, Serialize};
 
@@ -35,7 +35,7 @@ pub struct PageFigures {
     pub intervals: Intervals,
 }
 
-/// What asks for no data to be moved.
+/// Requests that move no data.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Apart {
     /// Requests that discard.
@@ -84,11 +84,11 @@ pub struct Frequency {
     pub most: u64,
     /// Accesses of a page on average.
     pub mean: f64,
-    /// How far off the accesses are that `ranks`, `quantiles` and `mean` stand on, as a share of
-    /// them: the standard error of their sum in the sample (of Horvitz and Thompson), or how much
-    /// that sum differs from the exact one if this is more; 0 where exact. A page that gets much of
-    /// all accesses is in a sample with far more than its weight, or not at all: then this is large
-    /// and says that `most`, `ranks` and `quantiles` are not to be trusted.
+    /// The relative error of the accesses from which `ranks`, `quantiles` and `mean` are computed:
+    /// the standard error of their sum in the sample (of Horvitz and Thompson), or how much that
+    /// sum differs from the exact one if this is more; 0 where exact. A page with a large share of
+    /// all accesses has far too much weight in a sample, or is missing: then this is large, and
+    /// `most`, `ranks` and `quantiles` are not to be trusted.
     pub relative_error: f64,
 }
 

@@ -1,14 +1,13 @@
 //! The fullest of any number of windows.
 //!
-//! Windows beyond the steps that are kept are summed in pairs, and the largest of such sums tells
-//! nothing of the largest window: a burst of a second disappears in the mean of a minute. So the
-//! fullest window is remembered by itself. Of a part of a trace its first and its last windows may
-//! go on in another part, so [`ENDS`] of them stay open at either end, one by one; of those between
-//! only the fullest of each kind is kept.
+//! If there are too many windows, they are summed in pairs, and the largest sum does not show the
+//! largest window: a burst of a second disappears in the mean of a minute. So the fullest window is
+//! remembered separately. The first and last windows of a part may continue in another part, so
+//! [`ENDS`] of them stay open at either end; of the others only the fullest of each kind is kept.
 //!
 //! That is exact for parts cut in time, and for instants that go back by less than [`ENDS`]
-//! windows. Of parts by volume that both have closed the same windows nobody knows the sum: then
-//! the largest of what is known is a lower bound, and says so.
+//! windows. If two parts by volume have both closed the same windows, their sum is unknown: then
+//! the largest known value is a lower bound, and marked so.
 
 use std::collections::BTreeMap;
 

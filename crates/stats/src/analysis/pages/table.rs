@@ -1,10 +1,9 @@
 //! The pages that were touched, and a sample of them when there are too many.
 //!
-//! Memory decides how fast pages are counted: of a load that goes everywhere, every look at the
-//! table waits for it. Pages that lie next to each other are mostly used together, so four of them
-//! share a place. What is needed at every touch lies close together, apart from what is needed when
-//! parts are merged. And the index holds numbers of places and bits of keys alone, so that it stays
-//! in the cache.
+//! Memory latency limits the counting of pages: with random accesses, every look-up in the table
+//! waits for it. Pages that lie next to each other are mostly used together, so four of them share
+//! a place. Data needed at every touch lies close together, apart from data needed only for
+//! merging. And the index holds only place numbers and bits of keys, so that it stays in the cache.
 
 use serde::{Deserialize, Serialize};
 
@@ -47,7 +46,7 @@ impl Page {
     }
 }
 
-/// What every touch of a group needs, by page, in two neighbouring lines of the cache.
+/// The data that every touch of a group needs, by page, in two neighbouring cache lines.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[repr(C, align(128))]
 struct Group {
@@ -260,8 +259,7 @@ impl Table {
 
     fn add(&mut self, key: u64) -> Option<usize> {
         if self.groups.len() == FEW {
-            // What is aligned is copied whenever it grows. Memory that was asked for and is not
-            // used costs nothing.
+            // Aligned memory is copied whenever it grows. Reserved but unused memory costs nothing.
             self.groups.reserve_exact((self.limit.min(RESERVED_MAX) + 1).saturating_sub(FEW));
         }
         self.groups.push(Group {

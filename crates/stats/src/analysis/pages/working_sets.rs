@@ -1,8 +1,8 @@
 //! Distinct pages in windows of several lengths, from one look at the table for all of them.
 //!
-//! A page is new in a window if its last touch lies before the window's start. Nothing else has to
-//! be remembered of a window than how many there were. Windows beyond the number of steps are told
-//! as means of several; the fullest of them is remembered besides.
+//! A page is new in a window if its last touch lies before the window's start. So a window needs
+//! only a counter. If there are more windows than steps, a step is the mean of several; the fullest
+//! window is remembered separately.
 
 use serde::{Deserialize, Serialize};
 
@@ -142,7 +142,7 @@ impl Windows {
         (self.start, self.end) = (0, 0);
     }
 
-    /// Takes back what a later part, already merged, counted as new of a page that was not.
+    /// Corrects the count of a later part, already merged, for a page that was not new.
     pub(super) fn mend(&mut self, before: &Page, later: &Page, weight: u64) {
         let touches = [
             (before.last[0], later.first[0]),

@@ -1,7 +1,7 @@
 //! How far apart the requests of a window lie.
 //!
 //! The lowest and the highest place of a long window follow from those of the short ones in it, so
-//! only windows that all lengths are multiples of are kept.
+//! only windows of the greatest common divisor of all lengths are kept.
 
 use std::collections::BTreeMap;
 

@@ -1,13 +1,13 @@
 //! Reuse distances of a list of accesses, exactly.
 //!
-//! Of every page the last access carries a mark; how many marks lie behind the last access of a
-//! page is how many others were accessed since (Bennett and Kruskal 1975, with the tree of Fenwick
+//! The last access of every page is marked; the number of marks after the last access of a page is
+//! the number of other pages accessed since (Bennett and Kruskal 1975, with the tree of Fenwick
 //! 1994 to count marks). Sixty-four accesses share a word, so that the tree stays in the cache.
 
 use rustc_hash::FxHashMap;
 
-/// Marks at places, and how many there are up to one. All places carry one from the start: only
-/// those behind are counted, so that what is still to come need not be marked when it comes.
+/// Marks at places, and how many there are up to one. All places are marked from the start: only
+/// earlier ones are counted, so a new access need not be marked.
 struct Marks {
     words: Vec<u64>,
     /// Fenwick's tree over the number of marks in each word.

@@ -1,4 +1,4 @@
-//! What caches would do with a load.
+//! Figures of the effect of caches on a load.
 
 use serde::Serialize;
 
@@ -33,8 +33,8 @@ pub struct ReuseFigures {
 }
 
 impl ReuseFigures {
-    /// The caches that are worth a line: of the usual sizes ([`CACHES`]) none beyond the first that
-    /// holds all that is ever used, for they are alike.
+    /// The caches worth showing: the usual sizes ([`CACHES`]) only up to the first that holds
+    /// everything, because larger ones have the same figures.
     pub fn caches_told(&self) -> impl Iterator<Item = &CacheLoad> {
         let used = self.cold.all.saturating_mul(self.page_bytes);
         let holds = CACHES.into_iter().find(|bytes| *bytes >= used).unwrap_or(u64::MAX);
@@ -45,8 +45,8 @@ impl ReuseFigures {
     }
 }
 
-/// What is left of a load behind a cache: least recently used, writes kept back until their page
-/// has to make room, pages of 4 KiB, nothing read ahead, a page that is written need not be read.
+/// The remaining load behind a write-back LRU cache: pages of 4 KiB, no read-ahead, a write does
+/// not read its page first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct CacheLoad {
     /// The size of the cache.

@@ -10,8 +10,8 @@ mod device;
 use ioecho_trace::units;
 
 use super::{check, share};
-use crate::facts::HostFacts;
-use crate::run_summary::{EngineFacts, RunFigures};
+use crate::facts::{CpuFacts, EngineFacts, HostFacts};
+use crate::run_figures::RunFigures;
 use crate::verdict::{Check, Grade};
 
 /// The wall clock and the run's clock may drift apart by what time synchronisation corrects: up to
@@ -22,6 +22,11 @@ const STOLEN_SHARE: f64 = 0.01;
 /// The share of processor time spent by other programs above which a thread that wakes finds its
 /// processor taken more often than not.
 const OTHERS_SHARE: f64 = 0.5;
+/// The same at one look: the tenth from which on they had 40 % or more. A mean over the run hides
+/// whoever came for a part of it.
+const OTHERS_TENTH: usize = 4;
+/// The share of the looks that may find them so: beyond, it reaches the 99th percentile.
+const TAKEN_SHARE: f64 = 0.01;
 /// The lowest mean frequency may be this share of the highest: below, the processor's part of a
 /// latency is another at every moment.
 const FREQUENCY_SHARE: f64 = 0.75;
@@ -116,10 +121,26 @@ fn clock(figures: &RunFigures, engine: &EngineFacts) -> Check {
     check("clock", grade, measured.join(", "), threshold, &advice.join(" "))
 }
 
+/// Looks that found the processors taken by others, and all looks.
+fn taken(cpu: &CpuFacts) -> (u64, u64) {
+    let sum = |tenths: &[u64]| tenths.iter().fold(0_u64, |sum, more| sum.saturating_add(*more));
+    let tenths = &cpu.others_by_tenth;
+    (sum(tenths.get(OTHERS_TENTH..).unwrap_or_default()), sum(tenths))
+}
+
+/// Whether other programs had the processors, in all of the run or in a part of it.
+pub(in crate::judge) fn are_processors_taken(engine: &EngineFacts) -> bool {
+    engine.host.cpu.as_ref().is_some_and(|cpu| {
+        let (found, looks) = taken(cpu);
+        let mean = cpu.others_ns.max(0) as f64 / cpu.total_ns.max(1) as f64;
+        mean > OTHERS_SHARE || share(found, looks) > TAKEN_SHARE
+    })
+}
+
 /// Whether the processors were the run's own, and always as fast.
 fn cpu(engine: &EngineFacts) -> Check {
-    let threshold = "at most 1 % stolen, 50 % used by other programs, no throttling, frequency \
-                     within 25 %";
+    let threshold = "at most 1 % stolen, 50 % used by other programs, 40 % in no more than 1 % of \
+                     the time, no throttling, frequency within 25 %";
     let Some(cpu) = engine.host.cpu.as_ref().filter(|cpu| cpu.total_ns > 0 && !engine.simulated)
     else {
         return silent("cpu", engine);
@@ -136,7 +157,11 @@ fn cpu(engine: &EngineFacts) -> Check {
     if stolen > STOLEN_SHARE {
         advice.push("The hypervisor gave the processors to other guests: use a host of your own.");
     }
-    if others > OTHERS_SHARE {
+    let (found, looks) = taken(cpu);
+    if found > 0 {
+        measured.push(format!("40 % or more in {found} of {looks} s"));
+    }
+    if are_processors_taken(engine) {
         advice.push(
             "Other programs kept the processors busy: stop them, or give the run processors of its \
              own and keep others off them.",

@@ -1,12 +1,15 @@
 //! Checks of the load against the target, and of the run's length against the device's memory.
 
-use ioecho_trace::{Bytes, TimingMode};
+use ioecho_trace::{Bytes, LateCause, Nanos, TimingMode};
 
-use super::{WRAPAROUND, check, no_schedule};
-use crate::facts::ContentFacts;
+use super::host::are_processors_taken;
+use super::{ABSURD, WRAPAROUND, check, no_schedule};
+use crate::facts::{ContentFacts, EngineFacts};
+use crate::judge::headline::stood_still;
 use crate::load_figures::{Course, Unsettled};
-use crate::run_summary::{EngineFacts, RunFigures};
-use crate::verdict::{Check, Grade};
+use crate::picture::Span;
+use crate::run_figures::RunFigures;
+use crate::verdict::{Check, Finding, Grade};
 
 /// The share of empty places up to which a target counts as filled.
 const EMPTY_SHARE: f64 = 0.05;
@@ -23,6 +26,14 @@ const SETTLED_BY: f64 = 0.5;
 /// A run is to be so many times as long as the time to steady state (blkreplay's manual, section
 /// 3.1.2.1).
 const RUN_TO_SETTLING: f64 = 10.0;
+
+/// What a shorter run that ended where it began says of the time to steady state: nothing. Caches
+/// take longer than that to fill.
+const RUN_LENGTH_MIN: Nanos = Nanos::from_secs(30);
+
+/// The share of the time in which a device without a schedule may stand still: beyond, a percentile
+/// by time shows it and one by requests does not.
+const STANDSTILL_SHARE: f64 = 0.01;
 
 /// How far the mean number in flight may be from the recorded one without a word: the factor that
 /// the manual allows to sizes, for want of one of its own.
@@ -47,13 +58,17 @@ const LOST_SHARE: f64 = 0.001;
 const GUESSED_SHARE: f64 = 0.01;
 
 /// Every check of this file but [`content`], in the order in which the verdict names them.
-pub(in crate::judge) fn all(figures: &RunFigures, engine: &EngineFacts) -> Vec<Check> {
+pub(in crate::judge) fn all(
+    figures: &RunFigures,
+    engine: &EngineFacts,
+    blame: Option<Finding>,
+) -> Vec<Check> {
     vec![
         target_size(engine),
         lower_cache(figures, engine),
-        steady_state(figures),
+        steady_state(figures, engine),
         run_length(figures),
-        in_flight(figures, engine),
+        in_flight(figures, engine, blame),
         same_load(figures),
         compression(figures, engine),
         recording(engine),
@@ -141,10 +156,46 @@ fn emptiness(figures: &RunFigures, target: usize, content: &ContentFacts) -> (f6
     (never, zeroes)
 }
 
+/// For how long nothing was completed where no schedule tells what was to be completed when.
+pub(in crate::judge) fn standstill(figures: &RunFigures, engine: &EngineFacts) -> Check {
+    const NAME: &str = "standstill";
+    if engine.has_schedule() {
+        return not_applicable(NAME, "a schedule: what stands still is late, or answered late");
+    }
+    let Some(pauses) = figures.load().pauses() else {
+        return not_applicable(NAME, "nothing was completed");
+    };
+    let service = figures.picture().spans_of_all(Span::Service);
+    let by_time = |share| service.time_weighted(share).unwrap_or_default();
+    let by_requests = |share| service.quantile(share).unwrap_or_default();
+    let told = match pauses.pauses {
+        0 => "it never stood still".to_owned(),
+        _ => stood_still(&pauses),
+    };
+    let measured = format!(
+        "{told}; by time p50 {}, p99 {} (by requests {}, {})",
+        by_time(0.5),
+        by_time(0.99),
+        by_requests(0.5),
+        by_requests(0.99)
+    );
+    let still = pauses.share() > STANDSTILL_SHARE;
+    check(
+        NAME,
+        if still { Grade::Suspect } else { Grade::Pass },
+        measured,
+        "at most 1 % of the time without a completion",
+        "While the device stood still nobody asked it for anything, so its pauses are a few \
+         requests among many and no percentile by requests shows them. Read the percentiles by \
+         time and the longest pause, or replay by a schedule.",
+    )
+}
+
 /// Whether the target is as large as the recorded device.
 fn target_size(engine: &EngineFacts) -> Check {
     const NAME: &str = "target-size";
-    let threshold = "0.5 to 2 times the recorded device";
+    let threshold = "0.5 to 2 times the recorded device; larger where no disk turns (invalid below \
+                     a tenth)";
     let smaller = "The recorded device was larger: seeks are shorter and caches cover more than \
                    there. Use a target of its size.";
     let larger = "The recorded device was smaller: more spindles or chips and more spare room work \
@@ -156,7 +207,13 @@ fn target_size(engine: &EngineFacts) -> Check {
         };
         // Its furthest request is all that is known of the device: it was no smaller than that.
         if factor >= 1.0 / WRAPAROUND.end() {
-            let grade = if factor > *WRAPAROUND.end() { Grade::Suspect } else { Grade::Pass };
+            let grade = if factor > ABSURD {
+                Grade::Invalid
+            } else if factor > *WRAPAROUND.end() {
+                Grade::Suspect
+            } else {
+                Grade::Pass
+            };
             let measured = format!(
                 "at most {:.3} times the recorded device, judged by its furthest request",
                 1.0 / factor
@@ -179,7 +236,17 @@ fn target_size(engine: &EngineFacts) -> Check {
         Bytes(size.target_bytes),
         Bytes(size.recorded_bytes)
     );
-    let grade = if is_like { Grade::Pass } else { Grade::Suspect };
+    // More room on flash is no shorter way to anything: what a disk gains by it are seeks.
+    let is_roomy = ratio > 1.0 && engine.load.rotational == Some(false);
+    let grade = if ratio < 1.0 / ABSURD {
+        Grade::Invalid
+    } else if is_like || is_roomy {
+        Grade::Pass
+    } else {
+        Grade::Suspect
+    };
+    let note = if is_roomy && !is_like { "; larger, and no disk turns" } else { "" };
+    let measured = format!("{measured}{note}");
     check(NAME, grade, measured, threshold, if ratio < 1.0 { smaller } else { larger })
 }
 
@@ -222,7 +289,7 @@ fn lower_cache(figures: &RunFigures, engine: &EngineFacts) -> Check {
 }
 
 /// Whether the device's service times came to rest, each held against its like.
-fn steady_state(figures: &RunFigures) -> Check {
+fn steady_state(figures: &RunFigures, engine: &EngineFacts) -> Check {
     const NAME: &str = "steady-state";
     let unsettled = match figures.load().course() {
         Course::Unknown(why) => return not_applicable(NAME, why),
@@ -237,11 +304,17 @@ fn steady_state(figures: &RunFigures) -> Check {
         if drifted { Grade::Suspect } else { Grade::Pass },
         course(&unsettled),
         SETTLED,
-        "The device had not come to rest: a cold cache warmed up, flash filled up, or storage \
-         slowed down. The figures mix both states. Fill and warm the target as it will be in \
-         service (ioecho prepare, a first run), replay longer, or leave out the time before.",
+        if are_processors_taken(engine) { HOST_UNSETTLED } else { UNSETTLED },
     )
 }
+
+const HOST_UNSETTLED: &str = "Other programs had the processors in a part of the run (check cpu), \
+                              and what they delay looks like a device that changes: stop them and \
+                              replay again before anything is said of the device.";
+const UNSETTLED: &str = "The device had not come to rest: a cold cache warmed up, flash filled up, \
+                         or storage slowed down. The figures mix both states. Fill and warm the \
+                         target as it will be in service (ioecho prepare, a first run), replay \
+                         longer, or leave out the time before.";
 
 const SETTLED: &str = "service times of like requests at rest (within 1.5) by half of the run";
 const ENDED_AS_BEGUN: &str = "service times of like requests ended where they began";
@@ -269,6 +342,14 @@ fn run_length(figures: &RunFigures) -> Check {
             return not_applicable(NAME, &format!("{why}; an hour of a natural load is a rule"));
         }
         Course::Settled => {
+            let end = figures.picture().achieved_end();
+            if end < RUN_LENGTH_MIN {
+                let why = format!("{:.1} s tell nothing of what comes later", end.as_secs_f64());
+                return not_applicable(
+                    NAME,
+                    &format!("{why}; an hour of a natural load is a rule"),
+                );
+            }
             return check(NAME, Grade::Pass, ENDED_AS_BEGUN.to_owned(), threshold, "");
         }
         Course::Unsettled(unsettled) => unsettled,
@@ -286,17 +367,40 @@ fn run_length(figures: &RunFigures) -> Check {
 }
 
 /// Whether about as many requests were in flight as in the recording.
-fn in_flight(figures: &RunFigures, engine: &EngineFacts) -> Check {
+fn in_flight(figures: &RunFigures, engine: &EngineFacts, blame: Option<Finding>) -> Check {
     const NAME: &str = "in-flight";
     match engine.timing {
         // As many as the device takes: nothing of the recording decides on that.
         TimingMode::Afap => return no_schedule(NAME, engine),
-        TimingMode::Timed | TimingMode::Load => {}
+        TimingMode::Load => {
+            return not_applicable(
+                NAME,
+                "never more than in the recording, by this timing; how long the device took for \
+                 them tells which is the faster",
+            );
+        }
+        TimingMode::Timed => {}
     }
     let Some(mean) = figures.load().in_flight() else {
         return not_applicable(NAME, "the recording does not tell how long its requests took");
     };
-    let ratio = mean.replayed / mean.recorded;
+    let is_late = |cause| figures.late(cause).requests > 0;
+    if engine.in_flight_max > 0 && is_late(LateCause::InFlightCap) {
+        let cap = engine.in_flight_max;
+        return not_applicable(NAME, &format!("the cap of {cap} decided how many were in flight"));
+    }
+    if matches!(blame, Some(Finding::HostStalled | Finding::GeneratorLimited)) {
+        return not_applicable(NAME, "requests were not issued when they were due");
+    }
+    // What the engine saw counts how long it took to see it.
+    let seen = engine.witness.as_ref().filter(|seen| seen.is_there());
+    let seen = seen.and_then(|seen| seen.in_flight_mean);
+    let replayed = seen.unwrap_or(mean.replayed);
+    let by_whom = if seen.is_some() { ", as a witness saw" } else { "" };
+    // Programs that wait as long for their requests and ask so many times as often.
+    let speed = if engine.speedup > 0.0 { engine.speedup } else { 1.0 };
+    let recorded = mean.recorded * speed;
+    let ratio = replayed / recorded;
     let within = |factor: f64| (1.0 / factor..=factor).contains(&ratio);
     let grade = if within(IN_FLIGHT_LIKE) {
         Grade::Pass
@@ -319,9 +423,9 @@ fn in_flight(figures: &RunFigures, engine: &EngineFacts) -> Check {
         NAME,
         grade,
         format!(
-            "reads and writes: in the mean {:.2} in flight, {:.2} in the recording \
-             (factor {ratio:.2})",
-            mean.replayed, mean.recorded
+            "reads and writes: in the mean {replayed:.2} in flight{by_whom}, {recorded:.2} in the \
+             recording{} (factor {ratio:.2})",
+            if (speed - 1.0).abs() > f64::EPSILON { " at this speed" } else { "" }
         ),
         "0.5 to 2 times the recorded number (suspect beyond 10 times)",
         advice,
@@ -389,31 +493,58 @@ fn recording(engine: &EngineFacts) -> Check {
     let Some(recording) = &engine.load.recording else {
         return not_applicable(NAME, "not known");
     };
-    let share = |count: u64| {
+    // What was lost stands beside the requests, what was guessed is among them.
+    let beside = |count: u64| {
         let all = recording.requests.saturating_add(count).max(1);
         if count > recording.requests { 1.0 } else { count as f64 / all as f64 }
     };
+    let among = |count: u64| (count as f64 / recording.requests.max(1) as f64).min(1.0);
     let counted = [
-        (recording.lost_by_recorder, LOST_SHARE, "events lost by the recorder"),
-        (recording.unreadable, GUESSED_SHARE, "that could not be read"),
-        (recording.instants_guessed, GUESSED_SHARE, "with guessed instants"),
-        (recording.places_guessed, GUESSED_SHARE, "with guessed places"),
+        (beside(recording.lost_by_recorder), LOST_SHARE, "events lost by the recorder"),
+        (beside(recording.unreadable), GUESSED_SHARE, "that could not be read"),
+        (beside(recording.left_out), GUESSED_SHARE, "left out"),
+        (among(recording.instants_guessed), GUESSED_SHARE, "with guessed instants"),
+        (among(recording.places_guessed), GUESSED_SHARE, "with guessed places"),
+        (among(recording.doubled), GUESSED_SHARE, "recorded twice, on stacked devices"),
+    ];
+    let counts = [
+        recording.lost_by_recorder,
+        recording.unreadable,
+        recording.left_out,
+        recording.instants_guessed,
+        recording.places_guessed,
+        recording.doubled,
     ];
     let told: Vec<String> = counted
         .iter()
-        .filter(|(count, ..)| *count > 0)
-        .map(|(count, _, what)| format!("{count} {what} ({})", percent(share(*count))))
+        .zip(counts)
+        .filter(|(_, count)| *count > 0)
+        .map(|((share, _, what), count)| format!("{count} {what} ({})", percent(*share)))
+        .chain((recording.layered > 0).then(|| {
+            let pairs = recording.layered;
+            format!(
+                "{pairs} pairs of recorded devices lie on each other: what went through both is \
+                     there twice"
+            )
+        }))
         .chain(recording.damage.as_ref().map(|damage| format!("damaged: {damage}")))
         .collect();
-    let broken = counted.iter().any(|(count, most, _)| share(*count) > *most);
-    let grade = if broken || recording.damage.is_some() { Grade::Suspect } else { Grade::Pass };
+    let broken = counted.iter().any(|(share, most, _)| share > most);
+    let grade = if beside(recording.left_out) > GUESSED_SHARE {
+        Grade::Invalid
+    } else if broken || recording.layered > 0 || recording.damage.is_some() {
+        Grade::Suspect
+    } else {
+        Grade::Pass
+    };
     let measured =
         if told.is_empty() { "nothing lost or guessed".to_owned() } else { told.join("; ") };
     check(
         NAME,
         grade,
         measured,
-        "at most 0.1 % lost by the recorder, at most 1 % unreadable or guessed, not cut",
+        "at most 0.1 % lost by the recorder, at most 1 % unreadable, guessed, doubled or left out \
+         (invalid), not cut",
         "This is not quite the load that happened: recorders lose events at the peaks, and bursts \
          within a guessed second are invented. Record again with more buffers, or say so beside \
          the figures.",

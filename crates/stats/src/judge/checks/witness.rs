@@ -3,17 +3,28 @@
 use ioecho_trace::Nanos;
 use ioecho_trace::units::counted;
 
-use super::{LATE_SHARE_PASS, REFUSED_SHARE, check, graded, share};
-use crate::facts::WitnessFacts;
-use crate::fidelity::REORDERED_SHARE;
-use crate::run_summary::EngineFacts;
+use super::{CONFLICT_SHARE, LATE_SHARE_PASS, REFUSED_SHARE, check, graded, share};
+use crate::facts::{EngineFacts, WitnessFacts};
+use crate::fidelity::{EXTRA_SHARE, REORDERED_SHARE};
 use crate::verdict::{Check, Grade};
 
-/// The share of requests of others, during the run, from which on it is no longer the load.
-const EXTRA_SHARE: f64 = 0.01;
+/// The share from which on it is another load: as much as may be dropped (`conflicts`).
+const EXTRA_SHARE_INVALID: f64 = CONFLICT_SHARE;
 
 const THRESHOLD: &str = "every request seen (invalid above 1 % missing); at most 1 % held back by \
-                         more than 1 ms, or of others, and 0.1 % reordered that were not held back";
+                         more than 1 ms, or of others (invalid above 5 %), and 0.1 % reordered \
+                         that were not held back";
+
+/// The share that others have in all that the device saw during the run.
+fn extra_share(seen: &WitnessFacts) -> f64 {
+    share(seen.extra, seen.found.saturating_add(seen.extra))
+}
+
+/// Whether others loaded the device so much that the run was not the only one.
+pub(in crate::judge) fn is_foreign(engine: &EngineFacts) -> bool {
+    let seen = engine.witness.as_ref().filter(|seen| seen.is_there());
+    seen.is_some_and(|seen| extra_share(seen) > EXTRA_SHARE)
+}
 
 pub(in crate::judge) fn witness(engine: &EngineFacts) -> Check {
     let Some(seen) = &engine.witness else {
@@ -47,8 +58,9 @@ fn findings(seen: &WitnessFacts, has_schedule: bool) -> Vec<(Grade, &'static str
     if seen.missing > 0 {
         all.push((graded(missing, 0.0, REFUSED_SHARE), MISSING));
     }
-    if of_asked(seen.extra) > EXTRA_SHARE {
-        all.push((Grade::Suspect, EXTRA));
+    let foreign = graded(extra_share(seen), EXTRA_SHARE, EXTRA_SHARE_INVALID);
+    if foreign > Grade::Pass {
+        all.push((foreign, EXTRA));
     }
     // Without a schedule requests have no order to keep.
     let by_itself = seen.reordered.saturating_sub(seen.reordered_held_back);
@@ -110,7 +122,7 @@ const PUSHED_BACK: &str = "Requests waited for others that they overlap, because
                            finding about the device; the conflict rule of the run says what is \
                            done with them.";
 const MISSING: &str = "Requests that the run counts as done never reached the device: look for a \
-                       cache or another layer between, and read `ioecho check`.";
+                       cache or another layer between, and check the run against its witness.";
 const EXTRA: &str = "Somebody else used the device during the run: what was measured is both loads \
                      together.";
 const REORDERED: &str = "The device was given the requests in another order than the recorded one: \
@@ -147,6 +159,7 @@ mod tests {
         assert_eq!(graded_of(lost), Grade::Suspect);
         assert_eq!(graded_of(WitnessFacts { extra: 10, ..sound() }), Grade::Pass);
         assert_eq!(graded_of(WitnessFacts { extra: 11, ..sound() }), Grade::Suspect);
+        assert_eq!(graded_of(WitnessFacts { extra: 60, ..sound() }), Grade::Invalid);
         assert_eq!(graded_of(WitnessFacts { reordered: 1, ..sound() }), Grade::Pass);
         assert_eq!(graded_of(WitnessFacts { reordered: 2, ..sound() }), Grade::Suspect);
         assert_eq!(graded_of(WitnessFacts { late: 11, held_back: 11, ..sound() }), Grade::Limited);

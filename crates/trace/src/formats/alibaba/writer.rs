@@ -27,7 +27,7 @@ fn create(path: &Path, header: &Header) -> Result<Box<dyn Sink>, TraceError> {
 }
 
 struct Writer {
-    /// Known with the first request: the start of a trace is, too.
+    /// Set at the first request, because only then the start of the trace is known.
     clock: Option<WallClock>,
     /// The number of each volume.
     devices: Numbers,

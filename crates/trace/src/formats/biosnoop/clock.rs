@@ -11,7 +11,7 @@ const DAY_NS: i64 = 86_400_000_000_000;
 pub(super) struct Clock {
     /// The day read last, and its beginning in nanoseconds since 1970.
     day: ([u8; 10], i64),
-    /// The time of day read last, and what the days since the first are worth.
+    /// The time of day read last, plus the days since the first.
     last: i64,
     days: i64,
 }
@@ -44,7 +44,7 @@ impl Clock {
         }
         match cursor.decimal(unit_ns) {
             Ok(time) => Some(time),
-            // The first to be printed need not be the first to complete.
+            // The first printed line need not be the first completion.
             Err(NumberError::Negative) => {
                 cursor.skip(b'-');
                 cursor.decimal(unit_ns).ok().map(|time| -time)

@@ -83,7 +83,8 @@ impl Layout {
         self.before.contains(&column) || self.behind.contains(&column)
     }
 
-    /// Whether requests can be made of these columns; else what is missing and what to do.
+    /// Checks that requests can be made of these columns; the error says what is missing and what
+    /// to do.
     pub(super) fn suffices(&self) -> Result<(), (&'static str, &'static str)> {
         if !self.has(Column::Sector) || !self.has(Column::Bytes) {
             return Err((

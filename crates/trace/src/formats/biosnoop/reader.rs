@@ -60,7 +60,8 @@ pub(super) fn split<'a>(line: &'a [u8], layout: &Layout) -> Option<Parts<'a>> {
         let word = last_word(&mut parts.before)?;
         match column {
             Column::Disk if word.iter().all(u8::is_ascii_digit) => {
-                // No disk is called by a number alone: it is missing, and this is the process.
+                // A disk's name is never a number alone: the disk is missing, and the number is the
+                // pid.
                 parts.pid = word;
                 return Some(parts);
             }
@@ -93,7 +94,7 @@ pub(super) struct Parser {
     has_queue: bool,
     clock: Clock,
     is_dated: bool,
-    /// Whether operations are told by more than `R` and `W`.
+    /// Whether other letters than `R` and `W` were seen.
     letters: bool,
     reads: u64,
     empty_reads: u64,
@@ -115,7 +116,7 @@ impl Parser {
         }
     }
 
-    /// What stands beside the requests, if it is something known.
+    /// Handles a known line that is no request.
     fn other(&mut self, line: &[u8], intake: &mut Intake) -> bool {
         if let Some(layout) = Layout::of(line) {
             if layout.suffices().is_ok() {

@@ -1,4 +1,4 @@
-//! The letters that say of which sort an event is.
+//! The letters that describe the operation of an event.
 //!
 //! `fill_rwbs` of blkparse makes them of the bits of an event, the kernel's `blk_fill_rwbs` of the
 //! operation; they differ only where the newer operations are. Both are read back into the bits
@@ -10,7 +10,7 @@ use crate::request::{Flags, Op};
 /// More letters than any event has.
 const LETTERS_MAX: usize = 8;
 
-/// The bits of `letters`; `None` where they say nothing.
+/// The bits of `letters`; `None` if they have no meaning.
 #[inline]
 pub(super) fn categories(letters: &[u8]) -> Option<u32> {
     if letters.len() > LETTERS_MAX {
@@ -28,7 +28,8 @@ pub(super) fn categories(letters: &[u8]) -> Option<u32> {
         [b'R', ..] => (category::READ, 1),
         [b'D', b'E', ..] => (category::DISCARD, 2),
         [b'D', ..] => (category::DISCARD, 1),
-        // What moves no data and has no name; with the flush before it, the device's own flush.
+        // An operation without data and without a name; after a flush letter it is the flush of the
+        // device.
         [b'N', ..] => (0, 1),
         [b'F', ..] => (category::FLUSH, 1),
         [b'Z', b'A' | b'R' | b'F' | b'O' | b'C', ..] => (category::ZONE, 2),
@@ -42,7 +43,7 @@ pub(super) fn categories(letters: &[u8]) -> Option<u32> {
             b'A' => category::AHEAD,
             b'S' => category::SYNC,
             b'M' => category::META,
-            // A barrier of kernels before 2.6.37: flushed before and forced.
+            // A barrier of kernels before 2.6.37: a flush before it, and FUA.
             b'B' => category::FLUSH | category::FUA,
             // Secure erase, where it stands last.
             b'E' if bits & category::DISCARD != 0 => 0,

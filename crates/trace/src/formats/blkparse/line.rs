@@ -1,27 +1,31 @@
-//! One line of blkparse: an event, or what stands beside the events.
+//! One line of blkparse: an event, or one of the other lines.
 
+use super::UNKNOWN_PROCESS;
 use super::letters::categories;
+use crate::formats::blktrace::lines::{Parsed, Tongue, bytes, expect, number, process, spaced};
 use crate::formats::blktrace::record::{EAGAIN, Event, kind};
 use crate::formats::import::Fault;
-use crate::text::{Cursor, NumberError};
-use crate::units::SECTOR;
+use crate::header::{NoteKind, Topic};
+use crate::text::Cursor;
 
 /// The latest instant that is taken, in nanoseconds: the one that binary recordings are held to.
 const TIME_MAX: i64 = 1 << 62;
 
-/// What a line says.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Parsed<'a> {
-    /// An event of a request, and the name of the process that did it.
-    Event(Event, &'a [u8]),
-    /// An event of a command passed through to the device, of this kind.
-    Passthrough(u8),
-    /// An event that says nothing of requests: merges, plugs, remaps, messages.
-    Ignored,
-    /// A line of the statistics at the end.
-    Prose,
-    /// How many events blkparse says are missing.
-    Skipped(u64),
+/// How blkparse tells events.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Blkparse;
+
+impl Tongue for Blkparse {
+    const MISSING: Topic<'static> =
+        NoteKind::LostByRecorder.of("events that blkparse says are missing");
+    // blkparse already counts from the first event, so instants are kept.
+    const START: Option<u64> = Some(0);
+    const NAMELESS: &'static [u8] = UNKNOWN_PROCESS;
+
+    #[inline]
+    fn parse<'a>(&mut self, line: &'a [u8], in_statistics: bool) -> Result<Parsed<'a>, Fault> {
+        parse(line, in_statistics)
+    }
 }
 
 /// How lines of the statistics begin, without the blanks before.
@@ -47,8 +51,8 @@ const PROSE: [&[u8]; 19] = [
     b"Input file ",
 ];
 
-/// Reads a line that is not blank. Behind the beginning of the statistics, `in_statistics`, there
-/// are headings that could be anything.
+/// Reads a line that is not blank. In the statistics at the end (`in_statistics`) any line may be a
+/// heading.
 #[inline]
 pub(super) fn parse(line: &[u8], in_statistics: bool) -> Result<Parsed<'_>, Fault> {
     let mut cursor = Cursor::new(line);
@@ -130,8 +134,8 @@ fn place(cursor: &mut Cursor<'_>, event: &mut Event) -> Result<bool, Fault> {
     let is_end = matches!(event.kind, kind::COMPLETE | kind::REQUEUE);
     match cursor.peek() {
         Some(byte) if byte.is_ascii_digit() => {}
-        // Without a range only the process is told, or how long it took and the process. The end
-        // of something always tells a sector, but for commands.
+        // Without a range the line has only the process, or a duration and the process. Events of
+        // ends always have a sector, except those of commands.
         Some(b'[' | b'(') => return Ok(!is_end),
         _ => return Err(Fault::junk(cursor.column(), "no sector here")),
     }
@@ -160,19 +164,6 @@ fn place(cursor: &mut Cursor<'_>, event: &mut Event) -> Result<bool, Fault> {
     }
 }
 
-/// Sectors in bytes, of which the kernel has 32 bits.
-fn bytes(sectors: u64, column: usize) -> Result<u32, Fault> {
-    let bytes = sectors.checked_mul(SECTOR).and_then(|bytes| u32::try_from(bytes).ok());
-    bytes.ok_or(Fault::junk(column, "more sectors than a request can have"))
-}
-
-/// The name between the first and the last bracket: it may have brackets and blanks itself.
-#[inline]
-fn process(rest: &[u8]) -> &[u8] {
-    let name = memchr::memchr(b'[', rest).zip(memchr::memrchr(b']', rest));
-    name.and_then(|(from, to)| rest.get(from + 1..to)).unwrap_or_default()
-}
-
 fn prose(line: &[u8], in_statistics: bool) -> Result<Parsed<'_>, Fault> {
     if let Some(rest) = line.strip_prefix(b"Skips: ") {
         // `Skips: 2 forward (1,234 -   0.5%)`
@@ -187,24 +178,4 @@ fn prose(line: &[u8], in_statistics: bool) -> Result<Parsed<'_>, Fault> {
         return Ok(Parsed::Prose);
     }
     Err(Fault::junk(1, "no device and no statistics of blkparse"))
-}
-
-#[inline]
-fn spaced(cursor: &mut Cursor<'_>, reason: &'static str) -> Result<u64, Fault> {
-    cursor.skip_blanks();
-    number(cursor, reason)
-}
-
-#[inline]
-fn number(cursor: &mut Cursor<'_>, reason: &'static str) -> Result<u64, Fault> {
-    let column = cursor.column();
-    cursor.integer().map_err(|error| match error {
-        NumberError::TooLarge => Fault::junk(column, "this number does not fit 64 bits"),
-        _ => Fault::junk(column, reason),
-    })
-}
-
-#[inline]
-fn expect(cursor: &mut Cursor<'_>, byte: u8, reason: &'static str) -> Result<(), Fault> {
-    if cursor.skip(byte) { Ok(()) } else { Err(Fault::junk(cursor.column(), reason)) }
 }

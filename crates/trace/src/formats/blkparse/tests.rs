@@ -252,7 +252,7 @@ proptest! {
             (0..1_000_000_i64, 0..5_usize, 0..32_u16, 1..64_u64, any::<bool>(), 0..3_u32), 1..50,
         ),
     ) {
-        let columns = Columns { latency: true, origin: true, measured: false };
+        let columns = Columns { latency: true, origin: true, measured: false, dependencies: false };
         let volumes = ["8:0", "sdb", "259:7"].into_iter().zip(0..).map(|(name, id)| {
             Volume { id: VolumeId(id), name: name.to_owned(), size: None }
         });
@@ -262,7 +262,7 @@ proptest! {
         for (index, (gap, op, flags, sectors, known, volume)) in rows.into_iter().enumerate() {
             issue += gap;
             let op = [Op::Read, Op::Write, Op::Flush, Op::Discard, Op::WriteZeroes][op];
-            // No two ranges touch: which completion is whose is not the matter here.
+            // No two ranges touch, because this test is not about matching completions.
             let (offset, length) = (Bytes(index as u64 * (1 << 30)), Bytes(sectors * 512));
             let mut request = Request::new(Nanos(issue), op, offset, length);
             request.flags = Flags::from_bits_truncate(flags);
@@ -306,7 +306,7 @@ fn lines_are_written_as_blkparse_prints_them_and_in_order() {
     let mut second = Request::new(Nanos(2_000), Op::Flush, Bytes(0), Bytes(0));
     second.latency = Some(Nanos(1_000));
     let third = Request::new(Nanos(9_000), Op::Discard, Bytes(0), Bytes(5 << 30));
-    let columns = Columns { latency: true, origin: true, measured: false };
+    let columns = Columns { latency: true, origin: true, measured: false, dependencies: false };
     let volume = Volume { name: "8:16".to_owned(), ..Volume::default() };
     let header = Header { columns, volumes: vec![volume], ..Header::default() };
     let (text, lost) = written(&WRITABLE, &header, &[first, second, third]);

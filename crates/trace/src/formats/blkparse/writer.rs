@@ -1,7 +1,7 @@
 //! Requests as the lines that blkparse would print.
 //!
-//! Every request is queued (`Q`) and, where its latency is known, completed (`C`) by a line of its
-//! own, and lines are in the order of time: so completions are held back until their instant.
+//! Every request has a line `Q` and, if its latency is known, a line `C`. Lines are in the order of
+//! time, so completions are held back until their instant.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -14,7 +14,7 @@ use crate::header::Header;
 use crate::request::{Flags, Op, Request};
 use crate::units::{Bytes, Nanos, SECTOR, VolumeId};
 
-/// How many completions are held back: latencies that no device has must not fill the memory.
+/// How many completions are held back, so that absurd latencies do not fill the memory.
 const PENDING_MAX: usize = 1 << 18;
 
 /// The longest piece of a request, in bytes: the kernel counts them in 32 bits.
@@ -23,15 +23,15 @@ const PIECE_BYTES: u64 = 1 << 31;
 /// A request of this length is not written: one line of a bad file must not become millions.
 const LENGTH_MAX: u64 = 1 << 40;
 
-/// The major number that devices get whose name is no pair of numbers: the kernel's own for devices
-/// that have none of their own (`BLOCK_EXT_MAJOR`).
+/// The major number of devices whose name is not a pair of numbers: the one that the kernel gives
+/// to devices without their own (`BLOCK_EXT_MAJOR`).
 const MAJOR: u32 = 259;
 
-/// A line's request, as far as it is in the line.
+/// The part of a request that one line shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Piece {
     time: u64,
-    /// Of two at one instant, which came first.
+    /// Orders pieces of the same instant.
     serial: u64,
     device: (u32, u32),
     cpu: u32,

@@ -1,7 +1,7 @@
 //! The columns of a line.
 //!
-//! Every line is judged on its own, because prose stands anywhere: either it reads as a request
-//! from its first column to its last, or it is known which column does not and why.
+//! Every line is judged on its own, because prose may stand anywhere: either it parses as a
+//! request, or the fault names the first bad column and why.
 
 use crate::formats::import::Fault;
 use crate::request::{Flags, Op};

@@ -1,7 +1,7 @@
 //! Reading a load or a result, a batch of requests at a time.
 //!
-//! Results are in the order of completion and files break off: requests are sorted on
-//! their way, and what was read before the break is given.
+//! Results are in the order of completion, and files break off: requests are sorted, and those
+//! before the break are returned.
 
 use std::io;
 use std::path::Path;
@@ -18,6 +18,7 @@ use crate::order::Sorter;
 use crate::stacked::Watch;
 use crate::stream::Source;
 use crate::text::{Line, LineReader};
+use crate::wording::Wording;
 
 /// Reads a load or a result.
 pub fn open<R: Positioned + Send + 'static>(
@@ -43,8 +44,7 @@ pub fn open<R: Positioned + Send + 'static>(
         return Err(TraceError::Unusable {
             path: path.to_owned(),
             reason: found,
-            remedy: "a load has lines like '0.449518165 ; 37766917 ; 14 ; W ; 0.0 ; 0.0'"
-                .to_owned(),
+            remedy: "a load has lines like '0.449518165 ; 37766917 ; 14 ; W ; 0.0 ; 0.0'".into(),
         });
     }
     Ok(Box::new(reader))
@@ -57,7 +57,8 @@ struct Reader<R> {
     /// Requests in the order of the file.
     batch: Batch,
     sorter: Sorter,
-    /// Loads do not say which device a request went to, so those of stacked ones look alike.
+    /// Loads do not name the device of a request, so requests of stacked devices look like
+    /// duplicates.
     watch: Watch,
     ended: bool,
 }
@@ -98,7 +99,8 @@ impl<R: Positioned> Reader<R> {
                 path: state.path.clone(),
                 offset,
                 reason: damage,
-                remedy: "get the file again, or read what there is without --strict".to_owned(),
+                remedy: Wording::from("get the file again, or read what there is without ")
+                    .setting("strict"),
             });
         }
         state.header.damage = Some(format!(

@@ -1,9 +1,9 @@
 //! Writing a result as blkreplay prints one.
 //!
-//! blkreplay's own scripts draw their graphs from such a file, so a run of ours can be laid beside
-//! old ones. A line is what was scheduled, where it went on the target, and how late and how long
-//! it was; an operation in lower case was pushed back. A trace that was never replayed has its
-//! recorded latencies for durations.
+//! blkreplay's own scripts draw their graphs from such a file, so runs of ioecho can be compared
+//! with old ones. A line has the scheduled instant, the place on the target, lateness and service
+//! time; the operation is in lower case if the request was pushed back. A trace that was never
+//! replayed has its recorded latencies for durations.
 //!
 //! Format: blkreplay's `blkreplay.c`, whose `printf` is
 //! `"%4lu.%09lu ; %10lld ; %3d ; %c ; %3lu.%09lu ; %3lu.%09lu\n"`.
@@ -35,7 +35,7 @@ struct Lines {
     met: FxHashSet<VolumeId>,
 }
 
-/// The line between the requests and what is told behind them.
+/// The line between the requests and the prose after them.
 const RULE: &[u8] = b"--------------------------------------\n";
 
 impl LineWriter for Lines {

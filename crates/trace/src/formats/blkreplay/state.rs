@@ -1,7 +1,7 @@
-//! What is known while the lines of a file go by.
+//! The state while the lines of a file are read.
 //!
-//! What the last two columns mean, whether the clock stepped back and where the trace comes from is
-//! said by other lines than the requests themselves, and what is a loss depends on them too.
+//! The meaning of the last two columns, a step back of the clock and the origin of the trace follow
+//! from other lines than the request's own, and whether a line is a loss depends on them too.
 
 use std::path::{Path, PathBuf};
 
@@ -17,6 +17,7 @@ use crate::header::{Header, Imported, NoteKind, Topic, Volume};
 use crate::request::{Integrity, LateCause, Measured, Op, Outcome, Request};
 use crate::text;
 use crate::units::{Bytes, Nanos};
+use crate::wording::Wording;
 
 pub(super) const BACKSHIFTS: Topic<'static> =
     NoteKind::Assumed.of("steps back in time, the rest shifted behind them as blkreplay does");
@@ -24,7 +25,7 @@ pub(super) const BACKSHIFTS: Topic<'static> =
 /// How many transforms are read back.
 const TRANSFORMS_MAX: usize = 1000;
 
-/// What blkreplay says of requests or of itself in the middle of a result, and how it is told.
+/// Messages of blkreplay in the middle of a result, and the words of their notes.
 pub(super) const REMARKS: [(&str, &str); 6] = [
     ("ERROR: ", "errors that blkreplay printed, which name no request"),
     ("VERIFY ERROR", "verify errors that blkreplay printed, which name no request"),
@@ -34,14 +35,14 @@ pub(super) const REMARKS: [(&str, &str); 6] = [
     ("INFO: measurement results are thus FAKE", "remarks of blkreplay that its results are fake"),
 ];
 
-/// What is known while lines are read.
+/// The state while lines are read.
 pub(super) struct State {
     pub(super) path: PathBuf,
     pub(super) strict: bool,
     pub(super) header: Header,
     /// The kind of file, known with the first request; it decides on the columns.
     kind: Option<Kind>,
-    /// What the column header that was met last says.
+    /// The kind that the latest column header states.
     columns: Option<Kind>,
     pub(super) requests: u64,
     /// What is added to every start since the clock stepped back.
@@ -75,7 +76,7 @@ impl State {
         }
     }
 
-    /// Takes a line: adds its request to `batch`, or notes what it says.
+    /// Takes a line: adds its request to `batch`, or updates the state.
     #[inline]
     pub(super) fn line(
         &mut self,
@@ -179,6 +180,7 @@ impl State {
             latency: kind == Kind::LoadWithLatency,
             origin: false,
             measured: kind == Kind::Result,
+            dependencies: false,
         };
         if kind == Kind::Result {
             RESULT.clone_into(&mut self.header.format);
@@ -228,7 +230,7 @@ impl State {
         self.lose(line, number, fault)
     }
 
-    /// Takes what this program has written down above the requests.
+    /// Takes the provenance that ioecho wrote above the requests.
     fn provenance(&mut self, line: &[u8]) {
         let behind = |mark: &str| line.strip_prefix(mark.as_bytes());
         let header = &mut self.header;
@@ -258,10 +260,12 @@ impl State {
                 column: fault.column,
                 reason: fault.reason.to_owned(),
                 text: text::shown(line),
-                remedy:
+                remedy: Wording::from(
                     "a request reads 'seconds ; sector ; sectors ; R or W ; seconds ; seconds'; \
-                         without --strict such lines are counted and left out"
-                        .to_owned(),
+                     without ",
+                )
+                .setting("strict")
+                .text(" such lines are counted and left out"),
             });
         }
         self.header.losses.add(fault.loss, 1, Some(example(number, line)));

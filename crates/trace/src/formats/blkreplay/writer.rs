@@ -1,7 +1,7 @@
 //! Writing a load.
 //!
-//! A load says less than a trace: reads and writes of whole sectors on one volume. What it cannot
-//! say is left out or widened, and counted.
+//! A load can express less than a trace: only reads and writes of whole sectors on one volume.
+//! Everything else is left out or widened, and counted.
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -39,7 +39,7 @@ pub(super) fn prose(header: &Header) -> String {
     let from = clean(&header.source);
     let version = env!("CARGO_PKG_VERSION");
     let description = header.description.as_deref().map_or(String::new(), |description| {
-        // What a load says of itself is not what somebody says of it.
+        // blkreplay's own description of its file is not a description of the load.
         let is_own = description.trim_start().as_bytes().starts_with(DESCRIPTION_MARK);
         let mark = if is_own { "The original says: " } else { DESCRIPTION };
         format!("{mark}{}\n\n", clean(description))
@@ -98,7 +98,7 @@ enum Lost {
     Beyond,
 }
 
-/// The lines of a load and what they cannot say.
+/// The lines of a load, and counts of what they cannot express.
 #[derive(Default)]
 pub(crate) struct LoadLines {
     /// Lines that were not written yet.
@@ -111,7 +111,7 @@ pub(crate) struct LoadLines {
 }
 
 impl LoadLines {
-    /// Appends the line of each request of `batch` that a load can say.
+    /// Appends the line of each request of `batch` that a load can express.
     pub(crate) fn batch(&mut self, batch: &Batch) {
         for request in batch.iter() {
             self.request(&request);

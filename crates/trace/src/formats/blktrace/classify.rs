@@ -1,8 +1,8 @@
 //! From an event's bits to an operation.
 //!
 //! The bits grew over twenty years and overlap: a discard is a write too, a flush without data is a
-//! write of no bytes or, where the kernel's flush machinery sent it, not even that. This file says
-//! once what counts as what. Sources: Linux `kernel/trace/blktrace.c` (`__blk_add_trace`) and
+//! write of no bytes or, where the kernel's flush machinery sent it, not even that. Only this file
+//! interprets them. Sources: Linux `kernel/trace/blktrace.c` (`__blk_add_trace`) and
 //! `block/blk-flush.c`.
 
 use super::record::{Event, category};
@@ -29,7 +29,7 @@ impl Class {
     pub(super) const COUNT: usize = 7;
 }
 
-/// What an event says of its request.
+/// The properties of a request that an event shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Meaning {
     pub(super) op: Op,
@@ -37,7 +37,7 @@ pub(super) struct Meaning {
     pub(super) flags: Flags,
 }
 
-/// What the event's request is; `None` if it moves nothing and is no known command.
+/// Classifies the event's request; `None` if it moves no data and is no known command.
 #[inline]
 pub(super) fn classify(event: &Event) -> Option<Meaning> {
     let has = |bits: u32| event.categories & bits != 0;
@@ -65,7 +65,7 @@ pub(super) fn classify(event: &Event) -> Option<Meaning> {
     };
     let mut flags = flags(event.categories);
     if op == Op::Flush {
-        // That the cache is emptied is the operation itself, and there is no data to be forced.
+        // Emptying the cache is the operation itself, and it has no data for FUA.
         flags.remove(Flags::PREFLUSH | Flags::FUA);
     }
     Some(Meaning { op, class, flags })

@@ -1,9 +1,8 @@
-//! Places where it could not be told which request was which.
+//! Places where requests could not be told apart.
 //!
-//! Where two requests came into question and one was chosen, the other may be the one that was
-//! meant, and whatever meets either of them afterwards may meet the wrong one. So the place stays
-//! in doubt until all that came into question there are done, and who is matched there meanwhile is
-//! in doubt as well.
+//! If a completion could belong to two requests, the chosen one may be wrong, and then later
+//! completions at that place may be matched wrongly too. So the place is in doubt until all
+//! candidate requests there are complete, and so is every request that is matched there meanwhile.
 
 use super::pieces::Part;
 
@@ -55,8 +54,8 @@ impl Doubts {
         }
     }
 
-    /// Whether one of these parts lies at a place in doubt, which then is one for all of them.
-    /// `waits` says whether a request is not done yet.
+    /// Whether one of these parts overlaps a place in doubt; if so, all of them are added to it.
+    /// `waits` says whether a request is still incomplete.
     pub(super) fn touch(&mut self, parts: &[Part], waits: impl Fn(u64) -> bool) -> bool {
         self.0.retain_mut(|place| {
             if place.serials.len() > REQUESTS_MAX {

@@ -1,9 +1,9 @@
-//! What the driver has.
+//! The requests that the driver has.
 //!
 //! A completion says where on the device something ended, and names the request that the driver got
 //! there and no other: `blk_update_request` (Linux `block/blk-mq.c`) tells the first sector of what
-//! is left of the request and how many bytes of it are done. So a completion is never looked for
-//! among what was queued, but among what was handed to the driver and begins at its sector.
+//! is left of the request and how many bytes of it are done. So a completion is matched with the
+//! requests handed to the driver that begin at its sector, never with queued ones.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ pub(super) struct Driven {
     pub(super) end: u64,
     /// When the driver got it, nanoseconds of the recording's clock.
     pub(super) time: u64,
-    /// What it is made of; nothing where that was queued before the recording.
+    /// The queued parts that it consists of; none if they were queued before the recording.
     pub(super) first: Option<Part>,
     pub(super) more: Vec<Part>,
 }
@@ -27,7 +27,7 @@ impl Driven {
     }
 }
 
-/// What a completion was found to complete.
+/// The result of matching a completion.
 #[derive(Debug)]
 pub(super) struct Ended {
     /// Where it began, and all of it.
@@ -35,7 +35,7 @@ pub(super) struct Ended {
     pub(super) driven: Driven,
 }
 
-/// What the driver has of one class on one device, by position and then by age.
+/// The driver's requests of one class on one device, by position and then by age.
 #[derive(Debug, Default)]
 pub(super) struct InDriver {
     requests: BTreeMap<(u64, u64), Driven>,
@@ -59,7 +59,7 @@ impl InDriver {
         self.requests.retain(|_, driven| keep(driven));
     }
 
-    /// Forgets what is of this request alone: there is no hope left for it.
+    /// Forgets the driver's requests that consist of this request alone, which was given up.
     pub(super) fn forget(&mut self, whole: Part) {
         let here = self.requests.range((whole.begin, 0)..(whole.end, 0)).take(SEARCH_MAX);
         let is_its = |driven: &Driven| {
@@ -73,9 +73,9 @@ impl InDriver {
         }
     }
 
-    /// Takes the request that begins at `begin` and ends at `end`, or else one of which that is the
-    /// first part. `lives` says whether anything waits for one. Where more than one comes into
-    /// question, all of them are told to `rival`; of many, the oldest and the youngest.
+    /// Takes the request that begins at `begin` and ends at `end`, or else one whose first part is
+    /// that range. `lives` says whether a request still waits for it. If several match, `rival` is
+    /// called for each of them; if there are very many, for the oldest ones and the youngest.
     #[inline]
     pub(super) fn take(
         &mut self,
@@ -112,7 +112,8 @@ impl InDriver {
                 found = Some((*key, worth));
             }
         }
-        // Until the youngest is done, the place of all that were not looked at is in doubt.
+        // Stands for all that were not looked at: their place is in doubt until the youngest is
+        // complete.
         let beyond = here().nth(SEARCH_MAX).and_then(|_| here().next_back());
         if count > 1 || count == 1 && beyond.is_some() {
             let rivals = here().take(SEARCH_MAX).filter(fits).chain(beyond);
@@ -126,7 +127,7 @@ impl InDriver {
         self.of(begin, end).next().is_some()
     }
 
-    /// What those are made of.
+    /// The queued parts of those requests.
     pub(super) fn parts_of(&self, begin: u64, end: u64) -> Vec<Part> {
         self.of(begin, end).flat_map(Driven::parts).collect()
     }

@@ -1,23 +1,23 @@
 //! What happened between queue and driver.
 //!
-//! A scheduler holds requests back and changes their order. How long and how far says whether a
-//! replay that issues by the queue's order reaches the device as the recorded load did. The time is
-//! `Q2D` of `btt`; reordering is counted as RFC 4737 (section 4) counts that of packets, where
-//! sending is being queued and arriving is being handed to the driver.
+//! A scheduler holds requests back and changes their order. The time and the extent of reordering
+//! show whether a replay, which issues in the order of queueing, reaches the device as the recorded
+//! load did. The time is `Q2D` of `btt`; reordering is counted as RFC 4737 (section 4) counts that
+//! of packets, with queueing as sending and the hand-over to the driver as arrival.
 
 use std::collections::VecDeque;
 
 use crate::log_linear::{Histogram, greatest};
 use crate::recording::{DriverFigures, Reordering};
 
-/// How many overtakers are remembered for each device. Requests do not overlap further than they
-/// are deep in flight, which is some thousands at most; an extent beyond it counts as this.
+/// How many overtakers are remembered for each device. A request is overtaken by at most as many as
+/// are in flight, some thousands; a larger extent counts as this.
 const RECORDS_MAX: usize = 4096;
 
 /// For how many devices reordering is counted.
 const DEVICES_MAX: usize = 1024;
 
-/// Times are right to a 2^5th.
+/// Times are accurate to 1/2^5.
 const BITS: u32 = 5;
 
 /// What was seen of the driver.
@@ -34,7 +34,8 @@ pub(super) struct Driver {
 struct Arrivals {
     count: u64,
     /// Arrivals that were queued later than all that arrived before: when they arrived and when
-    /// they were queued. Both only grow, so the first that overtook a request is found by halving.
+    /// they were queued. Both only grow, so a binary search finds the first that overtook a
+    /// request.
     records: VecDeque<(u64, u64)>,
 }
 

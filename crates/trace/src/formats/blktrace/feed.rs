@@ -1,7 +1,7 @@
 //! One file as a stream of events in the order of their time.
 //!
-//! A file holds more than events: notices of the recorder, passthrough commands, what a crash left
-//! behind. Here these are told apart, and what is left is put into order.
+//! A file holds more than events: notices of the recorder, passthrough commands, remains of a
+//! crash. This module separates them and sorts the events.
 
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -16,12 +16,16 @@ use super::record::{Event, HEADER_MAX, Layout, RECORD_MAX, category, kind};
 use super::sequence::Sequences;
 use crate::compression;
 use crate::error::TraceError;
+use crate::wording::Wording;
 
 /// What to do about a damaged recording.
-pub(super) const REMEDY: &str = "record or copy the file again; without --strict everything before \
-                                 this place is read";
+pub(super) fn remedy() -> Wording {
+    Wording::from("record or copy the file again; without ")
+        .setting("strict")
+        .text(" everything before this place is read")
+}
 
-/// What all feeds are told.
+/// The settings of all feeds.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::formats) struct Wanted {
     /// The kinds of event to give out, a bit each.
@@ -40,9 +44,9 @@ pub(in crate::formats) struct Feed {
     end: usize,
     /// Where in the file the buffer begins.
     base: u64,
-    /// The reader has no more; what is in the buffer is the rest.
+    /// The reader has ended; the buffer holds the rest.
     drained: bool,
-    /// Why it has no more, if that is not the end.
+    /// Why the reader ended, if not at the end of the file.
     broken: Option<String>,
     /// No more events will be decoded.
     ended: bool,
@@ -79,7 +83,7 @@ impl Feed {
                 Some(damage) => Err(TraceError::Unusable {
                     path: path.to_owned(),
                     reason: format!("nothing in it can be read: {damage}"),
-                    remedy: "get the file again".to_owned(),
+                    remedy: "get the file again".into(),
                 }),
             };
         }
@@ -90,7 +94,7 @@ impl Feed {
                 reason: unknown_magic(&buffer[..end]),
                 remedy: "blktrace writes files that begin with the bytes 07 74 61 65 (or 08 74 61 \
                          65); what blkparse prints is another format"
-                    .to_owned(),
+                    .into(),
             });
         };
         Ok(Some(Self {
@@ -229,10 +233,10 @@ impl Feed {
         self.ended = true;
         let offset = self.base + self.start as u64;
         if wanted.strict {
-            let (path, remedy) = (self.path.clone(), REMEDY.to_owned());
+            let (path, remedy) = (self.path.clone(), remedy());
             return Err(TraceError::Binary { path, offset, reason, remedy });
         }
-        // The header that tells of it is given away: only what the file is called.
+        // The header is published with the trace, so it gets only the file's name, not its path.
         let name = self.path.file_name().unwrap_or_default().to_string_lossy();
         self.damage = Some(format!("{name}: at byte {offset}: {reason}"));
         Ok(())

@@ -1,8 +1,8 @@
 //! Which files a recording consists of.
 //!
 //! blktrace makes a file per processor, `sda.blktrace.0`, `sda.blktrace.1` and so on, and half of a
-//! request's events lie in another file than the other half. So whoever names one of them, or the
-//! device, means them all.
+//! request's events lie in another file than the other half. So the name of one of them, or of the
+//! device, stands for all.
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -59,7 +59,7 @@ impl Files {
         };
         let Some(name) = prefix else { return Ok(alone()) };
         let paths = siblings(path, name).map_err(|source| TraceError::read(path, source))?;
-        // Where there are none the opening of the path itself says what is wrong with it.
+        // If there are none, opening the path itself yields the error.
         let Some((highest, _)) = paths.last() else { return Ok(alone()) };
         let mut cpus: Vec<u32> = paths.iter().map(|(cpu, _)| *cpu).collect();
         // The same processor may have a file and a packed one.
@@ -94,7 +94,7 @@ impl Files {
         let mut feeds = Vec::with_capacity(self.paths.len());
         for path in &self.paths {
             let file = File::open(path).map_err(|source| TraceError::read(path, source))?;
-            // A processor each is enough to do at a time: these are unpacked as they are read.
+            // Unpacked in this thread: there are already as many files as processors.
             let packed = Peeked::new(file, MAGIC_BYTES);
             let codec = Codec::of_first_bytes(packed.first_bytes());
             feeds.extend(Feed::open(path, Box::new(Decoder::new(packed, codec)), buffer)?);

@@ -1,8 +1,8 @@
 //! Stretches in which events were lost.
 //!
-//! How many events are missing says little without when: a gap in a calm hour is another thing than
-//! one in the minute that is to be replayed. There may be thousands, so what is kept is bounded:
-//! the last one kept that was counted, or that was not, then stands for all that follow.
+//! How many events are missing says little without when: a gap in a calm hour matters less than one
+//! in the minute to be replayed. There may be thousands, so their number is bounded: the last
+//! counted one, and the last uncounted one, then stand for all that follow.
 
 use std::collections::BTreeSet;
 
@@ -14,11 +14,11 @@ const GAPS_MAX: usize = 1 << 14;
 pub(in crate::formats) struct Stretch {
     pub(in crate::formats) from: u64,
     pub(in crate::formats) to: u64,
-    /// How many events were lost; 0 where nobody counted.
+    /// How many events were lost; 0 if unknown.
     pub(in crate::formats) events: u64,
 }
 
-/// What a lane lost.
+/// The gaps of a lane.
 #[derive(Clone, Debug, Default)]
 pub(in crate::formats) struct Gaps {
     stretches: Vec<Stretch>,
@@ -44,7 +44,7 @@ impl Gaps {
         self.events = self.events.saturating_add(events);
         let to = to.max(from);
         let kept = self.stretches.len();
-        // What was counted stays apart from what was not: together nobody would have counted it.
+        // Counted and uncounted stretches stay separate: joined, their number would be unknown.
         let is_alike = |stretch: &Stretch| (stretch.events == 0) == (events == 0);
         let alike = (kept.saturating_sub(2)..kept).rfind(|at| is_alike(&self.stretches[*at]));
         match alike.or(kept.checked_sub(1)) {
@@ -59,8 +59,8 @@ impl Gaps {
         }
     }
 
-    /// So many events are missing: those of the last stretch that nobody counted behind the first
-    /// `noted`, or else of one of their own.
+    /// Assigns `events` lost events to the last uncounted stretch after the first `noted`, or else
+    /// to a new one.
     pub(in crate::formats) fn count(&mut self, noted: usize, from: u64, to: u64, events: u64) {
         match self.stretches.iter_mut().skip(noted).rfind(|stretch| stretch.events == 0) {
             Some(stretch) => {
@@ -71,8 +71,8 @@ impl Gaps {
         }
     }
 
-    /// The count of lost events went from `before` to `now`. It shrinks when an event comes late
-    /// that was counted as lost.
+    /// The count of lost events went from `before` to `now`. It shrinks when an event that was
+    /// counted as lost arrives late.
     pub(in crate::formats) fn change(&mut self, from: u64, to: u64, before: u64, now: u64) {
         if now > before {
             self.add(from, to, now - before);
@@ -97,13 +97,13 @@ impl Gaps {
 
 /// The stretches of all lanes that still lie ahead.
 ///
-/// A lane learns of a stretch when it reads on behind it, which is when its last event before the
-/// stretch is given out: so all are known in time.
+/// A lane learns of a stretch when it reads on after it, which happens when it returns its last
+/// event before the stretch: so all are known in time.
 #[derive(Debug)]
 pub(in crate::formats) struct Coming {
     /// First and last instant, and the lane.
     stretches: BTreeSet<(u64, u64, usize)>,
-    /// For each lane, how often its stretches had changed when they were looked at.
+    /// For each lane, its number of changes when its stretches were last read.
     looked: Vec<u64>,
     /// The greatest last instant of those that were given out.
     given: Option<u64>,
@@ -131,7 +131,8 @@ impl Coming {
         self.stretches.extend(ahead.map(|stretch| (stretch.from, stretch.to, lane)));
     }
 
-    /// Gives out the stretches that began before the instant `now`: until when they last.
+    /// Removes the stretches that began before the instant `now`; returns the instant until which
+    /// they last.
     #[inline]
     pub(in crate::formats) fn before(&mut self, now: u64) -> Option<u64> {
         let mut until = None;
@@ -186,7 +187,7 @@ mod tests {
         let uncounted: Vec<_> = uncounted.map(|gap| (gap.from, gap.to)).collect();
         let expected = vec![(lone * 10, lone * 10 + 5)];
         assert_eq!((uncounted, gaps.events()), (expected, (many - 1) * 3));
-        // However often what was not counted is counted later.
+        // Also if uncounted stretches are counted later, any number of times.
         for at in many..2 * many {
             gaps.add(at * 10, at * 10 + 5, 0);
             gaps.count(0, 0, 0, 1);

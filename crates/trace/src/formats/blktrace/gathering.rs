@@ -1,14 +1,14 @@
-//! The gaps of all processors as a header tells them.
+//! The gaps of all processors, as they stand in a header.
 //!
-//! Who keeps events from coming does so on all processors at once, which is one gap and not one for
-//! each. And where a recorder lost events for hours there may be more gaps than a header should
-//! hold: then neighbours become one, the closest first, so that what lies between the others stays
-//! known.
+//! A program that suppresses events does so on all processors at once, which is one gap, not one
+//! per processor. And if a recorder lost events for hours, there may be more gaps than a header
+//! should hold: then neighbours are joined, the closest first, so that the large intact stretches
+//! remain visible.
 
 use crate::recording::Gap;
 
-/// Puts gaps into order: those of which nobody knows how many events they hold are one where they
-/// meet, and there are no more than `most`.
+/// Puts gaps into order: gaps of an unknown number of events are joined where they touch, and at
+/// most `most` remain.
 pub(super) fn gather(gaps: Vec<Gap>, most: usize) -> Vec<Gap> {
     let (blind, mut gathered): (Vec<_>, Vec<_>) = gaps.into_iter().partition(|gap| gap.events == 0);
     gathered.extend(joined(blind, |distance| distance <= 0));
@@ -36,7 +36,7 @@ fn joined(mut gaps: Vec<Gap>, is_near: impl Fn(i64) -> bool) -> Vec<Gap> {
         match joined.last_mut().filter(|last| is_near(gap.from_ns.saturating_sub(last.to_ns))) {
             Some(last) => {
                 last.to_ns = last.to_ns.max(gap.to_ns);
-                // What is not known of a part is not known of the whole.
+                // If one count is unknown, so is the sum.
                 let is_counted = last.events > 0 && gap.events > 0;
                 let events = last.events.saturating_add(gap.events);
                 last.events = if is_counted { events } else { 0 };

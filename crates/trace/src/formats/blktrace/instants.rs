@@ -1,9 +1,9 @@
-//! Which event of a device is the instant of issue of its requests.
+//! Which event of a device counts as the issue of its requests.
 //!
 //! Recordings of several devices are merged, and not all of them hold the same events: one was
-//! recorded from the queue on, of another only what its driver got. One event for all would lose
-//! every request of the second. So unless the user said which event it is, the best that was seen
-//! of a device is taken for that device.
+//! recorded from the queue on, another only at its driver. One kind of event for all would lose
+//! every request of the second. So unless the user chose the event, each device uses the best kind
+//! that was seen of it.
 
 use rustc_hash::FxHashMap;
 
@@ -57,7 +57,7 @@ impl Instants {
         for event in first {
             let Some(rank) = rank(event.kind) else { continue };
             seen[rank] = true;
-            // Of a wish it is known whether a device has the event at all.
+            // With a wish, only devices that have that event count.
             let is_of_use = wish.is_none_or(|wish| event.kind == wish);
             instants.know(event.device, if is_of_use { event.kind } else { 0 });
         }
@@ -76,7 +76,7 @@ impl Instants {
         }
     }
 
-    /// What most of the recording goes by.
+    /// The kind that most of the recording uses.
     pub(in crate::formats) fn main(&self) -> u8 {
         self.main
     }
@@ -88,7 +88,7 @@ impl Instants {
         super::bits(&KINDS.into_iter().filter(|kind| is_read(*kind)).collect::<Vec<_>>())
     }
 
-    /// The kind by which the device of `event` goes, from this event on.
+    /// The kind that counts as issue for the device of `event`, from this event on.
     #[inline]
     pub(in crate::formats) fn at(&mut self, event: &Event) -> u8 {
         match self.last {
@@ -113,7 +113,7 @@ impl Instants {
             self.know(event.device, event.kind);
         }
         let best = self.best.get(&event.device).copied();
-        // What comes before the first event of that sort decides nothing.
+        // Events before the first of that sort decide nothing.
         self.last = best.map(|best| (event.device, best));
         best.unwrap_or(self.main)
     }
@@ -126,7 +126,7 @@ impl Instants {
         }
     }
 
-    /// Tells of requests that go by another event than most, and of devices that have none.
+    /// Notes requests that use another event than most, and devices without any.
     pub(in crate::formats) fn tell(&self, guesses: &mut Notes, losses: &mut Notes) {
         let main = kind::name(self.main);
         for (kind, taken) in KINDS.into_iter().zip(self.taken) {

@@ -1,27 +1,26 @@
 //! Which request a completion completes.
 //!
-//! A recording names no requests: a completion says only where on the device something ended. What
-//! was queued there may have been merged with its neighbours, so one completion covers many
-//! requests, or split, so one request needs many completions, and others may be in flight at the
-//! same place. Requests wait here, in the order of their issue, until theirs was seen or there is
-//! no hope left.
+//! A recording names no requests: a completion says only where on the device something ended.
+//! Queued requests may have been merged, so one completion covers many, or split, so one request
+//! needs many completions, and others may be in flight at the same place. Requests wait here, in
+//! the order of their issue, until their completion is seen or they are given up.
 //!
 //! The rules, for requests and completions of one class on one device:
 //!
-//! * What was queued waits for the driver, in pieces where it was split (`pieces`). What is handed
-//!   to the driver is a chain of whole pieces.
+//! * Queued requests wait for the driver, in pieces if they were split (`pieces`). A request of the
+//!   driver is a chain of whole pieces.
 //! * A completion ends the request of the driver that begins at its first byte, or the first part
-//!   of it (`driven`). Where the driver is not recorded, or there is none because the device has no
-//!   request queue, it is laid out with what was queued.
+//!   of it (`driven`). If the driver's events are not recorded, or the device has no request queue,
+//!   the completion is matched with the queued requests.
 //! * A request is complete when nothing of it is left.
-//! * Where more than one comes into question, the oldest is taken and all of them are in doubt, and
-//!   so is what meets them until they are done (`doubt`).
-//! * What was in flight when events were lost has no completion: the one that is seen may be
+//! * If several match, the oldest is taken; all of them are in doubt, and so is every request that
+//!   overlaps them until they complete (`doubt`).
+//! * Requests in flight when events were lost get no completion: the one that is seen may be
 //!   another's.
 //! * A flush has no range: the oldest is completed.
-//! * A write that the kernel took apart into flush, data and flush is complete when the kernel says
-//!   so with a last, empty completion (`block/blk-flush.c`); that it was taken apart shows in the
-//!   data's completion, which lacks the request's flush or FUA mark.
+//! * A write that the kernel split into flush, data and flush is complete at a last, empty
+//!   completion (`block/blk-flush.c`). Such a write is recognised by the completion of its data,
+//!   which lacks the request's flush or FUA flag.
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -44,15 +43,15 @@ const WAITING_MAX: usize = 1 << 16;
 /// How many requests of the driver are remembered.
 const DRIVEN_MAX: usize = 1 << 18;
 
-/// How many more the driver gets before what it has is looked through once more.
+/// After how many more requests of the driver those remembered are swept again.
 const SWEEP_MIN: usize = 1 << 10;
 
 /// How long a request waits, in nanoseconds of the trace: as long as the kernel waits for a command
 /// before it acts (30 seconds unless the driver says otherwise, `block/blk-mq.c`).
 const PATIENCE: u64 = 30_000_000_000;
 
-/// How long after a request was refused the same thread tries it again, in nanoseconds: at once and
-/// in the same call, or it asks anew.
+/// Within which time after a refusal the same thread tries a request again, in nanoseconds. It does
+/// so at once, in the same call; a later one is a new request.
 const AGAIN_PATIENCE: u64 = 1_000_000;
 
 /// How long a request that seems complete waits for a better completion, in nanoseconds.
@@ -61,7 +60,7 @@ const TENTATIVE_PATIENCE: u64 = 1_000_000_000;
 /// How many writes may wait for the end of their flush sequence.
 const SEQUENCES_MAX: usize = 256;
 
-/// How many ranges of each class on each device are remembered of what was given up.
+/// How many ranges of given-up requests are remembered for each class on each device.
 const GHOSTS_MAX: usize = 256;
 
 /// A completion, or another event with a range.
@@ -87,11 +86,11 @@ impl Completion {
 /// Requests of one class on one device.
 #[derive(Debug, Default)]
 struct Slot {
-    /// What the driver has not got, and all where it is not recorded.
+    /// Requests that the driver does not have; all requests if the driver is not recorded.
     queued: Pieces,
     in_driver: InDriver,
     doubts: Doubts,
-    /// Ranges of what was given up when events were lost: it may still be in flight.
+    /// Ranges of requests that were given up when events were lost, and may still be in flight.
     ghosts: Vec<(u64, u64)>,
     /// Flushes before this one have a tentative completion.
     tentative_before: u64,
@@ -102,7 +101,7 @@ impl Slot {
         !self.doubts.is_empty() || !self.ghosts.is_empty()
     }
 
-    /// Remembers the range of what was given up.
+    /// Remembers the range of a request that was given up.
     fn give_up(&mut self, begin: u64, end: u64) {
         if self.ghosts.len() < GHOSTS_MAX {
             self.ghosts.push((begin, end));
@@ -111,7 +110,7 @@ impl Slot {
         }
     }
 
-    /// Whether something that was given up may be one of these.
+    /// Whether one of these parts overlaps a request that was given up.
     fn is_haunted(&self, parts: &[Part]) -> bool {
         let meets = |(begin, end): &(u64, u64), part: &Part| {
             part.begin < *end && part.end > *begin || (part.begin, part.end) == (*begin, *end)
@@ -119,7 +118,7 @@ impl Slot {
         self.ghosts.iter().any(|ghost| parts.iter().any(|part| meets(ghost, part)))
     }
 
-    /// What was given up and is completed now is gone.
+    /// A completion ends a request that was given up.
     fn forget_ghost(&mut self, completion: &Completion) {
         let gone = (completion.offset, completion.end());
         if let Some(at) = self.ghosts.iter().position(|ghost| *ghost == gone) {
@@ -137,7 +136,7 @@ pub(super) struct Matching {
     /// By volume and class.
     slots: Vec<Slot>,
     waiting_count: usize,
-    /// How many requests the driver got, and at how many of them what it has is looked through.
+    /// How many requests the driver got, and at which number the remembered ones are swept.
     numbers: u64,
     sweep_at: u64,
     /// Whether no more can be remembered until then.
@@ -145,8 +144,8 @@ pub(super) struct Matching {
     /// Volume, offset, end and serial number of writes whose data is complete.
     sequences: VecDeque<(u32, u64, u64, u64)>,
     splits: Splits,
-    /// Slot, offset and serial number of requests that the kernel refused, because to take them
-    /// meant to wait.
+    /// Slot, offset and serial number of requests that the kernel refused because it would have had
+    /// to wait.
     refused: BTreeSet<(usize, u64, u64)>,
     driver: Driver,
     figures: MatchingFigures,
@@ -154,7 +153,7 @@ pub(super) struct Matching {
     taken: Taken,
     /// Until when events are missing, by the recording's clock.
     lost_until: Option<u64>,
-    /// Until when something may be in flight that was given up.
+    /// Until when a request that was given up may still be in flight.
     haunted_until: Option<u64>,
 }
 
@@ -178,8 +177,8 @@ impl Matching {
         self.rows.push_back(row);
     }
 
-    /// Takes a completion with a range; answers whether it completed anything. `has_driver` where
-    /// the recording tells what the driver got of this device.
+    /// Takes a completion with a range; returns whether it completed anything. `has_driver`: the
+    /// recording has the driver's events of this device.
     pub(super) fn complete(&mut self, completion: &Completion, has_driver: bool) -> bool {
         let slot = self.slot(completion.volume, completion.class);
         if has_driver && completion.bytes > 0 {
@@ -187,7 +186,7 @@ impl Matching {
                 return self.complete_driven(slot, ended, completion);
             }
             self.slots[slot].forget_ghost(completion);
-            // What fails may do so before the driver has it.
+            // A request may fail before the driver has it.
             if !completion.failed {
                 return false;
             }
@@ -209,7 +208,7 @@ impl Matching {
         let lives = |driven: &Driven| driven.parts().any(|part| waits(rows, base, part.serial));
         let mut rivals = Vec::new();
         let rival = |begin: u64, driven: &Driven| {
-            // What is of nobody known is a rival as well, and its place in doubt.
+            // Parts without a known request count as rivals too, and their place is in doubt.
             rivals.extend(driven.parts());
             rivals.extend(driven.parts().next().map(|part| Part {
                 end: driven.end,
@@ -225,7 +224,7 @@ impl Matching {
         ended
     }
 
-    /// Completes what a request of the driver is made of, as far as it is done.
+    /// Completes the parts of a driver's request, as far as the completion covers them.
     fn complete_driven(&mut self, slot: usize, ended: Ended, completion: &Completion) -> bool {
         let Ended { begin, driven } = ended;
         let done = completion.end();
@@ -252,8 +251,8 @@ impl Matching {
         touched
     }
 
-    /// The driver got what lies in a range. A merged request covers several; of a request that was
-    /// split the first piece counts as its handing over.
+    /// The driver got the requests in a range. A merged request covers several; a split request
+    /// counts as handed over with its first piece.
     pub(super) fn hand_over(&mut self, event: &Completion) {
         let slot = self.slot(event.volume, event.class);
         let (begin, end) = (event.offset, event.end());
@@ -261,8 +260,8 @@ impl Matching {
         self.slots[slot].queued.take(begin, end, &mut taken);
         self.weigh(slot, &taken);
         if taken.parts.is_empty() && self.slots[slot].in_driver.holds(begin, end) {
-            // Handed over once more without a word that it was given back, or another of which it
-            // was not seen that it was queued.
+            // Either a second hand-over without an event of giving it back, or another request
+            // whose queueing was not recorded.
             let same = self.slots[slot].in_driver.parts_of(begin, end);
             self.doubt(slot, &same);
         } else if self.has_room(event.time) {
@@ -289,7 +288,7 @@ impl Matching {
         }
     }
 
-    /// The driver gave back what it had: it waits again, and may be merged.
+    /// The driver gave a request back: it waits again, and may be merged.
     pub(super) fn give_back(&mut self, event: &Completion) {
         let slot = self.slot(event.volume, event.class);
         if let Some(ended) = self.end_driven(slot, event) {
@@ -300,8 +299,8 @@ impl Matching {
         }
     }
 
-    /// Counts a request of the driver; answers whether it can be remembered. What nobody waits for
-    /// any more is forgotten, now and then.
+    /// Counts a request of the driver; answers whether it can be remembered. Now and then, requests
+    /// that are no longer waited for are forgotten.
     fn has_room(&mut self, now: u64) -> bool {
         self.numbers += 1;
         if self.numbers < self.sweep_at {
@@ -324,8 +323,7 @@ impl Matching {
         !self.is_full
     }
 
-    /// What follows from what was taken: more than one thing that came into question, or a place
-    /// where that was so.
+    /// Marks requests as doubtful: if several matched, or the place is in doubt.
     fn weigh(&mut self, slot: usize, taken: &Taken) {
         if !taken.rivals.is_empty() {
             self.doubt(slot, &taken.rivals);
@@ -358,7 +356,7 @@ impl Matching {
         }
     }
 
-    /// Counts a part of a request as complete; answers whether it is one that waits.
+    /// Counts a part of a request as complete; returns whether that request was waiting.
     fn credit(&mut self, part: Part, is_alone: bool, completion: &Completion) -> bool {
         let Some(row) = row(&mut self.rows, self.base, part.serial) else { return false };
         if row.state != State::Waiting {
@@ -371,7 +369,7 @@ impl Matching {
         if row.left > 0 {
             return true;
         }
-        // The device never saw a mark that the completion lacks: the kernel did its work.
+        // If the completion lacks a flag, the device never saw that flag: the kernel did its work.
         let marks = row.flags & (Flags::PREFLUSH | Flags::FUA);
         let is_taken_apart = !completion.flags.contains(marks);
         let (volume, offset, end) = (row.volume, row.offset, row.end());
@@ -387,7 +385,7 @@ impl Matching {
     }
 
     /// Takes the completion of a whole flush: of an empty write, or of a write's flush sequence.
-    /// Kernels say the latter at the write's first sector or, older ones, behind its last.
+    /// Kernels report the latter at the write's first sector; older ones, after its last.
     pub(super) fn complete_flush(&mut self, volume: u32, offset: u64, time: u64) {
         let mut sequences = self.sequences.iter();
         let found = sequences.position(|&(its_volume, begin, end, _)| {
@@ -401,7 +399,7 @@ impl Matching {
     }
 
     /// Takes the completion of the flush machinery's own request. It may serve many flushes, each
-    /// of which is completed in its own name just after; where that is not recorded, this is known.
+    /// of which has its own completion just after; if those are not recorded, this one counts.
     pub(super) fn complete_device_flush(&mut self, volume: u32, time: u64) {
         if self.complete_oldest(volume, Class::DeviceFlush, time) {
             return;
@@ -467,12 +465,12 @@ impl Matching {
         });
     }
 
-    /// The kernel queues what it splits once only.
+    /// From now on, rests of split requests are not queued again.
     pub(super) fn queues_once(&mut self) {
         self.splits.set_once();
     }
 
-    /// Whether this request is the rest of a split bio that is part of a request that is here.
+    /// Whether this request is the rest of a split bio whose request waits here.
     #[inline]
     pub(super) fn is_rest_of_split(&mut self, row: &Row) -> bool {
         let (rows, base) = (&self.rows, self.base);
@@ -482,8 +480,8 @@ impl Matching {
         })
     }
 
-    /// Notes that the kernel refused a request because to take it meant to wait; answers whether it
-    /// is here.
+    /// Notes that the kernel refused a request because it would have had to wait; returns whether
+    /// it waits here.
     pub(super) fn refuse(&mut self, event: &Completion) -> bool {
         let slot = self.slot(event.volume, event.class);
         let end = event.end();
@@ -507,11 +505,11 @@ impl Matching {
         true
     }
 
-    /// Whether this request is the second attempt at one that is here. io_uring first asks not to
-    /// wait; where the kernel would have to, for a place in the queue or because it has to split,
-    /// it refuses the request that it has queued, and a worker, which serves the thread `served`,
-    /// queues it once more. Where the device is throttled, both are queued by a thread of the
-    /// kernel's (`served` is 0; `block/blk-throttle.c`, `blk_throtl_dispatch_work_fn`).
+    /// Whether this request is the second attempt at one that waits here. io_uring first asks the
+    /// kernel not to wait; if the kernel would have to (for a place in the queue, or to split), it
+    /// refuses the queued request, and a worker, which serves the thread `served`, queues it again.
+    /// Where the device is throttled, both are queued by a thread of the kernel's (`served` is 0;
+    /// `block/blk-throttle.c`, `blk_throtl_dispatch_work_fn`).
     pub(super) fn is_second_attempt(&mut self, row: &Row, served: Option<u32>) -> bool {
         let slot = self.slot(row.volume, row.class);
         let (begin, end) = (row.offset, row.end());
@@ -533,7 +531,7 @@ impl Matching {
             self.slots[slot].queued.insert(Part { serial, begin, end });
             return true;
         }
-        // Where refusals are not recorded, the worker's name must do.
+        // If refusals are not recorded, the worker's name decides.
         let Some(served) = served.filter(|served| *served != 0) else { return false };
         let (rows, base) = (&self.rows, self.base);
         let is_meant = |part: &Part| {
@@ -549,8 +547,8 @@ impl Matching {
         first.map(|first| first.again = true).is_some()
     }
 
-    /// Events are missing from now on until the instant `until`: what is in flight now, and what is
-    /// in flight then, cannot be told from what was not seen.
+    /// Events are missing from now on until the instant `until`: requests in flight now and then
+    /// cannot be told from those whose events were lost.
     pub(super) fn lose(&mut self, until: u64) {
         self.give_up();
         self.lost_until = Some(self.lost_until.map_or(until, |other| other.max(until)));
@@ -633,12 +631,12 @@ impl Matching {
         Some((row, !is_known))
     }
 
-    /// How completions were found so far.
+    /// Figures of the matching so far.
     pub(super) fn figures(&self) -> MatchingFigures {
         self.figures
     }
 
-    /// What was seen of the driver so far, if anything.
+    /// Figures of the driver so far, if it was recorded.
     pub(super) fn driver(&self) -> Option<DriverFigures> {
         self.driver.figures()
     }

@@ -1,8 +1,8 @@
 //! The files of a recording as one stream.
 //!
-//! blktrace writes a file per processor. A request is queued on one and completed on another, so
-//! nothing can be said before they are brought into one order: by time, and where the clock says
-//! the same, by number.
+//! blktrace writes a file per processor. A request is queued on one processor and completed on
+//! another, so the events must first be merged: by time, and at the same instant by sequence
+//! number.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -14,7 +14,7 @@ use super::notices::Notices;
 use super::record::{Event, kind};
 use crate::error::TraceError;
 
-/// What a recording holds of one processor, or all of it: events in the order of their time.
+/// The events of one processor, or of the whole recording, in the order of their time.
 pub(in crate::formats) trait Lane: Send {
     /// The next event by time, of the kinds that are wanted.
     fn next(&mut self, wanted: Wanted, notices: &mut Notices) -> Result<Option<Event>, TraceError>;
@@ -28,7 +28,7 @@ pub(in crate::formats) trait Lane: Send {
     /// The same of passthrough commands.
     fn passthrough(&self) -> &[u64; kind::COUNT];
 
-    /// How many events came later than could be mended.
+    /// How many events came too late to be sorted.
     fn out_of_order(&self) -> u64;
 
     /// What was lost, and when.
@@ -52,7 +52,7 @@ pub(in crate::formats) struct Merge<L> {
     order: BinaryHeap<Reverse<(u64, u32, usize)>>,
     /// What the feeds are to give out.
     pub(in crate::formats) wanted: Wanted,
-    /// What the recorder said.
+    /// The recorder's notices.
     pub(in crate::formats) notices: Notices,
     /// The stretches in which lanes lost events, as they become known.
     pub(in crate::formats) gaps: Coming,

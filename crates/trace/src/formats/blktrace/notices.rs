@@ -1,4 +1,4 @@
-//! What the recorder says beside the events.
+//! The recorder's notices.
 //!
 //! Events know processes by number and time by a clock of the kernel. Both are explained by records
 //! of another sort among them, once: the name of a process before its first event, and the wall
@@ -14,13 +14,13 @@ const PROCESSES_MAX: usize = 1 << 16;
 /// How many pairs of devices, one passing requests on to the other, are kept.
 const REMAPS_MAX: usize = 1 << 10;
 
-/// What the recorder said beside the events, of all files together.
+/// The recorder's notices of all files together.
 #[derive(Debug, Default)]
 pub(in crate::formats) struct Notices {
     /// Names of processes that were not taken over yet.
     pub(in crate::formats) processes: Vec<(u32, String)>,
-    /// Threads that hand on the requests of others, each with the thread that it works for, that
-    /// were not taken over yet.
+    /// Threads that issue the requests of other threads, each with the thread that it works for,
+    /// not yet taken over.
     pub(in crate::formats) workers: Vec<(u32, u32)>,
     /// How many there were in all.
     processes_seen: usize,

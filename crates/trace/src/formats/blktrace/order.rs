@@ -1,9 +1,9 @@
 //! Events that are nearly in the order of their time.
 //!
-//! Whatever writes events writes some of them a few places late: an interrupt may come between the
-//! reading of the clock and the writing, and programs that merge the files of several processors
-//! print what they have. So a small number of events is held back and given out by time; what comes
-//! later than that is given its predecessor's time and counted.
+//! Every recorder writes some events a few places late: an interrupt may come between reading the
+//! clock and writing, and programs that merge the files of several processors do not wait for late
+//! ones. So a small number of events is held back and sorted by time; a still later event gets its
+//! predecessor's time and is counted.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::{BinaryHeap, VecDeque};
@@ -23,7 +23,7 @@ pub(in crate::formats) struct Order {
     /// The time of the last event in `window` and of the last one given out.
     newest: u64,
     given: u64,
-    /// How many events came later than the window could mend.
+    /// How many events came too late for the window.
     pub(in crate::formats) too_late: u64,
 }
 

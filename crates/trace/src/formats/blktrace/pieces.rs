@@ -1,17 +1,18 @@
-//! What waits for the driver, and what a request of the driver is made of.
+//! Pieces of requests that wait for the driver, and the chains of them that become requests of the
+//! driver.
 //!
 //! The kernel makes requests of whole bios, or of whole pieces where a bio was split: a request of
 //! the driver is a chain of them, each beginning where the one before ends (`block/blk-merge.c`:
-//! back and front merges, `bio_split`). So a range is looked for as a chain of what waits. If there
-//! is one chain, that is it; if there are several, nobody can tell which, and all that take part
-//! are in doubt.
+//! back and front merges, `bio_split`). So a range is matched with a chain of waiting pieces. If
+//! there is exactly one chain, it is the right one; if there are several, all of their pieces are
+//! in doubt.
 
 use std::collections::BTreeMap;
 
 /// How many pieces around a place are looked at before the search is given up.
 pub(super) const SEARCH_MAX: usize = 32;
 
-/// How many pieces are weighed against each other; what is beyond is in doubt.
+/// How many pieces are considered for chains; pieces beyond are in doubt.
 const CHAIN_MAX: usize = 1 << 12;
 
 /// A part of a request.
@@ -24,11 +25,11 @@ pub(super) struct Part {
     pub(super) end: u64,
 }
 
-/// What was taken for a range.
+/// The pieces taken for a range.
 #[derive(Debug, Default)]
 pub(super) struct Taken {
     pub(super) parts: Vec<Part>,
-    /// What came into question, where that was more than one thing; what was taken is among it.
+    /// All candidates, if there was more than one, including the pieces taken.
     pub(super) rivals: Vec<Part>,
 }
 
@@ -39,7 +40,7 @@ impl Taken {
     }
 }
 
-/// What waits of one class on one device, by position and then by age.
+/// The waiting pieces of one class on one device, by position and then by age.
 #[derive(Debug, Default)]
 pub(super) struct Pieces {
     /// From first byte and number of the request to the first byte behind.
@@ -116,7 +117,7 @@ impl Pieces {
             .filter(move |part| part.end > place)
     }
 
-    /// Takes what a range is made of; nothing where nothing of it waits.
+    /// Takes the pieces that make up a range; none if none of them waits.
     #[inline]
     pub(super) fn take(&mut self, begin: u64, end: u64, taken: &mut Taken) {
         taken.clear();
@@ -142,7 +143,7 @@ impl Pieces {
         }
     }
 
-    /// Finds the chain where more than one thing begins at a place, or none.
+    /// Finds the chain if several pieces, or none, begin at a place.
     fn weigh(&mut self, begin: u64, end: u64, taken: &mut Taken) {
         taken.clear();
         if begin == end {
@@ -153,7 +154,8 @@ impl Pieces {
             }
             return;
         }
-        // Forwards what can be reached from the beginning, backwards what leads to the end.
+        // Forwards: pieces that can be reached from the beginning. Backwards: those of them that
+        // lead to the end.
         let mut reached = vec![begin];
         let mut useful = Vec::new();
         let within = self.from(begin, 0).take_while(|part| part.begin < end).take(CHAIN_MAX);
@@ -196,8 +198,8 @@ impl Pieces {
         }
     }
 
-    /// Lays a range out with what waits where no chain makes it up: a split was not recorded, or
-    /// something that was queued. What is longer is cut.
+    /// Covers a range with waiting pieces if no chain makes it up, because a split or a queueing
+    /// was not recorded. Longer pieces are cut.
     fn lay_out(&mut self, begin: u64, end: u64, taken: &mut Taken) {
         let (mut cursor, mut in_doubt) = (begin, false);
         while cursor < end && taken.parts.len() < CHAIN_MAX {

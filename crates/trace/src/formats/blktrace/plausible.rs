@@ -1,8 +1,8 @@
-//! Records that cannot be true.
+//! Implausible records.
 //!
-//! Where a recording is damaged behind the first bytes of a record, these still say that a record
-//! begins; the rest would be a request of a device that does not exist, and its length would
-//! swallow good records. What the kernel never writes is told from what it writes by a few fields.
+//! If a record is damaged after its magic word, it still looks like a record: it would become a
+//! request of a device that does not exist, and its wrong length would swallow good records. A few
+//! fields show whether the kernel can have written it.
 
 use super::record::{Event, Frame, category, notify};
 
@@ -13,7 +13,7 @@ const PAYLOAD_MAX: usize = 4096;
 /// The most processors that a kernel is built for (`NR_CPUS` of x86 and arm64 goes up to 8192).
 const CPUS_MAX: u32 = 8192;
 
-/// What a file has shown of itself.
+/// Properties of the file, seen in its records so far.
 #[derive(Debug)]
 pub(super) struct Shown {
     /// Whether the file is that of one processor, which belongs to one device, too.
@@ -27,7 +27,7 @@ impl Shown {
         Self { per_cpu, first: None }
     }
 
-    /// Why this is no record of the file, if it is none.
+    /// Why this cannot be a record of the file, if so.
     #[inline]
     pub(super) fn doubt(&mut self, event: &Event, frame: Frame) -> Option<String> {
         let of_file = (event.cpu, event.device);

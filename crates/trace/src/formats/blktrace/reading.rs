@@ -1,8 +1,8 @@
 //! From lanes of events to batches of requests.
 //!
-//! Whatever wrote the events, what follows is the same: the first of them decide which event is the
-//! instant of issue, the rest become requests, and at the end it is told what was lost, what was
-//! ambiguous and which devices lay above each other.
+//! All sources of events are processed alike: the first events decide which kind counts as issue,
+//! the rest become requests, and at the end the header gets the losses, the ambiguities and the
+//! stacking of devices.
 
 use std::path::Path;
 
@@ -30,12 +30,12 @@ pub(in crate::formats) struct Reading<L> {
     pub(in crate::formats) merge: Merge<L>,
     /// The events that were read to choose the event, in reverse.
     probed: Vec<Event>,
-    /// The kind of event that is the instant of issue, of most devices.
+    /// The kind of event that counts as issue for most devices.
     issue: u8,
     latency: bool,
     requests: Requests,
     ended: bool,
-    /// What lost events are called.
+    /// The note on lost events.
     pub(in crate::formats) lost_note: Topic<'static>,
 }
 
@@ -87,7 +87,7 @@ impl<L: Lane> Reading<L> {
         }
     }
 
-    /// Notes that the kernel queues what it splits once only.
+    /// Notes that the kernel does not queue rests of split requests again.
     pub(in crate::formats) fn queues_once(&mut self) {
         self.requests.queues_once();
     }
@@ -99,7 +99,7 @@ impl<L: Lane> Reading<L> {
 
     /// The columns that the requests have.
     pub(in crate::formats) fn columns(&self) -> Columns {
-        Columns { latency: self.latency, origin: true, measured: false }
+        Columns { latency: self.latency, origin: true, measured: false, dependencies: false }
     }
 
     /// The instant of what seems to be the first request, before any was read.
@@ -123,7 +123,7 @@ impl<L: Lane> Reading<L> {
         }
     }
 
-    /// Fills `batch` with the next requests; at the end, tells the header of everything.
+    /// Fills `batch` with the next requests; at the end, completes the header.
     pub(in crate::formats) fn next_batch(
         &mut self,
         path: &Path,
@@ -166,7 +166,7 @@ impl<L: Lane> Reading<L> {
         Ok(!batch.is_empty())
     }
 
-    /// Ends the reading: tells of everything that was lost or guessed.
+    /// Ends the reading: writes all losses and guesses into the header.
     fn finish(&mut self, path: &Path, header: &mut Header) -> Result<(), TraceError> {
         self.ended = true;
         self.take_notices(header);
@@ -194,7 +194,7 @@ impl<L: Lane> Reading<L> {
         Ok(())
     }
 
-    /// Tells what the recording was worth.
+    /// Writes the facts of the recording's quality.
     fn tell_facts(&self, facts: &mut Recording) {
         let kinds = self.merge.kinds();
         let count =
@@ -238,7 +238,7 @@ impl<L: Lane> Reading<L> {
         facts.driver = self.requests.driver();
     }
 
-    /// Tells of devices that lie above each other.
+    /// Notes stacked devices in the header.
     fn tell_layers(header: &mut Header) {
         let layers = stacked::layers(header);
         if layers.is_empty() {

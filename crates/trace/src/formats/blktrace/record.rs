@@ -34,7 +34,7 @@ pub(in crate::formats) mod kind {
     pub(crate) const SPLIT: u8 = 13;
     /// `A`: a bio was passed on to a device below.
     pub(crate) const REMAP: u8 = 15;
-    /// How many numbers are told apart; what is greater counts as the last.
+    /// How many kinds are counted separately; greater numbers count as the last.
     pub(crate) const COUNT: usize = 32;
 
     /// The name in messages, with blkparse's letter where it has one.
@@ -64,7 +64,7 @@ pub(in crate::formats) mod kind {
     }
 }
 
-/// Of which sort it was: `enum blktrace_cat`, the action above its low 16 bits.
+/// The category: `enum blktrace_cat`, the action above its low 16 bits.
 pub(in crate::formats) mod category {
     /// `BLK_TC_READ`.
     pub(crate) const READ: u32 = 1;
@@ -98,7 +98,7 @@ pub(in crate::formats) mod notify {
     pub(crate) const PROCESS: u16 = 0;
     /// The payload is the wall clock: seconds and nanoseconds, 32 bits each.
     pub(crate) const TIMESTAMP: u16 = 1;
-    /// The payload is a text that a driver or a scheduler had to say.
+    /// The payload is a text of a driver or a scheduler.
     pub(crate) const MESSAGE: u16 = 2;
 }
 
@@ -138,12 +138,12 @@ pub(in crate::formats) struct Event {
     pub(in crate::formats) kind: u8,
     /// Whether the completion was an error.
     pub(in crate::formats) failed: bool,
-    /// Whether the error was [`EAGAIN`]: to take it would have meant to wait.
+    /// Whether the error was [`EAGAIN`]: the kernel would have had to wait.
     pub(in crate::formats) refused: bool,
 }
 
-/// `EAGAIN` (Linux `include/uapi/asm-generic/errno-base.h`), by which a bio ends that must not wait
-/// and would have had to (`bio_wouldblock_error`).
+/// `EAGAIN` (Linux `include/uapi/asm-generic/errno-base.h`), the error of a bio that must not wait
+/// but would have had to (`bio_wouldblock_error`).
 pub(in crate::formats) const EAGAIN: i16 = 11;
 
 /// The parts of a record that matter to its frame and to notices only.

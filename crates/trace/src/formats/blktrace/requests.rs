@@ -1,7 +1,7 @@
 //! From events to requests.
 //!
-//! One kind of event is the instant of issue and becomes a request; completions, splits and returns
-//! by the driver change what is known of the requests before. What fits nowhere is counted.
+//! One kind of event counts as issue and becomes a request; completions, splits and requeues update
+//! the requests before. Events that match no request are counted.
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -26,12 +26,12 @@ const DRIVERS_MAX: usize = 1 << 14;
 /// How many workers of io_uring are known.
 const WORKERS_MAX: usize = 1 << 16;
 
-/// The requests of a recording while its events go by.
+/// The requests of a recording while its events are read.
 #[derive(Debug)]
 pub(in crate::formats) struct Requests {
     /// The kind of event that is the instant of issue, device by device.
     instants: Instants,
-    /// Whether the recording has completions: only then is anything held back for its own.
+    /// Whether the recording has completions: only then requests are held back.
     has_completions: bool,
     matching: Matching,
     volumes: Volumes,
@@ -39,7 +39,7 @@ pub(in crate::formats) struct Requests {
     requeued: FxHashMap<(u32, Class, u64, u32), u32>,
     /// Workers of io_uring and the thread that each works for; 0 for threads of the kernel.
     workers: FxHashMap<u32, u32>,
-    /// Devices of which the recording tells what the driver got, and the last of them.
+    /// Devices whose driver's events are recorded, and the last of them.
     drivers: FxHashSet<u32>,
     last_driver: Option<u32>,
     /// The instant of the first request by the recording's clock: zero of the trace.
@@ -97,14 +97,14 @@ impl Requests {
         let _ = self.volumes.number(device, volumes);
     }
 
-    /// Notes that a thread is one that io_uring hands the requests of `served` to.
+    /// Notes that `worker` is an io_uring worker that serves the thread `served`.
     pub(in crate::formats) fn serves(&mut self, worker: u32, served: u32) {
         if self.workers.len() < WORKERS_MAX {
             self.workers.insert(worker, served);
         }
     }
 
-    /// Notes that the recording tells what the driver of a device got.
+    /// Notes that the recording has the driver's events of a device.
     #[inline]
     pub(in crate::formats) fn has_driver(&mut self, device: u32) {
         if self.last_driver != Some(device) && self.drivers.len() < DRIVERS_MAX {
@@ -113,7 +113,7 @@ impl Requests {
         }
     }
 
-    /// Notes that the kernel queues what it splits once only.
+    /// Notes that the kernel does not queue rests of split requests again.
     pub(in crate::formats) fn queues_once(&mut self) {
         self.matching.queues_once();
     }
@@ -123,7 +123,7 @@ impl Requests {
         self.matching.lose(until);
     }
 
-    /// What an event means for the requests.
+    /// Applies an event to the requests.
     #[inline]
     pub(in crate::formats) fn handle(
         &mut self,
@@ -191,7 +191,7 @@ impl Requests {
         }
     }
 
-    /// Takes an event of the kind that its device goes by as a request.
+    /// Makes a request of an event that counts as issue for its device.
     #[inline]
     fn take(&mut self, event: &Event, volumes: &mut Vec<Volume>, batch: &mut Batch) {
         let Some(meaning) = classify(event) else {
@@ -247,7 +247,7 @@ impl Requests {
                 self.matching.complete_device_flush(volume, event.time);
                 return;
             }
-            // The end of a flush has lost its mark: it is an empty write.
+            // A flush's completion lacks the flush flag: it is an empty write.
             (Some(volume), meaning, Some(offset))
                 if event.bytes == 0
                     && event.categories & category::WRITE != 0
@@ -266,8 +266,8 @@ impl Requests {
             }
             _ => false,
         };
-        // What is empty ends a flush whose beginning has another name; a zone append tells its
-        // place in a completion of its own.
+        // An empty completion ends a flush that began under another class; a zone append has its
+        // place only in its own completion.
         let counts = event.bytes > 0 && event.categories & category::ZONE == 0;
         if !matched && counts {
             count(&mut self.counts.strays, || describe_event(event));
@@ -286,14 +286,14 @@ impl Requests {
         self.matching.complete(&of_range, has_driver)
     }
 
-    /// How completions were found, where there are any.
+    /// Figures of the matching, if there are completions.
     pub(in crate::formats) fn matching(&self) -> Option<MatchingFigures> {
         let figures =
             || MatchingFigures { strays: self.counts.strays.0, ..self.matching.figures() };
         self.has_completions.then(figures)
     }
 
-    /// What was seen of the driver, where requests are taken from the queue.
+    /// Figures of the driver, if requests are taken at the queue.
     pub(in crate::formats) fn driver(&self) -> Option<DriverFigures> {
         self.matching.driver().filter(|_| self.instants.main() == kind::QUEUE)
     }
@@ -331,7 +331,7 @@ impl Requests {
         self.now.take().is_some()
     }
 
-    /// Tells what was in the recording and is not in the requests, and by which events these go.
+    /// Notes what the recording had and the requests lack, and which events count as issue.
     pub(in crate::formats) fn tell(&mut self, losses: &mut Notes, guesses: &mut Notes) {
         self.instants.tell(guesses, losses);
         for (what, (count, example)) in [

@@ -12,7 +12,7 @@ pub(super) enum State {
     /// Known, but a better one may come.
     Tentative,
     Done,
-    /// Nobody will ever know: events were lost while it was in flight.
+    /// Lost for good: events were lost while it was in flight.
     Unknown,
 }
 
@@ -40,7 +40,7 @@ pub(super) struct Row {
     pub(super) driven: bool,
     /// Whether a second attempt at it was seen.
     pub(super) again: bool,
-    /// Whether it was completed as a part of something larger, or in parts.
+    /// Whether it was completed as a part of a larger request, or in parts.
     pub(super) pieced: bool,
     /// Whether a completion was an error.
     pub(super) failed: bool,

@@ -3,14 +3,15 @@
 //! When the kernel's buffers are full, events are dropped, and a trace with holes looks like a calm
 //! disk. Each processor numbers the events of each device; a number that is missing is a lost
 //! event. (Kernels before the second record layout counted up only when the event found room, so
-//! their losses leave no gap and are known to nobody but the `blktrace` that ran.)
+//! their losses leave no gap, and only the running `blktrace` knew of them.)
 
 use rustc_hash::FxHashMap;
 
 /// How many counters are kept; garbage that looks like ever new devices must not fill the memory.
 const COUNTERS_MAX: usize = 1 << 16;
 
-/// A number that lies further back than this belongs to a new recording in the same file.
+/// A number that is smaller than the last by more than this belongs to a new recording in the same
+/// file.
 const STEP_BACK_MAX: u32 = 4096;
 
 /// The counters of one file, one for each processor and device.

@@ -4,9 +4,9 @@
 //! once more. Kernels before 4.12 record the rest as queued anew, although it was queued already as
 //! part of the whole (since then `BIO_TRACE_COMPLETION` prevents it, `block/blk-core.c`).
 //!
-//! Where the kernel does not, a request like the rest of another one is a request of its own. So
-//! nothing is taken for a rest where the kernel's version says that none is queued, nor once the
-//! driver got a rest, or one was split further, that had not been queued before.
+//! On newer kernels, a request that looks like the rest of another is a real one. So nothing is
+//! taken for a rest if the kernel's version excludes it, or after a rest went to the driver, or was
+//! split further, without having been queued again.
 
 use std::collections::VecDeque;
 
@@ -37,12 +37,12 @@ pub(super) struct Split {
 #[derive(Debug, Default)]
 pub(super) struct Splits {
     recent: VecDeque<Split>,
-    /// Whether this kernel queues a rest once only, as part of the whole.
+    /// Whether this kernel queues a rest only once, as part of the whole.
     is_once: bool,
 }
 
 impl Splits {
-    /// The kernel queues rests once only.
+    /// The kernel does not queue rests again.
     pub(super) fn set_once(&mut self) {
         self.is_once = true;
         self.recent.clear();
@@ -64,7 +64,8 @@ impl Splits {
         self.recent.push_back(split);
     }
 
-    /// A piece of a request went on its way: if it is a rest that was not queued again, none is.
+    /// A piece of a request was processed: if it is a rest that was not queued again, this kernel
+    /// queues no rests again.
     #[inline]
     pub(super) fn meet(&mut self, part: &Part) {
         let is_rest = |split: &Split| (split.serial, split.offset) == (part.serial, part.begin);
@@ -73,8 +74,8 @@ impl Splits {
         }
     }
 
-    /// Whether this request is the rest of a split whose whole, says `waits`, is not yet complete
-    /// and of the same process. Such a split is forgotten.
+    /// Whether this request is the rest of a split. `waits` says whether the whole request is still
+    /// incomplete and of the same process. Such a split is forgotten.
     #[inline]
     pub(super) fn take_rest(&mut self, row: &Row, waits: impl Fn(u64) -> bool) -> bool {
         while let Some(split) = self.recent.front()

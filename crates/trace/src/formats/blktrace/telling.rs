@@ -1,14 +1,15 @@
-//! What is said of a recording as a whole.
+//! Sentences about a recording as a whole.
 
 use std::fmt::Write as _;
 use std::path::Path;
 
-use super::feed::{Feed, REMEDY};
+use super::feed::{Feed, remedy};
 use super::files::Files;
 use super::merge::{Lane, Merge};
 use super::record::kind;
 use crate::error::TraceError;
 use crate::units::counted;
+use crate::wording::Wording;
 
 /// Why there is no trace in this recording.
 pub(super) fn no_requests<L: Lane>(path: &Path, issue: u8, merge: &Merge<L>) -> TraceError {
@@ -37,11 +38,11 @@ pub(super) fn no_requests<L: Lane>(path: &Path, issue: u8, merge: &Merge<L>) -> 
     let others = [(kind::QUEUE, "Q"), (kind::INSERT, "I"), (kind::ISSUE, "D")];
     let other = others.iter().find(|(kind, _)| *kind != issue && kinds[usize::from(*kind)] > 0);
     let remedy = match (other, &damage) {
-        (Some((_, letter)), _) => format!("read it with --event {letter}"),
-        (None, Some(_)) => REMEDY.to_owned(),
+        (Some((_, letter)), _) => Wording::from("read it with ").set("event", *letter),
+        (None, Some(_)) => remedy(),
         (None, None) => "record while something reads or writes the device (with blktrace: \
                          `-a queue -a issue -a complete`)"
-            .to_owned(),
+            .into(),
     };
     TraceError::Binary { path: path.to_owned(), offset: 0, reason, remedy }
 }

@@ -1,4 +1,4 @@
-//! What a recording says is what is read, and what cannot be read is told.
+//! The reader returns what a recording says, and reports what it cannot read.
 
 mod any;
 mod bounded;

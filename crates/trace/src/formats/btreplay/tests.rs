@@ -6,7 +6,7 @@ use super::*;
 use crate::batch::tests::any_request;
 use crate::units::VolumeId;
 
-/// A file in the making: its header claims what it likes.
+/// The beginning of a file, with arbitrary counts in its header.
 fn header(genesis: u64, big_endian: bool) -> Vec<u8> {
     words(&[VERSION, genesis, 1 << 60, 3], big_endian)
 }
@@ -23,7 +23,7 @@ fn bunch(stamp: u64, requests: &[(u64, u64, u32)], big_endian: bool) -> Vec<u8> 
         bytes.extend(words(&[*sector, *length], big_endian));
         let direction = if big_endian { direction.to_be_bytes() } else { direction.to_le_bytes() };
         bytes.extend(direction);
-        // Padding, which is what was in memory.
+        // Padding: random bytes of memory.
         bytes.extend([0xaa; 4]);
     }
     bytes

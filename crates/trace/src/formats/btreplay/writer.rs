@@ -1,7 +1,7 @@
 //! Writing a file that btreplay replays.
 //!
-//! btrecord makes bunches of what is up to ten milliseconds apart and loses the instants in
-//! between. Here only requests of one instant share a bunch, so every instant is kept.
+//! btrecord puts requests up to ten milliseconds apart into one bunch and loses their instants.
+//! Here only requests of one instant share a bunch, so every instant is kept.
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -22,7 +22,7 @@ pub(super) fn create(path: &Path, _: &Header) -> Result<Box<dyn Sink>, TraceErro
         return Err(TraceError::Unusable {
             path: PathBuf::from("the standard output"),
             reason: "a file of btreplay says in front how many requests follow".to_owned(),
-            remedy: "write it to a file".to_owned(),
+            remedy: "write it to a file".into(),
         });
     }
     let begin = || -> io::Result<Encoder> {

@@ -1,8 +1,7 @@
 //! The header of an LCS file.
 //!
-//! It grew from 1024 to 8192 bytes when the third version of the record came, and lost on the way
-//! what the early one says of the unit of time and of the size of a block. Its counts are not
-//! believed; nobody needs them to read the records.
+//! It grew from 1024 to 8192 bytes when the third version of the record came, and no longer has the
+//! unit of time and the size of a block. Its counts are ignored: reading does not need them.
 //!
 //! Source: libCacheSim, `traceReader/customizedReader/lcs.h` before and after that change.
 
@@ -12,6 +11,7 @@ use super::{AS_SECONDS, Head, layout, open_behind};
 use crate::error::TraceError;
 use crate::stream::Source;
 use crate::text;
+use crate::wording::Wording;
 
 /// What a header begins and ends with.
 pub(super) const MAGIC: u64 = 0x1234_5678_9abc_def0;
@@ -40,16 +40,14 @@ pub(super) fn open(opening: Opening<'_>) -> Result<Box<dyn Source>, TraceError> 
     let is_unit_given = opening.options.time_unit_ns.is_some();
     match head(opening.stream.first_bytes(), is_unit_given) {
         Ok(head) => open_behind(opening, "LCS", &head),
-        Err((reason, remedy)) => Err(TraceError::Unusable {
-            path: opening.path.to_owned(),
-            reason,
-            remedy: remedy.to_owned(),
-        }),
+        Err((reason, remedy)) => {
+            Err(TraceError::Unusable { path: opening.path.to_owned(), reason, remedy })
+        }
     }
 }
 
 /// What the header says, or why it is none and the remedy.
-fn head(first_bytes: &[u8], is_unit_given: bool) -> Result<Head, (String, &'static str)> {
+fn head(first_bytes: &[u8], is_unit_given: bool) -> Result<Head, (String, Wording)> {
     let header = Fields::little(first_bytes);
     let ends = |bytes: usize| header.u64(bytes - 8) == MAGIC;
     let Some(bytes) = [HEADER_BYTES, EARLY_BYTES].into_iter().find(|bytes| ends(*bytes)) else {
@@ -58,7 +56,7 @@ fn head(first_bytes: &[u8], is_unit_given: bool) -> Result<Head, (String, &'stat
         } else {
             "its header does not end as one of LCS does, behind 1024 or 8192 bytes"
         };
-        return Err((reason.to_owned(), CONVERT));
+        return Err((reason.to_owned(), CONVERT.into()));
     };
     let head = Head { bytes, ..Head::default() };
     // The first headers describe the fields in the words of Python's struct module, and nothing
@@ -68,7 +66,7 @@ fn head(first_bytes: &[u8], is_unit_given: bool) -> Result<Head, (String, &'stat
     }
     let version = header.u64(8);
     let Some(layout) = layout::lcs(version) else {
-        return Err((unknown(version, &first_bytes[8..EARLY_BYTES]), CONVERT));
+        return Err((unknown(version, &first_bytes[8..EARLY_BYTES]), CONVERT.into()));
     };
     let head = Head { layout, ..head };
     if bytes == HEADER_BYTES {
@@ -77,7 +75,7 @@ fn head(first_bytes: &[u8], is_unit_given: bool) -> Result<Head, (String, &'stat
         return Ok(Head { seconds: seconds.filter(|span| *span > 0), ..head });
     }
     let unit_ns = match header.u32(UNIT_AT) {
-        // Not said, which was the custom.
+        // Not stated, as usual.
         0 | 1 => head.unit_ns,
         2 => 1_000_000,
         3 => 1_000,
@@ -85,18 +83,20 @@ fn head(first_bytes: &[u8], is_unit_given: bool) -> Result<Head, (String, &'stat
         _ if is_unit_given => head.unit_ns,
         unit => {
             let reason = format!("its header says unit of time {unit}; known are 1 to 4");
-            return Err((reason, "say the unit: `--time-unit s`, ms, us or ns"));
+            let remedy =
+                Wording::from("say the unit: `").set("time-unit", "s").text("`, ms, us or ns");
+            return Err((reason, remedy));
         }
     };
-    // Beyond 31 bits it is negative; such a block and one of nothing say nothing.
+    // Beyond 31 bits it is negative; a block of a negative size or of zero is ignored.
     let block = header.u32(BLOCK_AT).cast_signed();
     let block = u64::try_from(block).ok().filter(|block| *block > 0);
     let guess = (header.u32(UNIT_AT) <= 1).then_some(AS_SECONDS);
     Ok(Head { unit_ns, block, guess, ..head })
 }
 
-/// Why a version is refused. The first headers have a text in its place, and damaged ones
-/// anything; neither is told as a number.
+/// Why a version is refused. The first headers have a text in this place, damaged ones anything;
+/// the message does not print those as numbers.
 fn unknown(version: u64, place: &[u8]) -> String {
     let text = place.split(|byte| *byte == 0).next().unwrap_or_default();
     if version <= VERSIONS_MAX {

@@ -1,8 +1,8 @@
 //! Whether bytes without a magic number are records of a layout.
 //!
-//! Nothing in these files says what they are, and any bytes can be cut into records. But seconds
-//! rise slowly, sizes are small, and the index of the next request for an object lies behind this
-//! one. Bytes for which all of that holds over many records are what they seem to be.
+//! These files have no magic number, and any bytes can be cut into records. But seconds rise
+//! slowly, sizes are small, and the index of the next request for an object is greater than that of
+//! this one. If all of this holds over many records, the bytes are taken for this format.
 
 use super::layout::Layout;
 use crate::formats::fields::Fields;
@@ -10,14 +10,14 @@ use crate::formats::fields::Fields;
 /// How many records are looked at.
 const RECORDS_MAX: usize = 2048;
 
-/// How many records it takes: where there is an index, which is a strong sign, and where not.
+/// How many records are needed: with an index, which is a strong sign, and without.
 const RECORDS_MIN: usize = 4;
 const RECORDS_MIN_PLAIN: usize = 64;
 
 /// How far apart two requests may lie, in seconds: traces have nights and week-ends.
 const STEP_MAX: u32 = 7 * 24 * 3600;
 
-/// The largest object, in bytes, and the largest number of one where nothing else is to go by.
+/// The largest object in bytes, and, without an index, the largest number of an object.
 const LENGTH_MAX: u64 = (1 << 32) - 1;
 const LENGTH_MAX_PLAIN: u64 = 1 << 28;
 const OBJECT_MAX_PLAIN: u64 = 1 << 56;

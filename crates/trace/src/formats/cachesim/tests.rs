@@ -91,7 +91,7 @@ fn every_layout_is_known_by_its_shape_and_read() {
         assert_eq!(header.volumes[0].name, volume, "{name}");
         let reads = if has_op(name) { 0 } else { 3000 };
         assert_eq!(header.guesses.count_of(GUESSED_READ), reads, "{name}");
-        assert!(header.guesses.iter().any(|note| note.what.contains("--block-size")));
+        assert!(header.guesses.iter().any(|note| note.what.contains("`block-size`")));
         assert!(header.losses.is_empty() && header.damage.is_none());
     }
 }
@@ -102,7 +102,7 @@ fn a_block_size_that_is_said_is_no_guess() {
     let options = ReadOptions { block_size: Some(Bytes(4096)), ..ReadOptions::default() };
     let (requests, header) = read(&bytes, &options).unwrap();
     assert_eq!(requests[0].offset, Bytes(42_932_745 * 4096));
-    assert!(!header.guesses.iter().any(|note| note.what.contains("--block-size")));
+    assert!(!header.guesses.iter().any(|note| note.what.contains("`block-size`")));
 }
 
 #[test]
@@ -206,12 +206,12 @@ fn an_early_header_says_the_unit_of_time_and_the_size_of_blocks() {
     for block in [0, -4096] {
         let (requests, header) = read(&early(block, 2, &rows), &ReadOptions::default()).unwrap();
         assert_eq!(requests[0].offset, Bytes(3 * 512));
-        assert!(header.guesses.iter().any(|note| note.what.contains("--block-size")));
+        assert!(header.guesses.iter().any(|note| note.what.contains("`block-size`")));
     }
     for unit in [5, -1] {
         let bytes = early(4096, unit, &rows);
         let error = read(&bytes, &ReadOptions::default()).err().unwrap().to_string();
-        assert!(error.contains("unit of time") && error.contains("--time-unit"), "{error}");
+        assert!(error.contains("unit of time") && error.contains("time-unit s"), "{error}");
         let options = ReadOptions { time_unit_ns: Some(1_000), ..ReadOptions::default() };
         assert_eq!(read(&bytes, &options).unwrap().0[1].issue, Nanos(1_002_000));
     }

@@ -103,6 +103,7 @@ impl Layout {
             latency: self.has[LATENCY],
             origin: self.has[PID] || self.has[CPU],
             measured: self.has[SCHEDULED],
+            dependencies: false,
         }
     }
 

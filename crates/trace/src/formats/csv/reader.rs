@@ -12,7 +12,7 @@ use crate::formats::import::{Fault, Intake, LineParser, Said};
 use crate::request::{Flags, Integrity, LateCause, Measured, Op, Origin, Outcome, Request};
 use crate::units::{Bytes, Nanos};
 
-/// The loss that a time is which counts backwards.
+/// The loss of a line with a negative time.
 const NEGATIVE: &str = "lines with a negative time";
 
 /// What is known while rows are read.
@@ -39,7 +39,7 @@ impl Parser {
 impl LineParser for Parser {
     #[inline]
     fn line(&mut self, line: &[u8], intake: &mut Intake) -> Result<Said, Fault> {
-        // The header, and that of a further file behind the first.
+        // The header, also that of a further file concatenated to the first.
         if !(line[0].is_ascii_digit() || line[0] == b'-')
             && let Some(layout) = Layout::of_header(line)
         {

@@ -91,6 +91,7 @@ proptest! {
     ) {
         let columns = Columns {
             latency: columns & 1 != 0, origin: columns & 2 != 0, measured: columns & 4 != 0,
+                dependencies: false,
         };
         requests.retain(|r| r.length.0 > 0 || matches!(r.op, Op::Flush | Op::Zone));
         requests.sort_by_key(|request| request.issue);

@@ -1,4 +1,4 @@
-//! What was said of a text, checked.
+//! The user's description of a text, checked.
 
 use regex::bytes::Regex;
 use serde::{Deserialize, Serialize};
@@ -69,7 +69,7 @@ impl Description {
                 continue;
             };
             let at = text.find(&format!("<{name}>")).map_or(0, |at| at + 1);
-            // As long as before, so that places stay.
+            // The length is unchanged, so that places in error messages stay right.
             let column = name.replace('_', ":");
             let meaning = meaning(&column).and_then(|meaning| gathered.take(meaning, name.len()));
             slots.push(meaning.map_err(|refusal| refuse(text, at, refusal))?);
@@ -95,6 +95,7 @@ impl Description {
             latency: self.latency.is_some() || self.time.is_some() && self.end.is_some(),
             origin: [Field::Process, Field::Processor, Field::Command].iter().any(|f| self.has(*f)),
             measured: false,
+            dependencies: false,
         }
     }
 
@@ -158,12 +159,12 @@ impl TryFrom<Typed> for Description {
     }
 }
 
-/// An error at byte `at` of `text` and further on as `refusal` says.
+/// An error in `text`: `refusal` counts its place from byte `at`.
 fn refuse(text: &str, at: usize, (from, length, reason): Refusal) -> DescriptionError {
     DescriptionError { text: text.to_owned(), at: at + from, length, reason }
 }
 
-/// What was said so far.
+/// The description so far.
 #[derive(Default)]
 struct Gathered {
     time: Option<TimeUnit>,
@@ -176,7 +177,7 @@ struct Gathered {
 }
 
 impl Gathered {
-    /// Takes what one column of `length` bytes means, and answers its slot.
+    /// Adds the meaning of one column, described in `length` bytes; returns its slot.
     fn take(&mut self, meaning: Meaning, length: usize) -> Result<Option<u8>, Refusal> {
         let field = match meaning {
             Meaning::Ignored => return Ok(None),

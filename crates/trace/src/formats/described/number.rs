@@ -2,7 +2,7 @@
 //!
 //! A table that went through a spreadsheet or a data frame has `4096.0` for a length and
 //! `1.5e9` for an instant. Both are exact numbers all the same, and are read as such, without
-//! floating point: what is no whole number of bytes is refused and not rounded.
+//! floating point: a fraction of a byte is refused and not rounded.
 
 use crate::text::{Cursor, NumberError};
 

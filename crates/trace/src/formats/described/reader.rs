@@ -17,15 +17,16 @@ use crate::request::{Op, Origin, Request};
 use crate::stream::Source;
 use crate::text::NumberError;
 use crate::units::{Bytes, Nanos};
+use crate::wording::Wording;
 
 /// How many lines are looked at to guess the separator.
 const LINES_LOOKED_AT: usize = 200;
 
-/// Instants that count from the start of a trace are taken for those of a clock beyond this: ten
-/// years.
+/// Instants that should count from the start of a trace but are larger than this, ten years, are
+/// taken for those of a clock.
 const FAR: i64 = 315_360_000_000_000_000;
 
-/// What of a number says an operation, and nobody said which.
+/// The fault of an operation given by a number without an explanation.
 const NUMBER_OP: &str = "a number says the operation, and nobody said which";
 
 pub(super) const SKIPPED: Topic<'static> =
@@ -39,7 +40,7 @@ pub(super) const OTHER_COMMAND: Topic<'static> =
 const TOO_MANY_COMMANDS: Topic<'static> =
     NoteKind::Beside.of("requests of more processes than 65,536, or with overlong names");
 
-/// How many processes without numbers are told apart, and how long their names may be.
+/// How many processes without numbers get a number of their own, and how long their names may be.
 const COMMANDS_MAX: usize = 65_536;
 const COMMAND_BYTES_MAX: usize = 256;
 
@@ -50,21 +51,25 @@ pub(super) fn open(
     opening: Opening<'_>,
     description: Arc<Description>,
 ) -> Result<Box<dyn Source>, TraceError> {
-    let unusable = |reason: String, remedy: &str| TraceError::Unusable {
+    let unusable = |reason: String, remedy: Wording| TraceError::Unusable {
         path: opening.path.to_owned(),
         reason,
-        remedy: remedy.to_owned(),
+        remedy,
     };
     let for_all = description.words.as_ref().is_some_and(Words::is_for_all);
     if !description.has(Field::Op) && !for_all {
         let reason = "the description does not say where the operation stands".to_owned();
-        let remedy = "add a column 'op', or say `--ops read` if all requests are reads";
+        let remedy = Wording::from("add a column 'op', or say `")
+            .set("ops", "read")
+            .text("` if all requests are reads");
         return Err(unusable(reason, remedy));
     }
     let look = Look::at(opening.stream.first_bytes(), &description);
     if let Some(word) = look.number_op {
         let reason = format!("the operation is '{word}', and what numbers mean differs by format");
-        let remedy = "say it: `op:0=read/1=write` among the columns, or `--ops 0=read/1=write`";
+        let remedy = Wording::from("say it: `op:0=read/1=write` among the columns, or `")
+            .set("ops", "0=read/1=write")
+            .text("`");
         return Err(unusable(reason, remedy));
     }
     let facts = Facts {
@@ -73,12 +78,14 @@ pub(super) fn open(
         epoch: description.epoch(),
         whole_seconds: look.whole_seconds,
     };
-    let remedy = format!(
-        "its lines are not as '{}' says; separators are taken to be '{}'{}",
+    let mut remedy = Wording::from(format!(
+        "its lines are not as '{}' says; separators are taken to be '{}'",
         description.text,
         look.separator.name(),
-        if look.guessed { " (`--separator` says another)" } else { "" }
-    );
+    ));
+    if look.guessed {
+        remedy = remedy.text(" (`").setting("separator").text("` says another)");
+    }
     let parser = Parser {
         guessed: look.guessed.then_some(look.separator),
         line: LineReader::new(description, look.separator),
@@ -88,7 +95,7 @@ pub(super) fn open(
         volume: Vec::new(),
         commands: FxHashMap::default(),
     };
-    import::lines(opening, parser, facts, &remedy)
+    import::lines(opening, parser, facts, remedy)
 }
 
 /// What the first lines show.
@@ -96,7 +103,7 @@ struct Look {
     separator: Separator,
     /// Whether that is a guess.
     guessed: bool,
-    /// A word that says an operation and is a number that nobody explained.
+    /// A number that stands for an operation, without an explanation.
     number_op: Option<String>,
     /// Whether instants are whole seconds.
     whole_seconds: bool,
@@ -392,7 +399,10 @@ impl Parser {
         };
         header.description = Some(format!("read as {how} {}", self.line.description.text));
         if let Some(separator) = self.guessed {
-            let what = format!("separator taken to be '{}' (--separator)", separator.name());
+            let what = format!(
+                "separator taken to be '{}' (`separator` says otherwise)",
+                separator.name()
+            );
             header.guesses.add(NoteKind::Assumed.of(&what), 1, None);
         }
         if self.line.description.epoch() == Epoch::Start && first.issue.0 > FAR {
@@ -404,7 +414,7 @@ impl Parser {
     }
 }
 
-/// What tables have where there is no number.
+/// Whether the field is one of the usual words for a missing number.
 fn is_nothing(field: &[u8]) -> bool {
     const WORDS: [&str; 7] = ["", "-", "na", "nan", "null", "none", "n/a"];
     WORDS.iter().any(|word| field.eq_ignore_ascii_case(word.as_bytes()))

@@ -155,7 +155,7 @@ fn numbers_for_operations_must_be_explained() {
     assert_eq!(header.losses.count_of(reader::SKIPPED), 1);
     let no_op = Description::columns("ts:s,-,offset:sectors,length:sectors").unwrap();
     let error = read_as(text, no_op.clone(), false).unwrap_err().to_string();
-    assert!(error.contains("--ops read"), "{error}");
+    assert!(error.contains("ops read"), "{error}");
     let (all, _) = read_as(text, no_op.with_words("read".parse().unwrap()), false).unwrap();
     assert!(all.iter().all(|request| request.op == Op::Read));
 }

@@ -85,13 +85,13 @@ pub(super) enum Meaning {
     Text(Field),
 }
 
-/// A fault in what was said of a column: the byte of it, how long, and why.
+/// A fault in the description of a column: its first byte, its length, and the reason.
 pub(super) type Refusal = (usize, usize, String);
 
 const NAMES: &str =
     "ts, end, latency, op, offset, length, vol, pid, comm, cpu, and - for what is ignored";
 
-/// What `text` says of a column: a name and what follows it, each behind a colon.
+/// Parses the description of a column: a name and its parts, each after a colon.
 pub(super) fn meaning(text: &str) -> Result<Meaning, Refusal> {
     let (name, rest) = text.split_once(':').unwrap_or((text, ""));
     let behind = text.len().min(name.len() + 1);

@@ -1,7 +1,7 @@
 //! Which word says which operation.
 //!
 //! `R` and `write` speak for themselves. A number does not: 1 is a read to `DiskSim` and a write
-//! to Tencent. So a number is only taken where it was said what it means.
+//! to Tencent. So a number is accepted only with an explanation.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,7 +9,7 @@ use std::str::FromStr;
 use crate::request::{Flags, Op};
 use crate::text;
 
-/// What a word says.
+/// The meaning of a word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Meant {
     Request(Op, Flags),
@@ -104,7 +104,7 @@ impl Words {
     }
 }
 
-/// What `word` says where nobody said otherwise: the kernel's letters, and the usual names.
+/// The default meaning of `word`: the kernel's letters, and the usual names.
 #[inline]
 pub(super) fn usual(word: &[u8]) -> Option<Meant> {
     if let Some((op, flags)) = text::rwbs(word) {

@@ -1,6 +1,6 @@
 //! A line as its fields.
 
-/// How many fields are told apart; the columns that matter stand before.
+/// How many fields of a line are read; all needed columns are among them.
 const FIELDS_MAX: usize = 24;
 
 /// The fields of a line, without the blanks around them. A comma between quotes divides nothing.

@@ -21,7 +21,7 @@ const ISSUED_MAX: usize = 65_536;
 struct Columns {
     time: usize,
     process: usize,
-    /// Beyond all fields where there is none.
+    /// An index beyond all fields if there is no such column.
     cpu: usize,
     irp: usize,
     offset: usize,
@@ -161,7 +161,7 @@ fn ends_process(field: &[u8]) -> bool {
     digits > 0 && before.strip_suffix(b"-").unwrap_or(before).ends_with(b"(")
 }
 
-/// Puts a process together whose name holds commas, which xperf does not quote.
+/// Joins the fields of a process whose name has commas, because xperf does not quote them.
 #[cold]
 fn join_process(fields: &mut Fields<'_>, process: usize) {
     let behind = process.saturating_add(1)..fields.count();
@@ -262,7 +262,7 @@ impl LineParser for Parser {
             (offset, hexadecimal(&fields, places.size, missing)?)
         };
         let elapsed = self.span(&fields, places.elapsed)?;
-        // An address is used again: one that was issued later than this completed is another.
+        // Addresses are reused: an issue later than this completion belongs to another request.
         let issued = irp.ok().and_then(|irp| self.issued.remove(&irp));
         let issue = issued.filter(|issued| *issued <= time).unwrap_or(time - elapsed);
         let mut request = Request::new(Nanos(issue), op, Bytes(offset), Bytes(size));

@@ -1,8 +1,8 @@
 //! Requests as an iolog of version 3 that fio loads.
 //!
 //! fio reads `%llu %256s %256s %llu %u`: a name ends at a blank, and lengths have 32 bits. It takes
-//! a stamp of 0 for none, so that what follows it is issued at once (`delay_since_ttime` in its
-//! `iolog.c`, tried with 3.33): requests of that instant are written as of a microsecond later.
+//! a stamp of 0 as missing and issues the next request without its gap (`delay_since_ttime` in its
+//! `iolog.c`, tried with 3.33): so a stamp of 0 is written as 1 µs.
 
 use rustc_hash::{FxHashMap, FxHashSet};
 

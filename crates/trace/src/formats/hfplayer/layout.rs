@@ -15,6 +15,8 @@ pub(super) enum Column {
     Phase,
     Latency,
     Absolute,
+    Offset,
+    Parents,
 }
 
 const NAMES: [(&str, Column); COLUMNS] = [
@@ -28,9 +30,11 @@ const NAMES: [(&str, Column); COLUMNS] = [
     ("PHASE", Column::Phase),
     ("LATENCY_USECS", Column::Latency),
     ("ABS_SECS", Column::Absolute),
+    ("DUMP_OFFSET", Column::Offset),
+    ("DEP_PARENT_LIST", Column::Parents),
 ];
 
-const COLUMNS: usize = 10;
+const COLUMNS: usize = 12;
 
 /// The fields of a line.
 pub(super) struct Row<'a>([&'a [u8]; COLUMNS]);
@@ -46,8 +50,6 @@ impl<'a> Row<'a> {
 /// Where the columns stand.
 pub(super) struct Layout {
     cutter: Cutter,
-    /// Whether there is a column of the requests that each one waits for.
-    pub(super) has_dependencies: bool,
     known: [bool; COLUMNS],
 }
 
@@ -56,22 +58,19 @@ impl Layout {
     pub(super) fn of_header(line: &[u8]) -> Option<Self> {
         let names = fields(line.strip_prefix(b"#")?, Separator::Byte(b','));
         let mut known = [false; COLUMNS];
-        let mut has_dependencies = false;
         let slots: Vec<_> = names
             .iter()
             .map(|name| {
                 // The type follows the last point.
                 let point = name.iter().rposition(|byte| *byte == b'.')?;
                 let name = &name[..point];
-                has_dependencies |= name.eq_ignore_ascii_case(b"DEP_PARENT_LIST");
                 let (_, column) =
                     NAMES.iter().find(|(known, _)| name.eq_ignore_ascii_case(known.as_bytes()))?;
                 known[*column as usize] = true;
                 Some(*column as u8)
             })
             .collect();
-        let layout =
-            Self { cutter: Cutter::new(Separator::Byte(b','), slots), has_dependencies, known };
+        let layout = Self { cutter: Cutter::new(Separator::Byte(b','), slots), known };
         let needed = [Column::Elapsed, Column::Sector, Column::Sectors];
         let has_op = layout.has(Column::Op) || layout.has(Column::Command);
         (has_op && needed.into_iter().all(|column| layout.has(column))).then_some(layout)

@@ -1,8 +1,8 @@
 //! Arrivals that wait for their completion.
 //!
-//! A capture tells of a completion in a line of its own, which may stand far behind that of the
-//! arrival: the published sample has all arrivals first. So arrivals are held back, up to a bound,
-//! and leave in the order they came, with their latency if it came in time.
+//! In a capture the line of a completion may come long after that of the arrival: the published
+//! sample has all arrivals first. So arrivals are held back, up to a bound, and leave in their
+//! order, with their latency if the completion came in time.
 
 use std::collections::VecDeque;
 
@@ -26,7 +26,7 @@ pub(super) struct Pairs {
     waiting: FxHashMap<u64, u64>,
     /// Whether the file has completions of their own.
     has_completions: bool,
-    /// Whether so many arrivals came without one that there are none.
+    /// Whether so many arrivals came without a completion that the file is taken to have none.
     gave_up: bool,
     /// Arrivals that left without a completion.
     alone: u64,
@@ -34,7 +34,7 @@ pub(super) struct Pairs {
 
 struct Held {
     request: Request,
-    /// What its completion will name it by, as long as it waits.
+    /// The number by which its completion will name it, as long as it waits.
     sequence: Option<u64>,
 }
 
@@ -51,7 +51,7 @@ impl Pairs {
         if self.held.is_empty() && sequence.is_none() {
             return intake.push(&request);
         }
-        // What would be refused is refused now, with its own line.
+        // An invalid request is refused now, while its line is known.
         if request.length.0 == 0 || request.offset.0.checked_add(request.length.0).is_none() {
             return intake.push(&request);
         }
@@ -106,7 +106,7 @@ impl Pairs {
 
     /// Gives all that is held: nothing follows.
     pub(super) fn end(&mut self, intake: &mut Intake) {
-        // What is held has been checked on arrival.
+        // Requests were checked on arrival.
         let _ = self.leave_all(intake);
         if self.has_completions {
             intake.header.losses.add(

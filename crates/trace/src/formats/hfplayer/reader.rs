@@ -1,23 +1,23 @@
 //! Reading the lines.
 
 use super::layout::{Column, Layout, Row};
+use super::numbers::{FAR, quantity, time};
 use super::pairs::Pairs;
+use super::parents::Parents;
+use crate::batch::Columns;
 use crate::calendar;
 use crate::formats::described::number;
 use crate::formats::import::{Fault, Intake, LineParser, Said};
 use crate::header::{NoteKind, Topic};
 use crate::request::{Op, Request};
-use crate::text::NumberError;
 use crate::units::{Bytes, Nanos};
 
-/// The loss that a request is which neither reads nor writes.
+/// The loss of requests that neither read nor write.
 pub(super) const OTHER_OPS: &str = "requests that neither read nor write";
 
 /// The guess where two columns contradict each other.
 pub(super) const CONTRADICTIONS: Topic<'static> =
     NoteKind::Assumed.of("requests whose OP contradicts their CMD, taken as OP says");
-
-const FAR: Fault = Fault::lost(1, "requests that reach beyond 64-bit addresses", "too far");
 
 /// What is known while lines are read.
 #[derive(Default)]
@@ -26,6 +26,9 @@ pub(super) struct Parser {
     pairs: Pairs,
     begun: bool,
     contradictions: u64,
+    /// Where the annotations are asked for.
+    annotated: Option<Parents>,
+    wants_annotations: bool,
 }
 
 impl LineParser for Parser {
@@ -74,6 +77,13 @@ impl LineParser for Parser {
             begin(&row, issue, intake);
         }
         request.volume = intake.volume(row.get(Column::Volume))?;
+        if let Some(parents) = &mut self.annotated {
+            // Whoever annotated it had paired it before.
+            let dependency =
+                parents.read(row.get(Column::Offset), row.get(Column::Parents), line)?;
+            intake.push_linked(&request, dependency)?;
+            return Ok(Said::Request);
+        }
         self.pairs.arrive(request, sequence, intake)?;
         Ok(Said::Request)
     }
@@ -86,14 +96,36 @@ impl LineParser for Parser {
 }
 
 impl Parser {
+    /// Reads which request waits for which if it `wants_annotations`.
+    pub(super) fn new(wants_annotations: bool) -> Self {
+        Self { wants_annotations, ..Self::default() }
+    }
+
+    /// The header names parents: they are read, or noted as lost.
+    fn annotations(&mut self, layout: &Layout, intake: &mut Intake) {
+        if !self.wants_annotations {
+            let what = NoteKind::Beside
+                .of("columns that say which requests wait for which (DEP_PARENT_LIST)");
+            intake.header.losses.add(what, 1, None);
+        } else if !layout.has(Column::Offset) {
+            let what = NoteKind::Beside.of(
+                "columns that say which requests wait for which (DEP_PARENT_LIST), by numbers that \
+                 no column DUMP_OFFSET says",
+            );
+            intake.header.losses.add(what, 1, None);
+        } else if intake.requests() == 0 {
+            let columns = intake.header.columns;
+            intake.set_columns(Columns { dependencies: true, ..columns });
+            self.annotated = Some(Parents::default());
+        }
+    }
+
     /// A line that begins with `#`: a header, also a further one, or a comment.
     #[cold]
     fn comment(&mut self, line: &[u8], intake: &mut Intake) -> Said {
         if let Some(layout) = Layout::of_header(line) {
-            if layout.has_dependencies && self.layout.is_none() {
-                let what = NoteKind::Beside
-                    .of("columns that say which requests wait for which (DEP_PARENT_LIST)");
-                intake.header.losses.add(what, 1, None);
+            if layout.has(Column::Parents) && self.layout.is_none() {
+                self.annotations(&layout, intake);
             }
             self.layout = Some(layout);
         }
@@ -123,11 +155,11 @@ impl Parser {
     }
 }
 
-/// Notes when the trace began, where the file says it: the instant of a request less what had
-/// elapsed by then, to the millisecond.
+/// Notes when the trace began, if the file says it: the wall clock of a request minus the elapsed
+/// time, to the millisecond.
 fn begin(row: &Row<'_>, issue: Nanos, intake: &mut Intake) {
     let instant = number::scaled(row.get(Column::Absolute), 1_000_000_000).unwrap_or(0);
-    // A clock that ran for longer than since 1970, or a zero, tells nothing.
+    // A clock that would have started before 1970, or a zero, is ignored.
     if instant > issue.0 {
         let ms = (instant - issue.0) / 1_000_000;
         intake.header.started = Some(calendar::rfc3339(ms * 1_000_000));
@@ -136,47 +168,4 @@ fn begin(row: &Row<'_>, issue: Nanos, intake: &mut Intake) {
 
 fn ends_with(word: &[u8], end: &[u8]) -> bool {
     word.len() >= end.len() && word[word.len() - end.len()..].eq_ignore_ascii_case(end)
-}
-
-/// Microseconds with decimals.
-#[inline]
-fn time(field: &[u8], line: &[u8], reason: &'static str) -> Result<Nanos, Fault> {
-    number::scaled(field, 1_000)
-        .or_else(|error| suffixed(field, 1_000).ok_or(error))
-        .map(Nanos)
-        .map_err(|_| Fault::junk(column(line, field), reason))
-}
-
-/// A whole number, or one with a suffix, as hfplayer's columns of type `.I` may have.
-#[inline]
-fn quantity(field: &[u8], line: &[u8], reason: &'static str) -> Result<u64, Fault> {
-    match number::integer(field) {
-        Ok(value) => Ok(value),
-        Err(NumberError::TooLarge) => Err(FAR),
-        Err(_) => suffixed(field, 1)
-            .map(|value| value as u64)
-            .ok_or(Fault::junk(column(line, field), reason)),
-    }
-}
-
-/// A number with one of hfplayer's suffixes: `k`, `m`, `g` for powers of 1024, `s` and `h` for
-/// seconds and hours in microseconds.
-#[cold]
-fn suffixed(field: &[u8], unit: i64) -> Option<i64> {
-    let (suffix, digits) = field.split_last()?;
-    let factor = match suffix.to_ascii_lowercase() {
-        b'k' => 1 << 10,
-        b'm' => 1 << 20,
-        b'g' => 1 << 30,
-        b's' => 1_000_000,
-        b'h' => 3_600_000_000,
-        _ => return None,
-    };
-    number::scaled(digits, unit.checked_mul(factor)?).ok()
-}
-
-/// Where `field` stands in `line`, counted from 1.
-fn column(line: &[u8], field: &[u8]) -> usize {
-    let at = (field.as_ptr() as usize).wrapping_sub(line.as_ptr() as usize);
-    if at <= line.len() { at + 1 } else { 1 }
 }

@@ -168,7 +168,70 @@ fn the_published_samples_are_read_to_the_last_request() {
     }
 }
 
+/// What `text` says of each request: its number and those of its parents.
+fn links(text: &str) -> (Vec<(u64, Vec<u64>)>, Header) {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("x");
+    fs::write(&path, text).unwrap();
+    let options = ReadOptions { dependencies: true, ..ReadOptions::default() };
+    let mut source = open(&path, &options).unwrap();
+    let (mut batch, mut all) = (Batch::default(), Vec::new());
+    while source.next_batch(&mut batch).unwrap() {
+        for row in 0..batch.len() {
+            let dependency = batch.dependency(row).unwrap();
+            all.push((dependency.id, dependency.parents.to_vec()));
+        }
+    }
+    (all, source.header().clone())
+}
+
+/// Lines that `depAnalyser` wrote, the last but one out of order.
+const ANNOTATED: &str = "\
+#DUMP_OFFSET.I,ABS_SECS.D,ELAPSED_USECS.D,CMD.S,LUN_SSID.I,OP.I,LBA.I,NBLKS.I,LATENCY_USECS.D,\
+    DEP_PARENT_COUNT.I,DEP_PARENT_LIST.S
+4124,0,50.000,RD,6,0,2,2,20.000,0,NA
+4152,0,100.000,RD,6,0,4,2,20.000,1,4124
+4208,0,400.000,RD,6,0,8,2,20.000,2,4152-4124
+4180,0,150.000,RD,6,0,6,2,20.000,1,4152
+4236,0,500.000,RD,6,0,8,2,20.000,2,x-4124
+";
+
+#[test]
+fn annotations_are_read_where_they_are_asked_for() {
+    let (all, header) = links(ANNOTATED);
+    let expected =
+        [(4124, vec![]), (4152, vec![4124]), (4180, vec![4152]), (4208, vec![4152, 4124])];
+    assert_eq!(all, expected);
+    assert!(header.columns.dependencies);
+    assert_eq!(header.losses.count_of(JUNK), 1);
+    assert!(!read(ANNOTATED).1.columns.dependencies);
+}
+
+#[test]
+fn annotations_are_written_as_they_were_read() {
+    let directory = tempfile::tempdir().unwrap();
+    let (from, to) = (directory.path().join("x"), directory.path().join("y.hfplayer.csv"));
+    fs::write(&from, ANNOTATED).unwrap();
+    let options = ReadOptions { dependencies: true, ..ReadOptions::default() };
+    let mut source = open(&from, &options).unwrap();
+    let sink = create(&to, source.header()).unwrap();
+    crate::stream::copy(&mut *source, sink).unwrap();
+    let text = fs::read_to_string(&to).unwrap();
+    assert_eq!(links(&text).0, links(ANNOTATED).0);
+    assert!(text.lines().nth(4).unwrap().ends_with(",2,4152-4124"), "{text}");
+}
+
 proptest! {
+    #[test]
+    fn no_annotation_makes_the_reader_panic(
+        lists in proptest::collection::vec("[0-9NAkmg-]{0,40}", 0..40),
+    ) {
+        let line = |list: &String| format!("1,0,1.0,RD,6,0,2,2,20.000,1,{list}\n");
+        let text = format!("{ANNOTATED}{}", lists.iter().map(line).collect::<String>());
+        let (all, _) = links(&text);
+        prop_assert!(all.len() >= 4);
+    }
+
     #[test]
     fn no_bytes_make_the_reader_panic(
         bytes in proptest::collection::vec(any::<u8>(), 0..400), strict in any::<bool>(),

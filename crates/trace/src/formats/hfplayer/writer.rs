@@ -1,11 +1,14 @@
 //! Writing the layout that hfplayer's own samples have.
 //!
-//! hfplayer knows reads and writes of whole sectors. It wants to know how many requests were in
-//! flight when one arrived, which follows from the latencies.
+//! hfplayer has only reads and writes of whole sectors. It also needs the number of requests in
+//! flight at each arrival, which follows from the latencies.
 
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BinaryHeap, VecDeque};
 
+use rustc_hash::FxHashSet;
+
+use crate::dependencies::Dependency;
 use crate::formats::numbers::Numbers;
 use crate::formats::write::{self, LineWriter, Lost, decimal};
 use crate::header::Header;
@@ -15,30 +18,79 @@ use crate::units::{Bytes, Nanos, SECTOR};
 /// How many requests are counted as in flight at most.
 const IN_FLIGHT_MAX: usize = 65_536;
 
+/// How many requests that were left out are kept in mind.
+const LEFT_OUT_MAX: usize = 1 << 20;
+
+/// How many parents hfplayer counts of a request.
+const HFPLAYER_PARENTS_MAX: usize = 255;
+
 /// The lines that were written so far.
 pub(super) struct Lines {
     requests: u64,
     /// When those in flight complete, the earliest first.
     in_flight: BinaryHeap<Reverse<i64>>,
     volumes: Numbers,
+    /// In an annotated trace, what the next request waits for.
+    linked: Option<Linked>,
+}
+
+/// What a request waits for.
+#[derive(Default)]
+struct Linked {
+    id: u64,
+    parents: Vec<u64>,
+    /// The last requests that were left out, which nobody may name: hfplayer ends there.
+    left_out: FxHashSet<u64>,
+    in_order: VecDeque<u64>,
 }
 
 impl Default for Lines {
     fn default() -> Self {
-        Self { requests: 0, in_flight: BinaryHeap::new(), volumes: Numbers::up_to(u64::MAX) }
+        let volumes = Numbers::up_to(u64::MAX);
+        Self { requests: 0, in_flight: BinaryHeap::new(), volumes, linked: None }
     }
 }
 
 impl LineWriter for Lines {
-    fn begin(&mut self, _: &Header, lines: &mut Vec<u8>) {
+    fn begin(&mut self, header: &Header, lines: &mut Vec<u8>) {
         lines.extend_from_slice(
             b"#DUMP_OFFSET.I,ELAPSED_USECS.D,ELAPSED_TICKS.I,CMD.S,INFLIGHT_IOS.I,TS.I,SEQID.I,\
               LUN_SSID.I,OP.I,PHASE.I,LBA.I,NBLKS.I,LATENCY_TICKS.I,HOST_ID.I,HOST_LUN.I,\
-              LATENCY_USECS.D\n",
+              LATENCY_USECS.D",
         );
+        self.linked = header.columns.dependencies.then(Linked::default);
+        lines.extend_from_slice(match self.linked {
+            Some(_) => b",DEP_PARENT_COUNT.I,DEP_PARENT_LIST.S\n",
+            None => b"\n",
+        });
+    }
+
+    fn link(&mut self, dependency: Dependency<'_>) {
+        if let Some(linked) = &mut self.linked {
+            linked.id = dependency.id;
+            linked.parents.clear();
+            linked.parents.extend_from_slice(dependency.parents);
+        }
     }
 
     fn request(
+        &mut self,
+        request: &Request,
+        header: &Header,
+        lines: &mut Vec<u8>,
+        lost: &mut Lost,
+    ) -> bool {
+        let is_written = self.line(request, header, lines, lost);
+        if !is_written && let Some(linked) = &mut self.linked {
+            linked.leave_out();
+        }
+        is_written
+    }
+}
+
+impl Lines {
+    /// Appends the line of a request; answers whether there is one.
+    fn line(
         &mut self,
         request: &Request,
         header: &Header,
@@ -77,7 +129,7 @@ impl LineWriter for Lines {
             decimal(lines, value, 1, b'0');
             lines.push(b',');
         };
-        whole(lines, self.requests);
+        whole(lines, self.linked.as_ref().map_or(self.requests, |linked| linked.id));
         micros(lines, issue);
         lines.push(b',');
         // Ticks of a clock of one gigahertz.
@@ -94,12 +146,13 @@ impl LineWriter for Lines {
         whole(lines, latency);
         lines.extend_from_slice(b"0,0,");
         micros(lines, latency);
+        if let Some(linked) = &mut self.linked {
+            linked.tell(lines, lost);
+        }
         lines.push(b'\n');
         true
     }
-}
 
-impl Lines {
     /// How many requests are in flight at `issue`, before this one joins them.
     fn arrive(&mut self, issue: Nanos, latency: u64) -> u64 {
         while self.in_flight.peek().is_some_and(|Reverse(end)| *end <= issue.0) {
@@ -113,8 +166,42 @@ impl Lines {
     }
 }
 
-/// The latency in nanoseconds, recorded or else measured; 0 where there is none, as hfplayer has
-/// it. Counts what else is not said.
+impl Linked {
+    /// Keeps in mind that the request has no line.
+    fn leave_out(&mut self) {
+        if self.in_order.len() == LEFT_OUT_MAX
+            && let Some(oldest) = self.in_order.pop_front()
+        {
+            self.left_out.remove(&oldest);
+        }
+        self.left_out.insert(self.id);
+        self.in_order.push_back(self.id);
+    }
+
+    /// Appends the columns of the parents.
+    fn tell(&mut self, lines: &mut Vec<u8>, lost: &mut Lost) {
+        let named = self.parents.len();
+        self.parents.retain(|parent| !self.left_out.contains(parent));
+        if self.parents.len() < named {
+            lost.detail("requests that wait for one that is left out, written as if they did not");
+        }
+        if self.parents.len() > HFPLAYER_PARENTS_MAX {
+            lost.detail("requests with more parents than hfplayer counts (255)");
+        }
+        lines.push(b',');
+        decimal(lines, self.parents.len() as u64, 1, b'0');
+        for (at, parent) in self.parents.iter().enumerate() {
+            lines.push(if at == 0 { b',' } else { b'-' });
+            decimal(lines, *parent, 1, b'0');
+        }
+        if self.parents.is_empty() {
+            lines.extend_from_slice(b",NA");
+        }
+    }
+}
+
+/// The latency in nanoseconds, recorded or else measured; 0 if unknown, as in hfplayer. Counts what
+/// else the line lacks.
 fn told_latency(request: &Request, lost: &mut Lost) -> u64 {
     if !request.flags.is_empty() {
         lost.detail("flags");

@@ -1,8 +1,8 @@
-//! Formats of which each line is a request, one column behind the other.
+//! Formats in which each line is a request, in columns.
 //!
-//! A dozen published formats differ in their columns alone. In all of them a line that names the
-//! columns may come anywhere and is no loss, any other line that does not read is one, and a file
-//! is known by its lines. So a format says how its columns read ([`Delimited`]); the rest is here.
+//! A dozen published formats differ in their columns alone. In all of them a header line may come
+//! anywhere and is no loss, any other line that does not parse is a loss, and a file is recognised
+//! by its lines. So a format only parses its columns ([`Delimited`]); the rest is here.
 
 use super::{Fault, Intake, LineParser, Look, Said, is_header, looks_like};
 
@@ -17,13 +17,13 @@ pub trait Delimited: Send {
     /// Takes a line apart.
     fn parse<'a>(&self, line: &'a [u8]) -> Result<Self::Row<'a>, Fault>;
 
-    /// What a line that reads as `row` looks like to who recognises the format.
+    /// How much a line that parses as `row` speaks for this format, when it is recognised.
     fn look(&self, line: &[u8], row: &Self::Row<'_>) -> Look {
         let _ = (line, row);
         Look::Request
     }
 
-    /// What a line is that does not read as a row; keeps what it says of the columns.
+    /// Classifies a line that does not parse as a row; remembers a header's columns.
     fn other(&mut self, line: &[u8]) -> Look {
         let names_columns = !Self::NAMES.is_empty() && is_header(line, Self::NAMES);
         if names_columns { Look::Header } else { Look::Strange }
@@ -32,7 +32,7 @@ pub trait Delimited: Send {
     /// Gives the request of a row to `intake`.
     fn give(&mut self, row: Self::Row<'_>, intake: &mut Intake) -> Result<(), Fault>;
 
-    /// Notes what is known behind the last line.
+    /// Adds notes after the last line.
     fn finish(&mut self, intake: &mut Intake) {
         let _ = intake;
     }

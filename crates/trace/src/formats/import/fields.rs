@@ -1,8 +1,8 @@
 //! The columns of a line, one after the other.
 //!
-//! Published traces are lines of a few columns with commas or blanks between. Taking such a line
-//! apart is the same work everywhere and the place where time goes, so it is here: no copy, no
-//! look-ahead, and every fault knows its column.
+//! Published traces are lines of a few columns with commas or blanks between. Parsing such a line
+//! is the same everywhere and takes most of the time, so it is done here: no copy, no look-ahead,
+//! and every fault knows its column.
 
 use super::Fault;
 use super::intake::TOO_FAR;
@@ -10,8 +10,8 @@ use crate::request::Op;
 use crate::text::{Cursor, NumberError};
 use crate::units::Bytes;
 
-/// The loss that a line with such a number is. How large it may be depends on what it counts: an
-/// instant has 63 bits of nanoseconds, an address 64 of bytes.
+/// The loss of a line with a number that is too large: an instant has 63 bits of nanoseconds, an
+/// address 64 bits of bytes.
 const TOO_LARGE: &str = "lines with a number that is too large";
 
 /// Columns with commas between, and blanks around them.
@@ -52,7 +52,7 @@ impl<'a, const SEPARATOR: u8> Fields<'a, SEPARATOR> {
         if self.ended { Err(Fault::junk(column, "a column is missing")) } else { Ok(column) }
     }
 
-    /// Passes over what separates this column from the next.
+    /// Skips the separator between this column and the next.
     #[inline]
     fn pass(&mut self, reason: &'static str) -> Result<(), Fault> {
         let column = self.cursor.column();
@@ -63,7 +63,7 @@ impl<'a, const SEPARATOR: u8> Fields<'a, SEPARATOR> {
             self.cursor.skip(SEPARATOR)
         };
         if self.cursor.peek().is_none() {
-            // A column without anything in it may follow a comma.
+            // An empty column may follow a comma.
             self.ended = SEPARATOR == b' ' || !is_passed;
             Ok(())
         } else if is_passed {

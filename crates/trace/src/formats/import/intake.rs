@@ -1,4 +1,4 @@
-//! What every reader does with a request that it has read, and with a line that is none.
+//! Takes the requests of every reader, and the lines that are none.
 
 use std::path::{Path, PathBuf};
 
@@ -6,21 +6,23 @@ use rustc_hash::FxHashMap;
 
 use super::Facts;
 use crate::batch::{Batch, Columns};
+use crate::dependencies::Dependency;
 use crate::error::TraceError;
 use crate::header::{Header, NoteKind, Topic, Volume};
 use crate::request::{Op, Request};
 use crate::text;
 use crate::units::{Bytes, VolumeId};
+use crate::wording::Wording;
 
-/// The loss that a line is which does not read as the format says.
+/// The loss of a line that does not parse.
 pub const JUNK: &str = "junk lines";
 
 const ZERO_LENGTH: &str = "requests of zero length";
 pub(super) const TOO_FAR: &str = "requests that reach beyond 64-bit addresses";
 const VOLUMES_FULL: &str = "requests to volumes beyond the first 65,536";
 
-/// How many volumes a trace may have: Tencent's 5,584 are the most that was published, and a column
-/// that holds something else than volumes must not fill the memory.
+/// How many volumes a trace may have: Tencent's 5,584 are the most of a published trace, and a
+/// column that does not hold volumes must not fill the memory.
 const VOLUMES_MAX: usize = 65_536;
 
 /// How many names of processes are kept.
@@ -32,11 +34,11 @@ const NAME_BYTES_MAX: usize = 255;
 /// Why a line or record is no request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fault {
-    /// Where that shows: the column of a line, counted from 1, or the byte of a record.
+    /// The place of the fault: the column of a line, counted from 1, or the byte of a record.
     pub column: usize,
     /// What is lost; [`JUNK`] mostly.
     pub loss: Topic<'static>,
-    /// What is wrong, for who reads strictly.
+    /// What is wrong, for the error of `--strict`.
     pub reason: &'static str,
 }
 
@@ -46,14 +48,14 @@ impl Fault {
         Self::lost(column, JUNK, reason)
     }
 
-    /// A line or record at whose `column` shows that it cannot become a request. `loss` is a
-    /// phrase that follows a number.
+    /// A line or record that cannot become a request because of its `column`. `loss` is a phrase
+    /// that follows a number.
     pub const fn lost(column: usize, loss: &'static str, reason: &'static str) -> Self {
         Self { column, loss: NoteKind::Unreadable.of(loss), reason }
     }
 }
 
-/// Takes the requests of a reader, and what it has to say beside them.
+/// Takes the requests and the notes of a reader.
 pub struct Intake {
     /// What is known of the trace. Parsers may add losses, guesses, a recorder, a description.
     pub header: Header,
@@ -87,17 +89,17 @@ impl Intake {
         }
     }
 
-    /// Says which optional columns there are, where only the first lines tell: before the first
-    /// request is taken.
+    /// Sets the optional columns if only the first lines show them; call it before the first
+    /// request.
     pub fn set_columns(&mut self, columns: Columns) {
         debug_assert_eq!(self.requests, 0, "the columns of a trace never change");
         self.header.columns = columns;
         self.batch.reset(columns);
     }
 
-    /// Takes a request. Its instant counts from the format's own epoch. A flush loses its range;
-    /// anything else of zero length and what reaches beyond 64-bit addresses is refused, because
-    /// nothing could replay it.
+    /// Takes a request. Its instant counts from the format's own epoch. The range of a flush is
+    /// dropped; any other request of zero length, or one beyond 64-bit addresses, is refused,
+    /// because it cannot be replayed.
     #[inline]
     pub fn push(&mut self, request: &Request) -> Result<(), Fault> {
         if request.offset.0.checked_add(request.length.0).is_none() {
@@ -113,6 +115,17 @@ impl Intake {
             self.batch.push(request);
         }
         self.requests += 1;
+        Ok(())
+    }
+
+    /// Takes a request, and what it waits for.
+    pub fn push_linked(
+        &mut self,
+        request: &Request,
+        dependency: Dependency<'_>,
+    ) -> Result<(), Fault> {
+        self.push(request)?;
+        self.batch.link_last(dependency);
         Ok(())
     }
 
@@ -145,8 +158,8 @@ impl Intake {
         Ok(id)
     }
 
-    /// Keeps the name of process `pid`, the first one said, for the header; answers whether that is
-    /// the name that is kept.
+    /// Keeps the first name of process `pid` for the header; returns whether `name` is the one
+    /// kept.
     #[inline]
     pub fn process(&mut self, pid: u32, name: &[u8]) -> bool {
         let processes = &mut self.header.processes;
@@ -161,7 +174,7 @@ impl Intake {
         true
     }
 
-    /// Notes a guess that concerns every request, where it `is_made`.
+    /// Notes a guess about every request, if it `is_made`.
     pub fn guess_all(&mut self, is_made: bool, what: Topic<'_>) {
         if is_made {
             self.header.guesses.add(what, self.requests, None);
@@ -188,8 +201,9 @@ impl Intake {
                 column: fault.column,
                 reason: fault.reason.to_owned(),
                 text: text::shown(line),
-                remedy: "mend the line, or read without --strict to count and skip such lines"
-                    .to_owned(),
+                remedy: Wording::from("mend the line, or read without ")
+                    .setting("strict")
+                    .text(" to count and skip such lines"),
             });
         }
         let example = format!("line {number}: {}", text::shown(line));
@@ -205,7 +219,9 @@ impl Intake {
                 path: self.path.clone(),
                 offset,
                 reason: fault.reason.to_owned(),
-                remedy: "read without --strict to count and skip such records".to_owned(),
+                remedy: Wording::from("read without ")
+                    .setting("strict")
+                    .text(" to count and skip such records"),
             });
         }
         let example = format!("byte {offset}: {}", fault.reason);

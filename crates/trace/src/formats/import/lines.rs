@@ -7,6 +7,7 @@ use crate::error::TraceError;
 use crate::formats::Opening;
 use crate::stream::Source;
 use crate::text::{Line, LineReader};
+use crate::wording::Wording;
 
 /// What a parser made of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,19 +24,19 @@ pub trait LineParser: Send {
     /// [`Intake::push`]. A fault makes it a lost line.
     fn line(&mut self, line: &[u8], intake: &mut Intake) -> Result<Said, Fault>;
 
-    /// Gives what was held back, and notes what is only known now: nothing follows.
+    /// At the end: gives requests that were held back, and adds final notes.
     fn end(&mut self, intake: &mut Intake) {
         let _ = intake;
     }
 }
 
-/// What a line looks like to who recognises a format.
+/// What a line looks like when a format is recognised.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Look {
     /// A request of that format.
     Request,
-    /// A line that names the columns as no other format does: such a file is of the format even
-    /// before its first request.
+    /// A header line that no other format has: it suffices to recognise the format, even without a
+    /// request.
     Header,
     /// A line that such a file may have beside its requests.
     Other,
@@ -46,8 +47,8 @@ pub enum Look {
 /// How many lines decide.
 const LINES_MAX: usize = 200;
 
-/// Whether a file that begins with `first_bytes` is of the format by whose rules `judge` looks at
-/// a line: there are requests, and strange lines are fewer than these; or nothing but a header.
+/// Whether a file that begins with `first_bytes` is of the format that `judge` knows: it has
+/// requests, and fewer strange lines than those; or only a header.
 pub fn looks_like(first_bytes: &[u8], mut judge: impl FnMut(&[u8]) -> Look) -> bool {
     let (mut requests, mut strange, mut headers) = (0_usize, 0_usize, 0_usize);
     let mut lines = first_bytes.split(|byte| *byte == b'\n').peekable();
@@ -79,7 +80,7 @@ pub fn lines<P: LineParser + 'static>(
     opening: Opening<'_>,
     parser: P,
     facts: Facts,
-    remedy: &str,
+    remedy: impl Into<Wording>,
 ) -> Result<Box<dyn Source>, TraceError> {
     let feed = Lines { lines: LineReader::new(opening.stream), parser };
     Imported::open(feed, opening.path, opening.options, facts, remedy)

@@ -1,8 +1,7 @@
 //! Volumes that have numbers for names.
 //!
-//! Traces of clouds name thousands of volumes by number, a different one on each line. To look each
-//! one up by its text would be the dearest part of the line, so the usual numbers are the index of
-//! a table.
+//! Traces of clouds name thousands of volumes by number, a different one on each line. Looking each
+//! one up by its text would take most of the time of a line, so the usual numbers index a table.
 
 use super::{Fault, Intake};
 use crate::formats::write::decimal;
@@ -12,7 +11,7 @@ use crate::units::VolumeId;
 /// The numbers that the table holds; larger ones are looked up by their text.
 const NUMBERS_MAX: usize = 65_536;
 
-/// What stands in the table for a number that has not come yet.
+/// The entry of a number that was not seen yet.
 const NONE: u32 = u32::MAX;
 
 /// The number of a volume, and a request to it.

@@ -1,10 +1,10 @@
-//! A place on a volume for what has none.
+//! Places on a volume for objects that have none.
 //!
-//! Traces of distributed storage name a file or a block and an offset in it; where that lay on a
-//! disk nobody recorded. To be replayed it must lie somewhere: the same object always at the same
-//! place, objects apart from each other, and what is sequential in an object sequential on the
-//! volume. A table of objects would grow with the trace, so the place follows from the name by a
-//! hash: objects share a place as seldom as birthdays fall together, and no memory is needed.
+//! Traces of distributed storage name a file or a block and an offset in it; its place on a disk
+//! was not recorded. A replay needs a place: the same object always at the same place, objects
+//! apart from each other, and sequential accesses within an object sequential on the volume. A
+//! table of objects would grow with the trace, so the place is a hash of the name: this needs no
+//! memory, and collisions are rare.
 
 use crate::units::Bytes;
 
@@ -24,7 +24,7 @@ impl Slots {
         Self { shift }
     }
 
-    /// Where the object called `name` begins. What reaches beyond the slot lies in the next one.
+    /// Where the object called `name` begins. The part beyond the slot lies in the next one.
     #[inline]
     pub fn of_name(self, name: &[u8]) -> Bytes {
         let mut hash = name.len() as u64;

@@ -8,6 +8,7 @@ use crate::compression::{self, Positioned};
 use crate::error::TraceError;
 use crate::formats::{Opening, Stream};
 use crate::stream::Source;
+use crate::wording::Wording;
 
 /// Size of the buffer that records are cut from.
 const BUFFER_BYTES: usize = 256 << 10;
@@ -17,12 +18,12 @@ pub(super) const TAKE_MAX: usize = BUFFER_BYTES / 2;
 
 /// Reads the records of a format.
 pub trait RecordParser: Send {
-    /// Takes the next record from `records` and gives what it says to `intake`; answers `false` at
-    /// the end. A fault makes it a lost record, behind which reading goes on: a parser that cannot
+    /// Takes the next record from `records` and gives its request to `intake`; returns `false` at
+    /// the end. A fault makes it a lost record, after which reading goes on: a parser that cannot
     /// go on says so in [`Header::damage`](crate::Header::damage) and ends.
     fn record(&mut self, records: &mut Records, intake: &mut Intake) -> Result<bool, RecordError>;
 
-    /// Gives what was held back, and notes what is only known now: nothing follows.
+    /// At the end: gives requests that were held back, and adds final notes.
     fn end(&mut self, intake: &mut Intake) {
         let _ = intake;
     }
@@ -73,7 +74,7 @@ impl Records {
     }
 
     /// The next `bytes` bytes (at most 128 KiB), or `None` where fewer are left: at the end
-    /// of the stream, or before a record cut short, of which [`Records::rest`] tells.
+    /// of the stream, or before a record cut short (see [`Records::rest`]).
     #[inline]
     pub fn take(&mut self, bytes: usize) -> io::Result<Option<&[u8]>> {
         if self.end - self.start < bytes && !self.read_more(bytes)? {
@@ -119,7 +120,7 @@ impl Records {
         if self.end >= bytes {
             return Ok(true);
         }
-        // What stands before the break has been given by now.
+        // Everything before the break has been returned by now.
         self.error.take().map_or(Ok(false), Err)
     }
 }
@@ -129,7 +130,7 @@ pub fn records<P: RecordParser + 'static>(
     opening: Opening<'_>,
     parser: P,
     facts: Facts,
-    remedy: &str,
+    remedy: impl Into<Wording>,
 ) -> Result<Box<dyn Source>, TraceError> {
     let feed = Recorded { records: Records::new(opening.stream), parser, taken: 0 };
     Imported::open(feed, opening.path, opening.options, facts, remedy)
@@ -161,7 +162,7 @@ impl<P: RecordParser> Feed for Recorded<P> {
                 Err(RecordError::Fault(fault)) => {
                     self.taken += 1;
                     intake.lose_record(offset, &fault)?;
-                    // A parser that takes nothing would be asked for the same for ever.
+                    // A parser that takes nothing would loop for ever.
                     if self.records.offset() == offset {
                         self.parser.end(intake);
                         intake.break_off(fault.reason.to_owned(), offset)?;

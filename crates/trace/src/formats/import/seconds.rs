@@ -1,12 +1,12 @@
-//! Requests whose recorder knew no more than the second.
+//! Requests recorded only to the second.
 //!
-//! Some traces say the second of a request and nothing finer. Where in that second it was issued
-//! is then invented, whatever one does; leaving all of them at its beginning invents a burst. So
-//! it is the user's choice, and it stands in the header of what is made of the trace.
+//! Some traces have only the second of a request. Its instant within the second must then be
+//! invented; leaving all of them at its beginning invents a burst. So the user chooses, and the
+//! header of the resulting trace states the choice.
 //!
-//! To place the requests of a second one must know how many they are, so they are held until the
-//! next second begins. A second that never ends must not fill the memory: when too many are held
-//! they get the first half of what is left of the second, and so on.
+//! Placing the requests of a second needs their number, so they are held until the next second
+//! begins. To bound memory, when too many are held they get the first half of the remaining second,
+//! and so on.
 
 use std::collections::VecDeque;
 
@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 use super::objects::mixed;
 use crate::batch::{BATCH_ROWS, Batch};
 use crate::header::{NoteKind, Notes, Topic};
+use crate::wording::Wording;
 
 /// How many requests of a second are held: some 50 MiB.
 const HELD_MAX: usize = 1 << 20;
@@ -25,10 +26,11 @@ const SECOND: i64 = 1_000_000_000;
 /// The seed of random instants, a part of what "the same every time" means.
 const SEED: u64 = 0x5ec0_9d5e_c09d_5ec0;
 
-/// The note on instants that nobody chose. A trace that has it is not to be replayed as recorded.
+/// The note on instants that were not chosen. A trace that has it is not to be replayed as
+/// recorded.
 const UNCHOSEN: Topic<'static> = NoteKind::UnchosenSecond
     .of("requests known to the second only, left at its beginning (reading the \
-         original with --whole-seconds even, poisson or burst chooses)");
+         original with `whole-seconds` even, poisson or burst chooses)");
 const EVEN: Topic<'static> =
     NoteKind::Instant.of("requests known to the second only, spread evenly over it");
 const POISSON: Topic<'static> =
@@ -42,10 +44,10 @@ const IN_PARTS: Topic<'static> =
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum WholeSeconds {
-    /// Nobody chose: they stay as they are, which is told with what can be chosen.
+    /// No choice was made: they stay as they are, and a note lists the choices.
     #[default]
     Unchosen,
-    /// Refuse such a trace, because nobody chose and what comes of it would be taken for real.
+    /// Refuse such a trace, because without a choice its instants would be taken for real.
     Refuse,
     /// At equal distances over the second.
     Even,
@@ -56,9 +58,27 @@ pub enum WholeSeconds {
     Burst,
 }
 
-/// The remedy of who must choose.
-pub(super) const REMEDY: &str =
-    "say where in its second to put a request: --whole-seconds even, poisson or burst";
+impl WholeSeconds {
+    /// What can be chosen.
+    pub const CHOICES: [Self; 3] = [Self::Even, Self::Poisson, Self::Burst];
+
+    /// The name on the command line.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Unchosen => "unchosen",
+            Self::Refuse => "refuse",
+            Self::Even => "even",
+            Self::Poisson => "poisson",
+            Self::Burst => "burst",
+        }
+    }
+}
+
+/// The remedy: what to choose from.
+pub(super) fn remedy() -> Wording {
+    Wording::from("say where in its second to put a request: ")
+        .set("whole-seconds", "even, poisson or burst")
+}
 
 /// Places requests in their seconds.
 pub(super) struct Seconds {
@@ -67,7 +87,7 @@ pub(super) struct Seconds {
     held: Batch,
     /// The beginning of that second.
     second: i64,
-    /// Where what is left of that second begins, in nanoseconds from its beginning.
+    /// Where the remaining part of that second begins, in nanoseconds from its beginning.
     from: i64,
     /// The latest instant given.
     latest: i64,
@@ -154,7 +174,7 @@ impl Seconds {
     fn place(&mut self, kept: i64) {
         let rows = self.held.len();
         let span = SECOND - self.from - kept;
-        // Who knows more than the second of some knows it of all.
+        // If some instants are finer than a second, all of them are.
         if self.held.issue_ns.iter().all(|issue| *issue == self.second) {
             self.placed += rows as u64;
             let issues = &mut self.held.issue_ns;
@@ -195,7 +215,7 @@ impl Seconds {
         self.held.truncate(0);
     }
 
-    /// Writes down, once, what was done to how many requests.
+    /// Writes down what was done to how many requests since the last time.
     pub(super) fn note(&mut self, guesses: &mut Notes) {
         let what = match self.choice {
             WholeSeconds::Unchosen | WholeSeconds::Refuse => UNCHOSEN,
@@ -216,7 +236,7 @@ mod tests {
     use crate::units::{Bytes, Nanos};
     use proptest::prelude::*;
 
-    /// What becomes of requests at these instants.
+    /// The instants that requests get.
     fn placed(
         choice: WholeSeconds,
         issues: &[i64],

@@ -11,6 +11,7 @@ use crate::formats::{ReadOptions, idle};
 use crate::header::{Header, Imported as Import, NoteKind, Topic, Volume};
 use crate::order::Sorter;
 use crate::stream::Source;
+use crate::wording::Wording;
 
 /// Nanoseconds since 1970 of 2001-09-09, when the seconds got a tenth digit. No trace is as long.
 const UNIX_NS: i64 = 1_000_000_000_000_000_000;
@@ -46,7 +47,8 @@ impl Intake {
                 path: self.path.clone(),
                 offset,
                 reason: damage,
-                remedy: "get the file again, or read what there is without --strict".to_owned(),
+                remedy: Wording::from("get the file again, or read what there is without ")
+                    .setting("strict"),
             });
         }
         let requests = self.requests;
@@ -76,7 +78,7 @@ impl<F: Feed> Imported<F> {
         path: &Path,
         options: &ReadOptions,
         facts: Facts,
-        remedy: &str,
+        remedy: impl Into<Wording>,
     ) -> Result<Box<dyn Source>, TraceError>
     where
         F: 'static,
@@ -85,12 +87,12 @@ impl<F: Feed> Imported<F> {
             return Err(TraceError::Unusable {
                 path: path.to_owned(),
                 reason: format!("{} knows no more than the second of a request", facts.format),
-                remedy: seconds::REMEDY.to_owned(),
+                remedy: seconds::remedy(),
             });
         }
         if options.all_apply && !facts.whole_seconds && idle::is_chosen(options.whole_seconds) {
             let why = "its instants are known better than to the second";
-            return Err(idle::error(path, "--whole-seconds", why));
+            return Err(idle::error(path, "whole-seconds", why));
         }
         let intake = Intake::new(path, options.strict, &facts);
         let mut source = Self {
@@ -103,7 +105,7 @@ impl<F: Feed> Imported<F> {
             start: None,
             ended: false,
         };
-        // A file of which no line is a request is told as such, not as an empty trace.
+        // A file without a request is refused here, instead of becoming an empty trace.
         source.read(1)?;
         if source.intake.requests == 0 {
             let found = match &source.intake.header.damage {
@@ -113,7 +115,7 @@ impl<F: Feed> Imported<F> {
             return Err(TraceError::Unusable {
                 path: path.to_owned(),
                 reason: found,
-                remedy: remedy.to_owned(),
+                remedy: remedy.into(),
             });
         }
         Ok(Box::new(source))
@@ -168,6 +170,8 @@ impl<F: Feed> Imported<F> {
             }
             self.read(BATCH_ROWS)?;
         }
+        // Now and not only at the end: of a trace that is read in part it counts too.
+        self.sorter.note(&mut self.intake.header.guesses);
         Ok(true)
     }
 
@@ -184,13 +188,11 @@ impl<F: Feed> Imported<F> {
             match self.next_sorted(&mut sorted) {
                 Ok(true) => seconds.feed(&mut sorted),
                 Ok(false) if seconds.give(batch, true) => break Ok(true),
-                Ok(false) => {
-                    seconds.note(&mut self.intake.header.guesses);
-                    break Ok(false);
-                }
+                Ok(false) => break Ok(false),
                 Err(error) => break Err(error),
             }
         };
+        seconds.note(&mut self.intake.header.guesses);
         self.sorted = sorted;
         self.seconds = Some(seconds);
         result

@@ -33,7 +33,7 @@ const LATENCIES: (&str, &str) =
 
 #[derive(Default)]
 struct Writer {
-    /// Known with the first request: the start of a trace is, too.
+    /// Set at the first request, because only then the start of the trace is known.
     clock: Option<WallClock>,
     /// What stands for each volume: `,host,disk,`.
     keys: Vec<(VolumeId, Vec<u8>)>,
@@ -81,7 +81,7 @@ impl Writer {
             Some((host, disk)) if !host.is_empty() && is_number(disk) => (host, disk.to_owned()),
             _ => (volume.name.as_str(), volume.id.0.to_string()),
         };
-        // What is between two commas stays there, and blanks around it would be lost.
+        // The host must not contain commas, and blanks around it would be lost.
         let host: String = host
             .chars()
             .map(|c| if c == ',' || c.is_whitespace() || c.is_control() { '-' } else { c })
@@ -90,7 +90,7 @@ impl Writer {
         if host.is_empty() || self.taken.contains(&key) {
             key = self::key("volume", &volume.id.0.to_string());
         }
-        // Whatever volumes are called, no two become one.
+        // No two volumes get the same key.
         let mut other = "volume".to_owned();
         while !self.taken.insert(key.clone()) {
             other.push('-');

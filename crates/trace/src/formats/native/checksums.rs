@@ -1,9 +1,9 @@
-//! Checksums, so that a damaged file is told from a good one.
+//! Checksums, so that damage is detected.
 //!
-//! Parquet leaves checksums to the writer of a page, the library writes none, and what is packed
-//! with zstd unpacks after many a damage: every second flipped bit would pass as another request.
-//! So the footer has a CRC-32C (RFC 3720, appendix B.4) of each row group's bytes, and one of
-//! everything behind them, itself included with its own digits as zeros.
+//! Parquet makes checksums of pages optional, the library writes none, and damaged zstd data often
+//! still unpacks: every second flipped bit would pass as another request. So the footer has a
+//! CRC-32C (RFC 3720, appendix B.4) of each row group's bytes, and one of everything behind them,
+//! itself included with its own digits as zeros.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -19,7 +19,8 @@ use crate::compression::PartialFile;
 /// The value of [`KEY_CRC_FOOTER`] while the sum is made.
 pub(super) const NO_DIGITS: &str = "00000000";
 
-/// What is between that key and its value (parquet.thrift, compact): a string of eight bytes.
+/// The bytes between that key and its value (parquet.thrift, compact): the value is a string of
+/// eight bytes.
 const VALUE_FOLLOWS: [u8; 2] = [0x18, 8];
 
 /// What stands behind the footer: its length in four bytes and the magic.
@@ -129,7 +130,8 @@ impl Checksums {
         };
         let (groups, expected) = match (value_of(KEY_CRC_GROUPS), value_of(KEY_CRC_FOOTER)) {
             (Some(groups), Some(expected)) => (groups, expected),
-            // A key that stands there and is not found was damaged.
+            // If the key's text is in the footer but the parser did not find the key, the footer is
+            // damaged.
             (None, None) if memmem::find(&footer, KEY_CRC_GROUPS.as_bytes()).is_none() => {
                 return Ok(None);
             }
@@ -172,7 +174,8 @@ fn sum(file: &File, start: u64, end: u64) -> io::Result<u32> {
     let (mut at, mut crc) = (start, 0);
     while at < end {
         let wanted = chunk.len().min((end - at) as usize);
-        // A place of its own: the library moves the one that the handles of a file share.
+        // Positioned reads, because the library moves the offset that all handles of the file
+        // share.
         file.read_exact_at(&mut chunk[..wanted], at)?;
         crc = crc32c::crc32c_append(crc, &chunk[..wanted]);
         at += wanted as u64;

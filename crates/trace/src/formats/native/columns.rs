@@ -1,7 +1,7 @@
 //! Reading columns in step, and checking what they hold.
 //!
 //! The library reads each column on its own and leaves out nulls. A batch needs the same rows of
-//! every column, a value in each, and no code that means nothing.
+//! every column, a value in each row, and only known codes.
 
 use parquet::column::reader::{ColumnReader, ColumnReaderImpl};
 use parquet::data_type::DataType;
@@ -106,6 +106,8 @@ pub(super) fn check_ranges(batch: &Batch) -> Result<(), Fault> {
 pub(super) struct GroupColumns<'a> {
     pub(super) readers: &'a mut [Option<ColumnReader>],
     pub(super) rows: usize,
+    /// The level of a value in a list; where there is none, or the list is null, it is lower.
+    pub(super) list_level: i16,
 }
 
 impl GroupColumns<'_> {
@@ -123,6 +125,45 @@ impl GroupColumns<'_> {
             _ => return Err(missing(column)),
         }
         if null == Some(UNKNOWN) { check_unknown(values, levels, column) } else { Ok(()) }
+    }
+
+    /// Lists of values, which are put one behind the other; `ends` says where those of each row
+    /// end.
+    pub(super) fn lists(
+        &mut self,
+        column: Column,
+        values: &mut Vec<i64>,
+        levels: &mut Vec<i16>,
+        repeats: &mut Vec<i16>,
+        ends: &mut Vec<usize>,
+    ) -> Result<(), Fault> {
+        let Some(Some(ColumnReader::Int64ColumnReader(reader))) =
+            self.readers.get_mut(column as usize)
+        else {
+            return Err(missing(column));
+        };
+        values.clear();
+        levels.clear();
+        repeats.clear();
+        let (records, found, _) =
+            reader.read_records(self.rows, Some(levels), Some(repeats), values)?;
+        let mut end = 0;
+        ends.clear();
+        for (level, repeat) in levels.iter().zip(&*repeats) {
+            if *repeat == 0 {
+                ends.push(end);
+            }
+            end += usize::from(*level == self.list_level);
+            if let Some(last) = ends.last_mut() {
+                *last = end;
+            }
+        }
+        if records != self.rows || ends.len() != self.rows || end != found {
+            let name = column.name();
+            let short = format!("column {name} has fewer rows than its row group");
+            return Err(Fault::Library(ParquetError::General(short)));
+        }
+        Ok(())
     }
 
     pub(super) fn ints(

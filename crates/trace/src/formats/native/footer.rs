@@ -1,8 +1,8 @@
 //! What the footer of a Parquet file claims, checked before it is believed.
 //!
-//! The library takes places and sizes as the footer has them, and any program may have written the
-//! file: what is missing, packed otherwise or out of place is to be an error with a name, not a
-//! panic or a wrong column.
+//! The library trusts the places and sizes in the footer, and any program may have written the
+//! file: a missing, differently packed or misplaced column must be a clear error, not a panic or
+//! wrong values.
 
 use parquet::basic::{Compression, Repetition};
 use parquet::file::metadata::ParquetMetaData;
@@ -80,6 +80,7 @@ pub(super) fn layout(metadata: &ParquetMetaData) -> Result<Layout, String> {
         latency: has(Column::Latency),
         origin: has(Column::Pid) || has(Column::Cpu),
         measured: has(Column::Scheduled) || has(Column::Completed) || has(Column::Outcome),
+        dependencies: has(Column::Parents),
     };
     for column in Column::ALL {
         if column.is_in(columns) && !has(column) && !column.is_young() {

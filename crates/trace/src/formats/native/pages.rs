@@ -1,8 +1,8 @@
-//! Pages, checked before the library makes room for what they claim.
+//! Pages, checked before the library allocates the memory that they claim to need.
 //!
-//! The library makes room for as many values as a dictionary's header claims, and looks only then
-//! whether the values are there: four damaged bytes in a file of 4 KiB take 16 GiB, and a process
-//! that is ended for want of memory says nothing of the file. So pages pass through here.
+//! The library allocates as many values as a dictionary's header claims, before it checks that they
+//! exist: four damaged bytes in a file of 4 KiB take 16 GiB, and the process is killed without a
+//! message about the file. So pages are checked here.
 
 use parquet::basic::Type;
 use parquet::column::page::{Page, PageMetadata, PageReader};

@@ -28,7 +28,12 @@ use crate::header::{Header, NoteKind, Volume};
 use crate::order::sort::Sorted;
 use crate::request::{Flags, Integrity, LateCause, Op, Outcome};
 use crate::stream::Source;
-use crate::units::VolumeId;
+use crate::units::{Nanos, VolumeId};
+use crate::wording::Wording;
+
+/// The loss of what was not asked for.
+pub(super) const UNREAD_DEPENDENCIES: &str =
+    "columns that say which requests wait for which, which this command does not read";
 
 /// Opens a native file.
 pub fn open(path: &Path, options: &ReadOptions) -> Result<Box<dyn Source>, TraceError> {
@@ -37,10 +42,9 @@ pub fn open(path: &Path, options: &ReadOptions) -> Result<Box<dyn Source>, Trace
     Ok(if reader.ordered { Box::new(reader) } else { Box::new(Sorted::new(reader, options.order)) })
 }
 
-/// Opens part `part`, counted from 0, of a native file cut into `of` parts: whole row groups, those
-/// of one part behind those of the part before, together all of the file. Each part can be read by
-/// a thread of its own. `None` of a file that does not say that its rows are in order: such a file
-/// has to be sorted, and so to be read as a whole.
+/// Opens part `part`, counted from 0, of a native file cut into `of` parts: consecutive row groups;
+/// together the parts are the whole file. Each part can be read by another thread. `None` for a
+/// file that does not state that its rows are in order: it must be sorted, and so read as a whole.
 pub fn open_part(
     path: &Path,
     options: &ReadOptions,
@@ -63,10 +67,10 @@ impl Reader {
     fn open(path: &Path, options: &ReadOptions) -> Result<Self, TraceError> {
         let file = File::open(path).map_err(|error| TraceError::read(path, error))?;
         let length = file.metadata().map_err(|error| TraceError::read(path, error))?.len();
-        let unusable = |reason: String, remedy: &str| TraceError::Unusable {
+        let unusable = |reason: String, remedy: &'static str| TraceError::Unusable {
             path: path.to_owned(),
             reason,
-            remedy: remedy.to_owned(),
+            remedy: remedy.into(),
         };
         let summed = file.try_clone().map_err(|error| TraceError::read(path, error))?;
         let file =
@@ -98,18 +102,26 @@ impl Reader {
                 }
             }
         }
-        let (indices, columns, others) = layout(metadata).map_err(|reason| {
+        let (mut indices, columns, others) = layout(metadata).map_err(|reason| {
             unusable(reason, "a trace has the columns that docs/formats.md describes")
         })?;
         let mut header = if let Some(json) = value_of(KEY_HEADER) {
-            serde_json::from_str(json).map_err(|error| {
+            Header::from_json(json).map_err(|error| {
                 unusable(format!("its header is not readable: {error}"), "get the file again")
             })?
         } else {
-            // Damage is told where the rows are read; until then the volumes are not known.
+            // Damage is reported when the rows are read; until then the volumes are unknown.
             headless(path, guarded(|| volumes_of(&file, &indices)).unwrap_or_default())
         };
         header.columns = columns;
+        if columns.dependencies && !options.reads_dependencies() {
+            header.columns.dependencies = false;
+            let what = NoteKind::Beside.of(UNREAD_DEPENDENCIES);
+            header.losses.add(what, 1, None);
+            for column in [Column::Id, Column::Think, Column::Parents] {
+                indices[column as usize] = None;
+            }
+        }
         if checksums.is_none() {
             header.guesses.add(
                 NoteKind::Assumed.of("missing checksums; a damaged file may pass unnoticed"),
@@ -212,7 +224,7 @@ fn unreadable(path: &Path, error: ParquetError) -> TraceError {
     TraceError::Unusable {
         path: path.to_owned(),
         reason: format!("it begins as a Parquet file and is damaged or cut short: {error}"),
-        remedy: "get the file again; a Parquet file without its end cannot be read".to_owned(),
+        remedy: "get the file again; a Parquet file without its end cannot be read".into(),
     }
 }
 
@@ -286,17 +298,21 @@ impl Reader {
             return Err(TraceError::Unusable {
                 path: self.path.clone(),
                 reason,
-                remedy: "get the file again; without --strict everything before this place is read"
-                    .to_owned(),
+                remedy: Wording::from("get the file again; without ")
+                    .setting("strict")
+                    .text(" everything before this place is read"),
             });
         }
-        self.header.damage = Some(format!("{}: {reason}", self.path.display()));
+        self.header.damaged(format!("{}: {reason}", self.path.display()));
         Ok(false)
     }
 
     fn fill(&mut self, batch: &mut Batch, rows: usize) -> Result<(), Fault> {
-        let mut columns = GroupColumns { readers: &mut self.readers, rows };
-        let Scratch { longs, ints, bools, levels } = &mut self.scratch;
+        let descriptor = self.file.metadata().file_metadata().schema_descr();
+        let list_level = self.indices[Column::Parents as usize]
+            .map_or(0, |index| descriptor.column(index).max_def_level());
+        let mut columns = GroupColumns { readers: &mut self.readers, rows, list_level };
+        let Scratch { longs, ints, bools, levels, repeats } = &mut self.scratch;
         columns.longs(Column::Issue, &mut batch.issue_ns, levels, None)?;
         check_start(&batch.issue_ns)?;
         if self.ordered {
@@ -339,7 +355,8 @@ impl Reader {
             columns.ints(Column::InFlight, ints, levels, Some(0))?;
             measured.in_flight.extend(ints.iter().map(|number| *number as u32));
 
-            // A row is measured if it was scheduled; then it has an outcome. None is made up.
+            // A row is measured if it was scheduled; then it has an outcome, which is never
+            // invented.
             columns.ints(Column::Outcome, ints, levels, Some(i32::MIN))?;
             for (row, outcome) in ints.iter_mut().enumerate() {
                 if measured.scheduled_ns[row] == UNKNOWN {
@@ -366,6 +383,16 @@ impl Reader {
             check(ints, |code| code < Integrity::ALL.len() as u32, "integrity")?;
             measured.integrity.extend(ints.iter().map(|code| *code as u8));
         }
+        if let Some(dependencies) = &mut batch.dependencies {
+            columns.longs(Column::Id, longs, levels, None)?;
+            dependencies.id.extend(longs.iter().map(|id| *id as u64));
+            columns.longs(Column::Think, longs, levels, Some(UNKNOWN))?;
+            let think = |ns: &i64| (*ns != UNKNOWN).then_some(Nanos(*ns));
+            dependencies.think.extend(longs.iter().map(think));
+            let ends = &mut dependencies.ends;
+            columns.lists(Column::Parents, longs, levels, repeats, ends)?;
+            dependencies.parents.extend(longs.iter().map(|id| *id as u64));
+        }
         Ok(())
     }
 }
@@ -380,7 +407,7 @@ impl Source for Reader {
         if self.failed {
             return Ok(false);
         }
-        // Set back when all went well: behind an error there is nothing to be read.
+        // Cleared on success: after an error nothing more can be read.
         self.failed = true;
         match guarded(|| self.next_group()) {
             Ok(true) => {}
@@ -407,7 +434,7 @@ impl Source for Reader {
                 path: self.path.clone(),
                 row: self.row + row as u64,
                 reason,
-                remedy: "docs/formats.md says what the columns hold".to_owned(),
+                remedy: "docs/formats.md says what the columns hold".into(),
             });
         }
         self.rows_left -= rows;

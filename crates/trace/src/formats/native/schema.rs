@@ -3,6 +3,8 @@
 //! Others read these files without this program, so names, types and codes are fixed here, once,
 //! for the writer and the reader.
 
+use parquet::schema::types::ColumnPath;
+
 use crate::batch::Columns;
 use crate::request::{Flags, Integrity, LateCause, Op, Outcome};
 
@@ -40,9 +42,12 @@ pub(super) enum Column {
     LateCause,
     Target,
     Integrity,
+    Id,
+    Think,
+    Parents,
 }
 
-pub(super) const COLUMNS: usize = 19;
+pub(super) const COLUMNS: usize = 22;
 
 impl Column {
     pub(super) const ALL: [Self; COLUMNS] = [
@@ -65,6 +70,9 @@ impl Column {
         Self::LateCause,
         Self::Target,
         Self::Integrity,
+        Self::Id,
+        Self::Think,
+        Self::Parents,
     ];
 
     pub(super) const fn name(self) -> &'static str {
@@ -88,6 +96,9 @@ impl Column {
             Self::LateCause => "late_cause",
             Self::Target => "target",
             Self::Integrity => "integrity",
+            Self::Id => "request_id",
+            Self::Think => "think_ns",
+            Self::Parents => "parents.list.element",
         }
     }
 
@@ -113,6 +124,12 @@ impl Column {
             Self::LateCause => "optional int32 late_cause (INTEGER(8,false));",
             Self::Target => "optional int32 target (INTEGER(16,false));",
             Self::Integrity => "optional int32 integrity (INTEGER(8,false));",
+            Self::Id => "required int64 request_id (INTEGER(64,false));",
+            Self::Think => "optional int64 think_ns (INTEGER(64,true));",
+            Self::Parents => {
+                "required group parents (LIST) { repeated group list { \
+                 required int64 element (INTEGER(64,false)); } }"
+            }
         }
     }
 
@@ -125,7 +142,10 @@ impl Column {
             | Self::Scheduled
             | Self::Submitted
             | Self::Completed
-            | Self::TargetOffset => parquet::basic::Type::INT64,
+            | Self::TargetOffset
+            | Self::Id
+            | Self::Think
+            | Self::Parents => parquet::basic::Type::INT64,
             Self::PushedBack => parquet::basic::Type::BOOLEAN,
             _ => parquet::basic::Type::INT32,
         }
@@ -139,20 +159,34 @@ impl Column {
             }
             Self::Latency => columns.latency,
             Self::Pid | Self::Cpu => columns.origin,
+            Self::Id | Self::Think | Self::Parents => columns.dependencies,
             _ => columns.measured,
         }
     }
 
-    /// Whether files of the first releases lack the column where they have its fellows.
+    /// Whether files of the first releases lack the column although they have the others of its
+    /// group.
     pub(super) const fn is_young(self) -> bool {
         matches!(self, Self::Target | Self::Integrity)
     }
 
-    /// Whether the values grow with time, so that their differences are what is to be kept.
+    /// The column's place in the schema.
+    pub(super) fn path(self) -> ColumnPath {
+        ColumnPath::new(self.name().split('.').map(str::to_owned).collect())
+    }
+
+    /// Whether the values grow with time, so that their differences are encoded.
     pub(super) const fn is_instant(self) -> bool {
         matches!(
             self,
-            Self::Issue | Self::Latency | Self::Scheduled | Self::Submitted | Self::Completed
+            Self::Issue
+                | Self::Latency
+                | Self::Scheduled
+                | Self::Submitted
+                | Self::Completed
+                | Self::Id
+                | Self::Think
+                | Self::Parents
         )
     }
 }

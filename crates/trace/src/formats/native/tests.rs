@@ -11,6 +11,7 @@ use parquet::schema::parser::parse_message_type;
 use proptest::prelude::*;
 
 use super::columns::{Fault, check_order, check_unknown};
+use super::reader::UNREAD_DEPENDENCIES;
 use super::schema::{
     Column, KEY_CODES, KEY_CRC_FOOTER, KEY_CRC_GROUPS, KEY_HEADER, KEY_ORDER, KEY_VERSION, ORDER,
 };
@@ -21,7 +22,7 @@ use crate::batch::{Batch, Columns, UNKNOWN};
 use crate::error::TraceError;
 use crate::formats::ReadOptions;
 use crate::header::{Header, NoteKind};
-use crate::{Bytes, Flags, Integrity, Nanos, Op, Request};
+use crate::{Bytes, Dependency, Flags, Integrity, Nanos, Op, Request};
 
 fn header(columns: Columns) -> Header {
     let mut header = Header { columns, ..Header::default() };
@@ -77,7 +78,12 @@ fn kept(request: &Request, columns: Columns) -> Request {
 
 prop_compose! {
     fn any_columns()(bits in 0_u8..8) -> Columns {
-        Columns { latency: bits & 1 != 0, origin: bits & 2 != 0, measured: bits & 4 != 0 }
+        Columns {
+            latency: bits & 1 != 0,
+            origin: bits & 2 != 0,
+            measured: bits & 4 != 0,
+            dependencies: false,
+        }
     }
 }
 
@@ -114,7 +120,44 @@ fn some_requests(count: i64) -> Vec<Request> {
         .collect()
 }
 
-const WITH_LATENCY: Columns = Columns { latency: true, origin: false, measured: false };
+/// A trace with links: one of no parents, one of many, and none that is known.
+fn linked() -> Batch {
+    let columns = Columns { latency: true, dependencies: true, ..Columns::default() };
+    let mut batch = Batch::new(columns);
+    for (row, request) in some_requests(70_000).iter().enumerate() {
+        batch.push(request);
+        let parents: Vec<u64> = (0..row as u64 % 5).map(|back| row as u64 - back).collect();
+        let think = (!parents.is_empty()).then_some(Nanos(row as i64));
+        batch.link_last(Dependency { id: row as u64 * 4, think, parents: &parents });
+    }
+    batch
+}
+
+#[test]
+fn links_are_read_where_they_are_asked_for() {
+    let (_directory, path) = file();
+    let batch = linked();
+    let columns = batch.columns();
+    let mut sink = create(&path, &header(columns)).unwrap();
+    sink.write(&batch).unwrap();
+    sink.finish(&header(columns)).unwrap();
+    let options = ReadOptions { dependencies: true, ..ReadOptions::default() };
+    let mut source = open(&path, &options).unwrap();
+    assert_eq!(source.header().columns, columns);
+    let (mut some, mut all) = (Batch::default(), Batch::new(columns));
+    while source.next_batch(&mut some).unwrap() {
+        all.append(&some, 0, some.len());
+    }
+    assert!(all == batch);
+    // Everybody else reads the same requests, and is told that there is more.
+    let (requests, found) = read(&path).unwrap();
+    assert!(requests == batch.iter().collect::<Vec<_>>());
+    assert!(!found.columns.dependencies);
+    assert_eq!(found.losses.count_of(UNREAD_DEPENDENCIES), 1);
+}
+
+const WITH_LATENCY: Columns =
+    Columns { latency: true, origin: false, measured: false, dependencies: false };
 
 #[test]
 fn row_groups_and_pages_follow_each_other_without_a_seam() {
@@ -428,7 +471,7 @@ fn the_checksums_are_those_that_the_documentation_describes() {
 #[test]
 fn no_flipped_bit_of_a_file_goes_unnoticed() {
     let (_directory, path) = file();
-    let columns = Columns { latency: true, origin: true, measured: false };
+    let columns = Columns { latency: true, origin: true, measured: false, dependencies: false };
     let requests: Vec<_> = some_requests(60).iter().map(|one| kept(one, columns)).collect();
     write(&path, columns, &requests, 60);
     let expected = read(&path).unwrap();
@@ -438,7 +481,7 @@ fn no_flipped_bit_of_a_file_goes_unnoticed() {
         fs::write(&path, &bytes).unwrap();
         bytes[bit / 8] ^= 1 << (bit % 8);
         if let Ok((found, header)) = read(&path) {
-            // The name of the program may be what is damaged: then the file is a foreign one.
+            // If the damage hits the program's name, the file counts as a foreign one.
             let told = header.damage.is_some() || header.guesses.count_of(UNSUMMED) == 1;
             assert!(told, "bit {bit}");
             assert!(header.damage.is_some() || found == expected.0, "bit {bit}");
@@ -473,7 +516,7 @@ fn what_lies_before_a_damaged_row_group_is_read_and_the_damage_is_told() {
     let (all, header) = read(&path).unwrap();
     assert!(all == requests[..GROUP_ROWS]);
     assert!(header.damage.unwrap().contains("row group 1 (bytes "));
-    assert!(message(&path).contains("without --strict"), "{}", message(&path));
+    assert!(message(&path).contains("without 'strict'"), "{}", message(&path));
 }
 
 #[test]
@@ -557,7 +600,7 @@ proptest! {
         in_footer in any::<bool>(),
     ) {
         let (_directory, path) = file();
-        let columns = Columns { latency: true, origin: true, measured: true };
+        let columns = Columns { latency: true, origin: true, measured: true, dependencies: false };
         write(&path, columns, &some_requests(50), 50);
         let mut bytes = fs::read(&path).unwrap();
         let (from, to) = (if in_footer { bytes.len() / 2 } else { 0 }, bytes.len());

@@ -14,7 +14,6 @@ use parquet::file::metadata::KeyValue;
 use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
 use parquet::schema::parser::parse_message_type;
-use parquet::schema::types::ColumnPath;
 
 use super::checksums::{GroupSum, NO_DIGITS, Summed};
 use super::schema::{
@@ -53,13 +52,12 @@ pub fn create(path: &Path, header: &Header) -> Result<Box<dyn Sink>, TraceError>
         .set_max_row_group_row_count(None)
         .set_statistics_enabled(EnabledStatistics::Chunk);
     for column in Column::ALL.iter().filter(|column| column.is_instant()) {
-        let path = ColumnPath::from(column.name());
+        let path = column.path();
         properties = properties
             .set_column_dictionary_enabled(path.clone(), false)
             .set_column_encoding(path, Encoding::DELTA_BINARY_PACKED);
     }
-    let offset = ColumnPath::from(Column::Offset.name());
-    properties = properties.set_column_dictionary_enabled(offset, false);
+    properties = properties.set_column_dictionary_enabled(Column::Offset.path(), false);
     let file = Summed::new(PartialFile::create(path).map_err(write_error)?);
     let writer = SerializedFileWriter::new(file, Arc::new(schema), Arc::new(properties.build()))
         .map_err(into_io)
@@ -120,8 +118,9 @@ fn write_column(
     rows: &Batch,
     scratch: &mut Scratch,
 ) -> Result<(), ParquetError> {
-    let Scratch { longs, ints, bools, levels } = scratch;
+    let Scratch { longs, ints, bools, levels, repeats } = scratch;
     longs.clear();
+    repeats.clear();
     ints.clear();
     bools.clear();
     levels.clear();
@@ -143,18 +142,23 @@ fn write_column(
                 ints.extend(values.iter().map(|value| *value as i32));
             }
         }
+        Column::Id | Column::Think | Column::Parents => {
+            required = column == Column::Id;
+            write_dependencies(column, rows, longs, levels, repeats);
+        }
         _ => {
             required = false;
             write_measured(column, rows, longs, ints, bools, levels);
         }
     }
     let levels = (!required).then_some(&levels[..]);
+    let repeats = (column == Column::Parents).then_some(&repeats[..]);
     let mut writer = group
         .next_column()?
         .ok_or_else(|| ParquetError::General("the schema lacks a column".to_owned()))?;
     match column.physical_type() {
         parquet::basic::Type::INT64 => {
-            writer.typed::<Int64Type>().write_batch(longs, levels, None)?;
+            writer.typed::<Int64Type>().write_batch(longs, levels, repeats)?;
         }
         parquet::basic::Type::BOOLEAN => {
             writer.typed::<BoolType>().write_batch(bools, levels, None)?;
@@ -170,6 +174,37 @@ fn write_column(
 fn present(column: &[i64], values: &mut Vec<i64>, levels: &mut Vec<i16>) {
     levels.extend(column.iter().map(|value| i16::from(*value != UNKNOWN)));
     values.extend(column.iter().filter(|value| **value != UNKNOWN));
+}
+
+/// A column of what requests wait for.
+fn write_dependencies(
+    column: Column,
+    rows: &Batch,
+    longs: &mut Vec<i64>,
+    levels: &mut Vec<i16>,
+    repeats: &mut Vec<i16>,
+) {
+    let Some(dependencies) = &rows.dependencies else { return };
+    match column {
+        Column::Id => longs.extend(dependencies.id.iter().map(|id| *id as i64)),
+        Column::Think => {
+            levels.extend(dependencies.think.iter().map(|think| i16::from(think.is_some())));
+            longs.extend(dependencies.think.iter().flatten().map(|think| think.0));
+        }
+        // Level 1 is a value, 0 a row without any; a repeat belongs to the row before it.
+        _ => {
+            for row in 0..rows.len() {
+                let parents = dependencies.get(row).parents;
+                levels.extend(parents.iter().map(|_| 1));
+                repeats.extend((0..parents.len()).map(|at| i16::from(at > 0)));
+                longs.extend(parents.iter().map(|id| *id as i64));
+                if parents.is_empty() {
+                    levels.push(0);
+                    repeats.push(0);
+                }
+            }
+        }
+    }
 }
 
 /// A column of what a replay measured; all of them are null in a row that has no measurement.

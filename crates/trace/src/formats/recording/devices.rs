@@ -1,7 +1,8 @@
 //! Which of the recorded devices an event belongs to.
 //!
 //! The kernel's events carry the number of the disk and its sectors, whatever partition a request
-//! was sent to. Who recorded a partition wants its requests, counted from its beginning.
+//! was sent to. A recording of a partition should have only its requests, with offsets from its
+//! beginning.
 
 use rustc_hash::FxHashMap;
 

@@ -1,7 +1,7 @@
 //! The frames of one processor, through all segments.
 //!
-//! A segment that is damaged is read up to the damage; the segments behind it are whole and are
-//! read as well. That frames are missing shows in their numbers.
+//! A damaged segment is read up to the damage; later segments are intact and are read as well.
+//! Missing frames show in the numbers.
 
 use std::borrow::Cow;
 use std::collections::VecDeque;
@@ -12,15 +12,18 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::error::TraceError;
 use crate::recording::frame::{FrameReader, Next};
+use crate::wording::Wording;
 
 /// Size of the buffer of a file that is read, in bytes.
 const BUFFER_BYTES: usize = 256 << 10;
 
-/// How many damages are told of.
+/// How many damages are reported.
 const DAMAGES_MAX: usize = 8;
 
 /// What to do about a damaged recording.
-const REMEDY: &str = "without --strict everything else is read";
+fn remedy() -> Wording {
+    Wording::from("without ").setting("strict").text(" everything else is read")
+}
 
 /// The frames of one processor.
 pub(super) struct Segments {
@@ -32,7 +35,7 @@ pub(super) struct Segments {
     /// The number of the next frame; the first one of a processor is 0.
     sequence: u64,
     strict: bool,
-    /// Whether something was broken behind the last frame.
+    /// Whether damage followed the last frame.
     pub(super) is_torn: bool,
     pub(super) damages: Vec<String>,
 }
@@ -91,26 +94,26 @@ impl Segments {
         }
     }
 
-    /// Notes that events which the recorder counted are in no file.
+    /// Notes that some events, which the recorder counted, are in no file.
     pub(super) fn lack(&mut self, missing: u64, counted: u64) -> Result<(), TraceError> {
         self.tell(lacking(self.cpu, missing, counted))
     }
 
-    /// Notes what is wrong with the whole, which is an error where that is wished.
+    /// Notes damage of the whole recording, or fails if reading is strict.
     pub(super) fn tell(&mut self, why: String) -> Result<(), TraceError> {
         if self.strict {
             let (path, reason) = (self.path.clone(), why);
-            return Err(TraceError::Binary { path, offset: 0, reason, remedy: REMEDY.to_owned() });
+            return Err(TraceError::Binary { path, offset: 0, reason, remedy: remedy() });
         }
         self.damages.push(why);
         Ok(())
     }
 
-    /// Notes a damage, which is an error where that is wished.
+    /// Notes damage, or fails if reading is strict.
     pub(super) fn damage(&mut self, offset: u64, why: &str) -> Result<(), TraceError> {
         if self.strict {
             let (path, reason) = (self.path.clone(), why.to_owned());
-            return Err(TraceError::Binary { path, offset, reason, remedy: REMEDY.to_owned() });
+            return Err(TraceError::Binary { path, offset, reason, remedy: remedy() });
         }
         if self.damages.len() < DAMAGES_MAX {
             let name = file_name(&self.path);
@@ -128,7 +131,7 @@ pub(super) fn lacking(cpu: u32, missing: u64, counted: u64) -> String {
     )
 }
 
-/// What a file is called wherever it lies: the header that tells of it is given away.
+/// The file's name without its path, because the header is published with the trace.
 fn file_name(path: &Path) -> Cow<'_, str> {
     path.file_name().unwrap_or_default().to_string_lossy()
 }
@@ -142,7 +145,7 @@ pub(super) struct Payloads {
 }
 
 impl Payloads {
-    /// The stream, and where its damages are told.
+    /// The stream, and the list to which it adds its damages.
     pub(super) fn new(segments: Segments) -> (Self, Arc<Mutex<Vec<String>>>) {
         let damages = Arc::<Mutex<Vec<String>>>::default();
         (Self { segments, buffer: Vec::new(), at: 0, damages: Arc::clone(&damages) }, damages)

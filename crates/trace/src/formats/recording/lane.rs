@@ -13,12 +13,15 @@ use crate::formats::blktrace::gaps::Gaps;
 use crate::formats::blktrace::merge::Lane;
 use crate::formats::blktrace::notices::Notices;
 use crate::formats::blktrace::record::{Event, kind};
+use crate::wording::Wording;
 
 /// Size of the buffer for a processor's relay data, in bytes.
 const RELAY_BUFFER_BYTES: usize = 1 << 20;
 
 /// What to do about events that are missing.
-const REMEDY: &str = "without --strict everything else is read";
+fn remedy() -> Wording {
+    Wording::from("without ").setting("strict").text(" everything else is read")
+}
 
 /// The events by kind where there are none.
 const NONE: [u64; kind::COUNT] = [0; kind::COUNT];
@@ -62,8 +65,8 @@ pub(super) struct Relay {
     /// What the recorder counted.
     gaps: Gaps,
     devices: Arc<Devices>,
-    /// Events in no partition that was recorded: the kernel is told the first and the last sector,
-    /// and lets through what begins at 0.
+    /// Events outside the recorded partitions: the kernel filters by the first and the last sector,
+    /// but passes events that begin at 0.
     outside: u64,
 }
 
@@ -146,11 +149,10 @@ impl Relay {
         }
         let why = lacking(self.cpu, missing, counted);
         if let Some(path) = self.strict.clone() {
-            let remedy = REMEDY.to_owned();
-            return Err(TraceError::Binary { path, offset: 0, reason: why, remedy });
+            return Err(TraceError::Binary { path, offset: 0, reason: why, remedy: remedy() });
         }
         self.damages.lock().unwrap_or_else(PoisonError::into_inner).push(why);
-        // Numbers that are missing tell of some of them already.
+        // Missing sequence numbers already account for some of them.
         let of_feed = self.feed.as_ref().map_or(0, |feed| feed.gaps().events());
         let more = missing.saturating_sub(of_feed.saturating_sub(self.gaps.events()));
         if more > 0 {
@@ -203,7 +205,7 @@ impl Pages {
         Ok(())
     }
 
-    /// Tells of events that were left out because they cannot be.
+    /// Notes events that were left out as impossible.
     fn tell_oddities(&mut self) -> Result<(), TraceError> {
         let Decoded { cpu, untimely, absurd, .. } = self.decoded;
         if untimely > 0 {
@@ -274,7 +276,7 @@ impl Lane for Processor {
     fn gaps(&self) -> &Gaps {
         match self {
             Self::Pages(pages) => &pages.decoded.gaps,
-            // Numbers that are missing tell when; what the recorder counted may be more.
+            // Missing sequence numbers show when; the recorder may have counted more.
             Self::Relay(relay) => match &relay.feed {
                 Some(feed) if feed.gaps().events() >= relay.gaps.events() => feed.gaps(),
                 _ => &relay.gaps,

@@ -1,8 +1,8 @@
-//! How the events of a tracepoint lie, read from the kernel's own words.
+//! The layout of a tracepoint's events, from the kernel's own description.
 //!
-//! `rwbs` was 8 bytes and is 10, `sector_t` is 4 or 8, fields come and go: nothing is where it was
-//! two kernels ago. The text of a tracepoint's `format` file says where everything is
-//! (`trace_events.c`: `f_show`), so no kernel need be known here.
+//! `rwbs` had 8 bytes and has 10 now, `sector_t` has 4 or 8, fields come and go with kernel
+//! versions. The `format` file of a tracepoint describes the layout (`trace_events.c`: `f_show`),
+//! so nothing about kernel versions is needed here.
 
 use crate::error::TraceError;
 use crate::formats::blktrace::record::kind;
@@ -27,7 +27,7 @@ pub(super) enum Elsewhere {
     FromBehind,
 }
 
-/// What says how long an event's range is.
+/// How the length of an event's range is given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Length {
     /// A number of sectors.
@@ -41,7 +41,8 @@ pub(super) enum Length {
 pub(super) struct EventLayout {
     /// What it means: see [`kind`].
     pub(super) kind: u8,
-    /// Whether it tells of a bio's end, which is an end of its own where there are no requests.
+    /// Whether it is the end of a bio, which is a completion only on devices without a request
+    /// queue.
     pub(super) is_bio_end: bool,
     pub(super) pid: Field,
     pub(super) device: Field,
@@ -106,8 +107,7 @@ impl EventLayout {
                  and rwbs",
                 format.name
             ),
-            remedy: "record without this event, or tell the developers which kernel it is"
-                .to_owned(),
+            remedy: "record without this event, or tell the developers which kernel it is".into(),
         })
     }
 }

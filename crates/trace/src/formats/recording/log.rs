@@ -1,4 +1,4 @@
-//! What the recorder noted beside the events.
+//! The recorder's log.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -18,12 +18,12 @@ const ENTRIES_MAX: usize = 1 << 16;
 /// How many processors are known; what Linux can be built for (`NR_CPUS`).
 const CPUS_MAX: usize = 1 << 13;
 
-/// Before it began and behind its last entry a recording that ended has no event: with a margin of
-/// a second.
+/// Margin: a recording that ended has no event earlier than a second before its beginning, or later
+/// than a second after its last entry.
 const SLACK_NS: u64 = 1_000_000_000;
 
-/// A recorder that was killed notes the time every minute, but what it noted last may never have
-/// come to the disk: a day.
+/// Margin after the last entry of a killed recorder, a day: it notes the time every minute, but the
+/// last notes may never have reached the disk.
 const UNENDED_NS: u64 = 86_400_000_000_000;
 
 /// What a recorder noted.
@@ -34,7 +34,7 @@ pub(super) struct Log {
     lost: BTreeMap<u32, Gaps>,
     pub(super) cost: Option<Cost>,
     pub(super) processes: Vec<(u32, String)>,
-    /// Until when the kernel was to give events.
+    /// When events were switched off.
     pub(super) ending: Option<u64>,
     /// Why it ended, and when.
     pub(super) stopped: Option<(String, u64)>,
@@ -68,7 +68,7 @@ impl Log {
             }
             match serde_json::from_slice::<Entry>(&line) {
                 Ok(entry) => log.add(entry),
-                // What a later version notes beside is none of ours.
+                // Unknown entries of later versions are ignored.
                 Err(_) if serde_json::from_slice::<serde_json::Value>(&line).is_ok() => {}
                 Err(_) => log.broken += 1,
             }
@@ -104,15 +104,14 @@ impl Log {
         counted.map(|totals| totals.cpu).chain(self.lost.keys().copied())
     }
 
-    /// How many events of a processor were recorded, and when that was counted; `None` where the
-    /// recorder did not come to that.
+    /// How many events of a processor were recorded, and when they were counted; `None` if the
+    /// recorder ended before.
     pub(super) fn counted(&self, cpu: u32) -> Option<(u64, u64)> {
         let totals = self.totals.iter().find(|totals| totals.cpu == cpu)?;
         Some((totals.read, self.stopped.as_ref()?.1))
     }
 
-    /// When the kernel gave events, as a recorder notes first of all; unknown where it did not come
-    /// to that.
+    /// When events were switched on, the recorder's first note; `None` if it ended before.
     pub(super) fn began(&self) -> Option<u64> {
         self.anchors.first().map(|anchor| anchor.monotonic_ns)
     }
@@ -141,7 +140,7 @@ impl Log {
         let total = self.totals.iter().find(|totals| totals.cpu == cpu);
         let more = total.map_or(0, |totals| totals.lost.saturating_sub(gaps.events()));
         if more > 0 {
-            // Nobody noted when.
+            // When is not noted.
             let from = self.anchors.first().map_or(0, |anchor| anchor.monotonic_ns);
             gaps.add(from, self.stopped.as_ref().map_or(from, |stopped| stopped.1), more);
         }
@@ -157,8 +156,7 @@ impl Log {
     }
 }
 
-/// Makes sure that `path` is a file before it is opened: to open a FIFO means to wait for somebody
-/// who writes into it.
+/// Makes sure that `path` is a file before it is opened: opening a FIFO would wait for a writer.
 pub(super) fn expect_file(path: &Path) -> Result<(), TraceError> {
     let metadata = fs::metadata(path).map_err(|error| TraceError::read(path, error))?;
     if metadata.is_file() {
@@ -167,7 +165,7 @@ pub(super) fn expect_file(path: &Path) -> Result<(), TraceError> {
     Err(TraceError::Unusable {
         path: path.to_owned(),
         reason: "it is no regular file, and no recorder made it".to_owned(),
-        remedy: "take it out of the recording's directory".to_owned(),
+        remedy: "take it out of the recording's directory".into(),
     })
 }
 

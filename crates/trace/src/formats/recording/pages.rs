@@ -19,7 +19,7 @@ use crate::formats::blktrace::record::{EAGAIN, Event, kind};
 use crate::recording::page::{DELTA_BITS, PADDING, PageHead, TIME_EXTEND, TIME_STAMP, absolute};
 use crate::recording::{Description, PageLayout};
 
-/// The place of a tracepoint that was recorded and means nothing here.
+/// The place of a recorded tracepoint that is not used here.
 const UNUSED: u16 = u16::MAX;
 
 /// How many names of processes are remembered for each processor.
@@ -46,7 +46,7 @@ impl Layouts {
         let unusable = |reason: &str| TraceError::Unusable {
             path: path.to_owned(),
             reason: reason.to_owned(),
-            remedy: "record again".to_owned(),
+            remedy: "record again".into(),
         };
         let Some(tracefs) = &description.tracefs else {
             return Err(unusable("it lacks the layout of its pages (tracefs)"));
@@ -127,7 +127,7 @@ impl Layouts {
     }
 }
 
-/// What the pages of one processor held so far.
+/// Counts of the decoded pages of one processor.
 #[derive(Debug, Default)]
 pub(super) struct Decoded {
     pub(super) cpu: u32,
@@ -139,14 +139,14 @@ pub(super) struct Decoded {
     pub(super) outside: u64,
     pub(super) out_of_order: u64,
     pub(super) gaps: Gaps,
-    /// The first instant of the recording and how long it lasted, where that is known: events from
-    /// elsewhere bear the time of another clock.
+    /// The first instant of the recording and how long it lasted, where that is known: events
+    /// outside of this have the time of another clock.
     times: Option<(u64, u64)>,
     /// How many of those there were.
     pub(super) untimely: u64,
-    /// Events that say what no kernel says.
+    /// Impossible events.
     pub(super) absurd: u64,
-    /// Whether the recorder counted what was lost: then the pages' marks say nothing new.
+    /// Whether the recorder counted the losses; then the marks in the pages are redundant.
     is_counted: bool,
     /// How many events there were of whatever kind, which is what the kernel counts.
     pub(super) records: u64,
@@ -184,7 +184,7 @@ impl Decoded {
             return Err("a page is shorter than it says");
         };
         if std::mem::take(&mut self.is_torn) || head.missed && !self.is_counted {
-            // Before the first page nothing is known of when.
+            // Before the first page no instant is known.
             let to = if self.is_timely(head.time) { head.time } else { self.last };
             let from = if self.last == 0 { to } else { self.last };
             self.gaps.add(from, to, head.missed_events.unwrap_or(0));
@@ -278,7 +278,7 @@ impl Decoded {
             Some(field) => layouts.number(data, field)? as i32,
             None => 0,
         };
-        // Where there are requests, a bio that ends by itself was none of any: it was refused.
+        // On a device with requests, a bio that ends without a request was refused.
         let ends = layout.is_bio_end == bio_based || layout.is_bio_end && error != 0;
         if kind == kind::COMPLETE && !ends {
             return Some(());

@@ -1,4 +1,4 @@
-//! The letters by which a tracepoint says what a request is.
+//! The letters by which a tracepoint describes a request.
 //!
 //! `blk_fill_rwbs` (Linux `kernel/trace/blktrace.c`) writes up to nine letters, and one letter may
 //! mean two things: `F` before the operation is a flush before the data, alone a flush command, and
@@ -6,10 +6,10 @@
 
 use crate::formats::blktrace::record::category;
 
-/// The bits of blktrace for these letters, which end with a zero byte or with their bytes. A
-/// command of no operation (`N`) that writes zeroes is told from one that is passed through to the
-/// device by `bytes`: the latter has no range.
-pub(super) fn categories(letters: &[u8], bytes: u32) -> u32 {
+/// The bits of blktrace for these letters, which end with a zero byte or with their bytes. Letter
+/// `N` means write-zeroes or a passthrough command, distinguished by `bytes`: the latter has no
+/// range.
+pub(in crate::formats) fn categories(letters: &[u8], bytes: u32) -> u32 {
     let mut rest = letters.split(|letter| *letter == 0).next().unwrap_or_default();
     let mut bits = 0;
     let is_operation = |letter: &u8| matches!(letter, b'R' | b'W' | b'D' | b'F' | b'Z' | b'N');

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::mem;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -15,14 +16,17 @@ use crate::error::TraceError;
 use crate::formats::ReadOptions;
 use crate::formats::blktrace::reading::Reading;
 use crate::formats::blktrace::volumes::device_name;
-use crate::header::{Header, NoteKind};
+use crate::header::{DamageKind, Header, NoteKind};
 use crate::recording::{
-    DESCRIPTION_FILE, DESCRIPTION_VERSION, Description, Device, Interface, NEVER_ENDED, Recording,
+    DESCRIPTION_FILE, DESCRIPTION_VERSION, Description, Device, Interface, Recording,
 };
 use crate::stream::Source;
 
 /// How long a description may be, in bytes.
 const DESCRIPTION_MAX: u64 = 64 << 20;
+
+/// The damage of a recording whose log does not say why it ended.
+const NEVER_ENDED: &str = "the recording never ended: the recorder was killed or goes on";
 
 /// A raw recording that is being read.
 pub(super) struct Recorded {
@@ -35,6 +39,8 @@ pub(super) struct Recorded {
     is_monotonic: bool,
     /// How many volumes have got their names.
     named: usize,
+    /// Whether it was told that the log has no end, if it has none.
+    is_told: bool,
 }
 
 impl Recorded {
@@ -50,7 +56,7 @@ impl Recorded {
         // A processor without an event has no file.
         let cpus = description.cpus.len().max(files.len());
         if !files.is_empty() {
-            // What the recorder counted and no file has is missing.
+            // Events that the recorder counted but no file has are missing.
             for cpu in log.cpus() {
                 files.entry(cpu).or_default();
             }
@@ -90,7 +96,7 @@ impl Recorded {
                 return Err(TraceError::Unusable {
                     path: directory.join(DESCRIPTION_FILE),
                     reason: "it names no interface of a kernel".to_owned(),
-                    remedy: "record again".to_owned(),
+                    remedy: "record again".into(),
                 });
             }
         }
@@ -103,20 +109,22 @@ impl Recorded {
             reading.queues_once();
         }
         let (mut header, devices) = header(path, description, &mut log, segments, cpus, &reading);
-        // In the order in which they were named, so that targets can be named in the same.
+        // In the order of the command line, so that targets can be given in the same order.
         let is_named = |number| devices.iter().any(|device: &Device| device.number == number);
         let volumes = devices.iter().filter(|device| !device.partition_of.is_some_and(is_named));
         reading.expect(volumes.map(|device| device.number), &mut header);
         let clock = header.recording.as_ref().map(|facts| facts.clock.as_str());
         let is_monotonic = matches!(clock, Some("" | "mono" | "monotonic"));
         let path = path.to_owned();
-        let mut recorded = Self { path, header, reading, log, devices, is_monotonic, named: 0 };
+        let (named, is_told) = (0, false);
+        let mut recorded =
+            Self { path, header, reading, log, devices, is_monotonic, named, is_told };
         let first = recorded.reading.first();
         recorded.learn(first);
         Ok(recorded)
     }
 
-    /// Tells the header what came up; `start` is the instant of the first request.
+    /// Updates the header; `start` is the instant of the first request.
     fn learn(&mut self, start: Option<u64>) {
         self.reading.take_notices(&mut self.header);
         if let Some(start) = start.filter(|_| self.is_monotonic) {
@@ -149,9 +157,10 @@ impl Source for Recorded {
     fn next_batch(&mut self, batch: &mut Batch) -> Result<bool, TraceError> {
         let more = self.reading.next_batch(&self.path, &mut self.header, batch)?;
         self.learn(self.reading.start());
-        let is_told = |damage: &String| damage.ends_with(NEVER_ENDED);
-        if !more && self.log.stopped.is_none() && !self.header.damage.as_ref().is_some_and(is_told)
-        {
+        if !more && self.log.stopped.is_none() && !mem::replace(&mut self.is_told, true) {
+            if self.header.damage.is_none() {
+                self.header.damage_kind = DamageKind::NeverEnded;
+            }
             let before = self.header.damage.take().map_or(String::new(), |damage| damage + "; ");
             self.header.damage = Some(before + NEVER_ENDED);
         }
@@ -163,10 +172,10 @@ impl Source for Recorded {
 fn description(directory: &Path) -> Result<Description, TraceError> {
     let path = directory.join(DESCRIPTION_FILE);
     let read_error = |error| TraceError::read(&path, error);
-    let unusable = |reason: String, remedy: &str| TraceError::Unusable {
+    let unusable = |reason: String, remedy: &'static str| TraceError::Unusable {
         path: path.clone(),
         reason,
-        remedy: remedy.to_owned(),
+        remedy: remedy.into(),
     };
     expect_file(&path)?;
     if fs::metadata(&path).map_err(read_error)?.len() > DESCRIPTION_MAX {
@@ -255,8 +264,8 @@ fn header(
     (header, description.devices)
 }
 
-/// Whether a kernel of this release (`uname -r`) records what it splits as queued once only: since
-/// 4.12, by `BIO_TRACE_COMPLETION` (`block/blk-core.c`).
+/// Whether a kernel of this release (`uname -r`) does not record rests of split requests as queued
+/// again: since 4.12, by `BIO_TRACE_COMPLETION` (`block/blk-core.c`).
 fn queues_once(release: &str) -> bool {
     let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(str::parse::<u32>);
     match (numbers.next(), numbers.next()) {

@@ -1,4 +1,4 @@
-//! What pages say is what is read, and what cannot be read is told.
+//! The reader returns what pages say, and reports what it cannot read.
 
 mod making;
 mod pages;

@@ -1,12 +1,13 @@
 //! Arrivals by a cascade of biased halvings.
 //!
-//! A span of time with n requests is halved; one half, which one is chance, gets each request with
-//! the probability b, the other the rest; and so on downwards. This is the b-model of Wang,
-//! Madhyastha, Chan, Papadimitriou and Faloutsos ("Data mining meets performance evaluation: fast
-//! algorithms for modeling bursty traffic", 2002), with a bias for every scale. With one bias, the
-//! variance of counts grows with the 2H-th power of the scale, H = (1 − log₂(b² + (1 − b)²)) / 2;
-//! b = 0.5 is a Poisson process. A bias per scale keeps the burstiness that a recording has at each
-//! (`stats` measures them by the same rule), which none of the processes with one parameter can.
+//! A span of time with n requests is halved. One half, chosen at random, gets each request with
+//! probability b, the other half gets the rest; and so on for the halves. This is the b-model of
+//! Wang, Madhyastha, Chan, Papadimitriou and Faloutsos ("Data mining meets performance evaluation:
+//! fast algorithms for modeling bursty traffic", 2002), with a bias for every scale. With one bias,
+//! the variance of counts grows with the 2H-th power of the scale, H = (1 − log₂(b² + (1 − b)²)) /
+//! 2; b = 0.5 is a Poisson process. A bias per scale keeps the burstiness that a recording has at
+//! each (`stats` measures them by the same rule), which none of the processes with one parameter
+//! can.
 
 use crate::generate::random::{Random, Share};
 use crate::units::Nanos;

@@ -1,11 +1,11 @@
 //! Arrivals from sources that are on and off.
 //!
-//! Each source is on for a while and off for a while, independently; while so many are on, requests
-//! arrive as a Poisson process of a rate in proportion. With exponential periods the burstiness has
-//! one scale of time. With Pareto periods of the exponent α = 3 − 2H the sum is self-similar with
-//! the Hurst parameter H (Willinger, Taqqu, Sherman, Wilson: "Self-similarity through
-//! high-variability", 1997). Every source begins at a random place of its cycle with a fresh
-//! period.
+//! Each source is on for a while and off for a while, independently; requests arrive as a Poisson
+//! process, at a rate in proportion to the number of sources that are on. With exponential periods
+//! the burstiness has one scale of time. With Pareto periods of the exponent α = 3 − 2H the sum is
+//! self-similar with the Hurst parameter H (Willinger, Taqqu, Sherman, Wilson: "Self-similarity
+//! through high-variability", 1997). Every source begins at a random place of its cycle with a
+//! fresh period.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

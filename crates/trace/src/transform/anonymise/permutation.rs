@@ -1,7 +1,7 @@
 //! The order of extents that a key stands for.
 //!
-//! It must be computed for one extent alone, because a table of all of them would grow with what a
-//! bad request claims the size of the device to be.
+//! It must be computable for a single extent, because a table of all of them would grow with the
+//! largest offset, which a bad request may inflate.
 
 /// Rounds of the network, as in NIST SP 800-38G for small domains.
 const ROUNDS: u64 = 10;
@@ -50,8 +50,8 @@ impl Permutation {
         Some(to)
     }
 
-    /// The network permutes the numbers of its bits, of which `count` are more than a quarter. Who
-    /// walks from a number of them comes back to one of them.
+    /// The network permutes all numbers of its bits, and `count` is more than a quarter of these.
+    /// Repeated application to a number below `count` returns to one below `count`.
     fn walk(&self, volume: u32, mut number: u64) -> u64 {
         loop {
             number = self.network(volume, number);

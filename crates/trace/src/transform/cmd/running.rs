@@ -1,9 +1,9 @@
 //! A shell command that runs, the threads around it, and its end.
 //!
 //! A command is more than one process: the shell starts others, and one of them may hold the pipes
-//! when the shell is long gone. So the command gets a process group of its own, which is ended as a
-//! whole when nobody wants its output any more, and nothing here waits on a pipe without looking
-//! up: whether an end was asked for, and whether there is still a shell.
+//! when the shell is long gone. So the command gets its own process group, which is killed as a
+//! whole when its output is no longer needed, and nothing here waits on a pipe without regularly
+//! checking whether a stop was asked for and whether the shell still runs.
 
 use std::io::{self, Read};
 use std::os::unix::process::CommandExt;
@@ -28,10 +28,10 @@ use crate::stream::Source;
 pub(super) const LEFT_BEHIND: Topic<'static> = NoteKind::Unreadable
     .of("background processes that held the output open and were not waited for");
 
-/// How long what the shell left behind may be silent.
+/// How long background processes may be silent after the shell has ended.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// How often who waits looks up.
+/// How often a wait checks for these.
 const LOOK_UP: Duration = Duration::from_millis(20);
 
 /// The processes of a command.
@@ -92,7 +92,7 @@ impl Output {
             if alone_since.is_some() || self.processes.shell_has_ended() {
                 let alone = alone_since.get_or_insert_with(Instant::now).elapsed();
                 if alone > 2 * GRACE {
-                    // Who left the group holds the pipe and cannot be ended.
+                    // A process that left the group holds the pipe and cannot be killed.
                     return Ok(false);
                 }
                 if alone > GRACE {
@@ -178,10 +178,12 @@ impl Running {
         }
         let fed = self.fed()?;
         let complaints = self.complaints();
-        // Waiting gives the number away, by which the others could still be ended.
+        // After waiting, the number of the group is no longer ours, so the others can no longer be
+        // killed.
         let status = self.child.wait();
         self.ended = true;
-        // A trace that could not be read comes before a command that was not given all of it.
+        // An error in reading the trace takes precedence over the failure of a command that did not
+        // get all of it.
         let mut fed = fed?;
         let left_behind = self.processes.left_behind.load(Ordering::Relaxed);
         fed.lost.add(LEFT_BEHIND, left_behind.into(), None);
@@ -201,8 +203,8 @@ impl Running {
         self.stop.check()
     }
 
-    /// What the feeder says. One that writes to a process that does not read is freed by the end
-    /// of that process; one that waits for its source goes on.
+    /// The result of the feeder. If it is blocked writing to a process that does not read, the end
+    /// of that process frees it; if it waits for its source, it goes on.
     fn fed(&mut self) -> Result<Result<Fed, TraceError>, TraceError> {
         let unfed = || fault(&self.command, "it could not be fed");
         let feeder = self.feeder.take().ok_or_else(unfed)?;
@@ -234,7 +236,7 @@ impl Running {
 }
 
 impl Drop for Running {
-    /// Whoever wants no more of the output does not wait for the command.
+    /// Dropping ends the command without waiting for it.
     fn drop(&mut self) {
         if !self.ended {
             self.processes.kill();

@@ -1,7 +1,7 @@
 //! An expression over a batch, column by column.
 //!
-//! A question is asked of a whole column at once: that is a loop without branches, which the
-//! compiler turns into vector instructions.
+//! Each comparison runs over a whole column: a loop without branches, which the compiler
+//! vectorises.
 
 use rustc_hash::FxHashSet;
 
@@ -72,7 +72,7 @@ impl Processes {
 pub(super) struct Scratch(Vec<Vec<bool>>);
 
 impl Expression {
-    /// What the expression asks for and a trace with these columns does not know.
+    /// The column that the expression needs and the trace lacks, if any.
     pub(super) fn asks_in_vain(&self, columns: Columns) -> Option<&'static str> {
         match self {
             Self::All(parts) | Self::Any(parts) => {
@@ -200,8 +200,8 @@ impl Test {
 }
 
 /// Adds the volumes that a bare number means to `found`: those that are called by it, else the one
-/// that has it for its id. A volume that is called by another number is not meant: nobody who reads
-/// `volume = 1` in a trace of volumes 1063 and 2 thinks of the second one.
+/// that has it for its id. A volume whose name is another number is never meant: in a trace of
+/// volumes 1063 and 2, `volume = 1` does not mean the second one.
 fn numbered(number: u32, header: &Header, found: &mut Vec<u32>) {
     let name = number.to_string();
     let before = found.len();

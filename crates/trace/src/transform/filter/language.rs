@@ -9,7 +9,8 @@
 //! range      = [VALUE] ".." [VALUE]        its end is not part of it
 //! ```
 //!
-//! What a value is follows from its column: `1m` is a MiB of an offset and a minute of a latency.
+//! The meaning of a value follows from its column: `1m` is a MiB of an offset and a minute of a
+//! latency.
 
 use std::ops::Range;
 
@@ -220,7 +221,7 @@ impl<'a> Parser<'a> {
                 return Ok(if sign == "!=" { Expression::Not(Box::new(test)) } else { test });
             }
         };
-        // What is not known answers no, to != too, so that is two ranges and not the opposite.
+        // An unknown value is false for != too, so != is two ranges and not a negation.
         let (low, high) = column.bounds();
         set.ranges = match sign {
             "<" => vec![(low, value - 1)],

@@ -1,7 +1,7 @@
 //! Words and signs with their places.
 //!
-//! A message that only says "syntax error" sends people to the documentation; one that marks the
-//! place does not. So every word keeps where it stands.
+//! A message that marks the place of an error is more useful than "syntax error". So every word
+//! keeps its place.
 
 use std::ops::Range;
 

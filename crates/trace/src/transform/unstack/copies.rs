@@ -1,8 +1,8 @@
 //! Copies on lower devices that were recorded as volumes of their own.
 //!
-//! A copy of a request lies on another volume and at another place than the request. Which volume
-//! lies below which the recording's description tells. Where on the lower one a request falls is
-//! learned from the pairs: a mapping has few distances.
+//! A copy of a request lies on another volume and at another place than the request. The
+//! recording's description says which volume lies below which. The distance between the two offsets
+//! is learned from the pairs, because a mapping has few distances.
 
 use std::collections::VecDeque;
 

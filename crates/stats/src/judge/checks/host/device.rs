@@ -5,16 +5,18 @@ use std::fmt::Write as _;
 use ioecho_trace::{Bytes, LateCause, Op, units};
 
 use super::{is_known, silent};
-use crate::facts::{CountedFacts, DeviceFacts};
+use crate::facts::{CountedFacts, DeviceFacts, EngineFacts};
 use crate::judge::IN_FLIGHT_DEFAULT;
 use crate::judge::checks::{check, share};
 use crate::reached::{Reach, TargetReach};
-use crate::run_summary::{EngineFacts, RunFigures};
+use crate::run_figures::RunFigures;
 use crate::verdict::{Check, Grade};
 
 /// The share of requests that may be merged or cut though the device would take them whole:
 /// blkreplay's manual, section 2.3, calls less than this a minor modification.
 const ALTERED_SHARE: f64 = 0.01;
+/// As many merges as in the recording, and up to so many times as many, are those of the load.
+const MERGED_LIKE: f64 = 2.0;
 /// The share of submissions that may find the queue full: beyond, it reaches the 99th percentile.
 const FULL_SHARE: f64 = 0.01;
 /// The share of a device's requests or bytes that may be others': as much as blkreplay's manual
@@ -154,7 +156,8 @@ pub(super) fn scheduler(figures: &RunFigures, engine: &EngineFacts) -> Check {
         let missing = own.requests.saturating_sub(counted.requests());
         let merged = if disturbed { missing } else { counted.merges };
         let more = counted.requests().saturating_add(counted.merges);
-        let more = more.saturating_sub(own.requests);
+        // Flushes are counted as writes of nothing, and were cut from none.
+        let more = more.saturating_sub(own.requests).saturating_sub(reach.flushes);
         let cut = if disturbed { forced.saturating_add(avoidable) } else { more };
         let (before, after) = (&device.scheduler, &device.scheduler_after);
         let mut measured = format!(
@@ -167,6 +170,14 @@ pub(super) fn scheduler(figures: &RunFigures, engine: &EngineFacts) -> Check {
         if let Some(limit) = device.request_max.filter(|_| forced.max(avoidable) > 0) {
             let _ = write!(measured, " at {} or less", Bytes(limit));
         }
+        // What was merged where the load was recorded belongs to it.
+        let there = engine.load.recording.as_ref().filter(|recording| recording.queued > 0);
+        let there = there.map(|recording| share(recording.merged, recording.queued));
+        if let Some(there) = there {
+            let _ = write!(measured, "; in the recording {:.1} % were merged", there * 100.0);
+        }
+        let like = there.map_or(0.0, |there| there * MERGED_LIKE);
+        let merged = if share(merged, own.requests) <= like { 0 } else { merged };
         let altered = share(merged.saturating_add(avoidable), own.requests);
         let (grade, advice) = if before != after {
             let _ = write!(measured, "; changed to {after} during the run");

@@ -109,6 +109,33 @@ fn a_device_that_got_the_load_as_it_is_passes() {
 }
 
 #[test]
+fn merges_are_the_loads_own_where_the_recording_has_as_many() {
+    let with = |queued, merged| {
+        let counted = CountedFacts { writes: 700, merges: 300, ..counted() };
+        let mut engine = on(DeviceFacts { counted: Some(counted), ..device() });
+        let recording = crate::facts::Recording { queued, merged, ..Default::default() };
+        engine.load.recording = Some(recording);
+        grade(&writes(), &engine, "scheduler")
+    };
+    assert_eq!((with(1000, 350), with(1000, 150)), (Grade::Pass, Grade::Pass));
+    assert_eq!((with(1000, 100), with(0, 0)), (Grade::Suspect, Grade::Suspect));
+}
+
+#[test]
+fn flushes_are_no_pieces_of_requests_that_were_cut() {
+    let mut requests: Vec<(Op, u64, u64, u32)> =
+        (0..800).map(|n| (Op::Write, n << 20, 4096, 1)).collect();
+    requests.extend((0..200).map(|_| (Op::Flush, 0, 0, 1)));
+    let with = |writes| {
+        let device =
+            DeviceFacts { counted: Some(CountedFacts { writes, ..counted() }), ..device() };
+        judged(&figures(&requests), &on(device), "scheduler").1
+    };
+    assert!(with(1000).contains("0 merged, cut 0 times"), "{}", with(1000));
+    assert!(with(1003).contains("0 merged, cut 3 times"), "{}", with(1003));
+}
+
+#[test]
 fn merges_are_told_above_one_percent_and_a_scheduler_that_delays_at_once() {
     let scheduler = |merges, name: &str| {
         let counted = CountedFacts { writes: 1000 - merges, merges, ..counted() };
@@ -352,11 +379,15 @@ fn processors_that_others_take_that_get_hot_or_slow_are_told() {
         ..sound.clone()
     };
     assert_eq!(with(frequencies(3_000_000)), Grade::Pass);
+    let one_look = CpuFacts { others_by_tenth: vec![99, 0, 0, 0, 1], ..sound.clone() };
+    assert_eq!(with(one_look), Grade::Pass);
     for wrong in [
         CpuFacts { stolen_ns: 11, ..sound.clone() },
         CpuFacts { others_ns: 501, ..sound.clone() },
         CpuFacts { throttled: Some(1), ..sound.clone() },
         frequencies(2_900_000),
+        // Quiet in the mean, and taken for two seconds of a hundred.
+        CpuFacts { others_by_tenth: vec![98, 0, 0, 0, 1, 0, 0, 0, 0, 1], ..sound.clone() },
     ] {
         assert_eq!(with(wrong.clone()), Grade::Suspect, "{wrong:?}");
     }

@@ -30,14 +30,14 @@ fn with_target(target: TargetFacts) -> EngineFacts {
 #[test]
 fn a_run_of_which_nothing_was_gathered_is_not_judged_by_it() {
     let facts = EngineFacts::default();
-    for check in all(&figures(), &facts).into_iter().chain([content(&figures(), &facts)]) {
+    for check in all(&figures(), &facts, None).into_iter().chain([content(&figures(), &facts)]) {
         assert_eq!(check.grade, Grade::NotApplicable, "{check:?}");
         assert!(!check.measured.is_empty() && check.advice.is_empty(), "{check:?}");
     }
     let old = EngineFacts { empty_share: Some(0.5), ..EngineFacts::default() };
     assert_eq!(content(&figures(), &old).grade, Grade::Suspect);
     let empty = RunFigures::default();
-    assert!(all(&empty, &facts).iter().all(|check| check.grade == Grade::NotApplicable));
+    assert!(all(&empty, &facts, None).iter().all(|check| check.grade == Grade::NotApplicable));
 }
 
 #[test]
@@ -102,13 +102,21 @@ fn a_device_twice_as_large_passes_and_a_larger_one_does_not() {
     assert_eq!((sized(100, 200), sized(100, 50)), (Grade::Pass, Grade::Pass));
     assert_eq!((sized(100, 201), sized(100, 49)), (Grade::Suspect, Grade::Suspect));
     assert_eq!(sized(0, u64::MAX), Grade::Suspect);
+    assert_eq!((sized(100, 9), sized(30 << 30, 1 << 20)), (Grade::Invalid, Grade::Invalid));
+    // Where no disk turns, more room is no shorter way.
+    let without_disks = |recorded_bytes, target_bytes| {
+        let size = Some(SizeFacts { recorded_bytes, target_bytes, unknown: 0 });
+        let rotational = Some(false);
+        target_size(&engine(LoadFacts { size, rotational, ..LoadFacts::default() })).grade
+    };
+    assert_eq!((without_disks(100, 900), without_disks(100, 49)), (Grade::Pass, Grade::Suspect));
     // Without a size the furthest request tells that a device was no smaller, and no more.
     let by_extent = |factor| {
         let facts = EngineFacts { wraparound_factor: Some(factor), ..EngineFacts::default() };
         target_size(&facts).grade
     };
     assert_eq!((by_extent(1.0), by_extent(2.1)), (Grade::Pass, Grade::Suspect));
-    assert_eq!(by_extent(0.1), Grade::NotApplicable);
+    assert_eq!((by_extent(0.1), by_extent(11.0)), (Grade::NotApplicable, Grade::Invalid));
 }
 
 #[test]
@@ -141,7 +149,75 @@ fn a_recording_may_lose_hardly_anything_and_guess_little() {
     assert_eq!(grade_of(Recording { instants_guessed: 1000, ..clean.clone() }), Grade::Pass);
     assert_eq!(grade_of(Recording { instants_guessed: 2000, ..clean.clone() }), Grade::Suspect);
     assert_eq!(grade_of(Recording { unreadable: u64::MAX, ..clean.clone() }), Grade::Suspect);
+    assert_eq!(grade_of(Recording { left_out: 1000, ..clean.clone() }), Grade::Pass);
+    assert_eq!(grade_of(Recording { left_out: 2000, ..clean.clone() }), Grade::Invalid);
+    assert_eq!(grade_of(Recording { doubled: 2000, ..clean.clone() }), Grade::Suspect);
+    assert_eq!(grade_of(Recording { layered: 1, ..clean.clone() }), Grade::Suspect);
     assert_eq!(grade_of(Recording { damage: Some("cut".to_owned()), ..clean }), Grade::Suspect);
+}
+
+#[test]
+fn what_was_guessed_is_a_share_of_the_requests_that_it_is_among() {
+    let guessed = Recording { requests: 500, instants_guessed: 500, ..Recording::default() };
+    assert_eq!(recording_of(guessed).measured, "500 with guessed instants (100 %)");
+    let lost = Recording { requests: 500, unreadable: 500, ..Recording::default() };
+    assert_eq!(recording_of(lost).measured, "500 that could not be read (50 %)");
+}
+
+/// A run of 1000 requests, one each millisecond, that took 1 ms in the recording and so many
+/// microseconds in the replay; the first is late for this cause, if for any.
+fn of_latency(micros: i64, late: Option<LateCause>) -> RunFigures {
+    let columns = Columns { measured: true, latency: true, ..Columns::default() };
+    let mut batch = Batch::new(columns);
+    for n in 0..1000 {
+        let (at, took) = (Nanos::from_millis(n), Nanos::from_micros(micros));
+        let mut one: Request = request(Op::Read, at, 0, 4096, took);
+        one.latency = Some(Nanos::from_millis(1));
+        if let (0, Some(cause), Some(measured)) = (n, late, one.measured.as_mut()) {
+            measured.submitted = Some(at + Nanos::from_millis(2));
+            measured.late_cause = cause;
+        }
+        batch.push(&one);
+    }
+    let mut figures = RunFigures::default();
+    figures.observe(&batch);
+    figures
+}
+
+#[test]
+fn the_number_in_flight_is_judged_where_schedule_and_device_decided_it() {
+    let facts = EngineFacts { speedup: 1.0, ..EngineFacts::default() };
+    let grade =
+        |figures: &RunFigures, facts: &EngineFacts, blame| in_flight(figures, facts, blame).grade;
+    let slow = of_latency(5000, None);
+    assert_eq!(grade(&slow, &facts, None), Grade::Limited);
+    assert_eq!(grade(&slow, &facts, Some(Finding::DeviceLimited)), Grade::Limited);
+    assert_eq!(grade(&slow, &facts, Some(Finding::HostStalled)), Grade::NotApplicable);
+    let load = EngineFacts { timing: TimingMode::Load, ..facts.clone() };
+    assert_eq!(grade(&slow, &load, None), Grade::NotApplicable);
+    let capped = of_latency(200, Some(LateCause::InFlightCap));
+    let cap = EngineFacts { in_flight_max: 1, ..facts.clone() };
+    assert_eq!(grade(&capped, &cap, None), Grade::NotApplicable);
+}
+
+#[test]
+fn the_number_in_flight_knows_the_speed_and_believes_the_witness() {
+    let facts = |speedup, seen: Option<f64>| {
+        let witness = seen.map(|mean| crate::facts::WitnessFacts {
+            found: 1000,
+            in_flight_mean: Some(mean),
+            ..Default::default()
+        });
+        EngineFacts { speedup, witness, ..EngineFacts::default() }
+    };
+    let of = |facts: &EngineFacts| in_flight(&of_latency(1000, None), facts, None);
+    assert_eq!(of(&facts(1.0, None)).grade, Grade::Pass);
+    let faster = of(&facts(4.0, None));
+    assert!(faster.measured.contains("4.00 in the recording at this speed"), "{faster:?}");
+    assert_eq!(faster.grade, Grade::Limited);
+    let seen = of(&facts(1.0, Some(0.3)));
+    assert!(seen.measured.contains("0.30 in flight, as a witness saw"), "{seen:?}");
+    assert_eq!(seen.grade, Grade::Limited);
 }
 
 fn recording_of(recording: Recording) -> Check {

@@ -16,7 +16,7 @@ use crate::{
 fn written(requests: &[Request]) -> (String, Written, Vec<Request>) {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("x.replay");
-    let columns = Columns { latency: true, measured: true, origin: false };
+    let columns = Columns { latency: true, measured: true, origin: false, dependencies: false };
     let volume = Volume { name: "sda".to_owned(), ..Volume::default() };
     let source = "a;b".to_owned();
     let header = Header { source, columns, volumes: vec![volume], ..Header::default() };

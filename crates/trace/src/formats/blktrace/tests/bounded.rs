@@ -1,4 +1,4 @@
-//! What is remembered has an end, whatever never comes.
+//! Memory is bounded, even if expected events never come.
 
 use super::super::classify::{Class, classify};
 use super::super::matching::{Completion, Matching};

@@ -132,7 +132,7 @@ fn devices_of_a_merged_recording_go_each_by_the_best_event_that_they_have() {
     let note = header.guesses.iter().next().unwrap();
     assert_eq!(note.count, 1);
     assert!(note.what.contains("issued to the driver (D)"), "{}", note.what);
-    // Whoever says which event it is learns whom that leaves out.
+    // If the user chooses the event, devices without it are reported.
     let (requests, header) = tape.read_event(IssueEvent::Queued);
     assert_eq!(requests.len(), 2);
     let note = header.losses.iter().find(|note| note.what.starts_with("devices")).unwrap();
@@ -161,7 +161,7 @@ fn a_recording_without_the_event_names_what_it_has() {
         ReadOptions { strict: false, event: IssueEvent::Queued, ..ReadOptions::default() };
     let error = open(&directory.path().join("x"), &options).err().unwrap().to_string();
     assert!(error.contains("1 issued to the driver (D), 1 completed (C)"), "{error}");
-    assert!(error.contains("--event D"), "{error}");
+    assert!(error.contains("event D"), "{error}");
 }
 
 #[test]
@@ -317,7 +317,7 @@ fn a_long_recording_comes_in_full_batches() {
 
 #[test]
 fn a_record_damaged_behind_its_magic_is_no_request_and_swallows_nothing() {
-    // What is overwritten from a place in the second record on, up to the middle of a later one.
+    // Bytes overwritten from somewhere in the second record to the middle of a later one.
     let mut random = 0x9e37_79b9_u32;
     for from in [4, 8, 20, 30, 38, 41, 46] {
         let (mut zero, mut one) = (Tape::new(0), Tape::new(1));

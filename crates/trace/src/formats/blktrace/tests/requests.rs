@@ -51,7 +51,7 @@ fn the_rest_of_a_split_that_is_queued_again_is_no_new_request() {
 
 #[test]
 fn where_rests_are_queued_once_what_is_like_a_rest_is_a_request_of_its_own() {
-    // The first rest goes to the driver without another word, so no later one is queued again.
+    // The first rest goes to the driver without being queued again, so no later rest is.
     let mut tape = Tape::new(0);
     tape.q(1, READ, 0, 16).event(2, kind::SPLIT, READ, 0, 4096).d(3, READ, 0, 8).d(4, READ, 8, 8);
     tape.q(5, READ, 8, 8).d(6, READ, 8, 8);
@@ -63,7 +63,7 @@ fn where_rests_are_queued_once_what_is_like_a_rest_is_a_request_of_its_own() {
     let (requests, header) = tape.read();
     assert_eq!(requests.len(), 4, "{:?}", times(&requests));
     assert_eq!(header.losses.count_of("rests of split requests, queued again"), 0);
-    // One that is cut a second time was not queued in between either.
+    // A rest that is split again was not queued in between either.
     let mut tape = Tape::new(0);
     tape.q(1, READ, 0, 24).event(2, kind::SPLIT, READ, 0, 4096);
     tape.event(3, kind::SPLIT, READ, 8, 4096).q(4, READ, 16, 8);

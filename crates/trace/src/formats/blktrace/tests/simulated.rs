@@ -1,9 +1,9 @@
-//! A queue whose truth is known.
+//! The matching, compared with a model of the block layer that knows the right answer.
 //!
 //! A slow model of the kernel's block layer: bios are split, merged with their neighbours, handed
 //! to the driver in any order, given back, and completed whole or in parts, many of them at the
-//! same place at once. It knows when each bio was complete. Whatever latency is told must be that
-//! one, or be told as in doubt.
+//! same place at once. It knows when each bio was complete. Each latency that the reader returns
+//! must be the true one, or be marked as doubtful.
 
 use proptest::prelude::*;
 
@@ -58,9 +58,9 @@ struct Plan {
     /// Percent of completions that are partial, and of requests that are given back.
     partial: u64,
     given_back: u64,
-    /// Only what the driver gets is seen: each bio is a request of the driver.
+    /// Only the driver's events are seen: each bio is a request of the driver.
     in_driver: bool,
-    /// Percent of completions that nobody sees or misses.
+    /// Percent of completions that are not recorded, without a sign of the loss.
     unseen: u64,
     /// From which step to which events are lost.
     lost: Option<(u64, u64)>,
@@ -80,8 +80,7 @@ const PLAN: Plan = Plan {
     lost: None,
 };
 
-/// What came out: for each request that was seen its truth, what was told, and whether it is in
-/// doubt.
+/// For each request that was seen: the true latency, the one returned, and whether it is doubtful.
 type Told = Vec<(Option<u64>, Option<u64>, bool)>;
 
 struct Model {
@@ -183,7 +182,7 @@ fn run(seed: u64, plan: Plan) -> (Told, Matching) {
         if model.is_deaf && !was_deaf {
             model.matching.lose(model.now + 20 * (plan.lost.unwrap().1 - step));
         }
-        // What nobody saw may not come back: nobody could tell it from what is new.
+        // A request whose queueing was lost is not requeued: it would look like a new one.
         if was_deaf && !model.is_deaf {
             model.now += 20 * step;
             area += 1_000_000;
@@ -295,7 +294,8 @@ proptest! {
         sectors in 8_u64..400,
         unseen in 0_u64..30,
     ) {
-        // Of a request in parts whose first completion is unseen the rest may be another's.
+        // If the first completion of a request in parts is unseen, the rest may be taken for
+        // another's.
         let partial = if unseen == 0 { 20 } else { 0 };
         let plan = Plan { in_driver: true, given_back: 0, sectors, partial, unseen, ..PLAN };
         let (told, matching) = run(seed, plan);

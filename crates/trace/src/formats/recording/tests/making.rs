@@ -14,8 +14,7 @@ pub(super) fn real() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/recordings/loop.recording")
 }
 
-/// The description of the real recording, of which it is not known when it began: pages that are
-/// made up begin at zero.
+/// The description of the real recording, without its start, because made-up pages begin at zero.
 pub(super) fn description() -> Description {
     let text = std::fs::read(real().join("recording.json")).unwrap();
     Description { started: None, ..serde_json::from_slice(&text).unwrap() }

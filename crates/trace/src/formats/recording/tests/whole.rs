@@ -82,7 +82,7 @@ fn what_is_behind_a_damage_is_read_from_the_next_segment_on() {
     let damage = header.damage.unwrap();
     assert!(damage.starts_with(&segment_file(0, 0)), "{damage}");
     assert!(damage.contains("bytes into a frame"), "{damage}");
-    // What this processor had from there on, until the recorder last noted anything, nobody saw.
+    // The events of this processor from there until the recorder's last note are lost.
     let gaps = header.recording.unwrap().gaps;
     assert_eq!(gaps.len(), 1, "{gaps:?}");
     assert!((requests[8].issue.0..requests[9].issue.0).contains(&gaps[0].from_ns), "{gaps:?}");

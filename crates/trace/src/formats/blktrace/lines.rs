@@ -1,24 +1,60 @@
-//! Events of lines made into requests.
+//! Events that are lines of text, made into requests.
+//!
+//! blkparse, tracefs, trace-cmd and perf print the same events in different words. How a line is
+//! read is each text's own ([`Tongue`]); everything behind that is here, once.
 
-use super::UNKNOWN_PROCESS;
-use super::line::{Parsed, parse};
+use super::instants::Instants;
+use super::notices::served_by;
+use super::order::{Order, WINDOW};
+use super::record::{Event, kind};
+use super::requests::Requests;
+use super::{PROBE_EVENTS, kinds_wanted};
 use crate::batch::{Batch, Columns};
 use crate::formats::IssueEvent;
-use crate::formats::blktrace::instants::Instants;
-use crate::formats::blktrace::notices::served_by;
-use crate::formats::blktrace::order::{Order, WINDOW};
-use crate::formats::blktrace::record::{Event, kind};
-use crate::formats::blktrace::requests::Requests;
-use crate::formats::blktrace::{PROBE_EVENTS, kinds_wanted};
 use crate::formats::import::{Fault, Intake, LineParser, Said};
-use crate::header::NoteKind;
+use crate::header::{NoteKind, Topic};
+use crate::text::{Cursor, NumberError};
+use crate::units::SECTOR;
+
+/// What a line says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::formats) enum Parsed<'a> {
+    /// An event of a request, and the name of the process that did it.
+    Event(Event, &'a [u8]),
+    /// An event of a command passed through to the device, of this kind.
+    Passthrough(u8),
+    /// An event that says nothing of requests: merges, plugs, remaps, messages.
+    Ignored,
+    /// A line beside the events: a heading, statistics at the end.
+    Prose,
+    /// How many events the text says are missing.
+    Skipped(u64),
+}
+
+/// How a text tells events.
+pub(in crate::formats) trait Tongue: Send {
+    /// What is said of the events that the text itself says are missing.
+    const MISSING: Topic<'static>;
+    /// The zero of the trace by the clock of the text; `None` for the first request.
+    const START: Option<u64>;
+    /// The name of a process whose name the program did not know.
+    const NAMELESS: &'static [u8];
+
+    /// Reads a line that is not blank. `in_statistics` is true behind a line that is prose, until
+    /// the next event.
+    ///
+    /// # Errors
+    /// If the line is neither an event nor anything that such a text has beside them.
+    fn parse<'a>(&mut self, line: &'a [u8], in_statistics: bool) -> Result<Parsed<'a>, Fault>;
+}
 
 /// The events of a text while its lines go by.
-pub(super) struct Parser {
+pub(in crate::formats) struct Parser<T> {
+    tongue: T,
     wish: IssueEvent,
     /// The first events, which decide what is the instant of issue.
     probed: Vec<Event>,
-    /// What is made of the events, once that is decided.
+    /// Makes requests of the events, once the kind of event is chosen.
     requests: Option<Requests>,
     /// The kinds that matter, a bit each.
     wanted: u32,
@@ -32,9 +68,10 @@ pub(super) struct Parser {
     workers: Vec<(u32, u32)>,
 }
 
-impl Parser {
-    pub(super) fn new(wish: IssueEvent) -> Self {
+impl<T: Tongue> Parser<T> {
+    pub(in crate::formats) fn new(wish: IssueEvent, tongue: T) -> Self {
         Self {
+            tongue,
             wish,
             probed: Vec::new(),
             requests: None,
@@ -48,18 +85,17 @@ impl Parser {
         }
     }
 
-    /// Chooses the event by what was seen, and goes on with the events seen so far.
+    /// Chooses the kind of event that counts as issue, and processes the events seen so far.
     fn decide(&mut self, intake: &mut Intake) {
         let instants = Instants::of(self.wish, &self.probed);
         let latency = self.probed.iter().any(|event| event.kind == kind::COMPLETE);
         self.wanted = kinds_wanted(instants.kinds(false), latency);
-        let columns = Columns { latency, origin: true, measured: false };
+        let columns = Columns { latency, origin: true, measured: false, dependencies: false };
         intake.set_columns(columns);
         intake.header.event = Some(kind::name(instants.main()).to_owned());
         self.batch.reset(columns);
         let mut requests = Requests::new(instants, latency);
-        // blkparse counts from the first event already: what was written reads back.
-        requests.start = Some(0);
+        requests.start = T::START;
         for event in self.probed.iter().filter(|event| event.kind == kind::ISSUE) {
             requests.has_driver(event.device);
         }
@@ -102,7 +138,7 @@ impl Parser {
             return;
         }
         for request in self.batch.iter() {
-            // The line is long gone: the kind of the fault must do.
+            // The text of the line is no longer available, so only the kind of the fault is noted.
             if let Err(fault) = intake.push(&request) {
                 intake.header.losses.add(fault.loss, 1, None);
             }
@@ -111,14 +147,14 @@ impl Parser {
     }
 }
 
-impl LineParser for Parser {
+impl<T: Tongue> LineParser for Parser<T> {
     #[inline]
     fn line(&mut self, line: &[u8], intake: &mut Intake) -> Result<Said, Fault> {
-        match parse(line, self.in_statistics)? {
+        match self.tongue.parse(line, self.in_statistics)? {
             Parsed::Event(event, name) => {
                 self.in_statistics = false;
                 let is_issue = matches!(event.kind, kind::QUEUE | kind::INSERT | kind::ISSUE);
-                if is_issue && self.last_pid != Some(event.pid) && name != UNKNOWN_PROCESS {
+                if is_issue && self.last_pid != Some(event.pid) && name != T::NAMELESS {
                     intake.process(event.pid, name);
                     self.last_pid = Some(event.pid);
                     if let Some(served) = served_by(name) {
@@ -149,11 +185,7 @@ impl LineParser for Parser {
             }
             Parsed::Skipped(events) => {
                 self.in_statistics = true;
-                intake.header.losses.add(
-                    NoteKind::LostByRecorder.of("events that blkparse says are missing"),
-                    events,
-                    None,
-                );
+                intake.header.losses.add(T::MISSING, events, None);
                 Ok(Said::Other)
             }
         }
@@ -184,4 +216,50 @@ impl LineParser for Parser {
             None,
         );
     }
+}
+
+/// Sectors in bytes, of which the kernel has 32 bits.
+pub(in crate::formats) fn bytes(sectors: u64, column: usize) -> Result<u32, Fault> {
+    let bytes = sectors.checked_mul(SECTOR).and_then(|bytes| u32::try_from(bytes).ok());
+    bytes.ok_or(Fault::junk(column, "more sectors than a request can have"))
+}
+
+/// The name between the first and the last bracket: it may have brackets and blanks itself.
+#[inline]
+pub(in crate::formats) fn process(rest: &[u8]) -> &[u8] {
+    let name = memchr::memchr(b'[', rest).zip(memchr::memrchr(b']', rest));
+    name.and_then(|(from, to)| rest.get(from + 1..to)).unwrap_or_default()
+}
+
+/// A number behind blanks; without one the line is junk for this `reason`.
+#[inline]
+pub(in crate::formats) fn spaced(
+    cursor: &mut Cursor<'_>,
+    reason: &'static str,
+) -> Result<u64, Fault> {
+    cursor.skip_blanks();
+    number(cursor, reason)
+}
+
+/// A number here.
+#[inline]
+pub(in crate::formats) fn number(
+    cursor: &mut Cursor<'_>,
+    reason: &'static str,
+) -> Result<u64, Fault> {
+    let column = cursor.column();
+    cursor.integer().map_err(|error| match error {
+        NumberError::TooLarge => Fault::junk(column, "this number does not fit 64 bits"),
+        _ => Fault::junk(column, reason),
+    })
+}
+
+/// Passes over `byte`, which must stand here.
+#[inline]
+pub(in crate::formats) fn expect(
+    cursor: &mut Cursor<'_>,
+    byte: u8,
+    reason: &'static str,
+) -> Result<(), Fault> {
+    if cursor.skip(byte) { Ok(()) } else { Err(Fault::junk(cursor.column(), reason)) }
 }

@@ -1,26 +1,26 @@
-//! What a path stands on, all the way down.
+//! Everything below a path, down to the disks.
 //!
-//! A trace is overwritten by whoever writes to it, and as surely by whoever writes to the device
-//! that its file system is on, to the loop device that somebody has put over it, or to a file on a
-//! file system in an image which is that trace. None of these has the trace's name. So of each path
-//! it is found out where its own bytes are kept ([`Storage`]), and what that stands on: the device
-//! of the file system, what that device is built of, the file behind a loop device, and so on.
+//! A trace is overwritten by writing to it, but also by writing to the device below its file
+//! system, to a loop device over it, or to a file of a file system whose image is that trace. None
+//! of these has the trace's name. So for each path this module finds where its own bytes are kept
+//! (`Storage`), and everything below that: the device of the file system, what that device is
+//! built of, the file behind a loop device, and so on.
 //!
-//! Two files beside each other stand on the same disk, and neither harms the other: the file
-//! system sees to that. What harms is to write to what another thing stands on by its own name.
-//! Ranges are followed through partitions and loop devices. Where device mapper or MD puts its
-//! blocks is not: all of what they are built of counts.
+//! Two files on the same disk do not harm each other, because the file system separates them. Harm
+//! is done by writing directly to a layer below another path. Ranges are followed through
+//! partitions and loop devices, but not through device mapper or MD: for these all member devices
+//! count as a whole.
 
 use std::fs::{self, TryLockError};
 use std::io;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
-use super::storage::{DEPTH_MAX, Keeper, Storage, loops};
 use crate::chain::Chains;
 use crate::guard::Hazard;
 use crate::mounts::swaps;
 use crate::sysfs::BlockNode;
+use crate::target::{DEPTH_MAX, Keeper, Storage, loops};
 
 /// Where the bytes of a file or device are, and what keeps those.
 #[derive(Clone, Debug)]

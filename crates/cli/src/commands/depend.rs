@@ -1,0 +1,372 @@
+//! `ioecho depend`: which request waited for which.
+//!
+//! What is inferred is a guess about an application that nobody asked. So the figures are printed
+//! beside it: what was taken for a think time, who was found to hand work to whom, how much of the
+//! load stays open. A trace that names its parents itself is believed, and checked.
+
+mod told;
+
+use std::path::{Path, PathBuf};
+
+use ioecho_replay::graph::dot::{Dot, REQUESTS_MAX};
+use ioecho_replay::graph::given::{Annotations, Cycle, GivenDoubts};
+use ioecho_replay::graph::infer::{Inference, Rules};
+use ioecho_replay::graph::statistics::{Figures, Statistics};
+use ioecho_replay::graph::survey::{Survey, Surveyed};
+use ioecho_replay::graph::{Doubts, WINDOW_ROWS, Waits};
+use ioecho_run::inputs::Inputs;
+use ioecho_run::open;
+use ioecho_run::target::same_file;
+use ioecho_trace::formats::{ReadOptions, Writable, write};
+use ioecho_trace::header::NoteKind;
+use ioecho_trace::transform::Load;
+use ioecho_trace::{Batch, Dependency, Header, Nanos, Request, Sink, Source, Stop, TraceError};
+
+use crate::args::{LoadArgs, ReadArgs};
+use crate::commands::interrupt::stop_on_signals;
+use crate::commands::{tell, tell_import};
+use crate::exit::{self, Coded};
+use crate::opened;
+use crate::outputs::{Gate, Writing};
+use crate::print::Out;
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct DependArgs {
+    /// A trace in any known format that says when requests completed
+    trace: PathBuf,
+
+    /// Write the trace with parents and think times into this file, named .parquet or
+    /// .hfplayer.csv
+    #[arg(long, short, value_name = "FILE")]
+    output: Option<PathBuf>,
+
+    /// Write this format, whatever the name says: native or hfplayer
+    #[arg(long, value_name = "NAME", value_parser = write::by_name)]
+    to: Option<&'static Writable>,
+
+    /// Draw the graph into this file, for Graphviz; of no more than 2,000 requests
+    #[arg(long, value_name = "FILE")]
+    dot: Option<PathBuf>,
+
+    /// Infer parents also where the trace names them itself
+    #[arg(long)]
+    infer: bool,
+
+    /// A think time below it means that nobody waited [default: read off the trace, 10us at most]
+    #[arg(long, value_name = "TIME", value_parser = threshold)]
+    threshold: Option<Nanos>,
+
+    /// Look for parents among so many requests before each
+    #[arg(
+        long,
+        value_name = "REQUESTS",
+        default_value_t = WINDOW_ROWS,
+        value_parser = clap::value_parser!(u64).range(1..=WINDOW_MAX),
+    )]
+    among: u64,
+
+    /// Print JSON (stable, see docs/json.md) instead of text
+    #[arg(long)]
+    json: bool,
+
+    #[command(flatten)]
+    load: LoadArgs,
+
+    #[command(flatten)]
+    read: ReadArgs,
+}
+
+/// The largest window: 16 million requests take some 2 GiB.
+const WINDOW_MAX: u64 = 1 << 24;
+
+fn threshold(text: &str) -> Result<Nanos, String> {
+    let error = |error: ioecho_trace::units::QuantityError| error.to_string();
+    let threshold: Nanos = text.parse().map_err(error)?;
+    if threshold < Nanos::ZERO { Err("must not be negative".to_owned()) } else { Ok(threshold) }
+}
+
+/// What was found, and by which rules.
+struct Found {
+    /// What a first pass found; `None` where the trace names its parents itself.
+    surveyed: Option<Surveyed>,
+    /// The threshold that was used.
+    threshold: Nanos,
+    figures: Figures,
+    doubts: Doubts,
+    given: Option<GivenDoubts>,
+}
+
+/// How the trace is read.
+struct Reading<'a> {
+    path: &'a Path,
+    options: ReadOptions,
+    load: Load,
+    stop: Stop,
+}
+
+impl Reading<'_> {
+    fn open(&self) -> anyhow::Result<Box<dyn Source>> {
+        let source = opened::trace_until(&self.stop, self.path, &self.options, &self.load)?;
+        Ok(Box::new(self.stop.over(source)))
+    }
+}
+
+pub(crate) fn run(args: &DependArgs, out: &mut Out) -> anyhow::Result<u8> {
+    let load = args.load.asked();
+    let gate = Gate::reading(Inputs::of_load(&args.trace, &load));
+    check_outputs(args, &gate)?;
+    open::refuse_endless(&args.trace, &load)?;
+    let mut options = args.read.options();
+    options.dependencies = !args.infer && load.is_whole();
+    let reading = Reading { path: &args.trace, options, load, stop: stop_on_signals()? };
+    let mut source = reading.open()?;
+    refuse_without_completions(&args.trace, source.header())?;
+    let (found, header) = if source.header().columns.dependencies {
+        given(args, &gate, source)?
+    } else {
+        let surveyed = survey(&mut *source)?;
+        let gaps = gaps_of(source.header(), &reading.load);
+        drop(source);
+        infer(args, &gate, reading.open()?, surveyed, gaps)?
+    };
+    let code = tell_import(&header);
+    told::doubts(args, &found);
+    if args.json {
+        out.json(&told::Json::of(args, &found))?;
+    } else {
+        told::text(out, args, &found, &header)?;
+    }
+    for path in [&args.output, &args.dot].into_iter().flatten() {
+        tell(&format!("written: {}", path.display()));
+    }
+    Ok(code)
+}
+
+/// Refuses what could not be written in the end.
+fn check_outputs(args: &DependArgs, gate: &Gate) -> anyhow::Result<()> {
+    if args.trace == Path::new("-") {
+        let text = "the standard input can be read once, and a trace is read twice to tell who \
+                    waited for whom\n  = help: write it to a file first";
+        return Err(Coded::error(exit::USAGE, text.to_owned()));
+    }
+    for path in [&args.output, &args.dot].into_iter().flatten() {
+        gate.check(path, Writing::Over)?;
+    }
+    if let (Some(output), Some(dot)) = (&args.output, &args.dot)
+        && same_file(output, dot)
+    {
+        let name = dot.display();
+        let text = format!("{name} is named twice\n  = help: give -o and --dot a file each");
+        return Err(Coded::error(exit::USAGE, text));
+    }
+    let Some(output) = &args.output else { return Ok(()) };
+    write::check(args.to, output)?;
+    if !write::keeps_dependencies(args.to, output) {
+        let text = format!(
+            "{}: this format has no place for parents and think times\n  = help: name it \
+             NAME.parquet (ioecho's own) or NAME.hfplayer.csv",
+            output.display()
+        );
+        return Err(Coded::error(exit::USAGE, text));
+    }
+    Ok(())
+}
+
+/// Refuses a trace that does not say when requests completed.
+fn refuse_without_completions(path: &Path, header: &Header) -> anyhow::Result<()> {
+    if header.columns.latency || header.columns.measured {
+        return Ok(());
+    }
+    let text = format!(
+        "{}: it does not say when requests completed, so nobody can tell who waited for whom\n  = \
+         help: record it with completions (ioecho record, blktrace), or replay it and take the \
+         run's directory in its place",
+        path.display()
+    );
+    Err(Coded::error(exit::TRACE, text))
+}
+
+/// The first pass.
+fn survey(source: &mut dyn Source) -> Result<Surveyed, TraceError> {
+    let columns = source.header().columns;
+    let mut batch = Batch::new(columns);
+    let mut survey = Survey::new(columns.origin);
+    while source.next_batch(&mut batch)? {
+        batch.iter().for_each(|request| survey.push(&request));
+    }
+    Ok(survey.finish())
+}
+
+/// When the recording's gaps ended, in order; in a trace that was changed nobody knows.
+fn gaps_of(header: &Header, load: &Load) -> Vec<Nanos> {
+    let recording = header.recording.as_ref().filter(|_| load.is_whole());
+    let mut ends: Vec<_> = recording
+        .into_iter()
+        .flat_map(|recording| recording.gaps.iter().map(|gap| Nanos(gap.to_ns)))
+        .collect();
+    ends.sort_unstable();
+    ends
+}
+
+/// What is made of the links, request by request.
+struct Outputs {
+    statistics: Statistics,
+    dot: Option<Dot>,
+    sink: Option<Box<dyn Sink>>,
+    batch: Batch,
+}
+
+impl Outputs {
+    fn begin(args: &DependArgs, gate: &Gate, header: &Header) -> anyhow::Result<Self> {
+        let mut header = header.clone();
+        header.columns.dependencies = true;
+        let sink =
+            args.output.as_ref().map(|path| gate.trace(args.to, path, &header)).transpose()?;
+        Ok(Self {
+            statistics: Statistics::new(args.among),
+            dot: args.dot.as_ref().map(|_| Dot::default()),
+            sink,
+            batch: Batch::new(header.columns),
+        })
+    }
+
+    fn add(
+        &mut self,
+        request: &Request,
+        id: u64,
+        waits: Waits<'_>,
+        parents: &[u64],
+    ) -> anyhow::Result<()> {
+        self.statistics.add(request, waits);
+        if let Some(dot) = &mut self.dot
+            && !dot.add(request, id, parents, waits.think)
+        {
+            let text = format!(
+                "there are more than {REQUESTS_MAX} requests, and nobody reads such a picture\n  = \
+                 help: take a part of the trace with --start and --duration, or leave out --dot"
+            );
+            return Err(Coded::error(exit::USAGE, text));
+        }
+        if self.sink.is_some() {
+            self.batch.push(request);
+            self.batch.link_last(Dependency { id, think: waits.think, parents });
+            if self.batch.is_full() {
+                self.flush()?;
+            }
+        }
+        Ok(())
+    }
+
+    fn flush(&mut self) -> Result<(), TraceError> {
+        if let Some(sink) = &mut self.sink {
+            sink.write(&self.batch)?;
+            self.batch.reset(self.batch.columns());
+        }
+        Ok(())
+    }
+
+    fn finish(
+        mut self,
+        args: &DependArgs,
+        gate: &Gate,
+        header: &Header,
+    ) -> anyhow::Result<Figures> {
+        self.flush()?;
+        let figures = self.statistics.finish();
+        if let Some(sink) = self.sink {
+            let written = sink.finish(header)?;
+            for note in written.lost.iter() {
+                let output = args.output.as_deref().unwrap_or(Path::new(""));
+                tell(&format!("lost in {}: {note}", output.display()));
+            }
+        }
+        if let (Some(path), Some(dot)) = (&args.dot, self.dot) {
+            gate.put(path, dot.finish().as_bytes())?;
+        }
+        Ok(figures)
+    }
+}
+
+/// Infers the parents of every request of `source`.
+fn infer(
+    args: &DependArgs,
+    gate: &Gate,
+    mut source: Box<dyn Source>,
+    surveyed: Surveyed,
+    gaps: Vec<Nanos>,
+) -> anyhow::Result<(Found, Header)> {
+    let threshold = args.threshold.unwrap_or(surveyed.threshold);
+    let processes = surveyed.processes.clone();
+    let mut inference = Inference::new(Rules { threshold, window_rows: args.among, processes });
+    let mut gaps = gaps.into_iter().peekable();
+    let mut outputs = Outputs::begin(args, gate, source.header())?;
+    let mut batch = Batch::new(source.header().columns);
+    while source.next_batch(&mut batch)? {
+        if let Some(sink) = &mut outputs.sink {
+            sink.learn(source.header());
+        }
+        for request in batch.iter() {
+            while gaps.next_if(|end| *end <= request.issue).is_some() {
+                inference.cut();
+            }
+            let waits = inference.push(&request);
+            outputs.add(&request, waits.row, waits, waits.parents)?;
+        }
+    }
+    let mut header = source.header().clone();
+    let how = format!(
+        "requests whose parents were inferred, with a threshold of {} ns among {} requests",
+        threshold.0, args.among
+    );
+    header.guesses.add(NoteKind::Assumed.of(&how), surveyed.requests, None);
+    let figures = outputs.finish(args, gate, &header)?;
+    let doubts = inference.doubts();
+    Ok((Found { surveyed: Some(surveyed), threshold, figures, doubts, given: None }, header))
+}
+
+/// Checks and keeps the parents that the trace names itself.
+fn given(
+    args: &DependArgs,
+    gate: &Gate,
+    mut source: Box<dyn Source>,
+) -> anyhow::Result<(Found, Header)> {
+    let circle = |Cycle(ids): Cycle| {
+        let ids: Vec<_> = ids.iter().map(u64::to_string).collect();
+        let text = format!(
+            "{}: requests wait for each other in a circle, so none of them could be issued: {}\n  \
+             = help: mend the parents of one of them, or let ioecho infer them anew with --infer",
+            args.trace.display(),
+            ids.join(" → ")
+        );
+        Coded::error(exit::TRACE, text)
+    };
+    let mut annotations = Annotations::new(args.among);
+    let mut outputs = Outputs::begin(args, gate, source.header())?;
+    let mut batch = Batch::new(source.header().columns);
+    loop {
+        let has_more = source.next_batch(&mut batch)?;
+        if let Some(sink) = &mut outputs.sink {
+            sink.learn(source.header());
+        }
+        for (row, request) in batch.iter().enumerate() {
+            if let Some(dependency) = batch.dependency(row) {
+                let Dependency { id, think, parents } = dependency;
+                annotations.push(&request, id, parents, think);
+            }
+            while let Some(given) = annotations.give(false).map_err(circle)? {
+                outputs.add(given.request, given.id, given.waits, given.parents)?;
+            }
+        }
+        if !has_more {
+            break;
+        }
+    }
+    while let Some(given) = annotations.give(true).map_err(circle)? {
+        outputs.add(given.request, given.id, given.waits, given.parents)?;
+    }
+    let header = source.header().clone();
+    let figures = outputs.finish(args, gate, &header)?;
+    let given = annotations.doubts();
+    let (doubts, threshold) = (given.requests, Nanos::ZERO);
+    Ok((Found { surveyed: None, threshold, figures, doubts, given: Some(given) }, header))
+}

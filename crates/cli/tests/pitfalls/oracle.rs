@@ -1,0 +1,251 @@
+//! The headline, judged by somebody who knows what was provoked.
+//!
+//! A check that fires is not enough: the sentence that is read first names one cause, and whoever
+//! reads it believes that one. So here stand runs of which it is known what went wrong, each with
+//! the finding, the words of its cause, and the checks that must not pass: these and no others.
+
+use std::process::Command;
+
+use serde_json::Value;
+
+use crate::fixture::Fixture;
+
+/// A run of which it is known what was wrong.
+struct Provoked {
+    what: &'static str,
+    load: &'static str,
+    target: &'static str,
+    options: &'static [&'static str],
+    /// The word of the finding, the exit code, and the grade of the run.
+    finding: &'static str,
+    code: i32,
+    validity: &'static str,
+    /// What the first sentence must say.
+    says: &'static str,
+    /// The checks that do not pass.
+    broken: &'static [&'static str],
+}
+
+const QUEUE: &str = "sim:model=const,units=1,service=200us,bandwidth=100000G";
+const SMALL: &str = "gen:random?size=4k&rate=1000&count=2000&area=16M";
+const CROWDED: &str = "gen:random?read=0&size=4k&rate=1000&count=2000&area=64k";
+
+const RUNS: &[Provoked] = &[
+    Provoked {
+        what: "a device that can take its load",
+        load: "gen:random?rate=4500&dist=poisson&duration=30s&area=60G&seed=1",
+        target: QUEUE,
+        options: &[],
+        finding: "faithful",
+        code: 0,
+        validity: "valid",
+        says: "Faithful: 99 % of",
+        broken: &[],
+    },
+    Provoked {
+        what: "a device at 101 % of what it can do, which takes every request in time",
+        load: "gen:random?rate=5050&dist=poisson&duration=30s&area=60G&seed=1",
+        target: QUEUE,
+        options: &[],
+        finding: "device-limited",
+        code: 10,
+        validity: "valid",
+        says: "What waited for it grew until the load ended",
+        broken: &["duration", "run-length", "steady-state"],
+    },
+    Provoked {
+        what: "the same at 102 %",
+        load: "gen:random?rate=5100&dist=poisson&duration=30s&area=60G&seed=2",
+        target: QUEUE,
+        options: &[],
+        finding: "device-limited",
+        code: 10,
+        validity: "valid",
+        says: "What waited for it grew until the load ended",
+        broken: &["duration", "run-length", "steady-state"],
+    },
+    Provoked {
+        what: "a device that is steady and slow, and keeps up",
+        load: "gen:random?size=4k&rate=1000&duration=30s&area=16M",
+        target: "sim:model=const,size=16m,service=300ms,units=4096",
+        options: &["--conflicts", "allow"],
+        finding: "faithful",
+        code: 0,
+        validity: "valid",
+        says: "Faithful: 99 % of",
+        broken: &[],
+    },
+    Provoked {
+        what: "requests that overlap on a slow device",
+        load: CROWDED,
+        target: "sim:model=const,size=64k,service=20ms",
+        options: &[],
+        finding: "device-limited",
+        code: 10,
+        validity: "suspect",
+        says: "the device could not take the load",
+        broken: &["conflicts", "duration", "lateness", "run-length", "steady-state"],
+    },
+    Provoked {
+        what: "a cap that somebody set to one",
+        load: SMALL,
+        target: "sim:model=const,size=16m,service=5ms",
+        options: &["--in-flight-max", "1"],
+        finding: "device-limited",
+        code: 10,
+        validity: "suspect",
+        says: "Limited by the cap: no more than 1 in flight",
+        broken: &["duration", "lateness", "queue-depth"],
+    },
+    Provoked {
+        what: "no schedule at all",
+        load: "gen:random?size=4k&rate=1000&count=20000&area=16M",
+        target: "sim:model=const,size=16m,service=100us",
+        options: &["--timing", "afap"],
+        finding: "unscheduled",
+        code: 0,
+        validity: "valid",
+        says: "As fast as possible: 20000 requests in",
+        broken: &[],
+    },
+    Provoked {
+        what: "no schedule, on a device that stands still for a second now and then",
+        load: "gen:random?rate=1000&duration=300s&area=60G&read=0&seed=3",
+        target: "sim:model=ssd,units=1,program=100us,bandwidth=1000G,gc=0.0001:1s",
+        options: &["--timing", "afap", "--in-flight-max", "1"],
+        finding: "unscheduled",
+        code: 0,
+        validity: "suspect",
+        says: "Nothing was completed for",
+        broken: &["standstill"],
+    },
+    Provoked {
+        what: "a device that fails every tenth request",
+        load: SMALL,
+        target: "sim:size=16m,errors=0.1",
+        options: &[],
+        finding: "faithful",
+        code: 14,
+        validity: "invalid",
+        says: "Invalid: failures.",
+        broken: &["failures"],
+    },
+    Provoked {
+        what: "a device that never answers some",
+        load: SMALL,
+        target: "sim:size=16m,hang=0.01",
+        options: &[],
+        finding: "incomplete",
+        code: 13,
+        validity: "invalid",
+        says: "Incomplete: the device did not answer any more.",
+        broken: &["accounted", "complete", "failures"],
+    },
+    Provoked {
+        what: "a device that betrays the data",
+        load: "gen:random?read=0.5&size=4k&rate=1000&count=2000&area=1M",
+        target: "sim:model=const,size=1m,lies=0.05",
+        options: &["--verify", "final"],
+        finding: "data-damaged",
+        code: 15,
+        validity: "valid",
+        says: "Data damaged (",
+        broken: &["integrity"],
+    },
+    Provoked {
+        what: "a target of a quarter of the load's size",
+        load: "gen:random?size=4k&rate=2000&count=2000&area=64M",
+        target: "sim:model=const,size=16m",
+        options: &[],
+        finding: "faithful",
+        code: 0,
+        validity: "suspect",
+        says: "Read with care: wraparound, target-size.",
+        broken: &["target-size", "wraparound"],
+    },
+    Provoked {
+        what: "a target of a sixty-fourth of it",
+        load: "gen:random?size=4k&rate=2000&count=2000&area=1G",
+        target: "sim:model=const,size=16m",
+        options: &[],
+        finding: "faithful",
+        code: 14,
+        validity: "invalid",
+        says: "Invalid: wraparound, target-size.",
+        broken: &["target-size", "wraparound"],
+    },
+    Provoked {
+        what: "another speed than the recorded one",
+        load: SMALL,
+        target: "sim:model=const,size=16m,service=100us",
+        options: &["--speedup", "4"],
+        finding: "faithful",
+        code: 0,
+        validity: "valid",
+        says: "Replayed at 4 times the recorded speed.",
+        broken: &[],
+    },
+    Provoked {
+        what: "requests dropped on conflict",
+        load: CROWDED,
+        target: "sim:model=const,size=64k,service=20ms",
+        options: &["--conflicts", "drop"],
+        finding: "faithful",
+        code: 0,
+        validity: "suspect",
+        says: "DROPPED on conflict:",
+        broken: &["conflicts"],
+    },
+];
+
+/// What a sentence may say of whom; a headline that says it of another run is wrong.
+const CAUSES: [(&str, &str); 8] = [
+    ("device-limited", "Device-limited"),
+    ("device-limited", "Limited by the cap"),
+    ("generator-limited", "Generator-limited"),
+    ("host-stalled", "Host-stalled"),
+    ("foreign-load", "Foreign load"),
+    ("unscheduled", "As fast as possible"),
+    ("incomplete", "Incomplete"),
+    ("data-damaged", "Data damaged"),
+];
+
+#[test]
+fn each_headline_names_the_cause_that_was_provoked_and_no_other() {
+    let fixture = Fixture::new();
+    let mut wrong = Vec::new();
+    for (number, run) in RUNS.iter().enumerate() {
+        let name = format!("run{number}");
+        let mut command: Command =
+            fixture.command(&["replay", run.load, "-t", run.target, "-q", "-o", &name]);
+        let code = command.args(run.options).output().unwrap().status.code();
+        let verdict = &fixture.summary(&name)["verdict"];
+        let word = |key: &str| verdict[key].as_str().unwrap_or_default().to_owned();
+        let summary = word("summary");
+        let mut broken: Vec<&str> = verdict["checks"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .filter(|check| !["pass", "not-applicable"].contains(&grade_of(check)))
+            .filter_map(|check| check["name"].as_str())
+            .collect();
+        broken.sort_unstable();
+        let others = CAUSES.iter().filter(|(finding, _)| *finding != run.finding);
+        let misnamed = others.filter(|(_, words)| summary.contains(words)).count();
+        let is_right = word("finding") == run.finding
+            && word("validity") == run.validity
+            && code == Some(run.code)
+            && summary.contains(run.says)
+            && misnamed == 0
+            && broken == run.broken;
+        if !is_right {
+            let validity = word("validity");
+            wrong.push(format!("{}: {code:?} {validity} {broken:?}: {summary}", run.what));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+fn grade_of(check: &Value) -> &str {
+    check["grade"].as_str().unwrap_or_default()
+}

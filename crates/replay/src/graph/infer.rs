@@ -1,0 +1,389 @@
+//! The parents of each request, while the trace streams by.
+//!
+//! A search among all that came before would be quadratic. So what completed is kept by process in
+//! the order of its completion, and of it only the *front*: what completed after the latest start
+//! of all of that process that completed before. Whatever is not in the front, something in the
+//! front waited for.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+
+use ioecho_trace::{Flags, Nanos, Op, Request, VolumeId};
+use rustc_hash::FxHashMap;
+
+use super::places::Places;
+use super::reach::{Beyond, Reach, Single};
+use super::survey::Processes;
+use super::{Doubts, NEVER, Waits, completion, is_barrier, is_change};
+
+/// By which rules parents are found.
+#[derive(Clone, Debug, Default)]
+pub struct Rules {
+    /// A think time below it means that nobody waited.
+    pub threshold: Nanos,
+    /// How many requests before a request its parents are looked for among.
+    pub window_rows: u64,
+    /// Who is linked to whom.
+    pub processes: Processes,
+}
+
+/// Finds the parents of requests that come in the order of their issue.
+///
+/// Memory is bounded by the window. Time for a request is that of its front, which is no longer
+/// than what was in flight at one instant, with the logarithm of that, and where processes hand
+/// work to each other as much again for each of those.
+pub struct Inference {
+    rules: Rules,
+    /// The requests of the window.
+    nodes: VecDeque<Node>,
+    /// The row of the first of these.
+    base: u64,
+    /// The latest issue.
+    latest: i64,
+    /// Completions to come, with their rows.
+    in_flight: BinaryHeap<Reverse<(i64, u64)>>,
+    lines: FxHashMap<u32, Line>,
+    places: Places,
+    doubts: Doubts,
+    /// Requests since what nobody needs any more was thrown away.
+    unswept: u64,
+    candidates: Vec<Candidate>,
+    writers: Vec<u64>,
+    reach: Reach,
+    parents: Vec<u64>,
+}
+
+/// A request of the window.
+#[derive(Debug)]
+struct Node {
+    start: i64,
+    /// When it completed; [`NEVER`] if that is not known.
+    end: i64,
+    process: u32,
+    volume: VolumeId,
+    /// Whether it keeps those behind it waiting even where they come at once.
+    holds: Holds,
+    /// The bytes that it changes.
+    changes: Option<(u64, u64)>,
+    beyond: Option<Box<Beyond>>,
+}
+
+/// Whom a request keeps waiting even where they come at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Holds {
+    Nobody,
+    /// Its own process: a synchronous write.
+    Process,
+    /// All that are linked to it on its volume: a barrier.
+    Volume,
+}
+
+/// A completed request.
+#[derive(Clone, Copy, Debug)]
+struct Member {
+    row: u64,
+    start: i64,
+    end: i64,
+    volume: VolumeId,
+    holds: Holds,
+    /// Whether its node says what lies beyond it.
+    has_beyond: bool,
+}
+
+/// What completed of a process.
+#[derive(Debug, Default)]
+struct Line {
+    /// What completed less than the threshold ago, in the order of completion.
+    recent: VecDeque<Member>,
+    /// What completed before and nothing in here waited for, in the order of completion.
+    front: VecDeque<Member>,
+    /// The latest start in front of `recent`.
+    latest_start: Option<i64>,
+    last_row: u64,
+}
+
+/// One that may be a parent.
+#[derive(Clone, Copy, Debug)]
+struct Candidate {
+    single: Single,
+    start: i64,
+    end: i64,
+    /// Whether it is linked by another rule than that of think times.
+    is_special: bool,
+}
+
+impl Line {
+    /// Takes into the front what has been complete for `threshold` at `now`.
+    fn advance(&mut self, now: i64, threshold: i64) {
+        while let Some(member) = self.recent.front().copied() {
+            if member.end.saturating_add(threshold) > now {
+                break;
+            }
+            self.recent.pop_front();
+            self.latest_start = self.latest_start.max(Some(member.start));
+            self.front.push_back(member);
+        }
+        let Some(latest) = self.latest_start else { return };
+        while self
+            .front
+            .front()
+            .is_some_and(|member| member.end.saturating_add(threshold) <= latest)
+        {
+            self.front.pop_front();
+        }
+    }
+}
+
+impl Inference {
+    /// Finds parents by these rules; a window of no requests counts as one of one.
+    pub fn new(mut rules: Rules) -> Self {
+        rules.window_rows = rules.window_rows.max(1);
+        rules.threshold = rules.threshold.max(Nanos::ZERO);
+        Self {
+            rules,
+            nodes: VecDeque::new(),
+            base: 0,
+            latest: i64::MIN,
+            in_flight: BinaryHeap::new(),
+            lines: FxHashMap::default(),
+            places: Places::default(),
+            doubts: Doubts::default(),
+            unswept: 0,
+            candidates: Vec::new(),
+            writers: Vec::new(),
+            reach: Reach::default(),
+            parents: Vec::new(),
+        }
+    }
+
+    /// What was wrong so far.
+    pub fn doubts(&self) -> Doubts {
+        self.doubts
+    }
+
+    /// By which rules it goes.
+    pub fn rules(&self) -> &Rules {
+        &self.rules
+    }
+
+    /// Takes the next request and says what it waits for.
+    pub fn push(&mut self, request: &Request) -> Waits<'_> {
+        if request.issue.0 < self.latest {
+            self.doubts.clock_inversions += 1;
+        }
+        let start = request.issue.0.max(self.latest);
+        self.latest = start;
+        self.complete(start);
+        self.forget(start);
+        let row = self.base + self.nodes.len() as u64;
+        let process = self.rules.processes.of(request);
+        let is_plain = self.gather(request, process, start);
+        let beyond = if is_plain { None } else { self.reduce(process, start) };
+        self.parents.clear();
+        self.parents.extend(self.candidates.iter().map(|candidate| candidate.single.row));
+        self.parents.sort_unstable();
+        let last = self.candidates.iter().map(|candidate| candidate.end).max();
+        let think = last.map(|end| Nanos(start.saturating_sub(end)));
+        self.enter(request, row, process, start, beyond);
+        Waits { row, parents: &self.parents, think }
+    }
+
+    /// Lets nobody who comes wait for anybody who came: events were lost in between.
+    pub fn cut(&mut self) {
+        let held =
+            self.lines.values().filter(|line| !line.front.is_empty() || !line.recent.is_empty());
+        let has_flying = u64::from(!self.in_flight.is_empty());
+        self.doubts.gaps += 1;
+        self.doubts.cut_chains += (held.count() as u64).max(has_flying);
+        self.base += self.nodes.len() as u64;
+        self.nodes.clear();
+        self.in_flight.clear();
+        self.lines.clear();
+        self.places.clear();
+    }
+
+    /// Takes the completions up to `now` to where they are looked for.
+    fn complete(&mut self, now: i64) {
+        while let Some(Reverse((end, row))) = self.in_flight.peek().copied() {
+            if end > now {
+                break;
+            }
+            self.in_flight.pop();
+            let Some(node) = row.checked_sub(self.base).and_then(|at| self.nodes.get(at as usize))
+            else {
+                continue;
+            };
+            if let Some((from, to)) = node.changes {
+                self.places.wrote(node.volume, from, to, row);
+            }
+            let line = self.lines.entry(node.process).or_default();
+            line.last_row = line.last_row.max(row);
+            line.recent.push_back(Member {
+                row,
+                start: node.start,
+                end,
+                volume: node.volume,
+                holds: node.holds,
+                has_beyond: node.beyond.is_some(),
+            });
+        }
+    }
+
+    /// Forgets what is a window away at `now`.
+    fn forget(&mut self, now: i64) {
+        while self.nodes.len() as u64 > self.rules.window_rows {
+            let gone = self.nodes.pop_front();
+            self.base += 1;
+            if gone.is_some_and(|node| node.end != NEVER && node.end > now) {
+                self.doubts.beyond_window += 1;
+            }
+        }
+        self.unswept += 1;
+        if self.unswept > self.rules.window_rows {
+            self.unswept = 0;
+            let base = self.base;
+            self.in_flight.retain(|Reverse((_, row))| *row >= base);
+            self.places.forget(base);
+            self.lines.retain(|_, line| line.last_row >= base);
+            for line in self.lines.values_mut() {
+                line.recent.retain(|member| member.row >= base);
+                line.front.retain(|member| member.row >= base);
+            }
+        }
+    }
+
+    /// Gathers all that may be parents of `request`; answers whether all of them are.
+    fn gather(&mut self, request: &Request, process: u32, start: i64) -> bool {
+        let threshold = self.rules.threshold.0;
+        let base = self.base;
+        let barrier = is_barrier(request);
+        self.candidates.clear();
+        let mut is_plain = true;
+        let givers = self.rules.processes.givers(process);
+        for giver in std::iter::once(&process).chain(givers) {
+            let Some(line) = self.lines.get_mut(giver) else { continue };
+            line.advance(start, threshold);
+            let candidate = |member: &Member, is_special| Candidate {
+                single: Single {
+                    row: member.row,
+                    process: *giver,
+                    ready: member.end.saturating_add(threshold),
+                },
+                start: member.start,
+                end: member.end,
+                is_special,
+            };
+            for member in line.front.iter().filter(|member| member.row >= base) {
+                is_plain &= !member.has_beyond && *giver == process;
+                self.candidates.push(candidate(member, false));
+            }
+            for member in line.recent.iter().filter(|member| member.row >= base) {
+                let is_same_volume = member.volume == request.volume;
+                let waits = match member.holds {
+                    Holds::Volume => {
+                        is_same_volume || self.rules.processes.is_itself(*giver, process)
+                    }
+                    Holds::Process => {
+                        barrier && is_same_volume || self.rules.processes.is_itself(*giver, process)
+                    }
+                    Holds::Nobody => barrier && is_same_volume,
+                };
+                if waits {
+                    is_plain = false;
+                    self.candidates.push(candidate(member, true));
+                }
+            }
+        }
+        if request.op == Op::Read {
+            is_plain &= !self.gather_writers(request, process, start);
+        }
+        is_plain
+    }
+
+    /// Adds the last writers of what `request` reads, where no other rule links them; answers
+    /// whether there are any.
+    fn gather_writers(&mut self, request: &Request, process: u32, start: i64) -> bool {
+        self.writers.clear();
+        let (from, to) = (request.offset.0, request.end().0);
+        self.places.writers(request.volume, from, to, &mut self.writers);
+        self.writers.sort_unstable();
+        self.writers.dedup();
+        let before = self.candidates.len();
+        for row in &self.writers {
+            let Some(node) = row.checked_sub(self.base).and_then(|at| self.nodes.get(at as usize))
+            else {
+                continue;
+            };
+            let ready = node.end.saturating_add(self.rules.threshold.0);
+            let is_linked = self.rules.processes.is_linked(node.process, process);
+            let is_there = || self.candidates.iter().any(|candidate| candidate.single.row == *row);
+            if is_linked && (ready <= start || is_there()) {
+                continue;
+            }
+            self.candidates.push(Candidate {
+                single: Single { row: *row, process: node.process, ready },
+                start: node.start,
+                end: node.end,
+                is_special: true,
+            });
+        }
+        self.candidates.len() > before
+    }
+
+    /// Leaves of the candidates those that no other one leads to; answers what lies beyond the
+    /// request.
+    fn reduce(&mut self, process: u32, start: i64) -> Option<Box<Beyond>> {
+        self.reach.clear();
+        for candidate in &self.candidates {
+            let own = candidate.single.process;
+            self.reach.raise(own, candidate.start);
+            for giver in self.rules.processes.givers(own) {
+                self.reach.raise(*giver, candidate.start);
+            }
+            let at = candidate.single.row.wrapping_sub(self.base) as usize;
+            if let Some(beyond) = self.nodes.get(at).and_then(|node| node.beyond.as_deref()) {
+                self.reach.join(beyond);
+            }
+        }
+        self.reach.settle();
+        let reach = &self.reach;
+        self.candidates.retain(|candidate| !reach.has(&candidate.single));
+        let processes = &self.rules.processes;
+        let is_own = |other| processes.is_linked(other, process);
+        let singles = self
+            .candidates
+            .iter()
+            .filter(|candidate| candidate.is_special)
+            .map(|candidate| candidate.single);
+        // Of the window nothing was ready before its first request began.
+        let oldest = self.nodes.front().map_or(i64::MIN, |node| node.start);
+        let mut beyond = self.reach.beyond(singles, is_own, oldest, self.base)?;
+        beyond.singles.retain(|single| !is_own(single.process) || single.ready > start);
+        (!beyond.instants.is_empty() || !beyond.singles.is_empty()).then_some(beyond)
+    }
+
+    /// Takes the request into the window.
+    fn enter(
+        &mut self,
+        request: &Request,
+        row: u64,
+        process: u32,
+        start: i64,
+        beyond: Option<Box<Beyond>>,
+    ) {
+        let end = completion(request, start, &mut self.doubts);
+        let holds = if is_barrier(request) {
+            Holds::Volume
+        } else if request.op == Op::Write && request.flags.contains(Flags::SYNC) {
+            Holds::Process
+        } else {
+            Holds::Nobody
+        };
+        let changes = is_change(request).then(|| (request.offset.0, request.end().0));
+        let volume = request.volume;
+        self.nodes.push_back(Node { start, end, process, volume, holds, changes, beyond });
+        if end != NEVER {
+            self.in_flight.push(Reverse((end, row)));
+        }
+    }
+}

@@ -1,0 +1,342 @@
+use ioecho_trace::{Bytes, Flags, Nanos, Op, Origin, Request, VolumeId};
+use proptest::prelude::*;
+
+use super::infer::{Inference, Rules};
+use super::statistics::Statistics;
+use super::survey::{Processes, Survey, THRESHOLD_MAX};
+use super::{Doubts, is_barrier, is_change};
+
+/// A read from `us` for `latency_us`, by process `pid`.
+fn read(us: i64, latency_us: i64, pid: u32) -> Request {
+    let mut request = Request::new(Nanos(us * 1_000), Op::Read, Bytes(0), Bytes(512));
+    request.latency = Some(Nanos(latency_us * 1_000));
+    request.origin = Some(Origin { pid, cpu: 0 });
+    request
+}
+
+/// The links of `requests`: for each row those of its parents.
+fn parents(rules: &Rules, requests: &[Request]) -> Vec<Vec<u64>> {
+    let mut inference = Inference::new(rules.clone());
+    requests.iter().map(|request| inference.push(request).parents.to_vec()).collect()
+}
+
+fn rules(threshold_us: i64) -> Rules {
+    Rules {
+        threshold: Nanos(threshold_us * 1_000),
+        window_rows: 1_000,
+        processes: Processes::default(),
+    }
+}
+
+/// The same by the definitions alone: every pair is looked at, every way is walked.
+fn oracle(rules: &Rules, requests: &[Request]) -> Vec<Vec<u64>> {
+    let end = |row: usize| {
+        let latency = requests[row].latency?.0;
+        (latency >= 0).then(|| requests[row].issue.0 + latency.max(1))
+    };
+    let threshold = rules.threshold.0;
+    let is_linked = |before: usize, after: usize| {
+        let (p, r) = (&requests[before], &requests[after]);
+        let Some(completed) = end(before).filter(|end| *end <= r.issue.0) else { return false };
+        if before >= after || (after - before) as u64 > rules.window_rows {
+            return false;
+        }
+        let processes = &rules.processes;
+        let (giver, taker) = (processes.of(p), processes.of(r));
+        let by_process = processes.is_linked(giver, taker);
+        let is_sync = p.op == Op::Write && p.flags.contains(Flags::SYNC);
+        let overlaps = |p: &Request, byte: u64| p.offset.0 <= byte && byte < p.end().0;
+        let is_last_writer = |byte: &u64| {
+            is_change(p)
+                && p.volume == r.volume
+                && overlaps(p, *byte)
+                && !(before + 1..requests.len()).any(|later| {
+                    let q = &requests[later];
+                    is_change(q)
+                        && q.volume == r.volume
+                        && overlaps(q, *byte)
+                        && later < after
+                        && end(later).is_some_and(|end| end <= r.issue.0)
+                })
+        };
+        by_process && completed + threshold <= r.issue.0
+            || by_process && p.volume == r.volume && (is_barrier(p) || is_barrier(r))
+            || processes.is_itself(giver, taker) && (is_sync || is_barrier(p))
+            || r.op == Op::Read && (r.offset.0..r.end().0).any(|byte| is_last_writer(&byte))
+    };
+    let count = requests.len();
+    let mut reached = vec![vec![false; count]; count];
+    let mut all = Vec::new();
+    for after in 0..count {
+        let linked: Vec<usize> = (0..after).filter(|before| is_linked(*before, after)).collect();
+        // What is reached by way of another one is no parent.
+        let is_behind = |before: &&usize| linked.iter().any(|by| reached[*by][**before]);
+        all.push(
+            linked.iter().filter(|before| !is_behind(before)).map(|row| *row as u64).collect(),
+        );
+        for before in &linked {
+            let behind = reached[*before].clone();
+            reached[after].iter_mut().zip(behind).for_each(|(known, more)| *known |= more);
+            reached[after][*before] = true;
+        }
+    }
+    all
+}
+
+#[test]
+fn the_example_of_the_paper_gives_its_graph() {
+    // Figure 2: A and B overlap, C follows B at once, and E waits for A by way of D.
+    let from_a_to_e = [(0, 30), (10, 50), (65, 35), (70, 20), (120, 10)];
+    let requests = from_a_to_e.map(|(us, latency_us)| read(us, latency_us, 0));
+    let graph = parents(&rules(10), &requests);
+    assert_eq!(graph, [vec![], vec![], vec![0], vec![0, 1], vec![2, 3]]);
+    let with_b_longer = [from_a_to_e[0], (10, 58), (72, 28), (62, 20), from_a_to_e[4]];
+    let mut requests = with_b_longer.map(|(us, latency_us)| read(us, latency_us, 0));
+    requests[1..].sort_by_key(|request| request.issue);
+    // D starts while B goes on, and C less than the threshold after B: only E waits for B.
+    assert_eq!(parents(&rules(10), &requests), [vec![], vec![], vec![0], vec![0], vec![1, 2, 3]]);
+}
+
+/// `hfplayer-sampleDepTrace.csv` of hfplayer's repository: when its requests began, and how long
+/// they took, in microseconds.
+const SAMPLE: [(i64, i64); 7] =
+    [(0, 20), (50, 245), (100, 190), (150, 135), (200, 80), (250, 10), (300, 20)];
+
+#[test]
+fn the_published_sample_gives_its_graph() {
+    let requests = SAMPLE.map(|(us, latency_us)| read(us, latency_us, 0));
+    let graph = parents(&rules(10), &requests);
+    // Five overlap behind the first; of these one completed 5 µs before the last was issued, one
+    // exactly the threshold before.
+    let first: Vec<Vec<u64>> = vec![vec![], vec![0], vec![0], vec![0], vec![0], vec![0]];
+    assert_eq!(graph[..6], first);
+    assert_eq!(graph[6], [2, 3, 4, 5]);
+    assert_eq!(parents(&rules(11), &requests)[6], [3, 4, 5]);
+    assert_eq!(graph, oracle(&rules(10), &requests));
+}
+
+#[test]
+fn think_time_begins_with_the_last_parent() {
+    let requests = SAMPLE.map(|(us, latency_us)| read(us, latency_us, 0));
+    let mut inference = Inference::new(rules(10));
+    let thinks = requests.map(|request| inference.push(&request).think.map(|think| think.0));
+    assert_eq!(thinks[0], None);
+    assert_eq!((thinks[1], thinks[6]), (Some(30_000), Some(10_000)));
+}
+
+#[test]
+fn processes_that_know_nothing_of_each_other_are_not_linked() {
+    let requests = [read(0, 10, 1), read(5, 10, 2), read(40, 10, 1), read(45, 10, 2)];
+    let mut by_process = rules(10);
+    assert_eq!(parents(&by_process, &requests), [vec![], vec![], vec![0, 1], vec![0, 1]]);
+    by_process.processes = Processes::known(&[]);
+    assert_eq!(parents(&by_process, &requests), [vec![], vec![], vec![0], vec![1]]);
+    by_process.processes = Processes::known(&[(1, 2)]);
+    assert_eq!(parents(&by_process, &requests), [vec![], vec![], vec![0], vec![0, 1]]);
+}
+
+#[test]
+fn barriers_hold_up_also_what_comes_at_once() {
+    let mut flush = read(12, 10, 0);
+    (flush.op, flush.length) = (Op::Flush, Bytes(0));
+    let requests = [read(0, 10, 0), flush, read(23, 10, 0)];
+    assert_eq!(parents(&rules(10), &requests), [vec![], vec![0], vec![1]]);
+    let mut elsewhere = requests;
+    elsewhere[1].volume = VolumeId(1);
+    assert_eq!(parents(&rules(10), &elsewhere), [vec![], vec![], vec![0]]);
+}
+
+#[test]
+fn a_read_waits_for_the_write_of_another_process() {
+    let mut write = read(0, 10, 1);
+    write.op = Op::Write;
+    let mut by_process = rules(10);
+    by_process.processes = Processes::known(&[]);
+    let mut requests = [write, read(11, 10, 2), read(50, 10, 2)];
+    // The second read waits for it by way of the first.
+    assert_eq!(parents(&by_process, &requests), [vec![], vec![0], vec![1]]);
+    requests[1].offset = Bytes(512);
+    assert_eq!(parents(&by_process, &requests), [vec![], vec![], vec![0, 1]]);
+}
+
+#[test]
+fn what_is_wrong_is_counted_and_nothing_is_made_up() {
+    let mut backwards = read(50, 10, 0);
+    backwards.latency = Some(Nanos(-1));
+    let mut missing = read(100, 10, 0);
+    missing.latency = None;
+    let requests = [read(0, 10, 0), backwards, missing, read(90, 10, 0), read(200, 10, 0)];
+    assert_eq!(parents(&rules(10), &requests), [vec![], vec![0], vec![0], vec![0], vec![3]]);
+    let mut inference = Inference::new(rules(10));
+    for request in &requests {
+        inference.push(request);
+    }
+    let expected = Doubts {
+        clock_inversions: 1,
+        without_completion: 1,
+        completed_before_issue: 1,
+        ..Doubts::default()
+    };
+    assert_eq!(inference.doubts(), expected);
+}
+
+#[test]
+fn a_gap_cuts_every_chain() {
+    let mut inference = Inference::new(rules(10));
+    inference.push(&read(0, 10, 0));
+    inference.cut();
+    let waits = inference.push(&read(50, 10, 0));
+    assert_eq!((waits.row, waits.parents.is_empty(), waits.think), (1, true, None));
+    assert_eq!((inference.doubts().gaps, inference.doubts().cut_chains), (1, 1));
+    assert_eq!(inference.push(&read(90, 10, 0)).parents, [1]);
+}
+
+#[test]
+fn a_window_that_is_too_small_is_told() {
+    let mut small = rules(10);
+    small.window_rows = 2;
+    let mut requests = vec![read(0, 1_000, 0)];
+    requests.extend((1..10).map(|number| read(number * 10, 5, 0)));
+    let mut inference = Inference::new(small);
+    let mut survey = Survey::new(false);
+    for request in &requests {
+        inference.push(request);
+        survey.push(request);
+    }
+    assert_eq!(inference.doubts().beyond_window, 1);
+    assert_eq!(survey.finish().window_rows, 10);
+}
+
+/// Closed loops with these think times and latencies in microseconds, one for each process, with
+/// some noise, until `end_us`; sorted.
+fn closed_loops(loops: &[(u32, i64, i64)], end_us: i64) -> Vec<Request> {
+    let mut random = crate::pattern::SplitMix64(7);
+    let mut all = Vec::new();
+    for (pid, think, latency) in loops {
+        let mut us = i64::from(*pid) * 17;
+        while us < end_us {
+            let took = latency + random.below(*latency as u64) as i64;
+            all.push(read(us, took, *pid));
+            us += took + think + random.below(*think as u64) as i64;
+        }
+    }
+    all.sort_by_key(|request| request.issue);
+    all
+}
+
+#[test]
+fn threads_of_a_benchmark_hand_no_work_to_each_other() {
+    for latency in [30, 120, 500] {
+        let loops = [(1, 200, latency), (2, 200, latency), (3, 200, latency), (4, 200, latency)];
+        let mut survey = Survey::new(true);
+        for request in &closed_loops(&loops, 2_000_000) {
+            survey.push(request);
+        }
+        let surveyed = survey.finish();
+        assert_eq!(surveyed.processes.pairs(), [], "latency {latency}");
+        assert_eq!((surveyed.process_count, surveyed.threshold), (4, THRESHOLD_MAX));
+    }
+}
+
+#[test]
+fn a_log_writer_is_told_from_a_bystander() {
+    // Process 1 reads, 2 then writes its log, and 1 goes on; 3 reads all the while.
+    let mut requests = closed_loops(&[(3, 150, 80)], 1_000_000);
+    let mut random = crate::pattern::SplitMix64(3);
+    let mut us = 0;
+    while us < 1_000_000 {
+        let (took, wrote) = (60 + random.below(60) as i64, 90 + random.below(90) as i64);
+        let (woken, back) = (12 + random.below(10) as i64, 12 + random.below(10) as i64);
+        requests.push(read(us, took, 1));
+        requests.push(read(us + took + woken, wrote, 2));
+        us += took + woken + wrote + back;
+    }
+    requests.sort_by_key(|request| request.issue);
+    let mut survey = Survey::new(true);
+    for request in &requests {
+        survey.push(request);
+    }
+    assert_eq!(survey.finish().processes.pairs(), [(1, 2), (2, 1)]);
+}
+
+#[test]
+fn the_threshold_is_that_of_requests_that_certainly_waited() {
+    let mut survey = Survey::new(false);
+    for number in 0..1_000 {
+        // 4 to 13 µs after the one before had completed.
+        survey.push(&read(number * 100 + (number * 7) % 10, 90, 0));
+    }
+    let surveyed = survey.finish();
+    assert!(surveyed.threshold.0 <= 10_000 && surveyed.samples > 900, "{surveyed:?}");
+    // Nothing to read it off.
+    let mut survey = Survey::new(false);
+    (0..1_000).for_each(|number| survey.push(&read(number, 90, 0)));
+    let surveyed = survey.finish();
+    assert_eq!((surveyed.threshold, surveyed.samples), (THRESHOLD_MAX, 0));
+    assert_eq!(surveyed.in_flight_max, 90);
+}
+
+#[test]
+fn figures_of_two_closed_loops() {
+    let mut by_process = rules(10);
+    by_process.processes = Processes::known(&[]);
+    let mut inference = Inference::new(by_process);
+    let mut statistics = Statistics::new(1_000);
+    for turn in 0..10 {
+        for pid in 0..2 {
+            let request = read(turn * 100 + i64::from(pid), 40, pid);
+            statistics.add(&request, inference.push(&request));
+        }
+    }
+    let figures = statistics.finish();
+    assert_eq!((figures.requests, figures.chains, figures.links), (20, 2, 18));
+    assert_eq!((figures.length.max, figures.width_max, figures.parents_max), (10, 2, 1));
+    assert_eq!(figures.think_sum_ns, 18 * 60_000);
+}
+
+prop_compose! {
+    /// A request with little room: everything meets everything.
+    fn any_request()(
+        gap in 0_i64..6,
+        latency in prop_oneof![
+            8 => (0_i64..14).prop_map(Some), 1 => Just(None), 1 => Just(Some(-1)),
+        ],
+        op in prop_oneof![4 => Just(Op::Read), 3 => Just(Op::Write), 1 => Just(Op::Flush)],
+        flags in prop_oneof![
+            6 => Just(Flags::empty()), 1 => Just(Flags::FUA), 1 => Just(Flags::SYNC),
+        ],
+        offset in 0_u64..12,
+        length in 1_u64..6,
+        volume in 0_u32..2,
+        pid in 0_u32..4,
+    ) -> Request {
+        let length = if op == Op::Flush { 0 } else { length };
+        let mut request = Request::new(Nanos(gap), op, Bytes(offset), Bytes(length));
+        request.flags = flags;
+        request.volume = VolumeId(volume);
+        request.latency = latency.map(Nanos);
+        request.origin = Some(Origin { pid, cpu: 0 });
+        request
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2_000))]
+
+    #[test]
+    fn the_graph_is_that_of_a_slow_and_exact_search(
+        mut requests in prop::collection::vec(any_request(), 0..40),
+        threshold in 0_i64..7,
+        window_rows in prop_oneof![1_u64..12, Just(1_000)],
+        pairs in prop::option::of(prop::collection::vec((0_u32..4, 0_u32..4), 0..5)),
+    ) {
+        let mut now = 0;
+        for request in &mut requests {
+            now += request.issue.0;
+            request.issue = Nanos(now);
+        }
+        let processes = pairs.map_or_else(Processes::default, |pairs| Processes::known(&pairs));
+        let rules = Rules { threshold: Nanos(threshold), window_rows, processes };
+        prop_assert_eq!(parents(&rules, &requests), oracle(&rules, &requests));
+    }
+}

@@ -1,0 +1,244 @@
+//! The sentence that a person reads first.
+//!
+//! It names one cause. A figure in it that belongs to all requests is read as that cause's doing:
+//! 242 requests that waited for others make a p99 of 28 ms, and the headline lays it to the host,
+//! which delayed 71 by a few milliseconds. So each sentence states share and percentiles of the
+//! requests that were late for the cause it names, and of nothing else.
+
+use ioecho_trace::units::{counted, times};
+use ioecho_trace::{LateCause, Nanos, TimingMode};
+
+use super::checks::{CONFLICT_SHARE, LATE_SHARE_PASS};
+use super::{DEVICE, GENERATOR, HOST, OWN};
+use super::{fell_behind, is_held_back, is_mostly, is_starved, late_share, low_cap, share};
+use crate::facts::{EngineFacts, VerifyFigures, WitnessFacts};
+use crate::late::LATE;
+use crate::load_figures::Pauses;
+use crate::picture::Span;
+use crate::run_figures::RunFigures;
+use crate::verdict::{Check, Finding, Grade};
+
+/// The share of the time in which nothing was completed from which on a headline says so.
+const STOOD_STILL: f64 = 0.01;
+
+pub(super) fn sentence(
+    finding: Finding,
+    figures: &RunFigures,
+    engine: &EngineFacts,
+    checks: &[Check],
+) -> String {
+    let first = match finding {
+        _ if figures.issued() == 0 => "Nothing was replayed: no request was issued.".to_owned(),
+        Finding::Unscheduled => unscheduled(figures, engine),
+        Finding::Faithful | Finding::DataDamaged if !engine.has_schedule() => {
+            unscheduled(figures, engine)
+        }
+        Finding::Faithful | Finding::DataDamaged => {
+            format!("Faithful: {}.", in_time(figures, engine))
+        }
+        Finding::ForeignLoad => foreign(figures, engine),
+        Finding::DeviceLimited => device_limited(figures, engine),
+        Finding::GeneratorLimited => generator_limited(figures),
+        Finding::HostStalled => host_stalled(figures, engine),
+        Finding::Incomplete => format!("Incomplete: {}.", engine.incomplete),
+    };
+    let simulated = if engine.simulated { " Simulated: no storage was measured." } else { "" };
+    let named = |grade: Grade, before: &str| {
+        let names: Vec<&str> = checks
+            .iter()
+            .filter(|check| check.grade == grade && check.name != "complete")
+            .map(|check| check.name.as_str())
+            .collect();
+        if names.is_empty() { String::new() } else { format!(" {before}: {}.", names.join(", ")) }
+    };
+    let doubts = named(Grade::Invalid, "Invalid") + &named(Grade::Suspect, "Read with care");
+    format!("{first}{altered}{simulated}{doubts}", altered = altered(figures, engine))
+}
+
+/// How exactly the schedule was held, by whoever can tell best.
+fn in_time(figures: &RunFigures, engine: &EngineFacts) -> String {
+    let took = figures.last_submitted().as_secs_f64();
+    if let Some(seen) = engine.witness.as_ref().filter(|seen| seen.is_there()) {
+        let within = Nanos(WitnessFacts::delay_p99_ns(seen));
+        return format!(
+            "99 % of {} reached the device within {within} of their time, as a witness saw, over \
+             {took:.1} s",
+            counted(seen.found, "request")
+        );
+    }
+    let all = figures.picture().spans_of_all(Span::Lateness);
+    let p99 = all.quantile(0.99).unwrap_or_default();
+    let count = counted(all.count(), "request");
+    format!("99 % of {count} were issued within {p99} of their time, over {took:.1} s")
+}
+
+/// The first sentence on a run that had the device not to itself.
+fn foreign(figures: &RunFigures, engine: &EngineFacts) -> String {
+    let seen = engine.witness.as_ref();
+    let extra = seen.map_or(0, |seen| seen.extra);
+    let all = seen.map_or(0, |seen| seen.found.saturating_add(extra));
+    let how = if engine.has_schedule() {
+        format!(" The schedule was held: {}.", in_time(figures, engine))
+    } else {
+        String::new()
+    };
+    format!(
+        "Foreign load: {} of all that the device did during the run ({:.1} %) was asked for by \
+         others, as a witness saw, so the figures are those of both loads together.{how}",
+        counted(extra, "request"),
+        share(extra, all) * 100.0
+    )
+}
+
+/// How many were late for these causes, which share that is, and by how much.
+fn late_for(figures: &RunFigures, causes: &[LateCause]) -> String {
+    let spans = figures.lateness_for(causes);
+    let all = figures.picture().spans_of_all(Span::Lateness).count();
+    let (p99, max) = (spans.quantile(0.99).unwrap_or_default(), spans.max().unwrap_or_default());
+    let were = if spans.count() == 1 { "was" } else { "were" };
+    let how = match spans.count() {
+        1 => format!("by {max}"),
+        _ => format!("99 % of these by up to {p99}, one by {max}"),
+    };
+    format!(
+        "{} ({:.2} %) {were} issued more than {LATE} late for that, {how}",
+        counted(spans.count(), "request"),
+        share(spans.count(), all) * 100.0
+    )
+}
+
+fn device_limited(figures: &RunFigures, engine: &EngineFacts) -> String {
+    if low_cap(figures, engine).is_some() {
+        return format!(
+            "Limited by the cap: no more than {} in flight at a time, so that requests waited for \
+             a place; {}. What was measured is the device under this cap.",
+            engine.in_flight_max,
+            late_for(figures, &[LateCause::InFlightCap])
+        );
+    }
+    if is_held_back(figures, engine) {
+        let held_back = engine.witness.as_ref().map_or(0, |seen| seen.held_back);
+        return format!(
+            "Device-limited: requests were issued in time and held back on their way to the \
+             device, {held_back} of them by more than {LATE}, as a witness saw."
+        );
+    }
+    let is_in_time = late_share(figures, &DEVICE) <= LATE_SHARE_PASS;
+    if let Some(grown) = fell_behind(figures, engine).filter(|_| is_in_time) {
+        return format!(
+            "Device-limited: the device could not take the load. What waited for it grew until \
+             the load ended: response times from {} to {}.",
+            grown.from, grown.to
+        );
+    }
+    let late = late_for(figures, &DEVICE);
+    format!("Device-limited: the device could not take the load; {late}.")
+}
+
+fn generator_limited(figures: &RunFigures) -> String {
+    if is_mostly(LateCause::Backlog, figures) {
+        return format!(
+            "Generator-limited: a target lags so far behind its load that its backlog reached the \
+             bound, and the others got their requests too late: {}; do not use these figures.",
+            late_for(figures, &[LateCause::Backlog])
+        );
+    }
+    if is_mostly(LateCause::Verification, figures) {
+        return format!(
+            "Slowed by verification: what was about to be overwritten was read first; {}; do not \
+             use these figures.",
+            late_for(figures, &[LateCause::Verification])
+        );
+    }
+    format!(
+        "Generator-limited: this program could not issue in time; {}; do not use these figures.",
+        late_for(figures, &GENERATOR)
+    )
+}
+
+fn host_stalled(figures: &RunFigures, engine: &EngineFacts) -> String {
+    if figures.lateness_for(&HOST).is_empty() && figures.lateness_for(&OWN).is_empty() {
+        // Nothing was late by itself; a witness saw it be late in the end.
+        return "Host-stalled: requests reached the device late, a part of the way on this side of \
+                it, as a witness saw; do not trust these figures."
+            .to_owned();
+    }
+    if is_starved(figures, engine) {
+        let causes: Vec<LateCause> = HOST.into_iter().chain(OWN).collect();
+        return format!(
+            "Host-stalled: other programs had the processors, so that requests were not made ready \
+             or issued in time; {}; do not trust these figures.",
+            late_for(figures, &causes)
+        );
+    }
+    format!(
+        "Host-stalled: the host kept the replay from its schedule; {}; do not trust these figures.",
+        late_for(figures, &HOST)
+    )
+}
+
+/// The first sentence on a run that had no schedule to hold.
+fn unscheduled(figures: &RunFigures, engine: &EngineFacts) -> String {
+    let took = figures.picture().achieved_end().as_secs_f64();
+    let issued = figures.issued();
+    let how = match engine.timing {
+        TimingMode::Load => ", never more in flight than in the recording",
+        TimingMode::Timed | TimingMode::Afap => "",
+    };
+    let rate = issued as f64 / took.max(1e-9);
+    let what = counted(issued, "request");
+    let pauses = figures.load().pauses().filter(|pauses| pauses.share() > STOOD_STILL);
+    let stood_still = pauses.map_or(String::new(), |pauses| format!(" {}.", stood_still(&pauses)));
+    format!("As fast as possible{how}: {what} in {took:.1} s, {rate:.0} requests/s.{stood_still}")
+}
+
+/// For how long nothing was completed, in words.
+pub(super) fn stood_still(pauses: &Pauses) -> String {
+    let longest = match pauses.pauses {
+        1 => format!("after {:.1} s", pauses.longest_at.as_secs_f64()),
+        _ => format!(
+            "{}, the longest time for {} after {:.1} s",
+            times(pauses.pauses),
+            pauses.longest,
+            pauses.longest_at.as_secs_f64()
+        ),
+    };
+    format!(
+        "Nothing was completed for {} of these {:.1} s ({:.1} %): {longest}",
+        pauses.total,
+        pauses.span.as_secs_f64(),
+        pauses.share() * 100.0
+    )
+}
+
+/// What makes this another load than the recorded one, told whether asked for or not.
+fn altered(figures: &RunFigures, engine: &EngineFacts) -> String {
+    let dropped = share(engine.dropped, figures.recorded());
+    let dropped = (dropped > CONFLICT_SHARE).then(|| {
+        format!(
+            " DROPPED on conflict: {} ({:.1} %); what was replayed is not the recorded load.",
+            counted(engine.dropped, "request"),
+            dropped * 100.0
+        )
+    });
+    let counted = |count: u64, what: &str| (count > 0).then(|| format!(" {count} {what}."));
+    let slowed = engine.verify.as_ref().and_then(VerifyFigures::prereads_told);
+    [
+        dropped,
+        speed(engine),
+        slowed.map(|told| format!(" Verification: {told}.")),
+        counted(engine.substituted, "writes were replayed as reads"),
+        counted(engine.copies, "requests are copies made for a higher rate"),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}
+
+/// That time was scaled, if it was.
+fn speed(engine: &EngineFacts) -> Option<String> {
+    let is_scaled = engine.has_schedule()
+        && engine.speedup > 0.0
+        && (engine.speedup - 1.0).abs() > f64::EPSILON;
+    is_scaled.then(|| format!(" Replayed at {} times the recorded speed.", engine.speedup))
+}

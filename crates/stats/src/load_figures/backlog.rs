@@ -1,0 +1,187 @@
+//! Whether a device fell behind its load and never caught up.
+//!
+//! Where nothing caps what is in flight, a device that is given more than it can do takes every
+//! request in time and answers it ever later. No request is late, the replay holds its schedule,
+//! and all figures depend on how long the run was. What tells is the backlog: response times that
+//! grow as the run goes on and are at their longest when the load ends.
+
+use ioecho_trace::Nanos;
+
+use crate::timeline::{Cell, Timeline};
+use crate::trend::trend;
+
+/// Parts that a run is cut into, at most.
+const ROUNDS: usize = 20;
+
+/// Fewer parts with requests have no trend.
+const ROUNDS_MIN: usize = 10;
+
+/// Requests in a part, below which their mean is chance.
+const REQUESTS_MIN: u64 = 10;
+
+/// What a shorter run says is about its own beginning only.
+const RUN_MIN: Nanos = Nanos::from_secs(1);
+
+/// Kendall's tau from which on response times grow: of five pairs of parts the later one is the
+/// slower in four.
+const TAU: f64 = 0.6;
+
+/// Response times at the end by those of the quickest part: less is what a load and a device do by
+/// themselves.
+const GROWTH: f64 = 4.0;
+
+/// Requests that must have been added to what waits: fewer are those of one burst.
+const WAITING_MIN: f64 = 32.0;
+
+/// The share of the run by which the answers must have fallen behind, and the span: what the check
+/// `duration` allows a run to take longer than demanded.
+const BEHIND_SHARE: f64 = 0.001;
+const BEHIND_MIN_NS: f64 = 5e6;
+
+/// Response times by when requests were due.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Backlog {
+    line: Timeline<Responses>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Responses {
+    count: u64,
+    sum_ns: i128,
+}
+
+impl Cell for Responses {
+    fn merge(&mut self, other: &Self) {
+        self.count += other.count;
+        self.sum_ns += other.sum_ns;
+    }
+}
+
+/// A backlog that grew until the load ended.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Growth {
+    /// The mean response time of the quickest part of the run.
+    pub from: Nanos,
+    /// That of its last tenth.
+    pub to: Nanos,
+    /// Requests that were added to what waits, by Little's law on the rate of arrival. The device
+    /// does fewer than arrive, so this is the most that there can be.
+    pub waiting: u64,
+    /// Whether it grew from the beginning. Otherwise the device became slower while it ran.
+    pub throughout: bool,
+}
+
+impl Backlog {
+    pub(super) fn observe(&mut self, due: Nanos, response: Nanos) {
+        let cell = self.line.at(due);
+        cell.count += 1;
+        cell.sum_ns += i128::from(response.0.max(0));
+    }
+
+    pub(super) fn merge(&mut self, other: &Self) {
+        self.line.merge(&other.line);
+    }
+
+    /// How the backlog grew; `None` where it did not, or nobody can tell.
+    pub(super) fn growth(&self) -> Option<Growth> {
+        let cells = self.line.cells();
+        let width = self.line.width().0 as f64;
+        let span = width * cells.len() as f64;
+        if span < RUN_MIN.0 as f64 {
+            return None;
+        }
+        let of_round = cells.len().div_ceil(ROUNDS).max(1);
+        let rounds: Vec<f64> =
+            cells.chunks(of_round).map(|part| mean(part, REQUESTS_MIN)).collect();
+        let known = || rounds.iter().copied().filter(|mean| mean.is_finite());
+        if known().count() < ROUNDS_MIN {
+            return None;
+        }
+        let (lowest, highest) =
+            (known().fold(f64::INFINITY, f64::min), known().fold(0.0, f64::max));
+        let tail = &cells[cells.len().saturating_sub(cells.len().div_ceil(10))..];
+        let last = mean(tail, 1);
+        let arrived: u64 = tail.iter().map(|cell| cell.count).sum();
+        let behind = last - lowest;
+        // Little's law on what was added: the rate of arrival by the time that it waits.
+        let waiting = arrived as f64 / (width * tail.len() as f64) * behind;
+        let rises = |rounds: &[f64]| trend(rounds).is_some_and(|trend| trend.tau >= TAU);
+        let grew = last >= GROWTH * lowest
+            && last >= highest / 2.0
+            && behind > (BEHIND_SHARE * span).max(BEHIND_MIN_NS)
+            && waiting >= WAITING_MIN
+            && (rises(&rounds) || rises(&rounds[rounds.len() / 2..]));
+        grew.then_some(Growth {
+            from: Nanos(lowest as i64),
+            to: Nanos(last as i64),
+            waiting: waiting as u64,
+            throughout: rises(&rounds[..rounds.len() / 2]),
+        })
+    }
+}
+
+/// The mean of these parts, in nanoseconds; not a number of fewer requests than this.
+fn mean(cells: &[Responses], least: u64) -> f64 {
+    let mut all = Responses::default();
+    for cell in cells {
+        all.merge(cell);
+    }
+    if all.count < least.max(1) { f64::NAN } else { all.sum_ns as f64 / all.count as f64 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A load of 1000 requests/s for ten seconds; each is answered after what `response` says of
+    /// the millisecond in which it was due.
+    fn of(response: impl Fn(i64) -> f64) -> Option<Growth> {
+        let mut backlog = Backlog::default();
+        for ms in 0..10_000 {
+            backlog.observe(Nanos::from_millis(ms), Nanos((response(ms) * 1e6) as i64));
+        }
+        backlog.growth()
+    }
+
+    #[test]
+    fn a_device_that_falls_behind_all_the_time_has_a_backlog_at_the_end() {
+        // Of a hundred requests it does ninety-nine: a second of load costs it 10 ms more.
+        let grown = of(|ms| 1.0 + ms as f64 / 100.0).unwrap();
+        assert!((90..=100).contains(&grown.waiting), "{grown:?}");
+        assert!(grown.to > Nanos::from_millis(90) && grown.from < Nanos::from_millis(6));
+        assert!(grown.throughout);
+        // It does from the middle on what it can, and that is too little.
+        let later = of(|ms| 1.0 + (ms - 6000).max(0) as f64 / 50.0).unwrap();
+        assert!(!later.throughout, "{later:?}");
+    }
+
+    #[test]
+    fn stalls_that_are_made_up_for_and_steady_slowness_are_no_backlog() {
+        assert_eq!(of(|_| 400.0), None);
+        // 800 ms of standing still every other second, worked off at once.
+        assert_eq!(of(|ms| (800 - ms % 2000).max(1) as f64), None);
+        // The same once, at the very end.
+        assert_eq!(of(|ms| (ms - 9200).max(1) as f64), None);
+        // It fell behind and caught up.
+        assert_eq!(of(|ms| 1.0 + (3000 - (ms - 4000).abs()).max(0) as f64 / 10.0), None);
+        // Slower from the middle on, and flat there.
+        assert_eq!(of(|ms| if ms < 5000 { 1.0 } else { 60.0 + (ms * 37 % 11) as f64 }), None);
+        // Ten times slower at the end, and still no queue of a device.
+        assert_eq!(of(|ms| 0.1 + ms as f64 / 10_000.0), None);
+    }
+
+    #[test]
+    fn the_backlog_of_the_parts_is_that_of_the_whole() {
+        let mut parts = [Backlog::default(), Backlog::default()];
+        let mut whole = Backlog::default();
+        for ms in 0..5000 {
+            let (due, response) = (Nanos::from_millis(ms), Nanos::from_millis(1 + ms / 10));
+            parts[(ms % 2) as usize].observe(due, response);
+            whole.observe(due, response);
+        }
+        let [mut one, other] = parts;
+        one.merge(&other);
+        assert_eq!(one.growth(), whole.growth());
+        assert!(one.growth().is_some());
+    }
+}
