@@ -45,6 +45,8 @@ const COMMANDS: &[(&str, i32, Text)] = &[
     ("convert load {}.parquet", 0, Words),
     ("convert load - --to csv", 0, Product),
     ("convert cut.parquet {}.csv", 4, Words),
+    ("depend a", 0, Product),
+    ("depend load", 3, Words),
     ("fit load", 0, Product),
     ("fit --json load", 0, Product),
     ("replay load -t sim:size=64M -o {} -q", 0, Words),
