@@ -59,9 +59,10 @@ fn a_device_that_turns_slow_in_the_second_half_is_no_steady_state() {
     is_seen([FREE, SLOW], 2600, "turns-slow", |grades| grades == &["suspect", "suspect"]);
 }
 
+/// Four seconds show a steady state, and are too few to say that none other comes later.
 #[test]
 fn a_device_that_stays_as_it_is_passes() {
-    is_seen([FREE, FREE], 1000, "stays", |grades| grades == &["pass", "pass"]);
+    is_seen([FREE, FREE], 1000, "stays", |grades| grades == &["pass", "not-applicable"]);
 }
 
 /// One of three runs is graded so. On a machine that does other things too a level is not always

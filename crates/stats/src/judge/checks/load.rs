@@ -337,24 +337,24 @@ fn course(unsettled: &Unsettled) -> String {
 fn run_length(figures: &RunFigures) -> Check {
     const NAME: &str = "run-length";
     let threshold = "at least 10 times the time to steady state";
-    let unsettled = match figures.load().course() {
-        Course::Unknown(why) => {
-            return not_applicable(NAME, &format!("{why}; an hour of a natural load is a rule"));
-        }
-        Course::Settled => {
-            let end = figures.picture().achieved_end();
-            if end < RUN_LENGTH_MIN {
-                let why = format!("{:.1} s tell nothing of what comes later", end.as_secs_f64());
-                return not_applicable(
-                    NAME,
-                    &format!("{why}; an hour of a natural load is a rule"),
-                );
-            }
-            return check(NAME, Grade::Pass, ENDED_AS_BEGUN.to_owned(), threshold, "");
-        }
-        Course::Unsettled(unsettled) => unsettled,
+    let course_of_run = figures.load().course();
+    let is_short = |unsettled: &Unsettled| {
+        is_drift(unsettled) && unsettled.share() * RUN_TO_SETTLING > 1.0
     };
-    let short = is_drift(&unsettled) && unsettled.share() * RUN_TO_SETTLING > 1.0;
+    let end = figures.picture().achieved_end();
+    let untold = match &course_of_run {
+        Course::Unknown(why) => Some((*why).to_owned()),
+        Course::Unsettled(unsettled) if is_short(unsettled) => None,
+        // A few seconds without a drift are no proof that none comes.
+        Course::Settled | Course::Unsettled(_) => (end < RUN_LENGTH_MIN)
+            .then(|| format!("{:.1} s tell nothing of what comes later", end.as_secs_f64())),
+    };
+    if let Some(why) = untold {
+        return not_applicable(NAME, &format!("{why}; an hour of a natural load is a rule"));
+    }
+    let Course::Unsettled(unsettled) = course_of_run else {
+        return check(NAME, Grade::Pass, ENDED_AS_BEGUN.to_owned(), threshold, "");
+    };
     let wanted = unsettled.since.as_secs_f64() * RUN_TO_SETTLING;
     let advice = format!(
         "What came before the steady state has too much weight in all figures. Replay at least \
@@ -362,7 +362,7 @@ fn run_length(figures: &RunFigures) -> Check {
          hour at least.",
         unsettled.since.as_secs_f64().ceil()
     );
-    let grade = if short { Grade::Suspect } else { Grade::Pass };
+    let grade = if is_short(&unsettled) { Grade::Suspect } else { Grade::Pass };
     check(NAME, grade, course(&unsettled), threshold, &advice)
 }
 
