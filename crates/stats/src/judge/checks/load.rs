@@ -338,9 +338,8 @@ fn run_length(figures: &RunFigures) -> Check {
     const NAME: &str = "run-length";
     let threshold = "at least 10 times the time to steady state";
     let course_of_run = figures.load().course();
-    let is_short = |unsettled: &Unsettled| {
-        is_drift(unsettled) && unsettled.share() * RUN_TO_SETTLING > 1.0
-    };
+    let is_short =
+        |unsettled: &Unsettled| is_drift(unsettled) && unsettled.share() * RUN_TO_SETTLING > 1.0;
     let end = figures.picture().achieved_end();
     let untold = match &course_of_run {
         Course::Unknown(why) => Some((*why).to_owned()),
