@@ -13,9 +13,8 @@ use serde::Serialize;
 
 use crate::args::AnalyzeArgs;
 use crate::commands::interrupt::stop_on_signals;
-use crate::commands::tell_damage;
 use crate::exit::{self, Coded};
-use crate::opened::Named;
+use crate::opened::{Named, tell_damage};
 use crate::outputs::{Gate, Writing};
 use crate::print::Out;
 

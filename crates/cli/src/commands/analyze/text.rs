@@ -14,7 +14,7 @@ use ioecho_trace::units::counted;
 use ioecho_trace::{Bytes, Header, Nanos};
 
 use crate::commands::info::verdict_of;
-use crate::commands::visible;
+use crate::print::visible;
 
 /// How many volumes, and how many processes, are shown.
 const SHARES_SHOWN: usize = 3;
