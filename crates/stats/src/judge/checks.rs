@@ -489,8 +489,7 @@ pub(super) fn wraparound(engine: &EngineFacts) -> Check {
         return check("wraparound", Grade::NotApplicable, "not known".into(), "", "");
     };
     // A corner of flash is no shorter way to anything: what a disk gains by it are seeks.
-    let is_corner_of_flash =
-        factor < *WRAPAROUND.start() && engine.load.rotational == Some(false);
+    let is_corner_of_flash = factor < *WRAPAROUND.start() && engine.load.rotational == Some(false);
     let grade = if factor > ABSURD {
         Grade::Invalid
     } else if WRAPAROUND.contains(&factor) || is_corner_of_flash {
