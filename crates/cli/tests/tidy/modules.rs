@@ -15,7 +15,6 @@ const LONG: &[(&str, &str)] = &[
     ("crates/stats/src/facts.rs", "merge"),
     ("crates/stats/src/fidelity/compare.rs", "settle"),
     ("crates/stats/src/fidelity/tally.rs", "figures"),
-    ("crates/trace/src/formats/blktrace/tests/simulated.rs", "run"),
 ];
 
 /// What the top modules of a crate need of each other, and a file that does.
