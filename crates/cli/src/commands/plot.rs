@@ -7,6 +7,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
+use clap::ValueEnum as _;
 use ioecho_report::{Chart, Page, Sheet, charts};
 use ioecho_run::directory::RunDirectory;
 use ioecho_run::inputs::Inputs;
@@ -18,11 +19,10 @@ use ioecho_trace::{Batch, Header, Nanos, Source as _, Stop};
 
 use crate::args::{PictureFormat, PlotArgs};
 use crate::commands::interrupt::stop_on_signals;
-use crate::commands::{tell, visible};
 use crate::exit::{self, Coded};
 use crate::opened::{self, Named};
 use crate::outputs::{Gate, make_directory};
-use crate::print::Out;
+use crate::print::{Out, tell, visible};
 use crate::run::command;
 
 pub(crate) fn run(args: &PlotArgs, out: &mut Out) -> anyhow::Result<u8> {
@@ -81,9 +81,9 @@ pub(crate) fn write_main(
     let size = Sheet::of(&Page::default()).size;
     let sheet = sheet(file, size, found)?;
     make_directory(directory)?;
-    for format in [PictureFormat::Svg, PictureFormat::Png] {
-        let path = |chart: &Chart| name(directory, file, chart, format);
-        write_all(gate, &drawn, &sheet, format, &path)?;
+    for format in PictureFormat::value_variants() {
+        let path = |chart: &Chart| name(directory, file, chart, *format);
+        write_all(gate, &drawn, &sheet, *format, &path)?;
     }
     Ok(())
 }
@@ -151,6 +151,7 @@ fn write_all(
         let svg = ioecho_report::svg(chart, sheet);
         let bytes = match format {
             PictureFormat::Svg => svg.into_bytes(),
+            #[cfg(feature = "png")]
             PictureFormat::Png => ioecho_report::png(&svg, 1.0)?,
         };
         Ok(gate.put(&path(chart), &bytes)?)
