@@ -16,12 +16,7 @@ const CIRCLES: &[(&str, &[&str])] =
 const FUNCTION_MAX: usize = 100;
 
 /// Functions that are still longer.
-const LONG: &[(&str, &str)] = &[
-    ("crates/stats/src/facts.rs", "merge"),
-    ("crates/stats/src/fidelity/compare.rs", "settle"),
-    ("crates/stats/src/fidelity/tally.rs", "figures"),
-    ("crates/trace/src/formats/blktrace/tests/simulated.rs", "run"),
-];
+const LONG: &[(&str, &str)] = &[("crates/trace/src/formats/blktrace/tests/simulated.rs", "run")];
 
 /// What the top modules of a crate need of each other, and a file that does.
 type Needs = BTreeMap<String, BTreeMap<String, String>>;
