@@ -167,7 +167,8 @@ fn functions_are_short_enough_to_read() {
     let mut places = Vec::new();
     for (name, text) in files(&[".rs"]) {
         let long = functions(&text).filter(|(_, lines)| *lines > FUNCTION_MAX);
-        places.extend(long.map(|(function, lines)| format!("{name}: {function} has {lines} lines")));
+        places
+            .extend(long.map(|(function, lines)| format!("{name}: {function} has {lines} lines")));
     }
     broken("a function has at most 100 lines", &places);
 }
