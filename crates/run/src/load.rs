@@ -38,7 +38,7 @@ pub(crate) fn facts(
     }
 }
 
-/// Whether any of the targets is on a rotating disk, as far as known.
+/// Whether any of the targets is on a rotating disk; `None` if one of them does not say.
 fn rotational(targets: &[Target]) -> Option<bool> {
     let said = |target: &Target| match target {
         Target::Simulated { spec, .. } => Some(spec.is_rotational()),
