@@ -173,7 +173,7 @@ fn a_device_that_went_away_under_its_run_is_told_as_that() {
     let words =
         ["replay", load, "-t", device.path(), "-o", "run", "-q", "--read-only", "--witness"];
     let mut running = fixture.command(&words).spawn().unwrap();
-    std::thread::sleep(std::time::Duration::from_millis(1500));
+    sleep(Duration::from_millis(1500));
     let detached = device.detach();
     running.wait().unwrap();
     or_skip!(detached);

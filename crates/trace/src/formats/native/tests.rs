@@ -364,10 +364,10 @@ fn a_value_that_means_nothing_is_refused_with_its_row() {
     }
 }
 
-/// Writes a row for each operation, as another program might: with `properties`, and offsets and
 /// Writes the values of a column.
 type WriteColumn<'a> = dyn FnMut(&mut SerializedColumnWriter<'_>) + 'a;
 
+/// Writes a row for each operation, as another program might: with `properties`, and offsets and
 /// lengths as floating point numbers.
 fn named(path: &Path, ops: &[&str], properties: WriterPropertiesBuilder) {
     let schema = "message m { optional int64 issue_ns; optional binary op (STRING); \
