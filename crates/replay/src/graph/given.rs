@@ -33,14 +33,14 @@ pub struct GivenDoubts {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cycle(pub Vec<u64>);
 
-/// The think time that a row may bring along, and what else is given back with its row.
+/// A request that has been checked, and what it waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Given<'a> {
     /// The request.
     pub request: &'a Request,
     /// The number that others name it by.
     pub id: u64,
-    /// What it waits for.
+    /// The rows of its parents, and its think time.
     pub waits: Waits<'a>,
     /// The numbers of its parents, in the order of `waits`.
     pub parents: &'a [u64],
