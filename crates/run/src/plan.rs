@@ -141,8 +141,8 @@ impl ReplayPlan {
     pub fn guard(&self) -> Result<Vec<String>> {
         let warnings = guard_all(&self.targets, &self.spec.destroy, &reads_alone())?;
         if self.timing.writes == Writes::Issue {
-            // Mounted targets were refused before; this finds an output file on a target that is a
-            // file.
+            // Mounted targets were refused above; this finds a target file below the file system of
+            // the results.
             let place = Inputs::of_place(&self.output);
             self.targets.iter().try_for_each(|target| target.refuse_inputs(&place))?;
         }

@@ -1,8 +1,8 @@
-//! What a run comes to, for somebody who has five seconds.
+//! The result of a run in a sentence, for a reader with five seconds.
 //!
-//! A verdict speaks of schedules, causes and checks. Whoever decides about a device asks whether it
-//! is fast enough, and reads one sentence. That sentence stands here, one for each finding, with
-//! the figures that belong to it and to nothing else; terminal and page show the same.
+//! A verdict is about schedules, causes and checks. A reader who must decide about a device asks
+//! whether it is fast enough, and reads one sentence. This module has that sentence for each
+//! finding, with only the figures that belong to the finding; terminal and page show the same.
 
 use ioecho_trace::units::two_digits;
 use ioecho_trace::{LateCause, Nanos, TimingMode};
@@ -13,25 +13,25 @@ use crate::picture::{Kind, Panels, Span};
 use crate::run_summary::{ByKind, Percentiles, RunSummary, cause_name};
 use crate::verdict::{Check, Finding, Grade, Validity};
 
-/// From this ratio of the time that a run took to the time that was asked for it is worth a word.
+/// From this ratio of the run's duration to the demanded duration on, the sentence mentions it.
 const LONGER: f64 = 1.05;
 
 /// The first screen of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Headline {
-    /// What was found, in a sentence.
+    /// The finding in a sentence.
     pub sentence: String,
-    /// What was achieved, and what was asked for.
+    /// The achieved and the demanded throughput.
     pub throughput: Option<Throughput>,
-    /// Which span `percentiles` are of: without a schedule nobody knows since when a user of the
-    /// device would have waited, so it is the service time.
+    /// The span of `percentiles`: the service time for a run without a schedule, because then the
+    /// beginning of a user's wait is unknown.
     pub span: Span,
-    /// Reads and writes, where there were any; of a load without either, what there is.
+    /// Reads and writes, if there were any; otherwise the operations that there were.
     pub percentiles: Vec<(&'static str, Percentiles)>,
 }
 
-/// Rates over the time in which there was anything to do. What was demanded ends when the last
-/// request was due, what was achieved with the last completion.
+/// Rates over the time with requests. Demand ends when the last request was due, achievement with
+/// the last completion.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Throughput {
     /// Requests per second that completed in full.
@@ -43,7 +43,7 @@ pub struct Throughput {
 }
 
 impl Headline {
-    /// The first screen of a run of which this is the picture.
+    /// The first screen of the run with this picture.
     pub fn of(summary: &RunSummary, panels: &Panels) -> Self {
         let span = if summary.engine.has_schedule() { Span::Response } else { Span::Service };
         let throughput = Throughput::of(panels, summary.engine.has_schedule());
@@ -172,7 +172,7 @@ fn held(summary: &RunSummary, rates: Option<&Throughput>) -> String {
     format!("{how}{rate}{slowest}.")
 }
 
-/// What was replayed, in the sentence: no other load than the recorded one without a word.
+/// The replayed load, for the sentence: it must mention every difference from the recorded one.
 fn load(summary: &RunSummary) -> String {
     let speed = summary.engine.speedup;
     if speed > 0.0 && (speed - 1.0).abs() > 1e-9 {
@@ -207,13 +207,13 @@ fn failed(summary: &RunSummary) -> String {
     }
 }
 
-/// The same sentence behind a colon.
+/// The sentence as a continuation after a colon.
 fn lower(text: &str) -> String {
     let mut letters = text.chars();
     letters.next().map_or(String::new(), |first| first.to_lowercase().chain(letters).collect())
 }
 
-/// A span in two significant digits and the unit that is spoken: 250 ms, 96 min, 2.6 h.
+/// A span in two significant digits and in the unit of speech: 250 ms, 96 min, 2.6 h.
 pub fn span(ns: u64) -> String {
     const UNITS: [(f64, f64, &str); 6] = [
         (1e3, 1.0, "ns"),

@@ -364,6 +364,9 @@ fn a_value_that_means_nothing_is_refused_with_its_row() {
     }
 }
 
+/// Writes the values of a column.
+type WriteColumn<'a> = dyn FnMut(&mut SerializedColumnWriter<'_>) + 'a;
+
 /// Writes a row for each operation, as another program might: with `properties`, and offsets and
 /// lengths as floating point numbers.
 fn named(path: &Path, ops: &[&str], properties: WriterPropertiesBuilder) {
@@ -377,7 +380,7 @@ fn named(path: &Path, ops: &[&str], properties: WriterPropertiesBuilder) {
     let levels = vec![1; ops.len()];
     let names: Vec<ByteArray> = ops.iter().map(|op| ByteArray::from(*op)).collect();
     let volumes = vec![i64::from(u32::MAX); ops.len()];
-    let mut columns: [Box<dyn FnMut(&mut SerializedColumnWriter<'_>)>; 6] = [
+    let mut columns: [Box<WriteColumn<'_>>; 6] = [
         Box::new(|column| {
             let instants: Vec<i64> = (0..ops.len() as i64).collect();
             column.typed::<Int64Type>().write_batch(&instants, Some(&levels), None).unwrap();
