@@ -6,7 +6,7 @@ use std::cmp::Ordering;
 use std::collections::BTreeSet;
 
 /// Between words of runs that differ.
-const BETWEEN: &str = " / ";
+pub(super) const BETWEEN: &str = " / ";
 
 /// Merges values that both have; a value that only one has is kept.
 pub(super) fn both<T: Clone>(
