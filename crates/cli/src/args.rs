@@ -1,4 +1,5 @@
-//! The command line: what can be typed. Completions and man pages come from these definitions.
+//! The command line: everything that a user can type. Completions and man pages come from these
+//! definitions.
 
 mod analyze;
 mod calibrate;
@@ -75,12 +76,13 @@ pub(crate) struct Args {
 }
 
 impl Args {
-    /// All that can be typed.
+    /// All commands and options.
     pub(crate) fn line() -> clap::Command {
         help::few_first(fetch::hidden_where_idle(Self::command()))
     }
 
-    /// What was typed; the exit code where it makes no sense, or help was asked for.
+    /// Parses the words of a command line. Where they make no sense, or ask for help, it prints a
+    /// text and returns the exit code.
     pub(crate) fn typed(words: &[OsString]) -> Result<Self, u8> {
         let text: Vec<Cow<'_, str>> = words.iter().map(|word| word.to_string_lossy()).collect();
         if let [_, help, group] = &text[..]
@@ -101,7 +103,8 @@ impl Args {
     }
 }
 
-/// Tells whoever typed a device behind the trace, as with `cp` or `fio`, how it is named.
+/// Helps a user who typed a device behind the trace, as with `cp` or `fio`: it is named by
+/// `--target`.
 fn advise_target(error: &mut clap::Error) {
     let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidArg) else { return };
     if error.kind() == clap::error::ErrorKind::UnknownArgument && !word.starts_with('-') {
@@ -110,11 +113,12 @@ fn advise_target(error: &mut clap::Error) {
     }
 }
 
-/// Prints help, or what is wrong with the words; answers the exit code.
+/// Prints help, or the error in the words. Returns the exit code.
 fn answer(error: &clap::Error) -> u8 {
     let text = error.render().to_string();
     let (code, printed) = match (error.use_stderr(), visible(&text)) {
-        // In clap's own colours where nobody else's words could spoil them.
+        // Help is printed in clap's own colours. An error may quote the user's words, so it is made
+        // harmless first.
         (false, _) => (exit::OK, error.print()),
         (true, Cow::Borrowed(_)) => {
             let _ = error.print();
@@ -179,7 +183,7 @@ pub(crate) enum Command {
     Man(ManArgs),
 }
 
-/// How to read a trace.
+/// How a trace is read.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub(crate) struct ReadArgs {
     /// Stop at the first malformed line or record instead of counting it
@@ -251,7 +255,7 @@ pub(crate) struct WindowArgs {
     pub(crate) duration: Option<Nanos>,
 }
 
-/// What is made of a trace before it is used.
+/// How a trace is cut and transformed before it is used.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub(crate) struct LoadArgs {
     #[command(flatten)]
@@ -262,7 +266,7 @@ pub(crate) struct LoadArgs {
 }
 
 impl LoadArgs {
-    /// The same, whatever it was typed as.
+    /// The same as a value that has nothing to do with the command line.
     pub(crate) fn asked(&self) -> Load {
         let WindowArgs { start, duration } = self.window;
         Load { window: Window { start, duration }, chain: self.transforms.chain.clone() }

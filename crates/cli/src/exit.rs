@@ -1,4 +1,4 @@
-//! Exit codes: what a script may rely on. They are documented in `docs/exit-codes.md`.
+//! Exit codes, on which scripts may rely. `docs/exit-codes.md` describes them.
 
 use std::error::Error;
 use std::io;
@@ -22,7 +22,7 @@ use crate::typed::sentence;
 
 /// Done; a replay was faithful.
 pub(crate) const OK: u8 = 0;
-/// Something failed that has no code of its own.
+/// A failure without a code of its own.
 pub(crate) const FAILURE: u8 = 1;
 /// The command line makes no sense (clap's code).
 pub(crate) const USAGE: u8 = 2;
@@ -36,7 +36,7 @@ pub(crate) const TARGET: u8 = 5;
 pub(crate) const REFUSED: u8 = 6;
 /// Results cannot be written.
 pub(crate) const OUTPUT: u8 = 7;
-/// What stands at an URL cannot be fetched.
+/// A file at a URL cannot be fetched.
 pub(crate) const FETCH: u8 = 8;
 /// The replay ran and the device could not take the load.
 pub(crate) const DEVICE_LIMITED: u8 = 10;
@@ -50,11 +50,11 @@ pub(crate) const INCOMPLETE: u8 = 13;
 pub(crate) const INVALID: u8 = 14;
 /// The device lost or altered data that were written to it.
 pub(crate) const DATA_DAMAGED: u8 = 15;
-/// A check that was required does not hold, and nothing worse is to be said of the run.
+/// A required check does not hold, and no worse code applies.
 pub(crate) const REQUIRED: u8 = 16;
-/// A load is not, or no longer, what its library says.
+/// A load does not match the facts in its library.
 pub(crate) const NOT_AS_PUBLISHED: u8 = 17;
-/// Runs, or a replay and a recording of it, are not comparable, and nothing was compared.
+/// Runs, or a replay and a recording of it, are not comparable. Nothing was compared.
 pub(crate) const NOT_COMPARABLE: u8 = 20;
 /// A criterion of `compare --fail-if` is met.
 pub(crate) const CRITERION_MET: u8 = 21;
@@ -90,8 +90,8 @@ impl std::fmt::Display for Coded {
 
 impl Error for Coded {}
 
-/// Makes a file that may not grow (`ulimit -f`) an error of the write instead of the end of the
-/// process, so that results are kept as on a full disk.
+/// A file that may not grow (`ulimit -f`) normally ends the process. This turns it into an error of
+/// the write, so that results are kept as on a full disk.
 pub(crate) fn survive_file_size_limits() {
     let noticed = Arc::new(AtomicBool::new(false));
     // If the signal cannot be caught, such a write ends the process, as it does by default.
@@ -115,20 +115,22 @@ pub(crate) fn of_run(summary: &RunSummary) -> u8 {
     }
 }
 
-/// What the process ends with: the code that the command answered, or that of its error. What
-/// became of its text is asked last, and changes no code that says something worse.
+/// Ends the program with the code of the command, or with that of its error. Whether the text could
+/// be printed is asked last. It never hides a code that says something worse.
 pub(crate) fn end(result: anyhow::Result<u8>, out: Out) -> ExitCode {
     let code = result.unwrap_or_else(|error| report(&error));
     ExitCode::from(printed(code, out))
 }
 
-/// The exit code of what ended with `code`, after its text was printed, or was not.
+/// The exit code after the text was printed, or could not be printed. The command ended with
+/// `code`.
 pub(crate) fn printed(code: u8, out: Out) -> u8 {
     out.end().map_or(code, |unprinted| of_text(code, &unprinted))
 }
 
-/// What a command that found out `code` ends with when its text could not be printed. That is a
-/// failure of the command where the text is all that it made, and hides nothing that is worse.
+/// The exit code of a command that ended with `code` when its text could not be printed. If the
+/// text is all that the command makes, that is a failure. It never hides a code that says something
+/// worse.
 fn of_text(code: u8, unprinted: &Unprinted) -> u8 {
     let is_failure = code == OK && unprinted.is_product;
     let kind = if is_failure { "error" } else { "warning" };
@@ -136,8 +138,8 @@ fn of_text(code: u8, unprinted: &Unprinted) -> u8 {
     if is_failure { OUTPUT } else { code }
 }
 
-/// The answer of a command that found out `code` and then wrote a file: that this fails is told,
-/// and hides nothing that is worse.
+/// The exit code of a command that ended with `code` and then wrote a file. An error of the file is
+/// printed. It never hides a code that says something worse.
 pub(crate) fn unless_worse(code: u8, written: anyhow::Result<()>) -> anyhow::Result<u8> {
     match written {
         Err(error) if code == OK => return Err(error),
@@ -147,13 +149,13 @@ pub(crate) fn unless_worse(code: u8, written: anyhow::Result<()>) -> anyhow::Res
     Ok(code)
 }
 
-/// Prints the error for a person and answers its exit code.
+/// Prints the error for a user and returns its exit code.
 fn report(error: &anyhow::Error) -> u8 {
     tell(&format!("error: {}", sentence(error.as_ref())));
     code_of(error)
 }
 
-/// Whether this is only that whoever read the standard output has seen enough of it.
+/// Whether the error only says that the reader of the standard output has closed it.
 pub(crate) fn is_readers_leave(error: &TraceError) -> bool {
     matches!(
         error,

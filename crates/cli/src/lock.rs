@@ -1,15 +1,15 @@
-//! A lock that others may hold.
+//! Locks that other processes may hold.
 //!
-//! Who holds a lock may have been stopped, or fetch gigabytes, and a command that waits for it
-//! without a word looks as if it hung.
+//! Another process may hold a lock for long: it may have been stopped, or fetch gigabytes. A
+//! command that waits without a message looks as if it hung.
 
 use std::fs::{File, TryLockError};
 use std::io;
 
 use crate::print::tell;
 
-/// Locks the file for this process alone, until it is closed. If another process holds it,
-/// `waiting_for` says what is waited for.
+/// Locks the file for this process until it is closed. If another process holds it, a message with
+/// `waiting_for` is printed.
 pub(crate) fn take(file: &File, waiting_for: impl FnOnce() -> String) -> io::Result<()> {
     match file.try_lock() {
         Ok(()) => Ok(()),

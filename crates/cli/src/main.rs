@@ -1,8 +1,8 @@
 //! `ioecho`: records, converts, replays and judges block I/O workloads.
 //!
-//! This file is the table of contents: what was typed ([`args`]) goes to one file per command
-//! ([`commands`]), and what comes back decides the exit code ([`exit`]), whatever became of the
-//! text ([`print`](mod@print)). Replaying has rooms of its own ([`run`]).
+//! This file is the table of contents. The parsed arguments ([`args`]) go to a command
+//! ([`commands`], one file each). Its result decides the exit code ([`exit`]), whether or not the
+//! text could be printed ([`print`](mod@print)). [`run`] holds the parts that show and end a run.
 #![forbid(unsafe_code)]
 
 mod args;

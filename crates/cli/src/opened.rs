@@ -1,4 +1,4 @@
-//! What the user of a command names, opened: files, what stands at an URL, loads of a library.
+//! Opens the inputs that a user names: files, URLs, loads of libraries.
 
 use std::path::{Path, PathBuf};
 
@@ -13,7 +13,7 @@ use crate::exit;
 use crate::fetch;
 use crate::print::{tell, visible};
 
-/// Finds what a user names, wherever it is, and tells on the standard error.
+/// Finds an input by its name, wherever it is, and prints messages on the standard error.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Named;
 
@@ -25,7 +25,7 @@ impl Opener for Named {
     fn unopened(&self, path: &Path, error: TraceError) -> RunError {
         match fetch::is_library(path) {
             Some(library) => library,
-            // Where it is kept says nothing to whoever asked for it.
+            // The user does not know the file in the cache, so the error names the URL.
             None if fetch::is_url(path) => RunError::from(error).within(path.display().to_string()),
             None => error.into(),
         }
@@ -41,7 +41,7 @@ pub(crate) fn trace(path: &Path, options: &ReadOptions, load: &Load) -> Result<B
     trace_until(&Stop::default(), path, options, load)
 }
 
-/// The same, until an end is asked for.
+/// The same, until somebody asks for the end.
 pub(crate) fn trace_until(
     stop: &Stop,
     path: &Path,
@@ -51,8 +51,8 @@ pub(crate) fn trace_until(
     open::trace_until(&Named, stop, path, options, load)
 }
 
-/// Opens the trace at `path` and divides it, if the last one of its transforms makes several traces
-/// of it. What `over` lays over the trace stands before that.
+/// Opens the trace at `path` and divides it, if the last of its transforms makes several traces.
+/// Before that, `over` may put another source over the trace.
 pub(crate) fn parts(
     stop: &Stop,
     path: &Path,
@@ -63,8 +63,7 @@ pub(crate) fn parts(
     open::parts(&Named, stop, path, options, load, over)
 }
 
-/// Says what a reader read, lost, guessed and could not read, on standard error; answers the exit
-/// code that this asks for.
+/// Prints how much a reader read, lost, guessed and could not read. Returns the exit code.
 pub(crate) fn tell_import(header: &Header) -> u8 {
     if let Some(imported) = &header.imported {
         let (units, unit) = (imported.units, visible(&imported.unit));
@@ -82,7 +81,7 @@ pub(crate) fn tell_import(header: &Header) -> u8 {
     tell_damage(header)
 }
 
-/// Tells only whether a trace is whole. Answers the exit code that this asks for.
+/// Prints only whether a trace is incomplete. Returns the exit code.
 pub(crate) fn tell_damage(header: &Header) -> u8 {
     match &header.damage {
         Some(damage) => {

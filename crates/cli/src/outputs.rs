@@ -1,14 +1,15 @@
-//! Where a result may be written, and the only place that opens one.
+//! The only place that opens outputs, and decides where they may be written.
 //!
-//! A name that was typed twice, or completed one letter too early, names the recording of a day as
-//! the place for a page on it. What is read is never written over, by whatever name; nor is what a
-//! run, a library or a recorder has made, nor what a file system stands on; and what is no file is
-//! never replaced by one: as root that would take a device away from everybody.
+//! A name that was typed twice, or completed one letter too early, may name the recording of a
+//! whole day as the place for a page on it. So no output replaces a file that the command reads,
+//! under whatever name. Nor does one replace the files of runs, libraries and recordings, or a file
+//! that holds a file system. And nothing but a regular file is ever replaced: otherwise root could
+//! replace a device.
 //!
-//! So every file that a command is told to write comes from a [`Gate`], which knows what the
-//! command reads and looks before it opens. What a run, a library and the cache write into
-//! directories of their own they write through `ioecho_linux::OpenDirectory`. Nothing else in this
-//! crate makes a file or opens one for writing; a test of style holds that.
+//! So every output of a command comes from a [`Gate`]. It knows what the command reads, and checks
+//! before it opens. Runs, libraries and the cache write into directories of their own through
+//! `ioecho_linux::OpenDirectory`. Nothing else in this crate makes a file or opens one for writing;
+//! a tidy test checks that.
 
 mod owned;
 
@@ -27,22 +28,22 @@ use ioecho_trace::error::THE_STANDARD_OUTPUT;
 use ioecho_trace::formats::{Writable, write};
 use ioecho_trace::{Header, Sink, TraceError};
 
-/// What the standard output leads to, which has no other name.
+/// The standard output as a path, for an output without another name.
 const LED_TO: &str = "/proc/self/fd/1";
 
-/// How an output comes into being.
+/// How an output is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Writing {
-    /// A pipe or a character device takes what is written.
+    /// Into a regular file, a pipe or a character device.
     Over,
-    /// Only a file will do.
+    /// Into a regular file only.
     Replacing,
 }
 
-/// Why something is no output.
+/// Why a path cannot be an output.
 struct Refusal {
     kind: Kind,
-    /// A phrase that follows the output's name.
+    /// The reason, as a phrase that follows the output's name.
     why: String,
     help: &'static str,
 }
@@ -59,35 +60,35 @@ impl Refusal {
     }
 }
 
-/// Through which a command's outputs go.
+/// The gate through which all outputs of a command go.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Gate {
     inputs: Inputs,
-    /// Targets of a replay, and whether they are written to.
+    /// The targets of a replay, and whether they are written to.
     targets: Vec<(String, Ground, bool)>,
-    /// The directory of a run that the command makes, and may not exist yet.
+    /// The directory of a run that the command makes. It may not exist yet.
     run: Option<PathBuf>,
     /// The run whose page the command makes.
     page_of: Option<PathBuf>,
 }
 
 impl Gate {
-    /// For a command that reads this.
+    /// The gate of a command that reads these inputs.
     pub(crate) fn reading(inputs: Inputs) -> Self {
         Self { inputs, ..Self::default() }
     }
 
-    /// The same, where the command makes the page of this run.
+    /// The gate of a command that makes the page of this run, too.
     pub(crate) fn and_page_of(self, run: &Path) -> Self {
         Self { page_of: Some(run.to_owned()), ..self }
     }
 
-    /// The same, where the command makes a run in this directory.
+    /// The gate of a command that makes a run in this directory, too.
     pub(crate) fn and_run(self, run: &Path) -> Self {
         Self { run: Some(run.to_owned()), ..self }
     }
 
-    /// The same, where a replay goes to this target and writes there, or only reads.
+    /// The gate of a command that also replays on this target, and perhaps writes there.
     pub(crate) fn and_target(mut self, path: &Path, is_written: bool) -> Self {
         if let Ok(ground) = Ground::of(path) {
             self.targets.push((path.display().to_string(), ground, is_written));
@@ -95,19 +96,19 @@ impl Gate {
         self
     }
 
-    /// Refuses an output that would take the place of something else; changes nothing. For a
-    /// command that has long to work before it writes.
+    /// Refuses an output that would replace something else. Nothing is changed. This is for
+    /// commands that work long before they write.
     pub(crate) fn check(&self, output: &Path, writing: Writing) -> Result<()> {
         self.check_flag("", output, writing)
     }
 
-    /// The same, in words that begin with the flag that names the output.
+    /// The same. The message begins with the flag that names the output.
     pub(crate) fn check_flag(&self, flag: &str, output: &Path, writing: Writing) -> Result<()> {
         self.refusal(output, writing).map_or(Ok(()), |refusal| Err(refusal.error(output, flag)))
     }
 
-    /// The same of the standard output, which the shell has opened: a trace that is appended to
-    /// itself never ends.
+    /// The same for the standard output, which the shell has opened. A trace that is appended to
+    /// itself would never end.
     pub(crate) fn check_standard_output(&self, flag: &str) -> Result<()> {
         let refusal = self.refusal(Path::new(LED_TO), Writing::Over);
         let output = Path::new(THE_STANDARD_OUTPUT);
@@ -127,7 +128,7 @@ impl Gate {
             return replaces.then(|| Refusal::new("is no file, and a file would take its place"));
         }
         if is_of_system(output) {
-            // Whoever opened it chose its place; what is lost there is lost all the same.
+            // The shell's user chose this file. It would be lost all the same.
             return self.loss(output);
         }
         self.loss(output).or_else(|| refusal_of_place(output))
@@ -174,7 +175,7 @@ impl Gate {
         Some(Refusal::new(why))
     }
 
-    /// Begins an output that appears when it is finished.
+    /// Begins an output that appears when it is complete.
     pub(crate) fn begin(&self, output: &Path) -> Result<PartialFile> {
         self.check(output, Writing::Over)?;
         PartialFile::create(&never_standard(output)).map_err(|error| unwritable(output, &error))
@@ -187,7 +188,7 @@ impl Gate {
         written.map_err(|error| unwritable(output, &error))
     }
 
-    /// Begins a trace in `format`, or in the one that the name says. `-` is the standard output.
+    /// Begins a trace in `format`, or in the format that its name says. `-` is the standard output.
     pub(crate) fn trace(
         &self,
         format: Option<&Writable>,
@@ -202,7 +203,7 @@ impl Gate {
         Ok(write::create_as(format, output, header)?)
     }
 
-    /// The same for one of the parts of a trace, whose writer knows errors of traces alone.
+    /// The same for a part of a trace. Its writer knows only the errors of traces.
     pub(crate) fn part(
         &self,
         format: Option<&Writable>,
@@ -216,12 +217,12 @@ impl Gate {
         write::create_as(format, output, header)
     }
 
-    /// Opens a file of lines that grows while others read it, empty.
+    /// Opens an empty file for lines, which others may read while it grows.
     pub(crate) fn lines(&self, flag: &str, output: &Path) -> Result<File> {
         self.check_flag(flag, output, Writing::Over)?;
         let open = || {
             if is_of_system(output) || fs::metadata(output).is_ok_and(|there| !there.is_file()) {
-                // Whoever has opened it before this has it where he wants it.
+                // Another process may have opened the file already, so it is not replaced.
                 return File::options().append(true).open(output);
             }
             let (place, name) = OpenDirectory::of_file(output)?;
@@ -237,8 +238,8 @@ impl Gate {
         Ok(Replaced { place: place.0, name: place.1, path: output.to_owned() })
     }
 
-    /// Makes a file that was not there; `told` says why the system does not make it, which it does
-    /// not where something is there.
+    /// Makes a new file. If the system refuses that although no file is there, `told` gives the
+    /// reason.
     pub(crate) fn new_file(
         &self,
         output: &Path,
@@ -253,13 +254,13 @@ impl Gate {
     }
 }
 
-/// Makes a directory for outputs where there is none.
+/// Makes a directory for outputs, if there is none.
 pub(crate) fn make_directory(directory: &Path) -> Result<()> {
     refuse_stranger(directory)?;
     fs::create_dir_all(directory).map_err(|error| unwritable(directory, &error))
 }
 
-/// A file of which readers never see half.
+/// A file that its readers always see whole.
 pub(crate) struct Replaced {
     place: OpenDirectory,
     name: std::ffi::OsString,
@@ -276,14 +277,14 @@ impl Replaced {
     }
 }
 
-/// Why nothing is written where a file of this path would lie.
+/// Why no file can be written at this path.
 fn refusal_of_place(output: &Path) -> Option<Refusal> {
     let (kind, help) = (Kind::Output, STRANGER_HELP);
     stranger(output).map(|why| Refusal { kind, why, help })
 }
 
-/// Whether it is one of the names that the system gives to what a process has open, or one of its
-/// devices: there a regular file may stand, too.
+/// Whether the path is one of the system's names for open files (such as `/dev/stdout`). They may
+/// lead to a regular file, too.
 fn is_of_system(output: &Path) -> bool {
     let above = output.parent().and_then(|above| above.canonicalize().ok());
     let is_there = || fs::metadata(output).is_ok();
@@ -294,7 +295,7 @@ fn is_of_system(output: &Path) -> bool {
         })
 }
 
-/// The name of a file, also where it would be taken for the standard output.
+/// The name of a file. A file called `-` is not taken for the standard output.
 fn never_standard(output: &Path) -> PathBuf {
     if output == Path::new(STANDARD_OUTPUT) { Path::new("./-").into() } else { output.to_owned() }
 }

@@ -1,15 +1,16 @@
-//! Panics that are none of the user's business.
+//! Hides panics that do not concern the user.
 //!
-//! The Parquet library panics on some damaged files. The reader catches that and answers with an
-//! error like any other, but by then the default hook has printed "thread 'main' panicked" above
-//! it, as if this program were broken and not the file.
+//! The Parquet library panics on some damaged files. The reader catches that and returns an
+//! ordinary error. But by then the default hook has printed "thread 'main' panicked", as if this
+//! program were broken and not the file.
 
 use std::panic;
 
-/// Where the sources of the library lie, whatever its version and the place of cargo's registry.
+/// A part of the path of the library's sources, for every version and every place of cargo's
+/// registry.
 const PARQUET: &str = "/parquet-";
 
-/// Keeps silent about panics inside the Parquet library; all others are printed as ever.
+/// Hides panics inside the Parquet library. All others are printed as usual.
 pub(crate) fn hush_parquet() {
     let print = panic::take_hook();
     panic::set_hook(Box::new(move |panic| {

@@ -1,7 +1,7 @@
-//! The pages on the checks of the verdict, which the program carries with it.
+//! The pages on the checks of the verdict, which are part of the program.
 //!
-//! A check says in a line what was measured. Why that fools people, how it is measured and what to
-//! do about it takes a page, and whoever stands before a failed check has no browser at hand.
+//! A check shows in one line what was measured. A page explains why the problem fools people, how
+//! it is measured, and how to avoid it. A user with a failed check may have no browser at hand.
 
 /// A page: the name of its check, and its text.
 macro_rules! pages {
@@ -51,7 +51,7 @@ pub(crate) fn page(name: &str) -> Option<&'static str> {
     PAGES.iter().find(|(of, _)| *of == name).map(|(_, text)| *text)
 }
 
-/// What a check is about, in a line: the heading of its page, `# name: line`.
+/// The subject of a check in a line: the heading of its page, `# name: line`.
 pub(crate) fn line(name: &str) -> &'static str {
     let heading = page(name).and_then(|text| text.lines().next()).unwrap_or_default();
     let heading = heading.trim_start_matches('#').trim();

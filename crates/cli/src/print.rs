@@ -1,12 +1,12 @@
-//! What is printed, on the standard output and on the standard error: the only way to either.
+//! The only way to the standard output and the standard error.
 //!
-//! Where each command printed by itself, two things went wrong. A reader that had seen enough
-//! (`| head`) ended the command in the midst of its text, and the exit code went with it: damaged
-//! data answered 0. And a terminal obeyed what stood in the names of somebody else's trace. So a
-//! command is given an [`Out`], whose writes cannot fail and therefore decide nothing, and answers
-//! its exit code; `main` then asks what became of the text. Whatever is printed is made harmless
-//! here, by `ioecho_trace::visible`. What draws on a terminal of its own accord (panels, bars) does
-//! not come this way.
+//! When each command printed by itself, two things went wrong. If a reader left early (`| head`),
+//! the command ended in the middle of its text, and its exit code was lost: damaged data returned
+//! 0. And a terminal obeyed control characters in the names of a stranger's trace. So a command
+//! prints to an [`Out`]. Writing to it cannot fail, so it cannot change the exit code. At the end
+//! `main` asks whether the text could be printed. All text is made harmless here, by
+//! `ioecho_trace::visible`. Only code that draws on a terminal itself (panels, progress bars) does
+//! not use this module.
 
 use std::io::{self, BufWriter, ErrorKind, IsTerminal as _, Write};
 use std::sync::{Mutex, PoisonError};
@@ -14,19 +14,19 @@ use std::sync::{Mutex, PoisonError};
 use ioecho_trace::visible;
 use serde::Serialize;
 
-/// The text of a command. Writing to it never fails: what cannot be printed is found out by
-/// [`end`](Self::end).
+/// The text of a command. Writing to it never fails. [`end`](Self::end) tells whether it could be
+/// printed.
 pub(crate) struct Out {
     to: Box<dyn Write>,
     form: Form,
-    /// The beginning of a character whose end has not been written yet.
+    /// The first bytes of a character that is not complete yet.
     begun: Vec<u8>,
-    /// Why nothing is printed any more.
+    /// The error after which nothing more is printed.
     broken: Option<io::Error>,
     is_product: bool,
 }
 
-/// What is printed, which decides how a character that does harm is shown.
+/// The kind of text, which decides how harmful characters are shown.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Form {
     Text,
@@ -35,9 +35,9 @@ enum Form {
 
 /// A text that could not be printed.
 pub(crate) struct Unprinted {
-    /// Why.
+    /// The error.
     pub(crate) error: io::Error,
-    /// Whether the text is all that the command made.
+    /// Whether the text is the only output of the command.
     pub(crate) is_product: bool,
 }
 
@@ -52,13 +52,13 @@ impl Out {
         Self { to: Box::new(to), form: Form::Text, begun, broken, is_product: true }
     }
 
-    /// From here on the text only tells of results that are kept in files: they are no worse if it
-    /// cannot be printed.
+    /// From here on the text only describes results that are kept in files. They stay good even if
+    /// it cannot be printed.
     pub(crate) fn tells_of_files(&mut self) {
         self.is_product = false;
     }
 
-    /// Prints on the standard error instead: lines for programs take the standard output.
+    /// Prints on the standard error instead, because lines for programs use the standard output.
     pub(crate) fn make_way(&mut self) {
         self.to = Box::new(io::stderr());
         self.tells_of_files();
@@ -67,15 +67,17 @@ impl Out {
     /// Prints JSON over many lines.
     ///
     /// # Errors
+    ///
     /// If the value cannot be said in JSON.
     pub(crate) fn json(&mut self, value: &impl Serialize) -> serde_json::Result<()> {
         self.in_json(|out| serde_json::to_writer_pretty(out, value))
     }
 
-    /// Prints JSON on one line. It is written as it is made: a tree of a million values costs more
-    /// than many a trace.
+    /// Prints JSON on one line. It is written while it is made: holding a tree of a million values
+    /// would cost more than many a trace.
     ///
     /// # Errors
+    ///
     /// If the value cannot be said in JSON.
     pub(crate) fn json_line(&mut self, value: &impl Serialize) -> serde_json::Result<()> {
         self.in_json(|out| serde_json::to_writer(out, value))
@@ -94,8 +96,8 @@ impl Out {
         Ok(())
     }
 
-    /// Ends the text; answers why it could not be printed. Who reads only the beginning changes
-    /// nothing.
+    /// Ends the text and returns why it could not be printed. A reader that reads only the
+    /// beginning is no error.
     pub(crate) fn end(mut self) -> Option<Unprinted> {
         if !self.begun.is_empty() {
             self.print("\u{fffd}");
@@ -105,7 +107,7 @@ impl Out {
         Some(Unprinted { error, is_product: self.is_product })
     }
 
-    /// Prints a text that is whole.
+    /// Prints a complete text.
     fn print(&mut self, text: &str) {
         let safe = match self.form {
             Form::Text => visible::visible(text),
@@ -151,23 +153,23 @@ impl Write for Out {
     }
 }
 
-/// What is to be said when the terminal is free again; `None` while it is.
+/// The messages that wait until the terminal is free again. `None` while it is free.
 static HELD: Mutex<Option<Vec<String>>> = Mutex::new(None);
 
-/// Keeps what is told until [`let_out`]: the panels have the terminal.
+/// Holds messages back until [`let_out`], because the panels use the terminal.
 #[cfg(feature = "live")]
 pub(crate) fn hold_back() {
     HELD.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert_default();
 }
 
-/// Says what was held back.
+/// Prints the messages that were held back.
 #[cfg(feature = "live")]
 pub(crate) fn let_out() {
     let held = HELD.lock().unwrap_or_else(PoisonError::into_inner).take();
     held.into_iter().flatten().for_each(|text| tell(&text));
 }
 
-/// Says something beside the output proper, on standard error. If nobody can hear it, so be it.
+/// Prints a message on the standard error. Errors are ignored.
 pub(crate) fn tell(text: &str) {
     if let Some(held) = HELD.lock().unwrap_or_else(PoisonError::into_inner).as_mut() {
         held.push(text.to_owned());
@@ -176,17 +178,17 @@ pub(crate) fn tell(text: &str) {
     let _ = writeln!(io::stderr(), "{}", visible::visible(text));
 }
 
-/// Whether a person may watch what is drawn on the standard error.
+/// Whether the standard error is a terminal, so that a person may watch it.
 pub(crate) fn is_watched() -> bool {
     io::stderr().is_terminal()
 }
 
-/// Whether a person reads the standard output as it comes.
+/// Whether the standard output is a terminal.
 pub(crate) fn is_read() -> bool {
     io::stdout().is_terminal()
 }
 
-/// A text of others as a part of one line, whatever it holds.
+/// Another program's text, made harmless as a part of one line.
 pub(crate) fn visible(text: &str) -> String {
     visible::line(text)
 }
@@ -198,7 +200,7 @@ mod tests {
 
     use super::*;
 
-    /// Takes what is written, until it breaks.
+    /// A writer that takes everything until it breaks.
     #[derive(Clone, Default)]
     struct Paper {
         text: Rc<RefCell<Vec<u8>>>,

@@ -1,13 +1,13 @@
-//! Words of a verdict other than the names of checks, and exit codes: each explained in one place,
-//! the documentation, which the program carries with it.
+//! The words of a verdict other than the names of checks, and exit codes. The documentation
+//! explains each of them, and is part of the program.
 
-/// Findings, grades and units: a part with a heading for each.
+/// Findings, grades and units. Each page has a heading for each word.
 const WORDS: &str = include_str!("../../../docs/verdict.md");
 
 /// Exit codes: a row of the table for each.
 const CODES: &str = include_str!("../../../docs/exit-codes.md");
 
-/// The parts of the page of words: each word with its text.
+/// The words on a page, each with its text.
 fn parts() -> impl Iterator<Item = (&'static str, &'static str)> {
     WORDS.split("\n## ").skip(1).filter_map(|part| part.split_once('\n'))
 }
@@ -16,14 +16,14 @@ fn parts() -> impl Iterator<Item = (&'static str, &'static str)> {
 pub(crate) fn all() -> impl Iterator<Item = (&'static str, &'static str)> {
     parts().map(|(word, text)| {
         let line = text.trim().lines().next().unwrap_or_default();
-        // A table has no first sentence.
+        // A table has no first sentence, so a sentence of our own stands for it.
         let line =
             if line.starts_with('|') { "how spans, sizes and rates are written" } else { line };
         (word, line.split_inclusive(". ").next().unwrap_or(line).trim())
     })
 }
 
-/// What a word means, or an exit code.
+/// The meaning of a word or of an exit code.
 pub(crate) fn page(word: &str) -> Option<String> {
     if let Some((word, text)) = parts().find(|(of, _)| *of == word) {
         return Some(format!("# {word}\n\n{}", text.trim()));
@@ -32,7 +32,7 @@ pub(crate) fn page(word: &str) -> Option<String> {
     Some(format!("# exit code {code}\n\n{meaning}"))
 }
 
-/// Exit codes with what they mean.
+/// Exit codes with their meanings.
 pub(crate) fn codes() -> impl Iterator<Item = (&'static str, &'static str)> {
     CODES.lines().filter_map(|line| {
         let (code, rest) = line.strip_prefix("| ")?.split_once(" | ")?;

@@ -1,14 +1,15 @@
-//! How settings and commands are typed.
+//! Turns settings into flags.
 //!
-//! The libraries name what to change and know nothing of a command line (`ioecho_trace::wording`).
-//! Here a setting becomes its flag and a command a line that can be copied.
+//! The libraries name the setting that a user should change, and know nothing of a command line
+//! (`ioecho_trace::wording`). Here a setting becomes its flag, and a command a line that can be
+//! copied.
 
 use std::error::Error;
 
 use ioecho_run::error;
 use ioecho_trace::wording::Named;
 
-/// What is typed for a name.
+/// The flag or command for a name.
 pub(crate) fn typed(named: &Named) -> String {
     match named {
         Named::Setting { name, value } if value.is_empty() => format!("--{name}"),
@@ -18,7 +19,7 @@ pub(crate) fn typed(named: &Named) -> String {
     }
 }
 
-/// An error with its causes and with what is typed against it.
+/// An error with its causes, and with flags in the place of settings.
 pub(crate) fn sentence(error: &(dyn Error + 'static)) -> String {
     error::sentence(error, &typed)
 }

@@ -1,9 +1,9 @@
-//! What `ioecho analyze` says, held against slow and plain computations of the same.
+//! Compares the figures of `ioecho analyze` with slow and plain computations of the same figures.
 //!
-//! The figures are worth nothing if nobody else arrives at them. So the two scripts beside this
-//! file compute them from their definitions, in another language, without anything of this program,
-//! on real loads (in `$IOECHO_DATA`, skipped where it is not set) and on a simulated run. What
-//! needs Python is skipped with a word where there is none.
+//! Figures are worth nothing if nobody else arrives at them. So two scripts beside this file
+//! compute them from their definitions, in another language and without any code of this program.
+//! They use real loads (in `$IOECHO_DATA`, skipped if it is not set) and a simulated run. Tests
+//! that need Python are skipped with a message if there is none.
 
 // Helpers of tests panic as tests do; clippy.toml allows it only in the tests themselves.
 #![allow(clippy::unwrap_used)]
@@ -36,7 +36,7 @@ fn analysis(arguments: &[&str]) -> Value {
     serde_json::from_str(&text).unwrap()
 }
 
-/// What a script beside this file says of a file; `None` without Python.
+/// The output of a script beside this file, or `None` without Python.
 fn slow(script: &str, file: &Path) -> Option<Value> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/analysis").join(script);
     let Ok(output) = Command::new("python3").arg(path).arg(file).output() else {
@@ -48,8 +48,7 @@ fn slow(script: &str, file: &Path) -> Option<Value> {
     Some(serde_json::from_slice(&output.stdout).unwrap())
 }
 
-/// Where `found` lacks something of what is expected, or has it otherwise. What is not expected is
-/// not looked at.
+/// The places where `found` differs from `expected`. Other values in `found` are ignored.
 fn differences(expected: &Value, found: &Value, at: &str, all: &mut Vec<String>) {
     let differs = || format!("{at}: {found}, and by the slow computation {expected}");
     match (expected, found) {
@@ -65,7 +64,7 @@ fn differences(expected: &Value, found: &Value, at: &str, all: &mut Vec<String>)
         (Value::Object(keys), Value::Object(found)) => {
             for (key, value) in keys {
                 let at = format!("{at}.{key}");
-                // A curve may have more points than are expected of it.
+                // A curve may have more points than the expected ones.
                 if let Some(name) = key.strip_suffix("_among") {
                     lacking(value, &found[name], &at, all);
                     continue;
@@ -93,7 +92,7 @@ fn differences(expected: &Value, found: &Value, at: &str, all: &mut Vec<String>)
     }
 }
 
-/// Which of the expected points are not among those found. Behind its last point a curve is level.
+/// The expected points that are missing. Behind its last point a curve is level.
 fn lacking(expected: &Value, found: &Value, at: &str, all: &mut Vec<String>) {
     let found = found.as_array().map(Vec::as_slice).unwrap_or_default();
     let agree = |a: &Value, b: &Value| {
@@ -118,7 +117,7 @@ fn assert_agrees(expected: &Value, found: &Value) {
     assert!(all.is_empty(), "{}", all.join("\n"));
 }
 
-/// The rank correlations of all requests by name, which the script knows as such.
+/// The rank correlations of all requests by name. The script computes only these.
 fn correlations(found: &Value) -> Value {
     let all = found["flight"]["correlations"].as_array().unwrap();
     let of_all = all.iter().filter(|one| one["group"] == "all");
@@ -149,7 +148,7 @@ fn run(directory: &TempDir) -> PathBuf {
     let path = directory.path().join("run");
     let (load, to) = (load(directory), path.to_str().unwrap().to_owned());
     let target = "sim:size=1G,service=150us,units=4";
-    // Whatever the verdict on it: what it measured is looked at.
+    // The verdict does not matter here, only the measured values.
     ioecho(&["replay", load.to_str().unwrap(), "--target", target, "-o", &to]);
     assert!(path.join("requests.parquet").exists());
     path
@@ -203,7 +202,7 @@ fn threads_do_not_change_what_is_found() {
     let directory = tempfile::tempdir().unwrap();
     let run = run(&directory);
     let native = directory.path().join("many.parquet");
-    // More than one row group, so that there is something to cut.
+    // More than one row group, so that the load can be cut.
     let load = load(&directory);
     done(&["convert", text(&load), text(&native), "--repeat", "100"]);
     for file in [&run, &load, &native] {
@@ -238,8 +237,8 @@ fn parts_by_time_merge_to_the_whole_in_whatever_order_they_are_named() {
     assert!(shown.lines().count() <= 60 && shown.contains("4000 requests"), "{shown}");
 }
 
-/// What was found, without the provenance, which a merge changes, and the verdict, which is on a
-/// run and not on parts of it.
+/// The output without two parts: the provenance, which a merge changes, and the verdict, which is
+/// on a run and not on parts of it.
 fn without_trace(mut found: Value) -> Value {
     found.as_object_mut().unwrap().remove("trace");
     found.as_object_mut().unwrap().remove("verdict");
@@ -261,7 +260,7 @@ fn parts_that_cannot_be_merged_are_refused_with_the_reason() {
     let mut future = good.clone();
     let key = b"ioecho.partial";
     let at = good.windows(key.len()).rposition(|window| window == key);
-    // The version stands behind the first key, and the key of the header begins alike.
+    // The version stands behind the first key. The key of the header begins with the same letters.
     let first = good.windows(key.len()).position(|window| window == key).or(at).unwrap();
     let digit = first + good[first..].iter().position(u8::is_ascii_digit).unwrap();
     future[digit] = b'9';

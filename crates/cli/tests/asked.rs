@@ -1,4 +1,4 @@
-//! What was asked for and does not fit is refused, and what is kept of a run holds no secret.
+//! Wrong options are refused, and a run stores no secrets.
 
 #![allow(clippy::unwrap_used)]
 
@@ -37,7 +37,7 @@ impl Fixture {
         command.output().unwrap()
     }
 
-    /// The exit code and what was said on standard error.
+    /// The exit code and the standard error.
     fn said(&self, line: &str) -> (i32, String) {
         let output = self.run(line);
         (output.status.code().unwrap(), String::from_utf8_lossy(&output.stderr).into_owned())

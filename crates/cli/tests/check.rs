@@ -1,9 +1,9 @@
-//! `ioecho check`: against a slow computation of the same, and on replays that are not faithful.
+//! `ioecho check`, compared with a slow computation, and on replays that are not faithful.
 //!
-//! A check that was never seen to fail is a guess. So recordings are made here with what can go
-//! wrong in them, counted by a script that reads the definitions aloud, and replays are spoilt on a
-//! loop device: throttled, stopped, with requests left out. What this machine cannot do is skipped
-//! with a word.
+//! Nobody knows whether a check works until it has failed. So these tests make recordings with
+//! known faults, which a script counts by the definitions. And they disturb replays on a loop
+//! device: throttled, stopped, with requests left out. Tests that this machine cannot run are
+//! skipped with a message.
 
 // Helpers of tests panic as tests do; clippy.toml allows it only in the tests themselves.
 #![allow(clippy::unwrap_used)]

@@ -1,5 +1,5 @@
-//! Comparing and merging runs, through the program: what is told apart, what is refused, what a
-//! pipeline gets.
+//! Comparing and merging runs, through the program: the differences that are found, the errors, and
+//! the exit codes for scripts.
 
 // Helpers of tests panic as tests do; clippy.toml allows it only in the tests themselves.
 #![allow(clippy::unwrap_used)]
@@ -66,7 +66,7 @@ fn simulated_devices_of_80_and_88_microseconds_are_told_apart_and_one_twice_is_n
     let interval = row(&apart, "p99")["interval"].as_array().unwrap();
     assert!(interval[0].as_f64().unwrap() < 1.09 && interval[1].as_f64().unwrap() > 1.09);
     assert_eq!(apart["criteria"][0]["answer"], "met");
-    // Turned round, the same is an improvement, and no criterion is met.
+    // With the runs exchanged, the same change is an improvement, and no criterion is met.
     let (better, code) = compared(home, &["slower", "a", "--fail-if", "p99.all.service > +2%"]);
     assert_eq!((&row(&better, "p99")["decision"], code), (&Value::from("better"), 0));
 }
@@ -159,18 +159,19 @@ fn merged_runs_have_the_percentiles_of_all_their_requests() {
     let at = |of: &Value, key: &str| of["service_time"]["all"][key].as_u64().unwrap();
     assert_eq!(at(&both, "count"), at(&fast, "count") + at(&slow, "count"));
     assert_eq!(at(&both, "max_ns"), at(&fast, "max_ns").max(at(&slow, "max_ns")));
-    // Half of the requests are fast: the median lies between, and p99 is p98 of the slow ones.
+    // Half of the requests are fast. So the median lies between, and the 99th percentile of all is
+    // the 98th of the slow ones.
     assert!(at(&fast, "p99_ns") > at(&both, "p50_ns") || at(&both, "p50_ns") < at(&slow, "p50_ns"));
     assert!(at(&both, "p99_ns") < at(&slow, "p99_ns"));
     assert!(at(&both, "p99_ns") > u64::midpoint(at(&slow, "p99_ns"), at(&fast, "p99_ns")));
     assert_eq!(both["per_target"].as_array().unwrap().len(), 2);
     assert_eq!(both["engine"]["targets"], 2);
-    // What the verdict says of 99 % is of all requests, and what is of one run names it.
+    // A sentence about 99 % is about all requests. A sentence about one run names the run.
     let told_of = both["verdict"]["summary"].as_str().unwrap();
     let count = at(&both, "count");
     assert!(told_of.starts_with(&format!("2 runs merged: {count} requests in all, 99 % of them")));
     assert!(told_of.contains("; the worst of them is "), "{told_of}");
-    // The result is a run like any other.
+    // The result is a run like any other one.
     assert_eq!(ioecho(home, &["report", "both"]).status.code(), Some(0));
     let info = ioecho(home, &["info", "both"]);
     assert!(told(&info).contains("slow:"), "{}", told(&info));
@@ -249,7 +250,7 @@ fn what_verification_hosts_and_loads_said_of_each_run_is_there_of_all() {
     assert_eq!(both.engine.host.cpu.as_ref().unwrap().governor, "powersave");
     assert_eq!(both.engine.load.dedup, Some(2.0));
     assert_eq!(both.verdict.finding, Finding::DataDamaged);
-    // And each run's own stands beside it, as it was.
+    // The verdict of each single run stands beside it, unchanged.
     let of = |run: &str| both.merged.iter().find(|part| part.name == run).unwrap();
     for run in ["a", "b"] {
         let alone = summary(home, run);
@@ -278,7 +279,7 @@ fn runs_may_be_merged_in_steps_and_a_run_with_nothing_is_the_run() {
     let names: Vec<&str> = steps.merged.iter().map(|run| run.name.as_str()).collect();
     assert_eq!(names, ["ab:a", "ab:b", "c"]);
     assert_eq!(merge(home, &["a"], "alone"), summary(home, "a"));
-    // A run that is a part of another would be counted twice.
+    // If a run is a part of another one, its requests would count twice.
     let twice = ioecho(home, &["merge", "ab", "b", "-o", "twice"]);
     assert_eq!(twice.status.code(), Some(20), "{}", told(&twice));
     assert!(told(&twice).contains("have one in common"), "{}", told(&twice));
@@ -299,7 +300,8 @@ fn what_differs_between_the_plans_of_merged_runs_is_nobodys_in_the_whole() {
     let merged = facts["merged"].as_array().unwrap();
     let trace = |run: usize| merged[run]["plan"]["trace"].as_str().unwrap().to_owned();
     assert!(trace(0).contains("read=70") && trace(1).contains("read=30"));
-    // What a comparison needs to know of the rules of issue is the same in both, and still there.
+    // The issue rules are the same in both runs, and the merged run still has them for a
+    // comparison.
     assert_eq!(plan["conflicts"], plan_of(home, "a")["conflicts"]);
 }
 

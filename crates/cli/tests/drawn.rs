@@ -111,7 +111,7 @@ fn the_page_of_a_run_has_charts_the_slowest_requests_and_its_command() {
     for part in ["g10.latency.xy", "Slowest requests by service time", "id=\"copy\"", SIM] {
         assert!(page.contains(part), "{part}");
     }
-    // The results without their directory are a run that nobody judged.
+    // The results without their directory are a run without a verdict.
     fixture.ok(&["report", "run/requests.parquet", "-o", "page.html"]);
     assert!(fixture.text("page.html").contains("Not judged"));
     let refused = fixture.run(&["report", "run", "--duration", "1s"]);
@@ -186,7 +186,7 @@ fn a_run_of_a_future_version_is_refused_and_one_of_the_first_is_read() {
         assert_eq!(refused.status.code(), Some(3), "{command}: {}", said(&refused));
         assert!(said(&refused).contains("use a newer ioecho"), "{}", said(&refused));
     }
-    // Facts that later versions added are missing from earlier runs.
+    // Later versions added facts that earlier runs do not have.
     let lines = facts.lines().filter(|line| !line.starts_with("wake_up_") && !line.contains("map"));
     fs::write(fixture.path("run/run.toml"), lines.collect::<Vec<_>>().join("\n")).unwrap();
     let summary: serde_json::Value =

@@ -1,7 +1,7 @@
-//! The whole program, from the command line to the files it leaves.
+//! The whole program, from the command line to its files.
 //!
-//! Nothing here asserts how long anything takes: what is late on a busy machine is the verdict's
-//! business. What needs root or a loop device is skipped with a word where there is none.
+//! No test here asserts how long anything takes: on a busy machine the verdict says that a run was
+//! late. Tests that need root or a loop device are skipped with a message if there is none.
 
 // Helpers of tests panic as tests do; clippy.toml allows it only in the tests themselves.
 #![allow(clippy::unwrap_used)]
@@ -66,7 +66,7 @@ fn system(program: &str, arguments: &[&str]) -> Option<String> {
     output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }
 
-/// Something to undo when the test ends, however it ends.
+/// Undoes a change when the test ends, even if it fails.
 struct Undo(Vec<Vec<String>>);
 
 impl Undo {
@@ -128,8 +128,9 @@ fn a_damaged_native_file_is_told_and_is_no_panic_to_the_user() {
     let fixture = Fixture::regular(3, 500);
     assert_eq!(code(&fixture.run(&["convert", "load", "a.parquet"])), 0);
     let mut bytes = fs::read(fixture.path("a.parquet")).unwrap();
-    // The encodings in the header of the first page (parquet.thrift, compact): delta, RLE, RLE. A
-    // dictionary, of which there is none, in the place of delta makes the library panic.
+    // These are the encodings in the header of the first page (parquet.thrift, compact): delta,
+    // RLE, RLE. The test writes a dictionary in the place of delta. There is no dictionary, so the
+    // library panics.
     let encodings = [0x15, 0x0a, 0x15, 0x06, 0x15, 0x06];
     let place = bytes.windows(6).position(|window| window == encodings).unwrap();
     bytes[place + 1] = 0x10;
@@ -390,7 +391,7 @@ fn completions_and_man_pages_come_from_the_same_definitions() {
 
 #[test]
 fn a_signal_ends_a_run_whose_trace_has_been_read_to_its_end_already() {
-    // The whole of a short trace lies in the look-ahead from the first moment on.
+    // The look-ahead holds the whole of a short trace from the start.
     let fixture = Fixture::regular(1000, 100_000);
     let arguments = ["replay", "load", "--target", "target", "--allow-cached", "-o", "run", "-q"];
     let mut child = fixture.start(&arguments);
@@ -506,7 +507,7 @@ fn what_nobody_can_hear_is_no_panic() {
     }
 }
 
-/// The columns of a load that tells how long its requests took.
+/// The columns of a load with service times.
 fn with_latencies(fixture: &Fixture, name: &str) {
     let load = fs::read_to_string(fixture.path("load")).unwrap();
     let load = load.replace("replay_duration=0", "replay_duration (guessed)");
@@ -530,7 +531,7 @@ fn every_timing_issues_the_whole_load_and_the_summary_names_it() {
         let summary: serde_json::Value = serde_json::from_slice(&summary).unwrap();
         assert_eq!((&summary["recorded"], &summary["outcomes"]["ok"]), (&300.into(), &300.into()));
         assert_eq!(summary["engine"]["timing"], timing);
-        // Without a schedule it takes no longer than the device: 150 ms at the recorded pace.
+        // Without a schedule the run takes only as long as the device: 150 ms at the recorded pace.
         let took = summary["achieved_duration_ns"].as_i64().unwrap();
         assert_eq!(took < 40_000_000, timing != "timed", "{timing} took {took} ns");
     }
@@ -579,7 +580,7 @@ fn options_that_cannot_be_meant_together_are_refused_with_what_to_do() {
 fn a_volume_is_divided_among_targets_and_each_gets_its_part() {
     let fixture = Fixture::regular(300, 100);
     fs::File::create(fixture.path("other")).unwrap().set_len(8 << 20).unwrap();
-    // Sectors 0 to 16,000 are used: 8 MB.
+    // The load uses sectors 0 to 16,000, which are 8 MB.
     let output = fixture.run(&[
         "replay",
         "load",
@@ -680,7 +681,7 @@ fn a_conversion_goes_through_pipes_packed_or_not() {
         assert!(told.contains("2000 requests written to the standard output"), "{told}");
         text = output.stdout;
     }
-    // What came through Vdbench's format is the load that went in.
+    // The load comes out of Vdbench's format unchanged.
     fs::write(fixture.path("back"), &text).unwrap();
     assert_eq!(code(&fixture.run(&["convert", "back", "back.load"])), 0);
     let lines = |name: &str| -> Vec<String> {
@@ -705,7 +706,7 @@ fn the_standard_output_needs_a_format_and_may_be_closed() {
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     drop(child.stdout.take());
     let output = child.wait_with_output().unwrap();
-    // Whoever takes the first lines has what was asked for.
+    // A reader of the first lines has all that it wants.
     let told = String::from_utf8(output.stderr.clone()).unwrap();
     assert!(!told.contains("Broken pipe"), "{told}");
     assert_eq!(code(&output), 0);

@@ -1,5 +1,5 @@
-//! What nobody can see from where he stands, and what changes between a look and the first write:
-//! a target is refused then, and nothing of it is lost.
+//! Users of a target that the program cannot see, and changes between the check and the first
+//! write. Such a target is refused, and its data stay.
 
 // Helpers of tests panic as tests do; clippy.toml allows it only in the tests themselves.
 #![allow(clippy::unwrap_used)]
@@ -20,7 +20,7 @@ use fixture::{Fixture, said};
 
 const REFUSED: Option<i32> = Some(6);
 
-/// The program in a mount namespace of its own, where something is done first.
+/// The program in a mount namespace of its own, after a command there.
 fn after(fixture: &Fixture, first: &str, arguments: &[&str]) -> Result<Output, String> {
     let script = format!("{first} && exec \"$@\"");
     let words = ["--mount", "--propagation", "private", "sh", "-c"];
@@ -30,7 +30,7 @@ fn after(fixture: &Fixture, first: &str, arguments: &[&str]) -> Result<Output, S
     Ok(command.current_dir(fixture.directory.path()).output().unwrap())
 }
 
-/// How many sectors of a file ioecho wrote.
+/// The number of sectors of a file that ioecho wrote.
 fn written(path: &Path) -> usize {
     fs::read(path).unwrap().chunks(512).filter(|sector| sector.starts_with(&MARK)).count()
 }
@@ -99,7 +99,7 @@ fn in_another_pid_namespace_a_device_is_refused_and_a_file_is_not() {
     assert_eq!(refused.status.code(), REFUSED, "{}", said(&refused));
     assert!(said(&refused).contains("--pid=host"), "{}", said(&refused));
     assert_eq!(written(&fixture.path("target")), 0);
-    // The kernel says of a file who writes to it, wherever that is.
+    // The kernel knows who writes to a file, in every namespace.
     File::create(fixture.path("file")).unwrap().set_len(16 << 20).unwrap();
     let allowed = within("file", "two");
     assert!(fixture.path("two").exists(), "{}", said(&allowed));
@@ -108,7 +108,7 @@ fn in_another_pid_namespace_a_device_is_refused_and_a_file_is_not() {
 #[test]
 fn where_no_lease_is_given_a_file_is_refused() {
     let fixture = Fixture::regular(30, 1000);
-    // Somebody else's file that everybody may write to.
+    // A file of another user that everybody may write.
     let (target, run) = (fixture.path("target"), fixture.path("out"));
     fs::create_dir(&run).unwrap();
     let everybody = |path: &Path| {
@@ -134,8 +134,7 @@ fn where_no_lease_is_given_a_file_is_refused() {
     assert_eq!(written(&target), 0);
 }
 
-/// A trace that is read through a pipe: what is to happen meanwhile happens when the first half of
-/// it has been read.
+/// A trace that is read through a pipe. The test can act when its first half has been read.
 struct SlowTrace {
     pipe: PathBuf,
     halves: [String; 2],
@@ -146,14 +145,14 @@ impl SlowTrace {
         let pipe = fixture.path("slow.load");
         system("mkfifo", &[pipe.to_str().unwrap()]).unwrap();
         let line = |n: u64| format!("0.{n:09} ; {} ; 8 ; W ; 0.0 ; 0.0\n", n * 7 % 2000 * 8);
-        // Each is more than a pipe holds, so that the reader has come far when the first is away;
-        // and less than a replay has in store before it begins.
+        // Each half is larger than a pipe holds. So the reader has come far when the first half is
+        // gone. Each is also smaller than the look-ahead of a replay.
         let half = |from: u64| (from..from + 20_000).map(line).collect::<String>();
         let heading = "start ; sector; length ; op ;  replay_delay=0 ; replay_duration=0\n";
         Self { pipe, halves: [heading.to_owned() + &half(0), half(20_000)] }
     }
 
-    /// Answers what the program said, when `meanwhile` happened in the midst of its reading.
+    /// Returns the output of the program. `meanwhile` is called in the middle of the reading.
     fn feed(&self, program: Child, meanwhile: impl FnOnce()) -> Output {
         let opened = File::options().write(true).open(&self.pipe);
         let first = opened.and_then(|mut pipe| {
@@ -161,7 +160,7 @@ impl SlowTrace {
             Ok(pipe)
         });
         meanwhile();
-        // A program that has been refused reads no more.
+        // A program that has refused its target reads no more.
         let _ = first.and_then(|mut pipe| pipe.write_all(self.halves[1].as_bytes()));
         program.wait_with_output().unwrap()
     }
@@ -172,7 +171,7 @@ fn start(fixture: &Fixture, arguments: &[&str]) -> Child {
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
 }
 
-/// The commands that write, with a slow trace, on this target.
+/// The commands that write to this target, with a slow trace.
 const WRITERS: [&[&str]; 2] = [
     &["prepare", "--part", "touched", "--trace", "slow.load", "-q", "--allow-cached"],
     &["replay", "slow.load", "-o", "run", "-q", "--allow-cached", "--timing", "afap", "-t"],

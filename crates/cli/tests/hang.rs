@@ -1,5 +1,4 @@
-//! A device that hangs in mid-run, by the kernel's own means: a loop device over a file on a file
-//! system that is frozen.
+//! A device that hangs in the middle of a run: a loop device over a file on a frozen file system.
 
 // Helpers of tests panic as tests do; clippy.toml allows it only in the tests themselves.
 #![allow(clippy::unwrap_used)]
@@ -16,7 +15,7 @@ use std::time::{Duration, Instant};
 use fixture::{Fixture, said};
 use ioecho_fixture::run as told;
 
-/// A loop device that can be made to hang; taken down, and awake, when it is dropped.
+/// A loop device that can be made to hang. When it is dropped it is thawed and removed.
 struct Sleeper {
     fixture: Fixture,
     devices: Vec<String>,
@@ -24,9 +23,9 @@ struct Sleeper {
     child: Option<Child>,
 }
 
-/// What a program printed, or that it failed.
+/// The output of a program, or that it failed.
 impl Sleeper {
-    /// `Err` says what this host does not give.
+    /// `Err` says which feature this host lacks.
     fn new(fixture: Fixture) -> Result<Self, String> {
         let mut sleeper = Self { fixture, devices: Vec::new(), mounted: false, child: None };
         sleeper.write("image", 96);
@@ -37,7 +36,7 @@ impl Sleeper {
         sleeper.mounted = true;
         sleeper.write("mounted/disk", 16);
         sleeper.attach("mounted/disk")?;
-        // Whoever may not freeze need not begin.
+        // Without the permission to freeze there is no test.
         told("fsfreeze", &["-f", &sleeper.path("mounted")])?;
         sleeper.wake();
         Ok(sleeper)
@@ -71,7 +70,7 @@ impl Sleeper {
         let _ = told("fsfreeze", &["-u", &self.path("mounted")]);
     }
 
-    /// What the program said, when it has ended.
+    /// The output of the program, after its end.
     fn end(&mut self) -> Output {
         self.child.take().unwrap().wait_with_output().unwrap()
     }

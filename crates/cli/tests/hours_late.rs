@@ -1,5 +1,6 @@
-//! A run that is three hours late has percentiles like any other: summary, page, picture, analysis
-//! and comparison state those that a recount of its requests finds.
+//! A run that is three hours late has percentiles like any other run. The summary, the page, the
+//! picture, the analysis and the comparison show the same ones, which agree with a recount of its
+//! requests.
 
 // Helpers of tests panic as tests do; clippy.toml allows it only in the tests themselves.
 #![allow(clippy::unwrap_used)]
@@ -18,7 +19,7 @@ const SIM: &str = "sim:size=16M,service=12s,units=1";
 
 const SHARES: [(&str, f64); 4] = [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p99_9", 0.999)];
 
-/// What an output of three digits may differ from the exact figure, and what one of 1/128.
+/// How far an output of three digits may differ from the exact figure, and how far one of 1/128.
 const THREE_DIGITS: f64 = 1.0 / 1024.0;
 const COARSE: f64 = 1.0 / 128.0;
 
@@ -37,7 +38,7 @@ fn json(directory: &Path, arguments: &[&str]) -> Value {
     serde_json::from_slice(&ioecho(directory, 0, arguments)).unwrap()
 }
 
-/// A span of the requests of a run, in order of length.
+/// One span of all requests of the run, sorted by length.
 struct Recount(Vec<i64>);
 
 impl Recount {
@@ -54,7 +55,7 @@ impl Recount {
         Self(spans)
     }
 
-    /// The span that a share of all does not exceed.
+    /// The span that a share of all requests does not exceed.
     fn at(&self, share: f64) -> f64 {
         let rank = (share * self.0.len() as f64).ceil() as usize;
         self.0[rank - 1] as f64
@@ -72,14 +73,14 @@ impl Recount {
     }
 }
 
-/// The figures that a page carries for its scripts.
+/// The figures in a page, which its scripts read.
 fn carried(page: &str) -> Value {
     let data = page.split("id=\"data\">").nth(1).unwrap().split("</script>").next().unwrap();
     serde_json::from_str(data).unwrap()
 }
 
-/// Where a curve of the picture of percentiles is at 90 %, in nanoseconds: of all dashed ones,
-/// which are those of response time, in the order of the legend.
+/// The value of each dashed curve in the picture of percentiles at 90 %, in nanoseconds. The dashed
+/// curves are those of response time. They come in the order of the legend.
 fn drawn_at_90_percent(svg: &str) -> Vec<f64> {
     let label = |text: &str| -> [f64; 2] {
         let before = svg.split(&format!(">{text}</text>")).next().unwrap();
@@ -100,10 +101,10 @@ fn drawn_at_90_percent(svg: &str) -> Vec<f64> {
     heights.map(|y| 1e9 * 10_f64.powf(4.0 * (y - low) / (high - low))).collect()
 }
 
-/// How far below its mark the foot of a label stands, in a picture's units.
+/// How far the foot of a label stands below its mark, in units of the picture.
 const LABEL_BELOW: f64 = 4.5;
 
-/// The number that a text begins with.
+/// The number at the beginning of a text.
 fn number(text: &str) -> f64 {
     let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     text[..end].parse().unwrap()
@@ -113,7 +114,8 @@ fn number(text: &str) -> f64 {
 fn whatever_tells_of_a_run_that_is_three_hours_late_tells_the_same() {
     let home = tempfile::tempdir().unwrap();
     let home = home.path();
-    // At most one in flight: requests wait for their place. All in flight: they wait in the device.
+    // With at most one request in flight, requests wait for their place. With all in flight, they
+    // wait in the device.
     ioecho(home, SUSPECT, &["replay", LOAD, "-t", SIM, "--in-flight-max", "1", "-o", "late"]);
     ioecho(home, SUSPECT, &["replay", LOAD, "-t", SIM, "-o", "queued"]);
     let run = home.join("late");
@@ -145,7 +147,7 @@ fn whatever_tells_of_a_run_that_is_three_hours_late_tells_the_same() {
     let figures = carried(&page);
     lateness.agrees(0.5, figures["exact"]["lateness"]["p50"].as_f64().unwrap(), THREE_DIGITS);
     lateness.agrees(0.99, figures["exact"]["lateness"]["p99"].as_f64().unwrap(), THREE_DIGITS);
-    // Medians over time are the upper edge of a row of the raster, which is 10 % high.
+    // Medians over time are the upper edges of rows of the raster, which are 10 % high.
     let panels = &figures["panels"];
     let bucket = Nanos(panels["width_ns"].as_i64().unwrap());
     let in_first = |_: &Request, measured: &Measured| {

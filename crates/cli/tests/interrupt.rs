@@ -1,7 +1,7 @@
-//! A conversion that is interrupted, cannot end, or would eat its own input.
+//! A conversion that is interrupted, cannot end, or would overwrite its own input.
 //!
-//! What is left behind when something goes wrong is seen only by the program as a whole: files
-//! beside the output, and processes that nobody waits for.
+//! Only a test of the whole program shows whether files beside the output and processes are left
+//! behind.
 
 // Helpers of tests panic as tests do; clippy.toml allows it only in the tests themselves.
 #![allow(clippy::unwrap_used)]
@@ -16,11 +16,12 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
-/// A load that takes minutes to make.
+/// A load that takes minutes to generate.
 const LONG: &str = "gen:random?rate=1000k&duration=10h";
 
 fn command(directory: &Path, arguments: &[&str]) -> Command {
-    // Whoever runs the tests may ignore a signal (nohup does), and a child takes that over.
+    // The process that runs the tests may ignore a signal (nohup does that), and a child inherits
+    // that.
     let mut command = Command::new("env");
     command.args(["--default-signal", env!("CARGO_BIN_EXE_ioecho")]).args(arguments);
     command.current_dir(directory).stdin(Stdio::null());
@@ -49,7 +50,7 @@ fn signal(child: &Child, name: &str) {
     assert!(sent.success());
 }
 
-/// Starts the conversion, sends the signal when there are files, and answers what it says.
+/// Starts the conversion, sends the signal when there are files, and returns the output.
 fn interrupted(directory: &TempDir, arguments: &[&str], name: &str) -> (i32, String) {
     let path = directory.path();
     let child = command(path, arguments).stderr(Stdio::piped()).spawn().unwrap();
@@ -65,7 +66,7 @@ fn a_conversion_that_is_interrupted_leaves_nothing() {
         ("-INT", vec!["convert", LONG, "out.parquet"]),
         ("-TERM", vec!["convert", LONG, "out.csv.gz"]),
         ("-HUP", vec!["convert", LONG, "out-{}.csv", "--split", "range=1G"]),
-        // By these a scheduler gives notice.
+        // Schedulers give notice by these signals.
         ("-USR1", vec!["convert", LONG, "out.parquet"]),
         ("-XCPU", vec!["convert", LONG, "out.csv"]),
     ] {
@@ -84,10 +85,10 @@ fn a_conversion_that_waits_for_a_silent_pipe_is_interrupted_too() {
         .stdin(Stdio::piped())
         .spawn()
         .unwrap();
-    // Long enough for the handler to be there.
+    // This is long enough for the handler to be installed.
     sleep(Duration::from_millis(500));
     signal(&child, "-TERM");
-    // Waiting for a child closes its standard input, if that is not held.
+    // Waiting for a child closes its standard input, unless the test holds it.
     let _held = child.stdin.take();
     assert_eq!(child.wait().unwrap().code(), Some(13));
     assert!(names(directory.path()).is_empty());
@@ -102,7 +103,7 @@ fn a_replay_whose_trace_comes_no_further_keeps_what_it_has() {
         .stdout(Stdio::null())
         .spawn()
         .unwrap();
-    // Far more than a replay begins with.
+    // Far more than the look-ahead of a replay.
     let mut load =
         String::from("start ; sector; length ; op ;  replay_delay=0 ; replay_duration=0\n");
     for n in 0..300_000 {
@@ -211,8 +212,8 @@ fn what_cannot_be_said_or_makes_nothing_is_an_error_with_a_sentence() {
     assert!(code == 2 && said.len() < 3000 && said.contains("too deeply"), "{code}: {said}");
 }
 
-/// Starts a replay of this length on a file, lets it go on for a moment, sends it a signal, and
-/// answers its directory, its exit code and what it says of itself.
+/// Starts a replay of this length on a file and sends it a signal after a moment. Returns its
+/// directory, its exit code and its output.
 fn replay_interrupted(env: &str, length: &str, name: &str) -> (TempDir, i32, toml::Table) {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path();
@@ -253,7 +254,7 @@ fn what_was_ignored_at_the_start_ends_nothing() {
 fn a_process_that_ended_before_its_first_result_leaves_a_run_that_can_be_read() {
     let (directory, ..) = replay_interrupted("--default-signal", "1h", "-TERM");
     let path = |name: &str| directory.path().join("run").join(name);
-    // What there is when memory ends just before the first request.
+    // The files of a run whose memory ends just before the first request.
     for made in ["requests.parquet", "summary.json", "report.html"] {
         fs::remove_file(path(made)).unwrap();
     }

@@ -1,5 +1,5 @@
-//! What verification knows besides the writes of the run itself: what prepare wrote, what earlier
-//! runs wrote that it goes on from, and what is there when it is about to be overwritten.
+//! Verification knows more than the writes of the run itself: the writes of prepare, the writes of
+//! the earlier runs that it continues, and the data just before they are overwritten.
 
 // Helpers of tests panic as tests do; clippy.toml allows it only in the tests themselves.
 #![allow(clippy::unwrap_used)]
@@ -26,7 +26,7 @@ fn fixture(rounds: u64) -> Fixture {
 }
 
 impl Fixture {
-    /// Replays the load; answers the exit code and `verify.json` of the first target.
+    /// Replays the load. Returns the exit code and `verify.json` of the first target.
     fn replay(&self, run: &str, options: &[&str]) -> (i32, Value) {
         let mut arguments = vec!["replay", "load", "--target", "target", "--allow-cached"];
         if !options.contains(&"--read-only") {
@@ -97,7 +97,7 @@ fn damage_in_what_prepare_wrote_is_found_by_the_reads_of_the_load() {
         data[at(0) + 77] ^= 4;
         data[at(8) + 200..at(8) + 230].fill(0x11);
         data.copy_within(at(24)..at(24) + 512, at(16));
-        // Zeroed or discarded by somebody, or lost: it cannot be told.
+        // The data were zeroed, discarded or lost. Nobody can tell which.
         data[at(32)..at(32) + 512].fill(0);
     });
     let (code, target) = fixture.replay("damaged", &["--verify", "reads"]);
@@ -114,15 +114,15 @@ fn what_was_never_prepared_or_trimmed_or_overwritten_since_raises_no_alarm() {
     fixture.prepare();
     fixture.change(|data| {
         let half = data.len() / 2;
-        // A stretch is discarded, another holds somebody's data, and a third is what another part
-        // of the disk held when it was filled: it has been moved here.
+        // One range is discarded. Another holds data of somebody else. A third holds the fill of
+        // another part of the disk, because it was moved.
         data[half..half + (1 << 20)].fill(0);
         data[half + (1 << 20)..half + (2 << 20)].fill(0x5A);
     });
     let (code, target) = fixture.replay("run", &["--verify", "reads"]);
     assert_ne!(code, 15, "{target}");
     assert_eq!(kinds(&target), []);
-    // A partition that begins at 1 MiB of a disk that was filled.
+    // A partition begins at 1 MiB of a disk that was filled.
     fixture.prepare();
     fixture.change(|data| data.rotate_left(1 << 20));
     let (code, target) = fixture.replay("shifted", &["--verify", "preread"]);
@@ -146,7 +146,7 @@ fn what_is_about_to_be_overwritten_is_read_before_and_told_apart_from_the_load()
     let fixture = fixture(2);
     let (_, target) = fixture.replay("earlier", &["--verify", "final"]);
     assert_eq!(kinds(&target), []);
-    // The first write of the next run covers this.
+    // The first write of the next run overwrites this place.
     fixture.change(|data| data[100] ^= 1);
     let continued = ["--continues", "earlier", "--timing", "afap"];
     let (code, target) =
@@ -162,7 +162,7 @@ fn what_is_about_to_be_overwritten_is_read_before_and_told_apart_from_the_load()
     assert_eq!(summary["recorded"], 2 * TARGET_BYTES / 4096 * 3 / 4, "no read too many");
     let told = summary["verdict"]["summary"].as_str().unwrap();
     assert!(told.contains("before something was overwritten held up"), "{told}");
-    // Where only writes look, only they find it.
+    // If only writes look at the data, only they find the damage.
     let writes_only = (0..8).map(|n| (n * 8, 8, 'W'));
     let other = Fixture::of(writes_only, 1000, TARGET_BYTES);
     other.replay("first", &["--verify", "final"]);
@@ -175,7 +175,7 @@ fn what_is_about_to_be_overwritten_is_read_before_and_told_apart_from_the_load()
         if let Some(finding) = target["findings"].get(0) {
             assert_eq!((&finding["look"], &finding["read"]), (&"before-write".into(), &1.into()));
         }
-        // The next one goes on from a target that is whole.
+        // The next run continues on a target without damage.
         fs::remove_dir_all(other.path("first")).unwrap();
         other.replay("first", &["--verify", "final"]);
     }
@@ -185,7 +185,7 @@ fn what_is_about_to_be_overwritten_is_read_before_and_told_apart_from_the_load()
 fn a_line_of_runs_knows_what_each_of_them_wrote() {
     let fixture = fixture(1);
     fixture.replay("a", &["--verify", "final"]);
-    // B writes nothing where it reads alone, and knows what A wrote.
+    // B only reads, so it writes nothing, and knows the writes of A.
     let (code, target) =
         fixture.replay("b", &["--read-only", "--verify", "final", "--continues", "a"]);
     assert_ne!(code, 15, "{target}");
@@ -197,7 +197,7 @@ fn a_line_of_runs_knows_what_each_of_them_wrote() {
     assert_eq!((code, kinds(&target)), (0, vec![]), "{target}");
     assert!(target["figures"]["intact"].as_u64() >= Some(4096), "all that A wrote: {target}");
 
-    // What A wrote is damaged: both name it as A's.
+    // Data that A wrote are damaged. Both runs say that they are A's.
     fixture.change(|data| data[512..1024].fill(0));
     for (code, target) in [
         fixture.verify("c"),
@@ -271,7 +271,7 @@ fn a_run_on_another_target_or_one_that_is_gone_is_refused() {
     refused(&equal.concat(), 2, "--dedup");
     let unnamed = ["replay", "load", "--target", "target", "--after", "kill"];
     assert_eq!(fixture.run(&unnamed).status.code(), Some(2));
-    // A run that goes on from one that is not there any more cannot be verified.
+    // A run cannot be verified if the run that it continues is gone.
     fixture.replay("b", &["--verify", "reads", "--continues", "a"]);
     fs::rename(fixture.path("a"), fixture.path("moved")).unwrap();
     refused(&["verify", "b"], 3, "goes on from the run");

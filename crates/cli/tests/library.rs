@@ -1,4 +1,4 @@
-//! A library of loads on a disk: what is in it, and what happens to it.
+//! A library of loads on a disk: its contents, and the changes to it.
 
 // Helpers of tests panic as tests do; clippy.toml allows it only in the tests themselves.
 #![allow(clippy::unwrap_used)]
@@ -162,11 +162,11 @@ fn a_trace_that_cannot_be_read_leaves_no_library_and_no_load() {
 fn whatever_moment_a_crash_comes_at_the_library_stays_valid() {
     let fixture = Fixture::new();
     fixture.add("x", &[]);
-    // Before the load has its name.
+    // The crash comes before the load has its name.
     fs::create_dir(fixture.path("lib/.y.partial")).unwrap();
     fs::write(fixture.path("lib/.y.partial/load.parquet"), "PAR1 half").unwrap();
     assert_eq!(fixture.problems(), Vec::<String>::new());
-    // After it has its name, and before the index has it.
+    // The crash comes after the load has its name and before the index is written.
     let index = fs::read(fixture.path("lib/library.json")).unwrap();
     fixture.add("z", &[]);
     assert!(!fixture.path("lib/.y.partial").exists());
@@ -174,7 +174,7 @@ fn whatever_moment_a_crash_comes_at_the_library_stays_valid() {
     assert_eq!(fixture.done(&["library", "list", "lib"]).lines().count(), 2);
     let problems = fixture.problems();
     assert!(problems.len() == 1 && problems[0].contains("the index does not have it"));
-    // The next one who adds mends it.
+    // The next `add` repairs it.
     fixture.add("w", &[]);
     assert_eq!(fixture.problems(), Vec::<String>::new());
     assert_eq!(fixture.done(&["library", "list", "lib"]).lines().count(), 4);
@@ -200,7 +200,7 @@ fn an_index_that_is_lost_or_broken_is_made_anew_as_the_message_says() {
         assert_eq!(fixture.done(&["library", "index", "lib"]), "1 load in lib/library.json\n");
         assert_eq!(fs::read(&index).unwrap(), before);
     }
-    // Who adds has it made anew, too.
+    // `add` makes the index again, too.
     for (name, damage) in ["a", "b", "c"].into_iter().zip(damages) {
         damage();
         fixture.add(name, &[]);
@@ -209,7 +209,8 @@ fn an_index_that_is_lost_or_broken_is_made_anew_as_the_message_says() {
     fs::remove_dir_all(fixture.path("lib/x")).unwrap();
     fixture.done(&["library", "index", "lib"]);
     assert_eq!(fixture.problems(), Vec::<String>::new());
-    // A later version's is nobody's to make anew, and what is no library does not become one.
+    // An index of a later version is not replaced, and a directory without a library does not
+    // become one.
     fs::write(&index, "{\"version\": 9}").unwrap();
     let (code, _, err) = fixture.ioecho(&["library", "index", "lib"]);
     assert!(code == 3 && err.contains("newer ioecho"), "{err}");
@@ -233,10 +234,10 @@ fn a_load_is_named_in_a_library_here_as_at_an_url() {
     assert!(code == 3 && err.contains("there are: x"), "{err}");
     let (code, _, err) = fixture.ioecho(&["convert", "lib#x", "lib/x/load.parquet"]);
     assert!(code == 2 && err.contains("both input and output"), "{err}");
-    // A file with such a name is that file.
+    // A file whose name looks like `DIRECTORY#NAME` is that file.
     fs::copy(fixture.path("in.load"), fixture.path("lib#y")).unwrap();
     assert_eq!(fixture.json(&["info", "--json", "lib#y"])["requests"], 300);
-    // What was changed since is not what others get by that name.
+    // A load that has changed since it was added is not used under its name.
     fixture.done(&["convert", "in.load", "other.parquet", "--speed", "2"]);
     fs::rename(fixture.path("other.parquet"), fixture.path("lib/x/load.parquet")).unwrap();
     let (code, _, err) = fixture.ioecho(&["info", "lib#x"]);
@@ -323,7 +324,7 @@ fn a_directory_with_other_things_is_not_made_a_library() {
 #[test]
 fn rates_of_any_length_are_as_published() {
     let fixture = Fixture::new();
-    // Means with many digits: their last one does not survive every way of writing them down.
+    // Means with many digits: not every format keeps the last one.
     for n in 2..12 {
         fixture.add(&format!("x{n}"), &["--speed", &format!("{n}.7")]);
     }
@@ -369,7 +370,7 @@ fn who_names_a_load_where_a_library_belongs_or_its_directory_is_told_what_to_nam
         let (code, _, err) = fixture.ioecho(words);
         assert!(code == 3 && err.contains(told), "{words:?}: {code} {err}");
     }
-    // Also from where the library's own directory needs no name.
+    // This also works in the library's own directory, which needs no name there.
     for (word, told) in [
         ("x", "name the load: .#x\n"),
         ("x/", "name the load: .#x\n"),
@@ -435,7 +436,7 @@ fn a_load_that_is_no_file_of_the_library_is_neither_waited_for_nor_followed() {
         assert_eq!(fixture.ioecho(&["info", "lib#x"]).0, 3, "{what}");
         fs::remove_file(&load).unwrap();
     }
-    // The same in the place of what says what the load is, and of the index.
+    // The same for a link in the place of the load's facts, and of the index.
     fs::rename(fixture.path("secret"), &load).unwrap();
     for (name, code) in [("lib/x/load.toml", 17), ("lib/x/SHA256SUMS", 17), ("lib/library.json", 3)]
     {
@@ -447,7 +448,7 @@ fn a_load_that_is_no_file_of_the_library_is_neither_waited_for_nor_followed() {
         fs::rename(&kept, &path).unwrap();
     }
     assert_eq!(fixture.ioecho(&["library", "verify", "lib"]).0, 0);
-    // A directory that leads elsewhere.
+    // A directory that is a link to another place.
     fs::rename(fixture.path("lib/x"), fixture.path("x")).unwrap();
     link(&fixture.path("lib/x"), "../x");
     assert_eq!(fixture.ioecho(&["info", "lib#x"]).0, 3);

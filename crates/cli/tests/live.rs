@@ -1,4 +1,4 @@
-//! What a run tells while it goes on is what it says at its end.
+//! The outputs of a run while it goes on agree with its results at the end.
 
 // Helpers of tests panic as tests do; clippy.toml allows it only in the tests themselves.
 #![allow(clippy::unwrap_used)]
@@ -48,7 +48,7 @@ fn sum(rows: &[BTreeMap<String, String>], column: &str) -> u64 {
     rows.iter().map(|row| row[column].parse::<u64>().unwrap()).sum()
 }
 
-/// Holds the lines of both forms against the summary.
+/// Compares the lines of both formats with the summary.
 fn lines_add_up(fixture: &Fixture) {
     let (rows, summary) = (fixture.csv("lines.csv"), fixture.summary());
     let number = |value: &Value| value.as_u64().unwrap_or(0);
@@ -86,7 +86,7 @@ fn lines_add_up(fixture: &Fixture) {
         let p99 = &line["service_time"]["all"]["p99_ns"];
         assert_eq!(p99.as_u64(), row["service_p99_ns"].parse().ok());
     }
-    // Without gaps, and only the last is cut short.
+    // There are no gaps, and only the last interval is shorter.
     assert!(rows.is_sorted_by(|a, b| a["end_s"] == b["start_s"]));
     let partial: Vec<&str> = rows.iter().map(|row| row["partial"].as_str()).collect();
     assert!(partial[..partial.len() - 1].iter().all(|flag| *flag == "0"), "{partial:?}");
@@ -113,7 +113,7 @@ fn the_intervals_of_a_simulated_run_add_up_to_its_summary() {
     let output = fixture.run(&words);
     assert!([0, 10].contains(&code(&output)), "{}", said(&output));
     lines_add_up(&fixture);
-    // Ten seconds of load on a device that takes a tenth longer at least.
+    // The load takes ten seconds on a device that takes at least a tenth longer.
     assert!(fixture.csv("lines.csv").len() >= 11);
 }
 

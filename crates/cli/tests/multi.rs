@@ -1,6 +1,7 @@
-//! Transforms that need more than a request, by the binary, against one line of awk each.
+//! Transforms that need more than one request, through the program. Each is compared with a line of
+//! awk.
 //!
-//! The load is made here, and small enough to be looked at.
+//! The load is made here, and is small enough to be read.
 
 // Helpers of tests panic as tests do; clippy.toml allows it only in the tests themselves.
 #![allow(clippy::unwrap_used)]
@@ -37,7 +38,7 @@ fn done(directory: &Path, arguments: &[&str]) {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// The data lines of a load, their columns without blanks, after a shell pipe.
+/// The data lines of a load, without blanks in their columns, after a shell pipe.
 fn shell(directory: &Path, command: &str) -> String {
     let tidy = "grep '^ *[0-9].*;' | tr -d ' ' | cut -d';' -f1-4";
     let command = command.replace("LINES", tidy);
@@ -81,7 +82,7 @@ fn derive_writes_every_load_and_picks_one() {
     done(here, &["in.load", "out-{}.load", "--derive", "2,snippet=20s"]);
     done(here, &["in.load", "two.load", "--derive", "2,snippet=20s,pick=2"]);
     same(here, "two.load", "cat out-2.load | LINES");
-    // The heaviest snippet comes first, from its first request on.
+    // The heaviest snippet comes first and begins with its first request.
     let heaviest = "cat in.load | LINES | awk -F';' '{ s = int($1 / 20); n[s]++ } \
                     END { for (s in n) print n[s], s }' | sort -k1,1nr -k2,2n | head -1";
     let heaviest = shell(here, heaviest);

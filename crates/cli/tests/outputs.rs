@@ -1,8 +1,8 @@
-//! No output takes the place of what is read, of what was measured, or of a device.
+//! No output replaces an input, a result, or a device.
 //!
-//! Every command and option that writes is held against everything that must not be written over.
-//! Where this machine makes no loop device, mounts nothing or gives no file away, those rows are
-//! skipped with a word.
+//! Every command and every option that writes is tried on every file that must not be overwritten.
+//! If this machine cannot make a loop device, mount a file system or change a file's owner, those
+//! cases are skipped with a message.
 
 // Helpers of tests panic as tests do; clippy.toml allows it only in the tests themselves.
 #![allow(clippy::unwrap_used)]
@@ -18,13 +18,13 @@ use fixture::{Fixture, said};
 use ioecho_fixture::loop_device::Attached;
 use ioecho_fixture::{Backing, LoopDevice, MountPoint, or_skip, run as system, skipped};
 
-/// A user that is not the one who runs the tests.
+/// A user other than the one who runs the tests.
 const SOMEBODY: u32 = 65_533;
 
-/// What each command reads is written in its place here.
+/// The placeholder for the output. The tests put an input of the command there.
 const OUT: &str = "OUT";
 
-/// The commands that write a file, and what of theirs they read.
+/// The commands that write a file, and their inputs.
 const FILES: [(&[&str], &str); 19] = [
     (&["convert", "load", OUT, "--to", "csv"], "load"),
     (&["convert", "load", "--merge", "merged", OUT, "--to", "csv"], "merged"),
@@ -107,7 +107,7 @@ fn fixture() -> Fixture {
     fixture
 }
 
-/// Everything below a directory: what is a file with its bytes, what is a link with where it leads.
+/// All entries below a directory: each file with its bytes, each link with its target.
 fn everything(directory: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     let mut all = BTreeMap::new();
     for entry in fs::read_dir(directory).unwrap() {
@@ -126,8 +126,7 @@ fn everything(directory: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     all
 }
 
-/// Runs a command with `output` as its output, and holds it to this exit code and to having
-/// changed nothing.
+/// Runs a command with `output` as its output. It must return this exit code and change nothing.
 fn refused(fixture: &Fixture, command: &[&str], output: &str, code: i32) {
     let words: Vec<&str> = command.iter().map(|w| if *w == OUT { output } else { *w }).collect();
     let before = everything(fixture.directory.path());
@@ -141,7 +140,7 @@ fn refused(fixture: &Fixture, command: &[&str], output: &str, code: i32) {
     assert_eq!(before.len(), after.len(), "{words:?} removed something: {told}");
 }
 
-/// The commands with an input of their own, so that links to it can be laid.
+/// The commands with an input of their own, to which the test can make links.
 fn linked(fixture: &Fixture, input: &str, number: usize) -> [String; 2] {
     let (soft, hard) = (format!("soft-{number}"), format!("hard-{number}"));
     symlink(fixture.path(input), fixture.path(&soft)).unwrap();
@@ -165,7 +164,7 @@ fn no_command_writes_over_its_input_by_any_name_or_over_what_others_have_made() 
             "third/requests.parquet",
             "third/run.toml",
             "third/report.html",
-            // A run has no such file yet: a later look would take it for a result.
+            // The run has no such file yet. Later, the file would be taken for a result.
             "third/verify.json",
             &format!("r-{number}"),
             "library/x/load.parquet",
@@ -204,7 +203,7 @@ fn what_the_standard_output_or_a_descriptor_leads_to_is_looked_at_as_well() {
         assert_eq!(answer.status.code(), Some(2), "{words:?} >> {led_to}: {told}");
         assert!(told.contains("the standard output"), "{told}");
         assert!(everything(fixture.directory.path()) == before, "{words:?} >> {led_to}: {told}");
-        // The same by the name of a descriptor that a shell has opened.
+        // The same under the name of an open descriptor, as the shell passes it.
         let words: Vec<&str> =
             words.iter().map(|w| if *w == "-" { "/proc/self/fd/7" } else { *w }).collect();
         let script = format!("exec 7>>{led_to}; exec \"$@\"");
@@ -227,7 +226,7 @@ fn what_another_program_has_locked_is_not_replaced() {
     let held = fs::File::open(fixture.path("target")).unwrap();
     held.lock().unwrap();
     for (command, _) in FILES {
-        // A target has a lock of its own, and a code for it.
+        // A target has a lock and an exit code of its own.
         if command[0] != "prepare" {
             refused(&fixture, command, "target", 2);
         }
@@ -297,7 +296,7 @@ fn no_command_writes_into_the_directory_of_another_user_as_root() {
     }
     for (command, _) in FILES {
         refused(&fixture, command, "theirs/new", 7);
-        // A file that is there cannot be made, whoever it belongs to.
+        // A file that exists cannot be made, whoever owns it.
         let code = if command[0] == "prepare" { 2 } else { 7 };
         refused(&fixture, command, "theirs/old", code);
     }
@@ -305,7 +304,7 @@ fn no_command_writes_into_the_directory_of_another_user_as_root() {
         refused(&fixture, command, "theirs/empty", 7);
         refused(&fixture, command, "theirs/new", 7);
     }
-    // Nor into a run that is another user's.
+    // Nothing is written into a run of another user either.
     chown(fixture.path("run"), Some(SOMEBODY), Some(SOMEBODY)).unwrap();
     refused(&fixture, &["report", OUT], "run", 7);
 }
@@ -313,7 +312,8 @@ fn no_command_writes_into_the_directory_of_another_user_as_root() {
 #[test]
 fn no_command_writes_to_a_device_or_to_what_stands_below_one() {
     let fixture = fixture();
-    // What is below the devices is looked at apart: a mounted file system writes by itself.
+    // The image below a device is compared separately, because a mounted file system writes by
+    // itself.
     let below = tempfile::tempdir().unwrap();
     let within = |mib: u64| LoopDevice::over(Backing::in_directory(below.path(), mib << 20), &[]);
     let blank = or_skip!(within(1));
@@ -377,7 +377,7 @@ fn a_target_that_holds_what_the_command_reads_is_refused_by_whatever_name() {
         assert!(said(&answer).contains("which this command needs"), "{}", said(&answer));
     }
     assert!(everything(fixture.directory.path()) == before, "something was changed");
-    // Reading alone harms nothing.
+    // A command that only reads harms nothing.
     let reading = ["replay", "load", "--read-only", "-o", "new", "-q", "--timing", "afap"];
     let answer =
         fixture.run(&[&reading[..], &["--align", "round", "--target", device.path()]].concat());

@@ -1,7 +1,7 @@
 //! `ioecho prepare`, from the command line to the bytes on the target.
 //!
-//! What a fill leaves is what later measurements stand on, so the bytes themselves are compared:
-//! with what the library says that they must be, wherever and however the fill was interrupted.
+//! Later measurements rely on the fill. So the tests compare the bytes with those that the library
+//! computes, wherever and however the fill was interrupted.
 
 // Helpers of tests panic as tests do; clippy.toml allows it only in the tests themselves.
 #![allow(clippy::unwrap_used)]
@@ -25,8 +25,9 @@ const MIB: usize = 1 << 20;
 
 static SPAWNING: Mutex<()> = Mutex::new(());
 
-/// While it is held no other test starts a program. A child has every descriptor of this process
-/// until it becomes the program, and so keeps files in use that a test has just closed.
+/// A lock: while a test holds it, no other test starts a program. A new child holds copies of all
+/// descriptors of this process until it runs its program, and so keeps files in use that a test has
+/// just closed.
 fn nobody_spawns() -> MutexGuard<'static, ()> {
     SPAWNING.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -111,7 +112,7 @@ fn system(program: &str, arguments: &[&str]) -> Option<String> {
     output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }
 
-/// What the fill with this seed writes to a target of this size.
+/// The bytes that a fill with this seed writes to a target of this size.
 fn expected(seed: u64, size: usize) -> Vec<u8> {
     let mut bytes = vec![0; size];
     let io = Io {
@@ -163,7 +164,8 @@ fn only_what_the_trace_touches_is_written_also_where_it_wraps_round() {
     let fixture = Fixture::new();
     fixture.target(4 * MIB);
     let sectors = 4 * MIB as u64 / 512;
-    // In place, touching the same block twice, and beyond the end by a whole turn and a bit.
+    // Places within the target, places that touch the same block twice, and places beyond the end,
+    // which wrap around.
     fixture.load(&[(8, 8), (12, 8), (1000, 1), (sectors + 4096, 16), (5 * sectors + 6000, 8)]);
     let output =
         fixture.prepare(&["target", "--part", "touched", "--trace", "load", "--seed", "3"]);
@@ -216,12 +218,11 @@ fn a_fill_that_is_stopped_or_killed_can_be_gone_on_with() {
         drop((target, alone));
         system("kill", &[signal, &child.id().to_string()]);
         let status = child.wait().unwrap();
-        // A fast machine may have been done already.
+        // A fast machine may be done already.
         let expected_code = if signal == "-INT" { Some(13) } else { None };
         assert!(status.success() || status.code() == expected_code, "{signal}: {status}");
         let mut output = fixture.prepare(&["target", "--resume"]);
-        // The kernel takes down the ring of a killed process, and what it has open, in its own
-        // time.
+        // The kernel takes some time to remove the ring and the open files of a killed process.
         while code(&output) == 6 && Instant::now() < until {
             sleep(Duration::from_millis(20));
             output = fixture.prepare(&["target", "--resume"]);
@@ -244,7 +245,7 @@ fn what_was_written_to_since_is_not_gone_on_with() {
     assert_eq!(code(&other), 2, "{}", said(&other));
     assert!(said(&other).contains("seed 5, not 6"), "{}", said(&other));
 
-    // Zeroes, for the guard would refuse anything else before.
+    // The file is zeroed, because the guard would refuse any other content first.
     fixture.overwrite(4096, &vec![0; MIB]);
     let end = 3 * MIB + 4096;
     fixture.overwrite(3 * MIB, &vec![0; MIB]);
@@ -289,7 +290,7 @@ fn a_mounted_device_is_not_filled_even_if_it_is_named() {
         return;
     };
     let mounted = system("mount", &[&device, point]).is_some();
-    // A second device on the same file is neither mounted nor claimed.
+    // A second device on the same file is neither mounted nor in use.
     let beside = system("losetup", &["--find", "--show", file]);
     let outputs: Vec<Output> = std::iter::once(&device)
         .chain(&beside)

@@ -1,8 +1,8 @@
-//! What a command found out is its exit code, whoever reads what it prints.
+//! The exit code of a command does not depend on its reader.
 //!
-//! Every command is run with an output that takes everything, and then with one that nobody reads,
-//! that is closed, that is full, and with such an error output. Only a full output may change the
-//! code, only from "done" to "cannot be written", and only where the text is all that was made.
+//! Every command is run with an output that takes everything. Then its output, or its error output,
+//! has no reader, is closed, or is full. Only a full output may change the code, only from "done"
+//! to "cannot be written", and only if the text is all that the command makes.
 
 // Helpers of tests panic as tests do; clippy.toml allows it only in the tests themselves.
 #![allow(clippy::unwrap_used)]
@@ -20,17 +20,17 @@ use fixture::{Fixture, said};
 /// Exit codes of `docs/exit-codes.md`.
 const OUTPUT: i32 = 7;
 
-/// What a command's text is.
+/// The purpose of a command's text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Text {
-    /// All that it makes.
+    /// The text is the whole result.
     Product,
-    /// Words on files that it made, or on an error.
+    /// The text describes files that the command made, or an error.
     Words,
 }
 use Text::{Product, Words};
 
-/// The command lines, with the code that each answers. `{}` is another name each time.
+/// The command lines, each with its exit code. `{}` is replaced by a new name each time.
 const COMMANDS: &[(&str, i32, Text)] = &[
     ("info load", 0, Product),
     ("info --json load", 0, Product),
@@ -100,13 +100,13 @@ const COMMANDS: &[(&str, i32, Text)] = &[
 /// Where something is printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
-    /// A reader that reads everything.
+    /// A pipe whose reader reads everything.
     Read,
     /// A pipe whose reader has left.
     Left,
-    /// Nothing is there: `>&-`.
+    /// A closed descriptor: `>&-`.
     Closed,
-    /// A disk without room.
+    /// A full disk.
     Full,
 }
 use Place::{Closed, Full, Left, Read};
@@ -117,7 +117,7 @@ struct Desk {
 }
 
 impl Desk {
-    /// What the commands are about.
+    /// The files for the commands.
     fn new() -> Self {
         let fixture = Fixture::regular(600, 1000);
         let desk = Self { fixture, number: Cell::new(0) };
@@ -140,19 +140,19 @@ impl Desk {
         made("replay load -t sim:size=64M,service=80us -o b -q", &[0]);
         made("replay load -t sim:size=64M,service=500us -o slow -q", &[0]);
         made("replay half -t sim:size=64M -o other -q", &[0]);
-        // A run that was stopped is a trace that ends before its end.
+        // A run that was stopped is an incomplete trace.
         made("replay load -t sim:size=64M,errors=0.05 --on-error stop -o stopped -q", &[13]);
         made("convert stopped cut.parquet", &[4]);
         fs::copy(path("target"), path("lost")).unwrap();
         for (run, target) in [("intact", "target"), ("spoilt", "lost")] {
             let line = "--allow-cached -q --timing afap -t";
-            // Whatever the host thinks of its own timing.
+            // The timing of this host does not matter.
             made(
                 &format!("replay load -o {run} {line} {target} --destroy {target}"),
                 &[0, 10, 11, 12, 14],
             );
         }
-        // What the run wrote is there no more.
+        // The data that the run wrote are gone.
         File::create(path("lost")).unwrap().set_len(16 << 20).unwrap();
         for library in ["library", "rotten"] {
             made(&format!("library add {library} load --name x"), &[0]);
@@ -161,7 +161,7 @@ impl Desk {
         desk
     }
 
-    /// Runs a command line, printing to such places.
+    /// Runs a command line with such outputs.
     fn ioecho(&self, line: &str, output: Place, errors: Place) -> Output {
         self.number.set(self.number.get() + 1);
         let line = line.replace("{}", &format!("new-{}", self.number.get()));

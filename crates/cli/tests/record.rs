@@ -1,4 +1,5 @@
-//! `ioecho record`: exactly what a device was given stands in the file, and nothing stays behind.
+//! `ioecho record`: the file holds exactly the requests of the device, and the kernel is left as it
+//! was.
 
 // Helpers of tests panic as tests do; clippy.toml allows it only in the tests themselves.
 #![allow(clippy::unwrap_used)]
@@ -14,7 +15,7 @@ use ioecho_fixture::{
 };
 use tempfile::TempDir;
 
-/// A directory in memory for the recordings: nothing of them reaches a disk.
+/// A directory in memory for the recordings, so that they cause no requests to a disk.
 struct Fixture(TempDir);
 
 impl Fixture {
@@ -27,8 +28,7 @@ impl Fixture {
     }
 
     fn command(&self, arguments: &[&str]) -> Command {
-        // Tests that run in the background of a shell inherit an ignored SIGQUIT, which a recording
-        // would respect.
+        // A shell ignores SIGQUIT for tests in the background, and a recording would respect that.
         let mut command = Command::new("env");
         command.args(["--default-signal=QUIT", env!("CARGO_BIN_EXE_ioecho")]);
         command.args(arguments).current_dir(self.0.path());
@@ -39,7 +39,7 @@ impl Fixture {
         self.command(arguments).output().unwrap()
     }
 
-    /// Starts a recording and waits until it goes on.
+    /// Starts a recording and waits until it records.
     fn recording(&self, arguments: &[&str]) -> Result<Recording, String> {
         let mut child = self.command(arguments).stderr(Stdio::piped()).spawn().unwrap();
         let mut told = BufReader::new(child.stderr.take().unwrap());
@@ -55,7 +55,7 @@ impl Fixture {
         Ok(Recording { child, told })
     }
 
-    /// What the trace asks for: operation, offset and length of each request.
+    /// The requests of the trace: operation, offset and length of each.
     fn requests(&self, trace: &str) -> Vec<(String, u64, u64)> {
         let converted = self.ioecho(&["convert", trace, "requests.csv"]);
         assert!(converted.status.success(), "{}", said(&converted));
@@ -74,7 +74,7 @@ impl Fixture {
     }
 }
 
-/// A recording that goes on.
+/// A running recording.
 struct Recording {
     child: Child,
     told: BufReader<std::process::ChildStderr>,
@@ -85,7 +85,7 @@ impl Recording {
         system("kill", &[signal, &self.child.id().to_string()]).unwrap();
     }
 
-    /// Waits for its end; answers its exit code and what else it said.
+    /// Waits for its end. Returns its exit code and its output.
     fn end(mut self) -> (Option<i32>, String) {
         let mut text = String::new();
         std::io::Read::read_to_string(&mut self.told, &mut text).unwrap();
@@ -97,13 +97,13 @@ fn said(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// Whether the kernel lets us record here at all, or why not.
+/// Whether the kernel lets this test record, or the reason why not.
 fn allowed(fixture: &Fixture, device: &str) -> Result<(), String> {
     let tried = fixture.ioecho(&["record", device, "-o", "x.parquet", "--dry-run"]);
     if tried.status.success() { Ok(()) } else { Err(said(&tried)) }
 }
 
-/// One direct request by dd: read or write, so many blocks of this size from a block on.
+/// One direct request by dd: read or write, so many blocks of this size from this block on.
 fn request(device: &str, op: &str, block: u64, size: u64) {
     let blocks = [format!("bs={size}"), format!("skip={block}"), format!("seek={block}")];
     let device_is = |side: &str| format!("{side}={device}");
@@ -118,7 +118,7 @@ fn request(device: &str, op: &str, block: u64, size: u64) {
     system("dd", &arguments).unwrap();
 }
 
-/// A fixed load, in the order in which it is issued: operation, offset, length.
+/// A fixed load in the order of issue: operation, offset, length.
 fn fixed_load() -> Vec<(String, u64, u64)> {
     let sizes = [4096, 8192, 16384, 65536];
     (0..40_u64)
@@ -147,7 +147,7 @@ fn record_and_compare(fixture: &Fixture, device: &str) {
     assert_eq!(code, Some(0), "{text}");
     let mut expected = fixed_load();
     let mut found = fixture.requests("load.parquet");
-    // dd waits for each request, so even the order is that of the load.
+    // dd waits for each request, so the recording has the same order.
     assert_eq!(found, expected, "{text}");
     found.sort();
     expected.sort();
@@ -216,21 +216,21 @@ fn a_command_is_recorded_while_it_runs_and_the_recording_replays() {
     let recorded = ["record", device.path(), "-o", "load.parquet", "--keep-raw", "-q", "--"];
     let good = fixture.ioecho(&[&recorded[..], &["sh", "-c", &read]].concat());
     assert_eq!(good.status.code(), Some(0), "{}", said(&good));
-    // Other tests may record beside this one, or have been killed.
+    // Other tests may be recording at the same time, or may have been killed.
     let said_of_itself = said(&good).lines().filter(|line| !line.starts_with("note: ")).count();
-    // What dd says are three lines.
+    // The messages of dd have three lines.
     assert_eq!(said_of_itself, 3, "{}", said(&good));
     let facts = fixture.ioecho(&["info", "load.parquet", "--json"]);
     let facts = String::from_utf8_lossy(&facts.stdout).into_owned();
     assert!(facts.contains("its command has ended"), "{facts}");
     assert_eq!(fixture.requests("load.parquet").len(), 20);
     assert!(fixture.path("load.parquet.recording").join("recording.json").exists());
-    // What was kept can be converted again.
+    // The raw recording can be converted again.
     assert_eq!(fixture.requests("load.parquet.recording").len(), 20);
     let target = ["replay", "load.parquet", "-t", "sim:size=64M", "-o", "run", "--quiet"];
     let replayed = fixture.ioecho(&target);
     assert!(replayed.status.success(), "{}", said(&replayed));
-    // The recording that was kept is in the way of the next one.
+    // The raw recording is in the way of the next one.
     let again = fixture.ioecho(&[&recorded[..], &["true"]].concat());
     assert_eq!(again.status.code(), Some(7), "{}", said(&again));
     fs::remove_dir_all(fixture.path("load.parquet.recording")).unwrap();
@@ -248,12 +248,12 @@ fn what_a_killed_recorder_leaves_in_the_kernel_is_removed_by_the_next_start() {
     let pid = killed.child.id();
     assert_eq!(trace_instances::of(pid).len(), 1, "while it goes on it has one");
     issue(device.path(), &fixed_load());
-    // What was recorded is with the kernel after a second.
+    // After a second the kernel holds events.
     std::thread::sleep(Duration::from_millis(1500));
     killed.signal("-KILL");
     killed.end();
-    // Whether its instance is still there is not asserted: any recorder that starts on this machine
-    // removes it, and may have been quicker than we are.
+    // Whether the instance still exists is not checked: any recorder that starts on this machine
+    // removes it, and may have been faster.
     assert_eq!(
         fixture.requests_of_damaged("load.parquet.recording"),
         fixed_load().len(),
@@ -265,7 +265,7 @@ fn what_a_killed_recorder_leaves_in_the_kernel_is_removed_by_the_next_start() {
 }
 
 impl Fixture {
-    /// How many requests a trace has that ends before its end.
+    /// The number of requests in an incomplete trace.
     fn requests_of_damaged(&self, trace: &str) -> usize {
         self.ioecho(&["convert", trace, "requests.csv"]);
         let text = fs::read_to_string(self.path("requests.csv")).unwrap();
@@ -281,12 +281,12 @@ fn signals_and_the_end_of_the_time_end_a_recording_cleanly() {
     for signal in ["-TERM", "-HUP", "-QUIT"] {
         let recording =
             fixture.recording(&["record", device.path(), "-o", "load.parquet"]).unwrap();
-        // What others are sent for a sign of life does not end it.
+        // Signals that ask other programs for their state do not end the recording.
         recording.signal("-USR1");
         request(device.path(), "read", 0, 4096);
         let pid = recording.child.id();
         recording.signal(signal);
-        // As `timeout` does: to the process, and to its group.
+        // Like `timeout`: one signal to the process and one to its group.
         recording.signal(signal);
         let (code, text) = recording.end();
         assert_eq!(code, Some(0), "{signal}: {text}");
@@ -361,13 +361,13 @@ fn the_same_requests_are_seen_by_trace_cmd() {
         };
         load.extend(["dd ", &ends, &format!(" bs={size} count=1 status=none;")]);
     }
-    // An instance of its own, as ours: the top one belongs to everybody.
+    // An instance of its own, as ioecho uses it. All programs share the top instance.
     let instance = format!("ioecho-test-{}", std::process::id());
     let record = ["record", "-q", "-B", &instance, "-e", "block:block_bio_queue", "-f", &filter];
     let arguments = [&record[..], &["-o", data, "sh", "-c", &load]].concat();
     let recorded = system("trace-cmd", &arguments);
     let _ = system("trace-cmd", &["reset", "-B", &instance, "-d"]);
-    // Where it could not record it leaves its instance behind.
+    // If this recorder could not record, it leaves its instance behind.
     let _ = fs::remove_dir(format!("/sys/kernel/tracing/instances/{instance}"));
     or_skip!(recorded);
     let report = system("trace-cmd", &["report", "-i", data]).unwrap();
@@ -440,7 +440,7 @@ fn where_tracefs_is_not_mounted_it_is_used_and_stays_unmounted() {
 #[test]
 fn who_may_not_look_is_told_so_and_not_that_nothing_was_left() {
     let fixture = or_skip!(Fixture::new());
-    // A program where everybody may run it.
+    // A program in a directory from which everybody may run it.
     let program = fixture.path("ioecho");
     or_skip!(fs::copy(env!("CARGO_BIN_EXE_ioecho"), &program).map_err(|error| error.to_string()));
     or_skip!(system("chmod", &["755", fixture.0.path().to_str().unwrap()]));

@@ -1,4 +1,4 @@
-//! The served page of a run that goes on: what it answers, and what it refuses.
+//! The served page of a running run: its answers, and the requests that it refuses.
 
 // Helpers of tests panic as tests do; clippy.toml allows it only in the tests themselves.
 #![allow(clippy::unwrap_used)]
@@ -32,7 +32,7 @@ impl Served {
             let sector = n * 7 % 2000 * 8;
             writeln!(load, "{}.{:03} ; {sector} ; 8 ; R ; 0.0 ; 0.0", n / 1000, n % 1000).unwrap();
         }
-        // What a name may hold, a page must bear.
+        // A name may hold such characters, and the page must escape them.
         fs::write(path("<b>load"), load).unwrap();
         fs::File::create(path("target")).unwrap().set_len(16 << 20).unwrap();
         let mut child = Command::new(env!("CARGO_BIN_EXE_ioecho"))
@@ -55,7 +55,7 @@ impl Served {
         Self { directory, child, address }
     }
 
-    /// Sends the bytes; answers the status and the whole answer.
+    /// Sends the bytes. Returns the status and the whole answer.
     fn send(&self, request: &[u8]) -> (u16, String) {
         let mut stream = TcpStream::connect(self.address).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
@@ -77,7 +77,7 @@ impl Served {
         serde_json::from_str(answer.split_once("\r\n\r\n").unwrap().1).unwrap()
     }
 
-    /// Waits until there is something to see.
+    /// Waits until the page shows figures.
     fn wait_for_intervals(&self) {
         let until = Instant::now() + Duration::from_mins(1);
         while self.json("/state.json")["interval"].as_u64().unwrap() < 3 {
@@ -117,7 +117,7 @@ fn the_page_of_a_run_that_goes_on_grows_until_it_is_the_report() {
     }
     let last = served.json("/data.json");
     assert_ne!(last["data"], so_far["data"]);
-    // The same page as the file: what is drawn, word for word.
+    // The file has the same page, with the same pictures.
     let report = fs::read_to_string(served.path("run/report.html")).unwrap();
     let data = report.split("id=\"data\">").nth(1).unwrap().split("</script>").next().unwrap();
     assert_eq!(serde_json::from_str::<Value>(data).unwrap(), last["data"]);
@@ -127,7 +127,7 @@ fn the_page_of_a_run_that_goes_on_grows_until_it_is_the_report() {
     let reads = summary["service_time"]["read"]["count"].to_string();
     assert!(metrics.contains(&format!("ioecho_requests_total{{kind=\"read\"}} {reads}\n")));
 
-    // Ctrl-C ends the serving at once, and the run's own exit code stands.
+    // Ctrl-C ends the server at once. The exit code is that of the run.
     let id = served.child.id().to_string();
     assert!(Command::new("kill").args(["-INT", &id]).status().unwrap().success());
     let code = served.child.wait().unwrap().code().unwrap();
@@ -166,7 +166,7 @@ fn a_request_that_names_another_host_or_another_path_learns_nothing() {
 fn idle_and_endless_requests_take_no_place_for_long_and_the_run_goes_on() {
     let served = Served::start(30_000, &[]);
     served.wait_for_intervals();
-    // More than there are places for, none of which says anything.
+    // More connections than the server has places, all of them silent.
     let idle: Vec<TcpStream> =
         (0..20).filter_map(|_| TcpStream::connect(served.address).ok()).collect();
     let until = Instant::now() + Duration::from_mins(1);

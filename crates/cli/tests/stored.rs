@@ -1,10 +1,9 @@
-//! Directories of runs that other versions wrote, and such as nobody wrote.
+//! Directories of runs that other versions wrote, and directories that no version wrote.
 //!
-//! What a program stored it must read for ever, or a year of measurements is lost with an update.
-//! `data/1aed565` holds four directories as the binary of that commit left them (their pages taken
-//! away): of a run on a file, of one on two simulated targets, of one that was killed with SIGKILL,
-//! and of the first two merged; and the files `target` and `other`, which the first and the third
-//! wrote to.
+//! Results must stay readable for ever, or an update loses a year of measurements. `data/1aed565`
+//! holds four directories as the binary of that commit wrote them (without their pages): a run on a
+//! file, a run on two simulated targets, a run that was killed with SIGKILL, and the first two
+//! merged. The files `target` and `other` are the targets of the first and the third.
 
 // Helpers of tests panic as tests do; clippy.toml allows it only in the tests themselves.
 #![allow(clippy::unwrap_used)]
@@ -15,7 +14,7 @@ use std::process::{Command, Output};
 
 use serde_json::Value;
 
-/// A directory with copies of those.
+/// A directory with copies of them.
 struct Old(tempfile::TempDir);
 
 impl Old {
@@ -44,7 +43,7 @@ impl Old {
         program.args(arguments).current_dir(self.0.path()).output().unwrap()
     }
 
-    /// What it prints where it answers this code.
+    /// The output of a command that returns this code.
     fn answers(&self, arguments: &[&str], code: i32) -> String {
         let output = self.run(arguments);
         let said = String::from_utf8_lossy(&output.stdout).into_owned()
@@ -108,7 +107,7 @@ fn runs_that_an_earlier_version_wrote_get_their_pages() {
             assert_eq!(old.facts(run), before, "a page changes nothing in run.toml");
         }
     }
-    // Of the killed one everything else was made up for, and nothing that was there is gone.
+    // The other results of the killed run were rebuilt, and no file was lost.
     let facts = old.facts("killed");
     assert_eq!(facts["state"].as_str(), Some("incomplete"));
     assert_eq!(facts["verdict"]["finding"].as_str(), Some("incomplete"));

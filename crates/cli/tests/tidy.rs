@@ -1,7 +1,7 @@
-//! The style rules that clippy cannot see.
+//! The style rules that clippy cannot check.
 //!
-//! A rule that nobody checks is broken within a month, and the eye of a reviewer is for better
-//! things. Each test names the rule and the place where it is broken.
+//! A rule that nobody checks is broken within a month, and reviewers have better things to do. Each
+//! test names the rule and the places where it is broken.
 
 // Helpers of tests panic as tests do; clippy.toml allows it only in the tests themselves.
 #![allow(clippy::unwrap_used)]
@@ -16,7 +16,7 @@ use std::process::Command;
 
 /// Longest line of a source file, in characters.
 const LINE_MAX: usize = 100;
-/// Longest source file, in lines: beyond, it is perhaps two things.
+/// Longest source file, in lines. A longer one probably has two subjects.
 const FILE_MAX: usize = 800;
 
 fn root() -> PathBuf {
@@ -33,7 +33,7 @@ fn files(endings: &[&str]) -> Vec<(String, String)> {
         Ok(list) if list.status.success() => {
             String::from_utf8_lossy(&list.stdout).lines().map(str::to_owned).collect()
         }
-        // A source tree without git, such as a released archive.
+        // A source tree without git, such as an unpacked release.
         _ => walk(&root()),
     };
     names
@@ -119,9 +119,9 @@ fn unsafe_code_is_in_the_linux_crate_alone() {
 
 #[test]
 fn the_program_prints_in_one_place() {
-    // Elsewhere a reader that leaves could end a command before it has found out its exit code,
-    // and a terminal obey what stands in somebody's trace. Panels and interval lines have writers
-    // of their own.
+    // Elsewhere a reader that leaves could end a command before its exit code is known, and a
+    // terminal would obey the characters in a stranger's trace. Panels and interval lines have
+    // writers of their own.
     let own = ["print.rs", "run/live/panels/mod.rs", "run/live/outputs.rs"];
     let ways = ["io::stdout()", "io::stderr()", "println!", "print!(", "eprintln!", "eprint!("];
     let mut places = Vec::new();
@@ -144,8 +144,8 @@ fn the_program_prints_in_one_place() {
 
 #[test]
 fn no_library_speaks_flags() {
-    // Who calls a library may have no command line. What is advised is a type or names the thing
-    // (`ioecho_trace::wording`); `cli` adds what is typed. The flags here are those of other
+    // A library may be used without a command line. So its advice names a type or a thing
+    // (`ioecho_trace::wording`), and `cli` adds the flag. The flags in this list belong to other
     // programs.
     let libraries = ["trace", "linux", "replay", "stats", "report", "run"];
     let of_others = [
@@ -166,7 +166,7 @@ fn no_library_speaks_flags() {
         else {
             continue;
         };
-        // A page's colours are named like flags.
+        // The colours of a page look like flags.
         let is_style = inside == "src/chart.rs";
         let is_test = inside.ends_with("tests.rs") || inside.contains("/tests/");
         if !libraries.contains(&library) || !inside.starts_with("src/") || is_style || is_test {
@@ -207,7 +207,7 @@ fn what_libraries_name_can_be_typed() {
         if !is_library || name.ends_with("tests.rs") || !text.contains("Wording") {
             continue;
         }
-        // What stands among the arguments of a transform has a list of its own.
+        // The arguments of a transform have a list of their own.
         let own = code_of(&text).replace("arguments.setting(", "");
         for way in ["setting(\"", ".set(\"", ".command(\""] {
             for named in own.split(way).skip(1).filter_map(|rest| rest.split('"').next()) {
@@ -256,7 +256,7 @@ fn no_room_of_the_house_is_called_common() {
 
 #[test]
 fn no_decision_hangs_on_the_words_of_a_note() {
-    // Its kind says what a note means (`ioecho_trace::header::NoteKind`).
+    // The kind of a note gives it its meaning (`ioecho_trace::header::NoteKind`).
     let ways = ["count_of(", "what.contains(", "what.starts_with(", "what.ends_with("];
     let ways = ways.into_iter().chain(["what.find(", "what.rfind(", ".what == ", "loss.words"]);
     let ways: Vec<_> = ways.collect();
@@ -279,7 +279,7 @@ fn no_decision_hangs_on_the_words_of_a_note() {
 
 #[test]
 fn no_crate_points_upwards() {
-    // The arrows of ARCHITECTURE.md.
+    // These are the arrows of ARCHITECTURE.md.
     let may: [(&str, &[&str]); 7] = [
         ("trace", &[]),
         ("stats", &["trace"]),
@@ -317,7 +317,8 @@ fn every_link_in_the_documentation_leads_somewhere() {
             let (path, anchor) = link.split_once('#').unwrap_or((link, ""));
             let target = if path.is_empty() { name.clone() } else { plain(&directory.join(path)) };
             let leads = path.contains("://") || root().join(&target).exists();
-            // A browser shows the beginning of a page whose part is not there, and says nothing.
+            // If a page lacks the part that a link names, a browser shows its beginning and no
+            // error.
             let has_part = anchor.is_empty()
                 || texts.get(&target).is_none_or(|text| anchors(text).any(|one| one == anchor));
             if !leads || !has_part {
@@ -328,7 +329,7 @@ fn every_link_in_the_documentation_leads_somewhere() {
     broken("a link in the documentation leads to a file, and to a heading that is in it", &places);
 }
 
-/// The same path without steps upwards.
+/// The same path without `..`.
 fn plain(path: &Path) -> PathBuf {
     let mut plain = PathBuf::new();
     for step in path.components() {
@@ -341,7 +342,7 @@ fn plain(path: &Path) -> PathBuf {
     plain
 }
 
-/// What links to the headings of a text are called, as GitHub makes them of the headings.
+/// The names by which links reach the headings of a text, as GitHub makes them.
 fn anchors(text: &str) -> impl Iterator<Item = String> {
     let mut is_code = false;
     text.lines().filter_map(move |line| {
@@ -368,7 +369,7 @@ fn a_link_to_a_heading_is_called_as_the_page_calls_it() {
 
 #[test]
 fn every_file_that_is_written_comes_from_the_gate() {
-    // What makes a file, opens one to write to it, or gives one the place of another.
+    // The calls that make a file, open one for writing, or rename one.
     let openers = [
         "File::create",
         "File::options",

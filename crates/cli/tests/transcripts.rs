@@ -1,7 +1,7 @@
-//! Transcripts of commands: what a person types and what comes back, word for word.
+//! Transcripts of commands: the command lines and their output, word for word.
 //!
-//! `TRYCMD=overwrite cargo test -p ioecho --test transcripts` takes over what the program says now;
-//! read the difference before committing it.
+//! `TRYCMD=overwrite cargo test -p ioecho --test transcripts` stores the program's current output.
+//! Read the difference before you commit it.
 
 #[test]
 fn commands_say_what_the_transcripts_say() {

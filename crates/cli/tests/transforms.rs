@@ -1,9 +1,9 @@
-//! Every transform against a line of awk that says the same.
+//! Every transform, compared with a line of awk that does the same.
 //!
-//! The properties beside the code state in Rust what a transform means, and one hand wrote both.
-//! Here the whole program runs, from the command line to a load in text, and awk says what should
-//! stand there. Where a transform chooses by a hash or a key that awk cannot compute, awk checks
-//! what the choice must keep.
+//! The properties beside the code say in Rust how a transform works, but the same author wrote
+//! both. Here the whole program runs, from the command line to a load in text, and awk computes the
+//! expected lines. Some transforms choose by a hash or a key that awk cannot compute. For these,
+//! awk checks a property of the choice.
 
 // Helpers of tests panic as tests do; clippy.toml allows it only in the tests themselves.
 #![allow(clippy::unwrap_used)]
@@ -15,8 +15,8 @@ use std::process::{Command, Output};
 
 use tempfile::TempDir;
 
-/// A directory with the load `in.load`, and the same in `plain` as lines of
-/// `nanoseconds sector sectors op`.
+/// A directory with the load `in.load`. `plain` holds the same load as lines of `nanoseconds sector
+/// sectors op`.
 struct Fixture {
     directory: TempDir,
 }
@@ -28,7 +28,7 @@ impl Fixture {
             String::from("start ; sector; length ; op ;  replay_delay=0 ; replay_duration=0\n");
         let (mut plain, mut ns, mut random) = (String::new(), 70_000_000_u64, 7_u64);
         for n in 0..1000_u64 {
-            // The generator of Knuth's MMIX; its high bits will do.
+            // The generator of Knuth's MMIX. Its high bits are random enough.
             random = random
                 .wrapping_mul(6_364_136_223_846_793_005)
                 .wrapping_add(1_442_695_040_888_963_407);
@@ -59,7 +59,7 @@ impl Fixture {
         output
     }
 
-    /// What the transforms make of the load, as lines of `nanoseconds sector sectors op`.
+    /// The load after the transforms, as lines of `nanoseconds sector sectors op`.
     fn made(&self, transforms: &[&str]) -> String {
         let output = self.path("out.load");
         if output.exists() {
@@ -78,8 +78,8 @@ impl Fixture {
         plain
     }
 
-    /// What awk prints. The program prints whole numbers through `p`, because versions of awk
-    /// differ in how they print large ones.
+    /// The output of awk. The program prints whole numbers through `p`, because versions of awk
+    /// print large ones differently.
     fn awk(&self, program: &str, files: &[&str]) -> String {
         let print = "function p(a,b,c,d) { printf \"%.0f %.0f %.0f %s\\n\", a, b, c, d }";
         let output = Command::new("awk")
@@ -92,7 +92,7 @@ impl Fixture {
         String::from_utf8(output.stdout).unwrap()
     }
 
-    /// The transforms make of the load what awk makes of it.
+    /// Checks that the transforms change the load as awk does.
     fn is(&self, transforms: &[&str], program: &str) {
         let (made, said) = (self.made(transforms), self.awk(program, &["plain", "plain"]));
         assert!(!said.is_empty(), "{transforms:?}");
@@ -103,7 +103,7 @@ impl Fixture {
     }
 }
 
-/// For the programs that look at the load once: the second reading does nothing.
+/// For programs that read the load once. Their second reading does nothing.
 const ONCE: &str = "NR != FNR { exit }";
 
 fn once(program: &str) -> String {
@@ -129,7 +129,7 @@ fn times_are_what_awk_says() {
     fixture.is(&["--sample", "time=100ms,every=1s"], &once("$1 % 1e9 < 1e8 { p($1, $2, $3, $4) }"));
 }
 
-/// Floating point in awk is not exact, so instants may differ by a little here.
+/// Floating point in awk is not exact, so instants may differ a little here.
 fn nearly(fixture: &Fixture, transforms: &[&str], program: &str) {
     let (made, said) = (fixture.made(transforms), fixture.awk(program, &["plain", "plain"]));
     assert_eq!(made.lines().count(), said.lines().count());

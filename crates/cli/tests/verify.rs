@@ -1,5 +1,5 @@
-//! A target that was damaged after a run, or a run that was killed: `ioecho verify` names what is
-//! wrong, and nothing else.
+//! A target that was damaged after a run, or a run that was killed: `ioecho verify` names exactly
+//! the damage.
 
 // Helpers of tests panic as tests do; clippy.toml allows it only in the tests themselves.
 #![allow(clippy::unwrap_used)]
@@ -42,7 +42,7 @@ impl Fixture {
         assert!(settled && output.status.code() != Some(15), "{}", said(&output));
     }
 
-    /// Verifies; answers the exit code and what `verify.json` says of the first target.
+    /// Verifies. Returns the exit code and the results for the first target in `verify.json`.
     fn verify(&self, run: &str, options: &[&str]) -> (i32, serde_json::Value) {
         let output = self.run(&[&["verify", run, "--json"][..], options].concat());
         let json: serde_json::Value = serde_json::from_slice(&output.stdout)
@@ -73,7 +73,7 @@ struct Written {
 }
 
 impl Written {
-    /// What it wrote into this sector of the target.
+    /// The bytes that it wrote into this sector of the target.
     fn bytes(&self, run: u64, sector: usize) -> [u8; 512] {
         expected_sector(&Stamp {
             run,
@@ -88,7 +88,7 @@ impl Written {
     }
 }
 
-/// Who wrote each sector last, and who before.
+/// For each sector the last write, and the one before.
 struct Owners {
     last: Vec<Option<Written>>,
     before: Vec<Option<Written>>,
@@ -105,8 +105,8 @@ impl Owners {
         owners
     }
 
-    /// Writes of which every sector is still theirs and had another owner before, each with no
-    /// other of them beside it.
+    /// Writes of which every sector is still theirs and had another writer before. None of them
+    /// lies beside another one.
     fn whole(&self) -> Vec<Written> {
         let mut whole = Vec::new();
         let mut sector = 0;
@@ -122,7 +122,8 @@ impl Owners {
             });
             if owned && range.start == sector {
                 whole.push(write);
-                // Not its neighbour too: two findings side by side could be taken for one.
+                // The neighbour is left out, because two findings side by side could be taken for
+                // one.
                 sector = range.end + 8;
             } else {
                 sector += 1;
@@ -154,13 +155,13 @@ fn settled_writes(fixture: &Fixture, run: &str) -> Vec<Written> {
     writes
 }
 
-/// Places to damage, with what a finding there must say.
+/// Places to damage, each with the words of its finding.
 type Places = Vec<(usize, usize)>;
 
 /// Damages one of a number of places in a copy of the target.
 type Damage<'a> = &'a dyn Fn(&mut [u8], usize) -> Places;
 
-/// Every place has a finding of this kind, and nothing else has any.
+/// Every place has a finding of this kind, and there are no other findings.
 fn named(target: &serde_json::Value, places: &Places, kind: &str) {
     let findings: Vec<(usize, usize, &str)> = target["findings"]
         .as_array()
@@ -204,7 +205,7 @@ fn five_kinds_of_damage_at_twenty_places_each_are_found_and_named_right() {
             data[sector * 512..][..512].copy_from_slice(&bytes);
         }
     };
-    // That old versions can be made here is shown by making those that are there.
+    // To show that the test can make old versions, it makes the current ones and compares.
     for write in &whole {
         assert_eq!(write.bytes(run, write.first), sound[write.first * 512..][..512]);
     }
@@ -268,14 +269,14 @@ fn a_sound_target_is_intact_in_every_mode_and_at_any_time() {
             }
         }
     }
-    // The run before last was overwritten since.
+    // The run after it has overwritten the data since.
     let (code, target) = fixture.verify("allow-final", &[]);
     assert_eq!(code, 15);
     assert!(target["notes"].to_string().contains("was used since"), "{}", target["notes"]);
     assert_eq!(target["findings"][0]["kind"], "foreign");
 }
 
-/// Starts a run and kills it in the middle; answers the writes that its journal tells of.
+/// Starts a run and kills it in the middle. Returns the writes in its journal.
 fn killed(fixture: &Fixture, run: &str, options: &[&str]) -> Vec<Written> {
     let arguments = [&replay(run)[..], options].concat();
     let mut child =
@@ -319,7 +320,7 @@ fn after_a_kill_what_was_acknowledged_is_there_and_a_lost_write_is_found() {
         let (code, _) = fixture.verify("run", &["--after", "power-cut"]);
         assert_eq!(code, 0);
 
-        // A write that the journal tells of, and over which nobody has written since, is undone.
+        // The test undoes a write that is in the journal and was not overwritten.
         let run = fixture.run_number("run");
         let owners = Owners::new(writes);
         let mut data = fs::read(fixture.path("target")).unwrap();
@@ -343,7 +344,7 @@ fn after_a_kill_what_was_acknowledged_is_there_and_a_lost_write_is_found() {
             text.contains(&format!("in place of what request {} wrote", lost.request)),
             "{text}"
         );
-        // Nothing had made it durable, so after a power cut its loss is nobody's fault.
+        // Nothing had made the write durable. So its loss in a power cut is no fault.
         assert_eq!(fixture.verify("run", &["--after", "power-cut"]).0, 0);
     }
 }
@@ -439,7 +440,7 @@ fn what_cannot_be_verified_is_refused_with_what_to_do() {
     refused(&["verify", "simulated"], 2, "was simulated");
     fixture.run(&[&replay("equal")[..], &["--dedup", "2"]].concat());
     refused(&["verify", "equal"], 2, "--dedup");
-    // A target that has moved is found under its new name.
+    // A target that was renamed is found under its new name.
     fs::rename(fixture.path("target"), fixture.path("moved")).unwrap();
     fixture.run(&["verify", "run"]);
     assert_eq!(fixture.run(&["verify", "run"]).status.code(), Some(5));

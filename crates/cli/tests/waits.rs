@@ -1,4 +1,5 @@
-//! What waits for others, a reader or a terminal, ends when it is told to and leaves nothing.
+//! Commands that wait, for a reader or a terminal, end when they are told to and leave nothing
+//! behind.
 
 // Helpers of tests panic as tests do; clippy.toml allows it only in the tests themselves.
 #![allow(clippy::unwrap_used)]
@@ -12,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
-/// Seconds of a load on a simulated device with the clock of the host, and its target.
+/// A load of this many seconds on a simulated device with the clock of the host, and its target.
 const LOAD: &str = "gen:random?rate=1000&duration=20s&size=4K&area=8M&seed=1";
 
 fn wait_until(what: &str, mut is: impl FnMut() -> bool) {
@@ -38,11 +39,11 @@ fn said(path: &Path) -> String {
     fs::read_to_string(path).unwrap_or_default()
 }
 
-/// A replay that writes its lines into a pipe; what it says goes to the file `said`.
+/// A replay that writes its lines into a pipe. Its messages go to the file `said`.
 fn into_pipe(home: &Path, load: &str) -> (Child, PathBuf) {
     assert!(Command::new("mkfifo").arg(home.join("pipe")).status().unwrap().success());
     let words = home.join("said");
-    // Whoever runs the tests may ignore a signal, and a child takes that over.
+    // The process that runs the tests may ignore a signal, and a child inherits that.
     let child = Command::new("env")
         .args(["--default-signal", env!("CARGO_BIN_EXE_ioecho"), "replay", load])
         .args(["--target", "sim:size=64M", "-o", "run", "--interval-csv", "pipe"])
@@ -81,7 +82,8 @@ fn a_reader_of_a_pipe_that_comes_later_gets_every_line() {
 fn a_reader_that_stops_does_not_hold_up_a_run_that_has_ended() {
     let home = home();
     assert!(Command::new("mkfifo").arg(home.path().join("pipe")).status().unwrap().success());
-    // Open, without waiting for a writer, never read, and nearly full already: a pipe holds 64 KiB.
+    // The test opens the pipe without waiting for a writer and never reads it. The pipe is nearly
+    // full already: it holds 64 KiB.
     let pipe = home.path().join("pipe");
     let mut reader = fs::File::options().read(true).write(true).open(pipe).unwrap();
     reader.write_all(&vec![b' '; 60 << 10]).unwrap();
@@ -136,7 +138,7 @@ fn a_pipe_in_the_place_of_a_runs_file_is_refused() {
             &["info", "run"],
         ] {
             let (code, told) = ioecho(words);
-            // A file concerns those alone who read it.
+            // A reader of a file does not delay the run.
             let concerns = match words[0] {
                 "verify" => true,
                 "info" => path != journal && path != summary,
@@ -169,7 +171,7 @@ fn a_quit_gives_the_terminal_of_the_panels_back() {
             "-q",
             "-f",
             "-c",
-            // In the background of a shell SIGQUIT is ignored, and stays so.
+            // A shell ignores SIGQUIT for a command in the background, and it stays ignored.
             "ulimit -c 0; stty rows 40 cols 120; env --default-signal=QUIT sh replay.sh; echo; \
              stty -a",
             "screen",
@@ -184,7 +186,7 @@ fn a_quit_gives_the_terminal_of_the_panels_back() {
         let bytes = fs::read(home.path().join("screen")).unwrap_or_default();
         String::from_utf8_lossy(&bytes).into_owned()
     };
-    // A terminal tells where its cursor is when it is asked to.
+    // A terminal answers the question where its cursor is.
     wait_until("the cursor is asked for", || screen().contains("\u{1b}[6n"));
     let mut keys = terminal.stdin.take().unwrap();
     keys.write_all(b"\x1b[1;1R").unwrap();

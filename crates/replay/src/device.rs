@@ -20,6 +20,18 @@ pub struct TargetLimits {
     pub supports: [bool; Op::ALL.len()],
 }
 
+impl TargetLimits {
+    /// The limits of a device.
+    pub fn of(device: &dyn Device) -> Self {
+        Self {
+            capacity: device.capacity(),
+            block_size: device.block_size(),
+            length_max: device.length_max(),
+            supports: Op::ALL.map(|op| device.supports(op)),
+        }
+    }
+}
+
 /// A request as a device is asked for it: positions are those of the target, already wrapped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Io {

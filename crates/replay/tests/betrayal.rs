@@ -6,6 +6,8 @@
 // Helpers of tests panic as tests do; clippy.toml allows it only in the tests themselves.
 #![allow(clippy::unwrap_used)]
 
+mod over;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::AtomicBool;
 
@@ -19,6 +21,8 @@ use ioecho_replay::verify::{
 };
 use ioecho_replay::{Clock, Completion, Device, Io, Payload, Record, Scheduler};
 use ioecho_trace::{Bytes, Integrity, Nanos, Op, Outcome, Request};
+
+use over::{Over, Overseer};
 
 /// 1 MiB: small enough that places are written again and again.
 const SECTORS: u64 = 2048;
@@ -84,12 +88,7 @@ fn replayed(
     clock: &SimClock,
     preread: bool,
 ) -> (Vec<Record>, Verifier) {
-    let limits = TargetLimits {
-        capacity: device.capacity(),
-        block_size: device.block_size(),
-        length_max: device.length_max(),
-        supports: Op::ALL.map(|op| device.supports(op)),
-    };
+    let limits = TargetLimits::of(device);
     let mut planner = Planner::new(limits, Timing::default());
     let mut planned = Vec::new();
     for request in load(seed) {
@@ -280,7 +279,6 @@ fn sectors_of(finding: &Finding) -> std::ops::Range<u64> {
 
 /// A device whose sectors rot while nobody asks for them.
 struct Rotting {
-    inner: SimDevice,
     clock: SimClock,
     random: SplitMix64,
     /// What is asked for, by tag: the first sector and the one behind the last.
@@ -290,10 +288,10 @@ struct Rotting {
 }
 
 impl Rotting {
-    fn rot(&mut self) {
+    fn rot(&mut self, device: &mut SimDevice) {
         let sector = self.random.below(SECTORS);
         let is_asked = self.asked.values().any(|range| range.contains(&sector));
-        let sectors = self.inner.sectors_mut().unwrap();
+        let sectors = device.sectors_mut().unwrap();
         if is_asked || read_stamp(sectors.get(sector)).is_none() {
             return;
         }
@@ -305,86 +303,46 @@ impl Rotting {
         }
         self.rotten.push((sector, self.clock.now() - START));
     }
+}
 
-    fn forget(&mut self, completions: &[Completion]) {
+impl Overseer for Rotting {
+    fn prepare(&mut self, device: &mut SimDevice, io: &Io, payload: &mut dyn Payload) {
+        let first = io.offset.sectors();
+        self.asked.insert(io.tag, first..first + io.length.sectors());
+        device.prepare(io, payload);
+    }
+
+    fn submit(&mut self, device: &mut SimDevice) -> std::io::Result<(Nanos, usize)> {
+        if self.random.below(5) == 0 {
+            self.rot(device);
+        }
+        device.submit()
+    }
+
+    fn completed(&mut self, completions: &[Completion]) {
         for completion in completions {
             self.asked.remove(&completion.tag);
         }
     }
 }
 
-impl Device for Rotting {
-    fn capacity(&self) -> Bytes {
-        self.inner.capacity()
-    }
-    fn block_size(&self) -> Bytes {
-        self.inner.block_size()
-    }
-    fn length_max(&self) -> Bytes {
-        self.inner.length_max()
-    }
-    fn supports(&self, op: Op) -> bool {
-        self.inner.supports(op)
-    }
-    fn keep_data(&mut self, keep: bool) {
-        self.inner.keep_data(keep);
-    }
-    fn data(&mut self, tag: u32) -> &[u8] {
-        self.inner.data(tag)
-    }
-    fn release(&mut self, tag: u32) {
-        self.inner.release(tag);
-    }
-
-    fn prepare(&mut self, io: &Io, payload: &mut dyn Payload) {
-        let first = io.offset.sectors();
-        self.asked.insert(io.tag, first..first + io.length.sectors());
-        self.inner.prepare(io, payload);
-    }
-
-    fn submit(&mut self) -> std::io::Result<(Nanos, usize)> {
-        if self.random.below(5) == 0 {
-            self.rot();
-        }
-        self.inner.submit()
-    }
-
-    fn reap(&mut self, completions: &mut Vec<Completion>) -> std::io::Result<()> {
-        let from = completions.len();
-        self.inner.reap(completions)?;
-        self.forget(&completions[from..]);
-        Ok(())
-    }
-
-    fn wait(&mut self, until: Nanos, completions: &mut Vec<Completion>) -> std::io::Result<()> {
-        let from = completions.len();
-        self.inner.wait(until, completions)?;
-        self.forget(&completions[from..]);
-        Ok(())
-    }
-
-    fn describe(&self) -> String {
-        self.inner.describe()
-    }
-}
-
 /// How many sectors rotted, and how many of them were found before they were overwritten.
 fn rotted(seed: u64, preread: bool) -> (usize, usize) {
     let clock = SimClock::new(Nanos(30));
-    let mut device = Rotting {
-        inner: sim(seed, &clock),
+    let rotting = Rotting {
         clock: clock.clone(),
         random: SplitMix64(seed),
         asked: BTreeMap::new(),
         rotten: Vec::new(),
     };
+    let mut device = Over { inner: sim(seed, &clock), by: rotting };
     let (records, mut verifier) = replayed(seed, &mut device, &clock, preread);
     pass(&mut device.inner, &clock, &mut verifier);
-    let rotten: BTreeSet<u64> = device.rotten.iter().map(|(sector, _)| *sector).collect();
+    let rotten: BTreeSet<u64> = device.by.rotten.iter().map(|(sector, _)| *sector).collect();
     for finding in verifier.findings() {
         assert!(sectors_of(finding).all(|sector| rotten.contains(&sector)), "{finding}");
     }
-    let found = device.rotten.iter().filter(|(sector, at)| {
+    let found = device.by.rotten.iter().filter(|(sector, at)| {
         let overwrites = records.iter().filter(|record| {
             let planned = &record.planned;
             planned.op == Op::Write
@@ -399,7 +357,7 @@ fn rotted(seed: u64, preread: bool) -> (usize, usize) {
             in_time && sectors_of(finding).contains(sector)
         })
     });
-    (device.rotten.len(), found.count())
+    (device.by.rotten.len(), found.count())
 }
 
 #[test]

@@ -13,6 +13,7 @@ use ioecho_stats::run_summary::{RunFigures, TargetFigures, VerifyFigures};
 use ioecho_stats::verdict::{Check, Finding, Grade, Validity, Verdict};
 use ioecho_trace::{
     Batch, Bytes, Columns, Integrity, LateCause, Measured, Nanos, Op, Outcome, Request, TimingMode,
+    VerifyMode,
 };
 
 /// A small generator of pseudo-random numbers (xorshift64*), so that every call draws the same run.
@@ -190,7 +191,7 @@ fn verification() -> VerifyFigures {
         )
     };
     VerifyFigures {
-        mode: "reads".to_owned(),
+        mode: VerifyMode::Reads.into(),
         requests: 613_204,
         sectors: 9_811_264,
         damaged: damaged.iter().map(|(name, count)| ((*name).to_owned(), *count)).collect(),

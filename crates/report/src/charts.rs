@@ -14,6 +14,7 @@ pub mod witness;
 use ioecho_stats::analysis::AnalysisFigures;
 use ioecho_stats::analysis::kind::ByKind;
 use ioecho_stats::orders::Orders;
+use ioecho_stats::picture::Span;
 use ioecho_trace::{Header, Nanos};
 
 use crate::{Chart, Ink, Listing, Shape, Spacing, Stroke};
@@ -46,7 +47,7 @@ pub fn of(figures: &AnalysisFigures, header: &Header) -> Vec<Chart> {
         space::streams(&figures.order),
     ]);
     charts.extend(time::correlations(&figures.flight.correlations));
-    if figures.spans.iter().any(|of| of.span == "service time") {
+    if figures.spans.iter().any(|of| of.span == Span::Service) {
         charts.push(time::bins(&figures.spans, false));
     }
     if measured {

@@ -8,7 +8,7 @@ use crate::tables::grouped;
 /// The section of the page on verification.
 pub(crate) struct VerificationView<'a> {
     pub(crate) class: &'static str,
-    pub(crate) mode: &'a str,
+    pub(crate) mode: String,
     pub(crate) line: String,
     pub(crate) rows: Vec<DamageView<'a>>,
     pub(crate) findings: &'a [String],
@@ -58,7 +58,7 @@ pub(crate) fn view(figures: &VerifyFigures) -> VerificationView<'_> {
             (false, 0) => "none",
             (false, _) => "pass",
         },
-        mode: &figures.mode,
+        mode: figures.mode.to_string(),
         line: parts.join(", "),
         rows: rows.collect(),
         findings: &figures.first_findings,

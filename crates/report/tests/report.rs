@@ -11,6 +11,7 @@ use ioecho_stats::verdict::{Check, Finding, Grade, Validity, Verdict};
 use ioecho_trace::visible::is_harmless;
 use ioecho_trace::{
     Batch, Bytes, Columns, Integrity, LateCause, Measured, Nanos, Op, Outcome, Request, TimingMode,
+    VerifyMode,
 };
 use sha2::{Digest, Sha256};
 
@@ -255,7 +256,7 @@ fn percentiles_on_the_page_are_those_of_its_tables() {
 
 fn verified(damaged: &[(&str, u64)]) -> VerifyFigures {
     VerifyFigures {
-        mode: "final".to_owned(),
+        mode: VerifyMode::Final.into(),
         requests: 12,
         sectors: 12_000,
         damaged: damaged.iter().map(|(name, count)| ((*name).to_owned(), *count)).collect(),

@@ -16,11 +16,11 @@ use ioecho_linux::HostDescription;
 use ioecho_replay::conflict::{ConflictMode, Strong};
 use ioecho_replay::engine::PacingMode;
 use ioecho_replay::plan::{Alignment, TimingMode, Writes};
-use ioecho_replay::verify::{After, VerifyMode};
+use ioecho_replay::verify::After;
 use ioecho_stats::required::Requirement;
 use ioecho_stats::verdict::{Validity, Verdict};
-use ioecho_trace::Header;
 use ioecho_trace::recording::Interface;
+use ioecho_trace::{Header, VerifyMode};
 use serde::{Deserialize, Serialize};
 
 pub use target::{RealTarget, SimulatedTarget, TargetEntry};

@@ -17,9 +17,9 @@ use ioecho_replay::pattern::Pattern;
 use ioecho_replay::plan::TargetLimits;
 use ioecho_replay::schedule::Counts;
 use ioecho_replay::sim::{SimClock, SimDevice, SimSpec};
-use ioecho_replay::verify::{Verifier, VerifyMode, final_pass};
+use ioecho_replay::verify::{Verifier, final_pass};
 use ioecho_replay::{Clock, Device, Scheduler};
-use ioecho_trace::{Bytes, Nanos, Op};
+use ioecho_trace::{Bytes, Nanos, VerifyMode};
 
 use crate::ahead::{self, Emptiness, PlacesSeen};
 use crate::error::{Kind, Result, RunError};
@@ -86,15 +86,11 @@ impl Lane {
 
     /// The limits of the target.
     pub(crate) fn limits(&self) -> TargetLimits {
-        let of = |device: &dyn Device| TargetLimits {
-            capacity: device.capacity(),
-            block_size: device.block_size(),
-            length_max: device.length_max(),
-            supports: Op::ALL.map(|op| device.supports(op)),
-        };
         match self {
-            Self::Real { device, .. } => of(device.as_ref()),
-            Self::Simulated { spec } => of(&SimDevice::new(**spec, SimClock::new(SIM_LOOK))),
+            Self::Real { device, .. } => TargetLimits::of(device.as_ref()),
+            Self::Simulated { spec } => {
+                TargetLimits::of(&SimDevice::new(**spec, SimClock::new(SIM_LOOK)))
+            }
         }
     }
 }
@@ -256,12 +252,12 @@ pub(crate) fn run(
     start: &Start,
     observer: &dyn Observer,
 ) -> (LaneEnd, Closing) {
-    let LaneWork { number, lane, mut input, filled, mut recorder, control, verifier, .. } = work;
-    let control = &*control;
+    let LaneWork { number, lane, input, filled, recorder, control, verifier, .. } = work;
+    let pattern = Pattern::with_fill(work.run_number, number as u16, plan.fill);
+    let mut rings = Rings { input, recorder, control, pattern };
     let mut end = LaneEnd::new(verifier);
     let mut closing = None;
-    let mut pattern = Pattern::with_fill(work.run_number, number as u16, plan.fill);
-    RingInput::wait_until_filled(&filled, &control.stop);
+    RingInput::wait_until_filled(&filled, &rings.control.stop);
     match lane {
         Lane::Real { mut device, clock, content, places, recheck } => {
             // Reading the trace may have taken long. The guard protects the data meanwhile, but the
@@ -278,7 +274,7 @@ pub(crate) fn run(
             if !start.wait(1) {
                 return (end, Some(device));
             }
-            let (places, empty) = ahead::look(&mut input, &content, places.as_ref());
+            let (places, empty) = ahead::look(&mut rings.input, &content, places.as_ref());
             end.places = places;
             warn(observer, doubt(plan, number, empty));
             // Without this a sleep ends 50 µs late; if the host refuses it, the measured lateness
@@ -312,53 +308,44 @@ pub(crate) fn run(
             };
             let pacing =
                 Pacing { start_at: Some(agreed.start_at), spin: agreed.spin, ..pacing(plan) };
-            replay(
-                plan,
-                &mut end,
-                &mut input,
-                &mut recorder,
-                control,
-                &mut pattern,
-                (device.as_mut(), &clock, pacing),
-            );
+            replay(plan, &mut rings, &mut end, (device.as_mut(), &clock, pacing));
             if end.totals.silent || end.error.is_some() {
                 // The run can no longer become complete, so it need not wait for its end.
-                control.stop.store(true, Relaxed);
+                rings.control.stop.store(true, Relaxed);
             }
             closing = Some(device);
         }
         Lane::Simulated { spec } => {
-            input.blocking = true;
-            recorder.blocking = true;
+            rings.input.blocking = true;
+            rings.recorder.blocking = true;
             start.wait(1);
             let clock = SimClock::new(SIM_LOOK);
             let device = SimDevice::new(*spec, clock.clone());
             let mut device = if plan.spec.verify.is_on() { device.with_data() } else { device };
             let pacing = Pacing { spin: Nanos::ZERO, ..pacing(plan) };
-            replay(
-                plan,
-                &mut end,
-                &mut input,
-                &mut recorder,
-                control,
-                &mut pattern,
-                (&mut device, &clock, pacing),
-            );
+            replay(plan, &mut rings, &mut end, (&mut device, &clock, pacing));
         }
     }
-    end.results_lost = recorder.lost;
+    end.results_lost = rings.recorder.lost;
     (end, closing)
 }
 
+/// Between a lane and the other threads of the run: the requests, their data, and the results.
+struct Rings {
+    input: RingInput,
+    recorder: RingSink,
+    control: Arc<Control>,
+    pattern: Pattern,
+}
+
+/// Replays on one device, and reads back at the end where the run verifies so.
 fn replay<C: Clock>(
     plan: &ReplayPlan,
+    rings: &mut Rings,
     end: &mut LaneEnd,
-    input: &mut RingInput,
-    recorder: &mut RingSink,
-    control: &Control,
-    pattern: &mut Pattern,
     (device, clock, pacing): (&mut dyn Device, &C, Pacing),
 ) {
+    let Rings { input, recorder, control, pattern } = rings;
     let scheduler = Scheduler::new(plan.scheduler);
     let verify = end.verifier.as_mut().map(|verifier| Verification {
         verifier,

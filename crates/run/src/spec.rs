@@ -17,13 +17,13 @@ use ioecho_replay::conflict::{ConflictMode, Strong};
 use ioecho_replay::engine::PacingMode;
 use ioecho_replay::map::RouteSpec;
 use ioecho_replay::plan::{Alignment, TimingMode, Writes};
-use ioecho_replay::verify::{After, VerifyMode};
+use ioecho_replay::verify::After;
 use ioecho_stats::judge::IN_FLIGHT_DEFAULT;
 use ioecho_stats::required::Requirement;
 use ioecho_trace::formats::ReadOptions;
 use ioecho_trace::transform::{Asked, Load, Window};
 use ioecho_trace::wording::Wording;
-use ioecho_trace::{Bytes, Nanos};
+use ioecho_trace::{Bytes, Nanos, VerifyMode};
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Kind, Result, RunError};

@@ -48,7 +48,7 @@ pub(crate) fn figures(plan: &ReplayPlan, lanes: &[LaneEnd]) -> Option<VerifyFigu
         return None;
     }
     let mut all = VerifyFigures {
-        mode: plan.spec.verify.name().to_owned(),
+        mode: plan.spec.verify.into(),
         requests: 0,
         sectors: 0,
         intact_sectors: 0,

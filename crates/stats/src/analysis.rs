@@ -36,6 +36,7 @@ pub mod slowest;
 pub mod spans;
 pub mod steadiness;
 mod steps;
+pub mod subset;
 mod sweep;
 
 pub use all::{Analysis, AnalysisFigures, Asked, Settings};

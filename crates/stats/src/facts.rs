@@ -8,6 +8,7 @@
 mod host;
 mod load;
 mod merging;
+mod modes;
 mod witness;
 
 use std::collections::BTreeMap;
@@ -20,6 +21,7 @@ pub use host::{
     ClockFacts, CountedFacts, CpuFacts, DeviceFacts, HostFacts, LayerFacts, RecorderFacts,
 };
 pub use load::{Cache, ContentFacts, LoadFacts, Recording, SizeFacts, TargetFacts};
+pub use modes::VerifyModes;
 pub use witness::WitnessFacts;
 
 /// Facts of a run from the engine and its surroundings.
@@ -308,8 +310,8 @@ pub struct Unlike;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct VerifyFigures {
-    /// Which reads were checked: `reads`, `final`, `preread` or `paranoia`.
-    pub mode: String,
+    /// Which reads were checked.
+    pub mode: VerifyModes,
     /// Requests whose data were checked, reads of a final pass aside.
     pub requests: u64,
     /// Sectors of 512 bytes that were checked, in requests and passes.
@@ -405,7 +407,7 @@ impl VerifyFigures {
             first_findings,
         } = other;
         // All modes: each run checked other reads.
-        merging::all_words(&mut self.mode, mode);
+        self.mode.merge(mode);
         // Every sector was looked at in one run: sums.
         merging::add_each([
             (&mut self.requests, requests),

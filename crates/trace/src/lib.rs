@@ -31,6 +31,7 @@ pub mod text;
 pub mod timing;
 pub mod transform;
 pub mod units;
+pub mod verify_mode;
 pub mod visible;
 pub mod wording;
 
@@ -43,3 +44,4 @@ pub use stop::Stop;
 pub use stream::{Sink, Source};
 pub use timing::TimingMode;
 pub use units::{Bytes, Nanos, VolumeId};
+pub use verify_mode::VerifyMode;

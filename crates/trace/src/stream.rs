@@ -59,6 +59,69 @@ impl<S: Source + ?Sized> Source for Box<S> {
     }
 }
 
+/// What stands over a source and writes something into its header.
+pub trait Label: Send {
+    /// Sees the requests on their way.
+    fn see(&mut self, batch: &Batch) {
+        let _ = batch;
+    }
+
+    /// Writes into the header what is known so far.
+    fn write(&mut self, header: &mut Header);
+}
+
+impl<F: FnMut(&mut Header) + Send> Label for F {
+    fn write(&mut self, header: &mut Header) {
+        self(header);
+    }
+}
+
+/// A source with a [`Label`] over its header.
+///
+/// A header grows while the source is read, so a label must be written again whenever something was
+/// learned that makes a new header.
+pub struct Labelled<L> {
+    source: Box<dyn Source>,
+    label: L,
+    header: Header,
+    is_begun: bool,
+}
+
+impl<L: Label> Labelled<L> {
+    /// Puts the label over the source.
+    pub fn new(source: Box<dyn Source>, label: L) -> Self {
+        let mut labelled = Self { source, label, header: Header::default(), is_begun: false };
+        labelled.take_header();
+        labelled
+    }
+
+    fn take_header(&mut self) {
+        self.header = self.source.header().clone();
+        self.label.write(&mut self.header);
+    }
+}
+
+impl<L: Label> Source for Labelled<L> {
+    fn header(&self) -> &Header {
+        &self.header
+    }
+
+    fn next_batch(&mut self, batch: &mut Batch) -> Result<bool, TraceError> {
+        let is_more = self.source.next_batch(batch)?;
+        if is_more && self.is_begun {
+            self.header.learn(self.source.header());
+        } else {
+            // Some formats know the wall clock only at their first request, and losses at the last.
+            self.take_header();
+            self.is_begun = true;
+        }
+        if is_more {
+            self.label.see(batch);
+        }
+        Ok(is_more)
+    }
+}
+
 /// Moves every request of `source` into `sink` and completes it; answers how many requests there
 /// were, and what was written.
 pub fn copy(

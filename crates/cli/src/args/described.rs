@@ -1,10 +1,10 @@
-//! What a user says of a text that is of no format with a name.
+//! How a user describes a text whose format has no name.
 
 use std::sync::Arc;
 
 use ioecho_trace::formats::{Description, DescriptionError, Separator, Words};
 
-/// What is in the lines of a text.
+/// The description of the lines of a text.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub(crate) struct DescribedArgs {
     /// Read any delimited text: its columns in order, with their units, such as
@@ -49,7 +49,7 @@ pub(crate) struct DescribedArgs {
 }
 
 impl DescribedArgs {
-    /// What these say together, if anything was described.
+    /// The description that these options make together, if there is one.
     pub(crate) fn description(&self) -> Option<Arc<Description>> {
         let mut description = self.columns.clone().or(self.pattern.clone())?;
         if let Some(separator) = self.separator {

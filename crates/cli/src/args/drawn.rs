@@ -1,4 +1,4 @@
-//! What can be typed behind the commands that draw.
+//! The arguments of the commands that draw.
 
 use std::path::PathBuf;
 
@@ -37,7 +37,7 @@ pub(crate) struct ReportArgs {
     pub(crate) read: ReadArgs,
 }
 
-/// What pictures are written as.
+/// The formats of pictures.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum PictureFormat {
     /// Pixels
@@ -50,7 +50,7 @@ pub(crate) enum PictureFormat {
 }
 
 impl PictureFormat {
-    /// The ending of such a file's name.
+    /// The ending of the file's name.
     pub(crate) const fn ending(self) -> &'static str {
         match self {
             #[cfg(feature = "png")]

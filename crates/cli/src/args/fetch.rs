@@ -1,4 +1,5 @@
-//! How loads at an URL are fetched: understood by every command, because any may read a trace.
+//! How loads at a URL are fetched. Every command takes these flags, because any command may read a
+//! trace.
 
 use std::time::Duration;
 
@@ -39,12 +40,12 @@ pub(crate) struct FetchArgs {
     pub(crate) download_timeout: Nanos,
 }
 
-/// Commands that read no trace, and so nothing at an URL.
+/// Commands that read no trace, and therefore fetch nothing.
 const OFF_THE_NETWORK: [&str; 9] =
     ["calibrate", "compare", "completions", "demo", "explain", "man", "merge", "record", "verify"];
 
-/// The command line with these flags hidden where they mean nothing. They are understood there all
-/// the same, as anything is that applies to all commands.
+/// The command line, with these flags hidden for commands to which they mean nothing. Those
+/// commands accept them all the same, like every flag that applies to all commands.
 pub(crate) fn hidden_where_idle(command: Command) -> Command {
     let fetch = FetchArgs::augment_args(Command::new(""));
     let hidden: Vec<Arg> = fetch.get_arguments().map(|flag| flag.clone().hide(true)).collect();
@@ -53,7 +54,7 @@ pub(crate) fn hidden_where_idle(command: Command) -> Command {
         .fold(command, |command, name| command.mut_subcommand(name, |of| of.args(hidden.clone())))
 }
 
-/// Whether the word after this one is its value, where both stand before the command.
+/// Whether the word behind this flag is the flag's value, where both stand before the command.
 pub(crate) fn takes_value(flag: &str) -> bool {
     let Some(name) = flag.strip_prefix("--") else { return false };
     let fetch = FetchArgs::augment_args(Command::new(""));
@@ -62,7 +63,7 @@ pub(crate) fn takes_value(flag: &str) -> bool {
 }
 
 impl FetchArgs {
-    /// How long a server may be silent, or all but silent.
+    /// How long a server may send nothing, or almost nothing.
     pub(crate) fn patience(self) -> Duration {
         Duration::from_nanos(self.download_timeout.0.unsigned_abs())
     }

@@ -1,17 +1,18 @@
-//! Which options help shows first.
+//! The options that help shows first.
 //!
-//! A list of eighty options answers no question of somebody who has a trace and a device. So `-h`
-//! of a command shows the few that such a user needs, with lines to copy; the others are told by
+//! A list of eighty options does not help a user who has a trace and a device. So `-h` of a command
+//! shows the few options that such a user needs, with lines to copy. The other options are shown by
 //! group (`ioecho help GROUP`), or all together (`--help`).
 
 use clap::{Arg, Command};
 
-/// What `-h` of a command shows of its options, and examples of it.
+/// The options that `-h` of a command shows, and examples of the command.
 struct Help {
     command: &'static str,
-    /// The options that `-h` shows; empty: all but those that read and change a trace.
+    /// The options that `-h` shows. If the list is empty, `-h` shows all options but those that
+    /// read and change a trace.
     few: &'static [&'static str],
-    /// What they do, and the line to copy.
+    /// For each example, the purpose and the line to copy.
     examples: &'static [(&'static str, &'static str)],
 }
 
@@ -115,7 +116,7 @@ const GROUPS: [(&str, &str); 10] = [
 /// Options of many commands that few need.
 const RARE: [&str; 2] = ["Transforms", "Reading"];
 
-/// The command line whose `-h` shows what most need.
+/// The command line whose `-h` shows the options that most users need.
 pub(super) fn few_first(command: Command) -> Command {
     let names: Vec<String> = command.get_subcommands().map(|of| of.get_name().to_owned()).collect();
     names.into_iter().fold(command, |command, name| command.mut_subcommand(&name, short))
@@ -136,7 +137,8 @@ fn short(command: Command) -> Command {
     let command = command.mut_args(|arg| {
         let rare = is_rare(&arg);
         hidden |= rare;
-        // Help on lines of its own would be shown all the same (clap), and --help has it anyway.
+        // Clap shows help on lines of its own even for a hidden option, and `--help` has these
+        // lines anyway.
         if rare { arg.hide_short_help(true).next_line_help(false) } else { arg }
     });
     let mut text = examples(command.get_name()).map_or(String::new(), |text| format!("{text}\n"));
@@ -151,19 +153,20 @@ fn short(command: Command) -> Command {
     if text.is_empty() { command } else { command.after_help(text) }
 }
 
-/// Examples of a command, as help shows them.
+/// The examples of a command, as help shows them.
 fn examples(command: &str) -> Option<String> {
     let help = HELP.iter().find(|help| help.command == command)?;
     let told = help.examples.iter().map(|(what, line)| format!("  {what}:\n    {line}\n"));
     Some(format!("Examples:\n{}", told.collect::<String>()))
 }
 
-/// Examples of a command: what each does, and the line.
+/// The examples of a command: the purpose of each, and the line.
 pub(crate) fn examples_of(command: &str) -> &'static [(&'static str, &'static str)] {
     HELP.iter().find(|help| help.command == command).map_or(&[], |help| help.examples)
 }
 
-/// The options of a group, which `replay` has all of; `None` of a word that is no group.
+/// The help on the options of a group, or `None` if no group has this name. `replay` has the
+/// options of all groups.
 pub(super) fn of_group(word: &str) -> Option<String> {
     let (_, heading) = GROUPS.iter().find(|(group, _)| *group == word)?;
     let mut line = super::Args::line();

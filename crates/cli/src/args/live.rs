@@ -1,4 +1,4 @@
-//! What can be typed to see a replay while it goes on.
+//! The options that show a replay while it runs.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -7,7 +7,7 @@ use ioecho_trace::Nanos;
 
 use super::quantity::{span, within};
 
-/// What is told while the run goes on.
+/// The outputs of a run while it goes on.
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "While it runs")]
 pub(crate) struct LiveArgs {
@@ -46,7 +46,7 @@ pub(crate) struct LiveArgs {
     pub(crate) metrics: Option<PathBuf>,
 }
 
-/// Shorter intervals hold too few requests for percentiles, and cost more than they tell.
+/// Shorter intervals hold too few requests for percentiles and cost more than they show.
 const INTERVAL_MIN: Nanos = Nanos::from_millis(100);
 
 fn interval(text: &str) -> Result<Nanos, String> {

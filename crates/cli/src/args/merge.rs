@@ -26,7 +26,7 @@ pub(crate) struct MergeArgs {
     pub(crate) verbose: bool,
 }
 
-/// What is one instant in several runs.
+/// How the times of several runs are put together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum AlignArg {
     /// Their beginnings

@@ -9,7 +9,7 @@ use ioecho_trace::Bytes;
 use super::ReadArgs;
 use super::quantity::quantity;
 
-/// The largest write: what the largest buffer of a device holds.
+/// The largest write: the size of the largest buffer of a device.
 const BUNDLE_MAX: Bytes = Bytes(64 << 20);
 
 #[derive(Debug, clap::Args)]

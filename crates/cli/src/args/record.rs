@@ -1,10 +1,9 @@
-//! What can be typed to record a load.
+//! The arguments of `ioecho record`.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::ValueEnum;
 use ioecho_linux::record::{Events, InterfaceChoice};
 use ioecho_trace::formats::{IssueEvent, Writable, write};
 use ioecho_trace::{Bytes, Nanos};
@@ -12,16 +11,16 @@ use ioecho_trace::{Bytes, Nanos};
 use super::quantity::{positive_span, within};
 use super::words;
 
-/// The smallest buffer of a processor.
+/// The smallest kernel buffer of a processor.
 const BUFFER_MIN: Bytes = Bytes(256 << 10);
 
-/// The largest.
+/// The largest kernel buffer of a processor.
 const BUFFER_MAX: Bytes = Bytes(16 << 30);
 
-/// Shorter segments cost more than they save.
+/// The shortest segment. Shorter ones cost more than they save.
 const SEGMENT_MIN: Nanos = Nanos::from_secs(1);
 
-/// Smaller ones too.
+/// The smallest segment. Smaller ones cost more than they save, too.
 const SEGMENT_BYTES_MIN: Bytes = Bytes(1 << 20);
 
 #[derive(Debug, clap::Args)]
@@ -52,8 +51,8 @@ pub(crate) struct RecordArgs {
     pub(crate) interface: InterfaceChoice,
 
     /// Which events the kernel records
-    #[arg(long, value_enum, default_value_t)]
-    pub(crate) events: EventsArg,
+    #[arg(long, value_parser = words::events(), default_value = Events::default().name())]
+    events: Events,
 
     /// The event that counts as the issue of a request
     #[arg(long, value_parser = words::event(), default_value = IssueEvent::Queued.name())]
@@ -100,24 +99,11 @@ pub(crate) struct RecordArgs {
     pub(crate) command: Vec<OsString>,
 }
 
-/// Which events are recorded.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub(crate) enum EventsArg {
-    /// What says what was asked for and how long it took
-    #[default]
-    Needed,
-    /// Also insertions, remaps and merges of whole requests
-    All,
-}
-
 impl RecordArgs {
-    /// Insertions are not among the events that are needed otherwise.
+    /// The events that the kernel records. If an insertion counts as the issue, these are all
+    /// events, because insertions are not among those that are needed otherwise.
     pub(crate) fn events(&self) -> Events {
-        if self.events == EventsArg::All || self.event == IssueEvent::Inserted {
-            Events::All
-        } else {
-            Events::Needed
-        }
+        if self.event == IssueEvent::Inserted { Events::All } else { self.events }
     }
 }
 

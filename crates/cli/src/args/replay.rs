@@ -1,4 +1,4 @@
-//! What can be typed after `ioecho replay`.
+//! The arguments of `ioecho replay`.
 
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
@@ -10,13 +10,13 @@ use ioecho_replay::conflict::{ConflictMode, Strong};
 use ioecho_replay::engine::PacingMode;
 use ioecho_replay::map::RouteSpec;
 use ioecho_replay::plan::{Alignment, TimingMode, Writes};
-use ioecho_replay::verify::{After, VerifyMode};
+use ioecho_replay::verify::After;
 use ioecho_run::spec::{
     BUNDLE_MAX, DEDUPS, FIFO, IN_FLIGHT, IOPS_SCALES, PERCENT, ReplaySpec, SPEEDUPS,
     START_GRACE_MAX, THREADS,
 };
 use ioecho_stats::required::Requirement;
-use ioecho_trace::{Bytes, Nanos};
+use ioecho_trace::{Bytes, Nanos, VerifyMode};
 
 use super::quantity::span;
 use super::words::words;
@@ -88,7 +88,7 @@ pub(crate) struct ReplayArgs {
 }
 
 impl ReplayArgs {
-    /// What is to be done, without what is told of it meanwhile.
+    /// The order to replay, without the outputs that only show the run.
     pub(crate) fn spec(&self) -> anyhow::Result<ReplaySpec> {
         let Self {
             trace,
@@ -220,7 +220,7 @@ fn verify() -> impl TypedValueParser<Value = VerifyMode> {
     })
 }
 
-/// What came between a run and whoever looks at its targets now.
+/// The event between a run and the moment when its targets are read again.
 pub(super) fn after() -> impl TypedValueParser<Value = After> {
     words(&After::ALL, After::name, |after| match after {
         After::Kill => "The run ended or was killed; the host went on",
@@ -261,7 +261,7 @@ fn pacing() -> impl TypedValueParser<Value = PacingMode> {
     })
 }
 
-/// What may be overwritten.
+/// The options that decide which data may be overwritten.
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "Safety")]
 pub(crate) struct SafetyArgs {
@@ -296,11 +296,11 @@ pub(crate) struct SafetyArgs {
     pub(crate) on_error: OnError,
 }
 
-/// How many failed requests end a run; none of any number.
+/// How many failed requests end a run. With `None`, no number of them does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct OnError(pub(crate) Option<u64>);
 
-/// What writes write, and whether it is there afterwards.
+/// The contents of writes, and whether they are verified.
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "Data")]
 pub(crate) struct DataArgs {
@@ -389,7 +389,7 @@ pub(crate) struct EngineArgs {
     pub(crate) iopoll: bool,
 }
 
-/// What the host does for the run.
+/// The settings of the host for the run.
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "Pacing")]
 pub(crate) struct HostArgs {
@@ -418,7 +418,7 @@ pub(crate) struct HostArgs {
     pub(crate) dma_latency: bool,
 }
 
-/// The range as clap takes it.
+/// The range in the type that clap takes.
 fn whole<T: Copy + Into<i64>>(range: RangeInclusive<T>) -> RangeInclusive<i64> {
     (*range.start()).into()..=(*range.end()).into()
 }
@@ -486,7 +486,7 @@ mod tests {
         }
     }
 
-    /// What decides for every field whether two are the same.
+    /// A text in which every field of the order stands. Two orders are the same if their texts are.
     fn told(spec: &ReplaySpec) -> String {
         format!("{spec:#?}")
     }
@@ -513,7 +513,7 @@ mod tests {
         for line in lines.into_iter().chain([format!("t -t sim {sizes}").as_str()]) {
             let spec = asked(line);
             let json = serde_json::to_string(&spec).unwrap();
-            // Whoever reads decides whether options that say nothing are refused.
+            // `all_apply` belongs to the reader of an order, and is not stored.
             let unread = |mut spec: ReplaySpec| {
                 spec.read.all_apply = false;
                 told(&spec)

@@ -1,8 +1,8 @@
 //! The transforms on the command line, in the order in which they were typed.
 //!
-//! `--busiest 5m --repeat 3` and `--repeat 3 --busiest 5m` are different loads. A list of fields
-//! forgets the order, so these flags are made from the list of transforms itself, and their places
-//! on the command line are asked for.
+//! `--busiest 5m --repeat 3` and `--repeat 3 --busiest 5m` are different loads. A struct of fields
+//! forgets the order. So these flags are made from the list of transforms itself, and their
+//! positions on the command line decide the order.
 
 use std::ffi::OsStr;
 
@@ -10,16 +10,17 @@ use clap::builder::TypedValueParser;
 use clap::{Arg, ArgAction, ArgMatches, Command, error::ErrorKind};
 use ioecho_trace::transform::{Asked, KINDS, Kind};
 
-/// The transforms that were asked for, the first one first.
+/// The chosen transforms, the first one first.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct TransformArgs {
     pub(crate) chain: Vec<Asked>,
 }
 
-/// How long a line of an error may be, in bytes: who typed a page need not read it again.
+/// How long a line of an error may be, in bytes. A user who typed a very long line need not read
+/// all of it again.
 const LINE_BYTES_MAX: usize = 300;
 
-/// Reads what was typed for a kind of transform.
+/// Parses the value of a transform.
 #[derive(Clone)]
 struct AskedParser(&'static Kind);
 
@@ -46,7 +47,7 @@ impl TypedValueParser for AskedParser {
     }
 }
 
-/// `line`, shortened in its middle, where it is too long.
+/// Returns `line`, shortened in its middle if it is too long.
 fn cut(line: &str) -> String {
     if line.len() <= LINE_BYTES_MAX {
         return line.to_owned();
@@ -61,15 +62,16 @@ fn flag(kind: &'static Kind) -> Arg {
         .long(kind.name)
         .help(kind.help)
         .help_heading("Transforms, applied in the order given")
-        // Beside the longest of their values there is no room for words.
+        // The longest values leave no room for help beside them, so it stands below.
         .next_line_help(true)
         .action(ArgAction::Append)
         .value_parser(AskedParser(kind));
     if kind.value.is_empty() {
-        // A flag without a value still has to have one, to keep its place in the order.
+        // A flag without a value still needs one, so that clap keeps its position on the command
+        // line.
         flag.num_args(0).default_missing_value("")
     } else if kind.value.starts_with('[') {
-        // It may be left out, and what follows the flag is then not taken for it.
+        // The value is optional. The word behind the flag is then not taken as the value.
         let flag = flag.value_name(kind.value).num_args(0..=1).require_equals(true);
         flag.default_missing_value("")
     } else {

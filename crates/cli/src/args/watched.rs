@@ -1,4 +1,4 @@
-//! What can be typed to have a replay watched: by itself, and by the kernel.
+//! The options that have a replay watched by itself and by the kernel.
 
 use ioecho_linux::record::InterfaceChoice;
 use ioecho_run::spec::EXPERT_INTERVALS;
@@ -7,7 +7,7 @@ use ioecho_trace::Nanos;
 use super::quantity::within;
 use super::words;
 
-/// What is kept beside the results.
+/// The records that are kept beside the results.
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "Proof")]
 pub(crate) struct WatchedArgs {

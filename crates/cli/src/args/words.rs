@@ -1,13 +1,13 @@
-//! The words of choices, which belong to the crate that owns the choice, with their meanings.
+//! The words of choices, with their meanings. The words belong to the crate that owns the choice.
 //!
-//! An enum of the command line's own for each choice is a second list of the same words, and one of
-//! the two is forgotten when a word joins.
+//! If the command line had an enum of its own for each choice, there would be two lists of the same
+//! words, and a new word would be missing in one of them.
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
-use ioecho_linux::record::InterfaceChoice;
+use ioecho_linux::record::{Events, InterfaceChoice};
 use ioecho_trace::formats::{IssueEvent, WholeSeconds};
 
-/// Takes one of `all` by its name.
+/// Parses the name of one of `all`.
 pub(super) fn words<T: Copy + Send + Sync + 'static>(
     all: &'static [T],
     name: fn(T) -> &'static str,
@@ -16,7 +16,7 @@ pub(super) fn words<T: Copy + Send + Sync + 'static>(
     words_or(all, name, |_| None, meaning)
 }
 
-/// Takes one of `all` by its name, or by its other name, which no help shows.
+/// Parses the name of one of `all`, or its alias. Help does not show the alias.
 fn words_or<T: Copy + Send + Sync + 'static>(
     all: &'static [T],
     name: fn(T) -> &'static str,
@@ -30,7 +30,7 @@ fn words_or<T: Copy + Send + Sync + 'static>(
     })
 }
 
-/// The event that a trace is read by, by blktrace's letters.
+/// The event by which a trace is read, in blktrace's letters.
 pub(super) fn letter() -> impl TypedValueParser<Value = IssueEvent> {
     let small = |event| match event {
         IssueEvent::Auto => None,
@@ -46,7 +46,7 @@ pub(super) fn letter() -> impl TypedValueParser<Value = IssueEvent> {
     })
 }
 
-/// The event that a recording is made by: whoever records says which.
+/// The event by which a recording is made. Here the user must choose one, so `auto` is missing.
 pub(super) fn event() -> impl TypedValueParser<Value = IssueEvent> {
     let [_, recorded @ ..] = &IssueEvent::ALL;
     words_or(
@@ -62,7 +62,15 @@ pub(super) fn event() -> impl TypedValueParser<Value = IssueEvent> {
     )
 }
 
-/// Where in its second to put a request of which no more is known.
+/// Which events the kernel records.
+pub(super) fn events() -> impl TypedValueParser<Value = Events> {
+    words(&Events::CHOICES, Events::name, |events| match events {
+        Events::Needed => "Those that tell which requests there were and how long they took",
+        Events::All => "Also insertions, remaps and merges of whole requests",
+    })
+}
+
+/// The place of a request within its second, if only the second is known.
 pub(super) fn whole_seconds() -> impl TypedValueParser<Value = WholeSeconds> {
     words(&WholeSeconds::CHOICES, WholeSeconds::name, |place| match place {
         WholeSeconds::Unchosen => "Where it is, with a warning",

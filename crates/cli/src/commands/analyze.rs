@@ -1,4 +1,4 @@
-//! `ioecho analyze`: what a load asks for, and what came of it.
+//! `ioecho analyze`: the demands of a load, and the results of a run.
 
 pub(crate) mod part;
 mod text;
@@ -49,7 +49,8 @@ pub(crate) fn run(args: &AnalyzeArgs, out: &mut Out) -> anyhow::Result<u8> {
     Ok(if header.damage.is_some() { exit::DAMAGED } else { exit::OK })
 }
 
-/// What was counted cannot be counted otherwise any more.
+/// Refuses windows or a part of the trace for a table of counts: they were chosen when it was
+/// counted.
 fn refuse_choices(args: &AnalyzeArgs) -> anyhow::Result<()> {
     if args.windows.is_empty() && args.load.asked().is_whole() {
         return Ok(());
@@ -76,7 +77,7 @@ fn count(args: &AnalyzeArgs) -> anyhow::Result<(Analysis, Header)> {
     Ok(pass::count(&input, || Analysis::new(settings.clone()))?)
 }
 
-/// The whole output. The keys are stable; what is not known is `null`, empty or missing.
+/// The whole output. The keys are stable. An unknown value is `null`, empty or missing.
 #[derive(Serialize)]
 struct Printed<'a> {
     #[serde(flatten)]

@@ -1,6 +1,7 @@
-//! `ioecho calibrate`: which rates this host can pace, before a run asks for them.
+//! `ioecho calibrate`: the request rates that this host can pace.
 //!
-//! A run that is late because of its host is worth nothing, and that is better known before it.
+//! A run that is late because of its host is worth nothing. It is better to know that before the
+//! run.
 
 use std::fmt::{self, Write as _};
 use std::io::Write;
@@ -21,13 +22,13 @@ use crate::print::{Out, is_watched, tell};
 /// The version of the JSON.
 const VERSION: u32 = 1;
 
-/// How long the thread is watched for what the host takes from it.
+/// How long the thread spins to find out how much time the host takes from it.
 const WATCHED: Nanos = Nanos::from_millis(500);
 
 /// A quiet host takes less than this share of a spinning thread's time.
 const QUIET: f64 = 0.03;
 
-/// What was found.
+/// The results.
 #[derive(Debug, Serialize)]
 struct Calibration {
     version: u32,
@@ -56,7 +57,7 @@ struct ClockFacts {
     cost_ns: Nanos,
 }
 
-/// What the quick measurement at the start of every replay finds.
+/// The result of the short measurement that every replay makes at its start.
 #[derive(Debug, Serialize)]
 struct Quick {
     cost_ns: Nanos,
@@ -70,13 +71,13 @@ pub(crate) fn run(args: &CalibrateArgs, out: &mut Out) -> anyhow::Result<u8> {
         lock_memory: args.lock_memory,
         dma_latency: args.dma_latency,
     };
-    // As a replay does; if it is refused, the wake-ups will tell.
+    // A replay sets this, too. If the host refuses it, the measured wake-ups show the effect.
     let _ = thread::set_timer_slack_ns(1);
     let applied = setup
         .apply()
         .map_err(|error| Coded::error(exit::USAGE, format!("cannot calibrate so: {error}")))?;
     let calibration = measure(args, applied.facts(), applied.warnings(true));
-    // Whoever reads the output does not do so with a real-time priority.
+    // The output is printed without the real-time priority of the measurement.
     drop(applied);
     if args.json {
         out.json(&calibration)?;
@@ -130,7 +131,7 @@ fn measure(args: &CalibrateArgs, setup: Vec<String>, warnings: Vec<String>) -> C
     }
 }
 
-/// The outcome in a sentence.
+/// The result in a sentence.
 fn conclusion(rates: &[PacedRate], limit: Nanos) -> String {
     let Some(first) = rates.first() else { return "no rate was tried".to_owned() };
     let Some(best) = highest_kept(rates) else {
@@ -158,7 +159,7 @@ fn conclusion(rates: &[PacedRate], limit: Nanos) -> String {
     )
 }
 
-/// What the conclusion owes to a host that was busy with something else.
+/// The end of the conclusion if the host was busy with other work meanwhile.
 fn disturbance(taken: f64) -> String {
     if taken <= QUIET {
         return String::new();
@@ -170,7 +171,7 @@ fn disturbance(taken: f64) -> String {
     )
 }
 
-/// `200000` as `200,000`.
+/// Formats `200000` as `200,000`.
 fn grouped(number: u32) -> String {
     let digits = number.to_string();
     let mut text = String::with_capacity(digits.len() + 3);
@@ -231,7 +232,7 @@ impl fmt::Display for Calibration {
     }
 }
 
-/// The rates that were tried, one in each line.
+/// The table of the rates that were tried, one per line.
 fn table(rates: &[PacedRate]) -> String {
     let mut text = format!(
         "{:>10}  {:>9}  {:>8}  {:>8}  {:>8}  {:>8}  {:>8}  kept\n",

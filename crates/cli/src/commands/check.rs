@@ -1,8 +1,8 @@
-//! `ioecho check`: whether a replay was true, by what the device saw.
+//! `ioecho check`: whether a replay was true, judged by the requests that the device saw.
 //!
-//! blkreplay leaves it to a script that sorts two traces and shows them side by side
-//! (`check_replay_against_blktrace.sh`); hfplayer compares two files line by line. Here every
-//! request of the one is looked for in the other, and the exit code says whether the replay was
+//! blkreplay has a script that sorts two traces and shows them side by side
+//! (`check_replay_against_blktrace.sh`). hfplayer compares two files line by line. Here every
+//! request of one side is looked up in the other, and the exit code says whether the replay was
 //! what it claims to be. The figures are those of `ioecho_stats::fidelity`.
 
 mod beside;
@@ -23,7 +23,7 @@ use sides::{Known, Sides};
 /// The version of the JSON. It changes when a key changes its meaning or goes away.
 const CHECK_VERSION: u32 = 1;
 
-/// What is printed as JSON.
+/// The JSON output.
 #[derive(Serialize)]
 struct Printed<'a> {
     version: u32,
@@ -73,7 +73,7 @@ pub(crate) fn run(args: &CheckArgs, out: &mut Out) -> anyhow::Result<u8> {
 }
 
 impl Sides {
-    /// Holds one side against the other; answers also what is known of them at their ends.
+    /// Compares the two sides. Also returns the facts that are known only at their ends.
     fn compare(self, args: &CheckArgs, late_ns: i64) -> anyhow::Result<(FidelityFigures, Known)> {
         let settings = Settings {
             absolute: self.shift_ns.is_some(),
@@ -91,7 +91,8 @@ impl Sides {
             volumes.number(volume, header)
         });
         let mut left = args.skip;
-        // A flush that the engine issued for a write goes with it and is no request by itself.
+        // A flush that the engine issued for a write belongs to that write and is no request by
+        // itself.
         let is_behind_skipped = |event: &Result<Event, TraceError>| {
             let is_own = event.as_ref().is_ok_and(|event| !event.implied);
             let is_skipped = event.is_ok() && left > 0;
@@ -121,12 +122,12 @@ impl Sides {
     }
 }
 
-/// The instant as a replay that is `speed` times as fast has it.
+/// The instant in a replay that is `speed` times as fast.
 fn scaled(at: i64, speed: f64) -> i64 {
     if (speed - 1.0).abs() < f64::EPSILON { at } else { (at as f64 / speed).round() as i64 }
 }
 
-/// Refuses two sides that have nothing in common.
+/// Refuses two sides that have no request in common.
 fn refuse_strangers(figures: &FidelityFigures, known: &Known) -> anyhow::Result<()> {
     if figures.found > 0 {
         return Ok(());

@@ -18,7 +18,7 @@ use crate::print::{Out, tell, visible};
 use ioecho_run::inputs::Inputs;
 use runs::{Difference, Member, Systems};
 
-/// What is printed as JSON.
+/// The JSON output.
 #[derive(Serialize)]
 struct Printed<'a> {
     #[serde(flatten)]
@@ -61,7 +61,7 @@ pub(crate) fn run(args: &CompareArgs, out: &mut Out) -> anyhow::Result<u8> {
     let comparison = compare(&groups(&systems, members), &settings);
     let criteria = held(&args.fail_if, &comparison);
     let fails = |outcome: &Outcome| match outcome.answer {
-        // A criterion on something that nobody measured guards nothing.
+        // A criterion on a figure that was not measured would always pass.
         Answer::Met | Answer::NothingMeasured => true,
         Answer::DoubtfullyMet => args.fail_on_doubt,
         Answer::NotMet | Answer::DoubtfullyNotMet => false,
@@ -94,8 +94,8 @@ pub(crate) fn run(args: &CompareArgs, out: &mut Out) -> anyhow::Result<u8> {
     exit::unless_worse(code, written)
 }
 
-/// Ends the command where something is in the way that was not allowed; what was allowed stays as a
-/// doubt.
+/// Fails if an obstacle was found that was not allowed. Allowed obstacles stay in the result as
+/// doubts.
 fn refuse(obstacles: &mut [Obstacle], allowed: &[String]) -> anyhow::Result<()> {
     for obstacle in obstacles.iter_mut() {
         if allowed.iter().any(|name| name == obstacle.name) {

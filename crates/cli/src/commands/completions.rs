@@ -1,4 +1,4 @@
-//! `ioecho completions`: the shell's half of a good command line.
+//! `ioecho completions`: the completions for a shell.
 
 use std::io::Write;
 

@@ -1,4 +1,4 @@
-//! `ioecho convert`: any trace in, any trace out.
+//! `ioecho convert`: reads any format and writes any format.
 
 use std::path::Path;
 
@@ -7,6 +7,7 @@ use ioecho_run::inputs::Inputs;
 use ioecho_run::open;
 use ioecho_trace::compression::STANDARD_OUTPUT;
 use ioecho_trace::formats::write;
+use ioecho_trace::stream::Labelled;
 use ioecho_trace::transform::parts::{Parts, copy};
 use ioecho_trace::units::counted;
 use ioecho_trace::{Header, Source, stream};
@@ -17,7 +18,6 @@ use crate::exit::{self, Coded};
 use crate::opened::{self, tell_damage, tell_import};
 use crate::outputs::{Gate, Writing};
 use crate::print::tell;
-use crate::run::labelled::Labelled;
 
 pub(crate) fn run(args: &ConvertArgs) -> anyhow::Result<u8> {
     let load = args.load.asked();
@@ -28,7 +28,7 @@ pub(crate) fn run(args: &ConvertArgs) -> anyhow::Result<u8> {
     open::refuse_endless(&args.input, &load)?;
     let stop = stop_on_signals()?;
     let mut options = args.read.options();
-    // Transforms know nothing of links between requests, and most formats have no place for them.
+    // Transforms do not keep links between requests, and most formats cannot store them.
     options.dependencies = load.is_whole() && write::keeps_dependencies(args.to, &args.output);
     let described =
         |source| -> Box<dyn Source> { Box::new(Labelled::new(stop.over(source), label(args))) };
@@ -37,12 +37,14 @@ pub(crate) fn run(args: &ConvertArgs) -> anyhow::Result<u8> {
     }
     refuse_place(&args.output)?;
     let source = opened::trace_until(&stop, &args.input, &options, &load)?;
-    // What a transform holds on disk is long, too.
+    // A transform may keep the trace on disk. Reading it back takes long, so a signal must end
+    // that, too.
     let mut source = Labelled::new(stop.over(source), label(args));
     let sink = gate.trace(args.to, &args.output, source.header())?;
     let copied = stream::copy(&mut source, sink);
     if copied.as_ref().is_err_and(exit::is_readers_leave) {
-        // Whoever reads only the first lines has no error to see, but what is known by then.
+        // If the reader of the output leaves early, that is no error. The losses that are known by
+        // then are still told.
         return Ok(tell_damage(source.header()));
     }
     let (requests, written) =
@@ -65,10 +67,11 @@ pub(crate) fn run(args: &ConvertArgs) -> anyhow::Result<u8> {
     Ok(code)
 }
 
-/// The place of a part's name in the name of an output.
+/// Stands for the name of a part in the name of an output.
 const PLACE: &str = "{}";
 
-/// Refuses a place for the name of a part where there is one trace: what divides it was forgotten.
+/// Refuses this placeholder if there is only one trace. The user probably forgot the transform that
+/// divides it.
 fn refuse_place(output: &Path) -> anyhow::Result<()> {
     let name = output.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     if !name.contains(PLACE) {
@@ -82,7 +85,7 @@ fn refuse_place(output: &Path) -> anyhow::Result<()> {
     Err(Coded::error(exit::USAGE, text))
 }
 
-/// Writes each part of a trace that was divided into an output of its own.
+/// Writes each part of a divided trace into an output of its own.
 fn into_parts(args: &ConvertArgs, gate: &Gate, mut parts: Box<dyn Parts>) -> anyhow::Result<u8> {
     let name = args.output.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     if !name.contains(PLACE) {
@@ -112,7 +115,7 @@ fn is_standard(output: &Path) -> bool {
     output == Path::new(STANDARD_OUTPUT)
 }
 
-/// Puts the description and the terms that the user gave it into the header of a trace.
+/// Writes the user's description and licence into the header of a trace.
 fn label(args: &ConvertArgs) -> impl Fn(&mut Header) + Send + Clone + 'static {
     let (description, license) = (args.description.clone(), args.license.clone());
     move |header| {

@@ -1,8 +1,8 @@
-//! `ioecho demo`: the main job without a device, without root, and in less than half a minute.
+//! `ioecho demo`: a replay without a device, without root, and in less than half a minute.
 //!
-//! It replays some seconds of a recording that the program carries with it (`examples/`) on a
-//! scratch file. Reading holes of a new file would measure the file system's emptiness, so what the
-//! load reads is written first.
+//! It replays some seconds of a recording that is part of the program (`examples/`) on a scratch
+//! file. Reading the holes of a new file would measure only the file system, so the places that the
+//! load reads are written first.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -35,11 +35,11 @@ use crate::run::signals::stop_on_signals;
 /// The recording: a minute of PostgreSQL under pgbench (`examples/pgbench.md`).
 const RECORDING: &[u8] = include_bytes!("../../../../examples/pgbench.parquet");
 
-/// The part of it that is replayed, in the trace's own time.
+/// The part that is replayed, in the trace's own time.
 const WINDOW: Window =
     Window { start: Some(Nanos::from_secs(20)), duration: Some(Nanos::from_secs(12)) };
 
-/// The size of the device that it was recorded on.
+/// The size of the device on which it was recorded.
 const SCRATCH: Bytes = Bytes(1 << 30);
 
 pub(crate) fn run(args: &DemoArgs, out: &mut Out) -> anyhow::Result<u8> {
@@ -52,7 +52,8 @@ pub(crate) fn run(args: &DemoArgs, out: &mut Out) -> anyhow::Result<u8> {
     let gate = Gate::default();
     make_directory(&directory)?;
     let trace = directory.join("pgbench.parquet");
-    // What a demo that was killed left will do; a file of somebody else's stays his.
+    // The recording that a killed demo left is used again. Another file of this name is not
+    // touched.
     if fs::symlink_metadata(&trace).is_err() {
         gate.put(&trace, RECORDING)?;
     } else if !fs::read(&trace).is_ok_and(|there| there == RECORDING) {
@@ -96,7 +97,7 @@ pub(crate) fn run(args: &DemoArgs, out: &mut Out) -> anyhow::Result<u8> {
     let finished = finished?;
     conclude(&finished, out, args.verbose)?;
     writeln!(out, "next: ioecho replay TRACE --target DEVICE")?;
-    // A demonstration has shown what it should, whatever this host could do.
+    // The demo has succeeded even if this host was too slow for its load.
     let incomplete = exit::of_run(&finished.summary) == exit::INCOMPLETE;
     Ok(if incomplete { exit::INCOMPLETE } else { exit::OK })
 }
@@ -106,8 +107,8 @@ fn part() -> Load {
     Load { window: WINDOW, chain: Vec::new() }
 }
 
-/// Makes the scratch file and writes what the load will touch, with data that ioecho recognises as
-/// its own.
+/// Makes the scratch file, and fills the places that the load will touch with data that ioecho
+/// recognises.
 fn prepare(gate: &Gate, trace: &Path, scratch: &Path) -> anyhow::Result<()> {
     let mut source = opened::trace(trace, &ReadOptions::default(), &part())?;
     let mut batch = Batch::new(source.header().columns);

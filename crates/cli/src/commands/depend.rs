@@ -1,8 +1,9 @@
 //! `ioecho depend`: which request waited for which.
 //!
-//! What is inferred is a guess about an application that nobody asked. So the figures are printed
-//! beside it: what was taken for a think time, who was found to hand work to whom, how much of the
-//! load stays open. A trace that names its parents itself is believed, and checked.
+//! The result is a guess about an application that cannot be asked. So the command prints the
+//! figures that it rests on: the threshold for think times, the processes that hand work to each
+//! other, the share of the load that stays open. If a trace names the parents itself, they are
+//! used, and checked.
 
 mod told;
 
@@ -29,11 +30,11 @@ use crate::opened::{self, tell_import};
 use crate::outputs::{Gate, Writing};
 use crate::print::{Out, tell};
 
-/// What was found, and by which rules.
+/// The result, with the rules that led to it.
 struct Found {
-    /// What a first pass found; `None` where the trace names its parents itself.
+    /// The result of the first pass, or `None` if the trace names its parents itself.
     surveyed: Option<Surveyed>,
-    /// The threshold that was used.
+    /// The threshold for think times.
     threshold: Nanos,
     figures: Figures,
     doubts: Doubts,
@@ -86,7 +87,7 @@ pub(crate) fn run(args: &DependArgs, out: &mut Out) -> anyhow::Result<u8> {
     Ok(code)
 }
 
-/// Refuses what could not be written in the end.
+/// Refuses an output that could not be written at the end.
 fn check_outputs(args: &DependArgs, gate: &Gate) -> anyhow::Result<()> {
     if args.trace == Path::new("-") {
         let text = "the standard input can be read once, and a trace is read twice to tell who \
@@ -141,7 +142,7 @@ fn survey(source: &mut dyn Source) -> Result<Surveyed, TraceError> {
     Ok(survey.finish())
 }
 
-/// When the recording's gaps ended, in order; in a trace that was changed nobody knows.
+/// When the gaps of the recording ended, in order. In a trace that was transformed this is unknown.
 fn gaps_of(header: &Header, load: &Load) -> Vec<Nanos> {
     let recording = header.recording.as_ref().filter(|_| load.is_whole());
     let mut ends: Vec<_> = recording
@@ -152,7 +153,7 @@ fn gaps_of(header: &Header, load: &Load) -> Vec<Nanos> {
     ends
 }
 
-/// What is made of the links, request by request.
+/// The outputs that are made from the links, request by request.
 struct Outputs {
     statistics: Statistics,
     dot: Option<Dot>,

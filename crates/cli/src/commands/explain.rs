@@ -1,4 +1,4 @@
-//! `ioecho explain`: what a word of the verdict means.
+//! `ioecho explain`: the meaning of a word of the verdict.
 
 use std::io::Write;
 
@@ -36,8 +36,8 @@ pub(crate) fn run(args: &ExplainArgs, out: &mut Out) -> anyhow::Result<u8> {
     Ok(exit::OK)
 }
 
-/// A page as a terminal shows it: of `[words](target)` the words. A target on the web follows them,
-/// for it can be opened; a file of the documentation is not where the reader is.
+/// A page for a terminal. A link `[words](target)` becomes its words. The target follows only if it
+/// is on the web, because the reader does not have the files of the documentation.
 fn without_links(page: &str) -> String {
     let mut text = String::with_capacity(page.len());
     let mut rest = page;

@@ -1,8 +1,8 @@
-//! `ioecho fit`: a small model of a trace, and what it loses.
+//! `ioecho fit`: a small model of a trace, and the properties that the model loses.
 //!
-//! An artificial load is smaller than a recording, can be given away and can be scaled; what it
-//! loses is rarely said. So the load that the model makes is measured like the trace itself, and
-//! both stand side by side.
+//! An artificial load is smaller than a recording, can be given away and can be scaled. It also
+//! loses properties of the recording, which is rarely said. So the artificial load is measured like
+//! the trace itself, and both are printed side by side.
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -26,13 +26,13 @@ use crate::print::{Out, tell, visible};
 /// The version of the JSON.
 const VERSION: u32 = 1;
 
-/// What was found.
+/// The JSON output.
 #[derive(Debug, Serialize)]
 struct Fit<'a> {
     version: u32,
     trace: String,
     line: &'a str,
-    /// None where fio has nothing to do.
+    /// `None` if the load has nothing that fio could do.
     fio: Option<&'a str>,
     natural: Figures,
     model: Figures,

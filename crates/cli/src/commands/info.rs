@@ -1,4 +1,4 @@
-//! `ioecho info`: what a trace or a run holds.
+//! `ioecho info`: the contents of a trace or a run.
 
 mod recorded;
 
@@ -51,7 +51,7 @@ pub(crate) fn run(args: &InfoArgs, out: &mut Out) -> anyhow::Result<u8> {
     Ok(if damaged { exit::DAMAGED } else { exit::OK })
 }
 
-/// The keys are stable; what is not known is `null` or missing.
+/// The JSON output. The keys are stable. An unknown value is `null` or missing.
 fn json_of(
     header: &Header,
     figures: &TraceFigures,
@@ -85,7 +85,7 @@ fn json_of(
     Ok(all)
 }
 
-/// A value as `run.toml` has it: there, what is not known is missing.
+/// A value as `run.toml` stores it. Unknown values are missing there.
 fn without_nulls(value: Value) -> Value {
     match value {
         Value::Object(all) => {
@@ -227,7 +227,7 @@ fn print_provenance(
     Ok(())
 }
 
-/// The verdict on a run in a line: no figure of a run is told without it.
+/// The verdict on a run in a line. Figures of a run are never shown without it.
 pub(crate) fn verdict_of(run: &RunFacts, file: &Path) -> String {
     match &run.verdict {
         Some(Verdict { validity, summary, .. }) => {
@@ -250,7 +250,8 @@ fn print_sizes(out: &mut impl Write, figures: &TraceFigures) -> io::Result<()> {
         .map(|size| {
             let share = size.requests as f64 * 100.0 / with_range.max(1) as f64;
             let name = size.length.to_string();
-            // Two sizes that differ in their last digits are not one listed twice.
+            // Two sizes that differ only in their last digits must not look like one size that is
+            // listed twice.
             let is_alone = listed.iter().filter(|of| of.length.to_string() == name).count() == 1;
             let is_exact = name.parse() == Ok(size.length);
             let name = if is_alone || is_exact { name } else { format!("{} B", size.length.0) };

@@ -1,10 +1,10 @@
 //! A conversion that is interrupted.
 //!
-//! Who presses Ctrl-C on a conversion wants it gone, with its half-made files and its shell
-//! commands. The signals raise a flag that the sources look at, so that everything is dropped in
-//! good order and takes its files along. A source may however wait for a pipe that says nothing;
-//! after a while the files are then removed from outside, and the process ends; at once where it
-//! waits for a server.
+//! After Ctrl-C a conversion should be gone, with its incomplete files and its shell commands. The
+//! signals raise a flag. The sources look at the flag and end, so everything is dropped in order
+//! and removes its files. But a source may wait for a pipe that never sends anything. So after a
+//! while a thread removes the files and ends the process. If the process waits for a server, this
+//! happens at once.
 
 use std::thread;
 use std::time::Duration;
@@ -18,10 +18,10 @@ use crate::fetch;
 use crate::print::tell;
 use crate::run::signals;
 
-/// How long good order may take.
+/// How long the orderly end may take.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// A flag that the signals to end raise. The process ends soon after, whatever it does.
+/// Returns a flag that the signals raise. The process ends soon after, whatever it is doing.
 pub(crate) fn stop_on_signals() -> anyhow::Result<Stop> {
     let stop = Stop::default();
     let asked = stop.clone();
@@ -34,7 +34,7 @@ pub(crate) fn stop_on_signals() -> anyhow::Result<Stop> {
         if !fetch::is_under_way() {
             thread::sleep(PATIENCE);
         }
-        // From here on no output gets its name.
+        // From here on no incomplete output is renamed to its final name.
         let _none_is_finished = PartialFile::remove_unfinished();
         fetch::clear_away();
         tell("error: stopped before the end; nothing was written");

@@ -20,7 +20,7 @@ pub(crate) fn run(args: &ManArgs) -> anyhow::Result<u8> {
     line.build();
     for command in all(line) {
         let name = command.get_name().to_owned();
-        // What follows the short help stands in sections of its own.
+        // The examples and exit codes stand in sections of their own in a man page.
         let (man, mut page) = (Man::new(command.after_help("")), Vec::new());
         man.render(&mut page)?;
         sections(&mut page, name.rsplit('-').next().unwrap_or(&name))?;
@@ -29,7 +29,7 @@ pub(crate) fn run(args: &ManArgs) -> anyhow::Result<u8> {
     Ok(exit::OK)
 }
 
-/// What a man page says beyond `--help`: lines to copy, and what a script may rely on.
+/// The sections that a man page has beyond `--help`: lines to copy, and the exit codes.
 fn sections(page: &mut Vec<u8>, command: &str) -> io::Result<()> {
     let examples = help::examples_of(command);
     if !examples.is_empty() {
@@ -45,13 +45,13 @@ fn sections(page: &mut Vec<u8>, command: &str) -> io::Result<()> {
     Ok(())
 }
 
-/// A line of text as roff takes it for one.
+/// A line of text, escaped so that roff does not take it for a command.
 fn roff(text: &str) -> String {
     let text = text.replace('\\', "\\e").replace('-', "\\-");
     if text.starts_with(['.', '\'']) { format!("\\&{text}") } else { text }
 }
 
-/// A command and those below it.
+/// Writes the page of a command and those of its subcommands.
 fn all(command: Command) -> Vec<Command> {
     let below = command.get_subcommands().filter(|one| !one.is_hide_set()).cloned();
     let below: Vec<Command> = below.flat_map(all).collect();

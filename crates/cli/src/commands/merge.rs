@@ -1,4 +1,4 @@
-//! `ioecho merge`: several results made one.
+//! `ioecho merge`: makes one result of several.
 
 mod parts;
 

@@ -1,4 +1,4 @@
-//! The commands, one file each. Each answers an exit code.
+//! The commands, one file each. Each returns an exit code.
 
 pub(crate) mod analyze;
 pub(crate) mod calibrate;

@@ -1,29 +1,29 @@
-//! What came of a run, for a terminal of 80 columns and 24 lines.
+//! The outcome of a run, for a terminal of 80 columns and 24 lines.
 //!
-//! Whoever waited for a run looks at the last lines of a terminal. If these are percentiles of
-//! every kind and thirty checks, nobody sees the one that matters. So three lines come first: what
-//! was found, how much was done of what was asked for, and how long requests took. A line follows
-//! for each thing that speaks against this run. All else is for those who ask (`--verbose`), and in
-//! the report.
+//! After a run a user looks at the last lines of the terminal. If these are percentiles of every
+//! kind and thirty checks, nobody sees the line that matters. So three lines come first: the
+//! finding, the achieved and the demanded rate, and how long requests took. Then follows one line
+//! for each problem of this run. Everything else is printed on request (`--verbose`), and is in the
+//! report.
 
 use std::io::{self, Write};
 
 use ioecho_stats::headline::{Headline, Throughput};
-use ioecho_stats::picture::RunPicture;
+use ioecho_stats::picture::{RunPicture, Span};
 use ioecho_stats::required::{self, Requirement};
 use ioecho_stats::run_summary::{Percentiles, RunSummary};
 use ioecho_stats::verdict::{Check, Grade};
 use ioecho_trace::Nanos;
-use ioecho_trace::units::{counted, two_digits};
+use ioecho_trace::units::{counted, three_digits};
 
 use crate::print::{is_read, visible};
 
-/// Columns of a terminal that everybody has.
+/// The width of a terminal, in columns. Every terminal is at least as wide.
 const COLUMNS: usize = 80;
-/// Where the words of a line begin, behind its label.
+/// The column in which the text of a line begins, behind its label.
 const INDENT: usize = 14;
 
-/// Says whether what was required holds; answers whether something does not.
+/// Prints which required checks do not hold. Returns whether there is one.
 pub(crate) fn tell_required(
     out: &mut dyn Write,
     required: &[Requirement],
@@ -36,8 +36,8 @@ pub(crate) fn tell_required(
     Ok(!unmet.is_empty())
 }
 
-/// What is typed to follow the advice of a check. The advice itself is for everybody who judges a
-/// run, and not all of them type.
+/// The flags that follow the advice of a check. The advice itself stands in a library, whose users
+/// have no command line.
 const FLAGS: [(&str, &str); 14] = [
     ("lateness", "--in-flight-max, --cpus"),
     ("demand", "--speedup"),
@@ -55,8 +55,8 @@ const FLAGS: [(&str, &str); 14] = [
     ("witness", "--conflicts"),
 ];
 
-/// Prints the three lines, what speaks against the run, and with `verbose` everything else.
-/// Without a picture there is no throughput to tell.
+/// Prints the three lines, the problems of the run, and with `verbose` everything else. Without a
+/// picture there is no throughput to print.
 pub(crate) fn print_outcome(
     out: &mut dyn Write,
     summary: &RunSummary,
@@ -84,7 +84,7 @@ pub(crate) fn print_outcome(
     Ok(())
 }
 
-/// A line with its label. On a terminal it is broken between words, and goes on below them.
+/// Prints a line with its label. On a terminal it is broken between words and continues below.
 fn line(out: &mut dyn Write, label: &str, text: &str) -> io::Result<()> {
     let width = if is_read() { COLUMNS - INDENT } else { usize::MAX };
     // A label may be as wide as the column.
@@ -96,7 +96,7 @@ fn line(out: &mut dyn Write, label: &str, text: &str) -> io::Result<()> {
     Ok(())
 }
 
-/// A text in lines of at most so many letters, as far as its words are that short.
+/// Breaks a text into lines of at most so many letters, where its words are short enough.
 fn broken(text: &str, width: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
     let mut used = 0_usize;
@@ -120,12 +120,12 @@ fn broken(text: &str, width: usize) -> Vec<String> {
 
 fn rates(throughput: &Throughput) -> String {
     let Throughput { achieved_requests, achieved_bytes, demanded } = *throughput;
-    let mib = |bytes: f64| three(bytes / 1_048_576.0);
-    let achieved = three(achieved_requests);
+    let mib = |bytes: f64| three_digits(bytes / 1_048_576.0);
+    let achieved = three_digits(achieved_requests);
     match demanded {
         Some((requests, bytes)) => format!(
             "{achieved} IOPS of {} demanded, {} MiB/s of {}",
-            three(requests),
+            three_digits(requests),
             mib(achieved_bytes),
             mib(bytes)
         ),
@@ -133,18 +133,8 @@ fn rates(throughput: &Throughput) -> String {
     }
 }
 
-/// A rate in three significant digits, large ones whole.
-fn three(number: f64) -> String {
-    match number {
-        n if n >= 99.95 => format!("{n:.0}"),
-        n if n >= 9.995 => format!("{n:.1}"),
-        n if n >= 0.995 => format!("{n:.2}"),
-        n => two_digits(n),
-    }
-}
-
-/// The percentiles that fit on the first screen. A percentile of fewer requests than it leaves out
-/// is the maximum by another name, and is not told.
+/// The percentiles that fit on the first screen. With too few requests a percentile is simply the
+/// maximum, and is left out.
 fn few(percentiles: &Percentiles) -> String {
     let Percentiles { count, p50_ns, p99_ns, max_ns, .. } = *percentiles;
     let span = |ns: u64| Nanos(ns as i64);
@@ -155,8 +145,7 @@ fn few(percentiles: &Percentiles) -> String {
     format!("p50 {}, p99 {}, max {}", span(p50_ns), span(p99_ns), span(max_ns))
 }
 
-/// A line for each thing that speaks against this run; answers whether there was a check among
-/// them.
+/// Prints a line for each problem of this run. Returns whether one of them was a check.
 fn warnings(out: &mut dyn Write, summary: &RunSummary) -> io::Result<bool> {
     let RunSummary { verdict, engine, .. } = summary;
     let mut checks: Vec<&Check> =
@@ -175,13 +164,13 @@ fn warnings(out: &mut dyn Write, summary: &RunSummary) -> io::Result<bool> {
     Ok(!checks.is_empty())
 }
 
-/// What a check measured and what was asked for.
+/// The measured value of a check, and the value that was asked for.
 fn held(check: &Check) -> String {
     let Check { measured, threshold, .. } = check;
     if threshold.is_empty() { measured.clone() } else { format!("{measured} (asked: {threshold})") }
 }
 
-/// Requests of which something else became than what the load asks for, in words.
+/// The requests that were changed or left out, in words.
 fn left_out(summary: &RunSummary) -> Vec<String> {
     let engine = &summary.engine;
     let counts = [
@@ -222,8 +211,8 @@ fn verified(out: &mut dyn Write, summary: &RunSummary) -> io::Result<()> {
     Ok(())
 }
 
-/// Everything that the summary holds: the verdict in its own words, checks with what to do, and
-/// all percentiles.
+/// Prints the whole summary: the verdict in its own words, checks with their advice, and all
+/// percentiles.
 fn details(out: &mut dyn Write, summary: &RunSummary) -> io::Result<()> {
     let RunSummary { verdict, engine, .. } = summary;
     line(out, "verdict", &verdict.summary)?;
@@ -250,14 +239,14 @@ fn details(out: &mut dyn Write, summary: &RunSummary) -> io::Result<()> {
     }
     requests(out, summary, &others)?;
     let spans = [
-        ("lateness", &summary.lateness),
-        ("service time", &summary.service_time),
-        ("response time", &summary.response_time),
+        (Span::Lateness, &summary.lateness),
+        (Span::Service, &summary.service_time),
+        (Span::Response, &summary.response_time),
     ];
-    // Without a schedule nothing can be late, and nobody knows since when a user would have waited.
-    let spans =
-        spans.into_iter().filter(|(name, _)| engine.has_schedule() || *name == "service time");
-    for (name, by_kind) in spans {
+    // Without a schedule no request can be late, and response times are unknown.
+    let is_known = |span| engine.has_schedule() || span == Span::Service;
+    for (span, by_kind) in spans.into_iter().filter(|(span, _)| is_known(*span)) {
+        let name = span.name();
         for (kind, percentiles) in by_kind.iter().filter(|(kind, _)| *kind != "all") {
             writeln!(out, "{name:<14}{kind:<8} {}", shown(percentiles))?;
         }

@@ -62,8 +62,7 @@ const MAIN: [&str; 6] = [
     "percentiles",
 ];
 
-/// Writes the main pictures of what was counted, as SVG and as PNG, under the names that they have
-/// elsewhere.
+/// Writes the main pictures as SVG and as PNG, under the names that `ioecho plot` gives them.
 pub(crate) fn write_main(
     gate: &Gate,
     file: &Path,
@@ -88,8 +87,8 @@ pub(crate) fn write_main(
     Ok(())
 }
 
-/// What the clouds show. Numbers of requests do not merge, so it takes a pass of its own, in the
-/// trace's order.
+/// The figures of the scatter plots. They need the numbers of requests, which do not merge, so they
+/// take another pass in the trace's order.
 fn orders(
     file: &Path,
     options: &ReadOptions,
@@ -107,19 +106,19 @@ fn orders(
     Ok(orders)
 }
 
-/// Every picture of what was counted.
+/// Every picture.
 fn pictures(file: &Path, found: &everything::AllFigures, orders: &mut Orders) -> Vec<Chart> {
     let mut all = charts::pictures(&found.analysis, &found.header, orders);
     all.extend(of_engine(file, found));
     all
 }
 
-/// The file of a picture: after the trace, then its own name.
+/// The file of a picture: the name of the trace, then the name of the picture.
 fn name(directory: &Path, file: &Path, chart: &Chart, format: PictureFormat) -> PathBuf {
     directory.join(format!("{}.{}.{}", prefix(file), file_part(&chart.name), format.ending()))
 }
 
-/// What the engines of a run told of themselves, where they were asked to.
+/// The figures that the engines of a run recorded about themselves (`--expert`).
 fn of_engine(file: &Path, found: &everything::AllFigures) -> Vec<Chart> {
     let Some(run) = RunDirectory::at(file) else { return Vec::new() };
     let told = telemetry::read(&run);
@@ -128,7 +127,7 @@ fn of_engine(file: &Path, found: &everything::AllFigures) -> Vec<Chart> {
     }
     let mut charts = charts::telemetry::all(&told);
     for chart in &mut charts {
-        // As all other pictures of the run.
+        // These pictures have the same frame as all others of the run.
         chart.x.to = Some(found.analysis.end_ns as f64);
     }
     charts
@@ -156,7 +155,8 @@ fn write_all(
         };
         Ok(gate.put(&path(chart), &bytes)?)
     };
-    // Some weigh ten times as much as others: whoever is done takes the next one.
+    // Some pictures take ten times as long as others. So each thread takes the next one when it is
+    // free.
     let next = AtomicUsize::new(0);
     let take = || charts.get(next.fetch_add(1, Ordering::Relaxed));
     let all_left = || std::iter::from_fn(take).try_for_each(draw);
@@ -166,7 +166,7 @@ fn write_all(
     })
 }
 
-/// What stands around every picture.
+/// The text around every picture.
 fn sheet(file: &Path, size: (f64, f64), found: &everything::AllFigures) -> anyhow::Result<Sheet> {
     let run = RunDirectory::at(file).filter(|run| run.summary().exists());
     let Some(run) = run else {
@@ -176,7 +176,7 @@ fn sheet(file: &Path, size: (f64, f64), found: &everything::AllFigures) -> anyho
     let summary = run.read_summary()?;
     let is_part = found.run.recorded() != summary.recorded;
     let page = if is_part {
-        // A part of a run: the verdict is on the whole.
+        // The verdict is on the whole run, so it is left out where only a part is drawn.
         let page = page::of_trace(file, found, &command::words());
         Page { verdict: Some(summary.verdict.clone()), ..page }
     } else {
@@ -187,7 +187,7 @@ fn sheet(file: &Path, size: (f64, f64), found: &everything::AllFigures) -> anyho
     Ok(Sheet { size, fit, stamp: page::stamp(&summary), ..Sheet::of(&page) })
 }
 
-/// The pictures that were asked for.
+/// The pictures that the user chose.
 fn chosen(charts: Vec<Chart>, only: &[String]) -> anyhow::Result<Vec<Chart>> {
     let is_meant = |name: &str, asked: &str| {
         name == asked || name.strip_prefix(asked).is_some_and(|rest| rest.starts_with('.'))
@@ -205,7 +205,7 @@ fn chosen(charts: Vec<Chart>, only: &[String]) -> anyhow::Result<Vec<Chart>> {
     Ok(charts.into_iter().filter(|chart| only.is_empty() || is_wanted(chart)).collect())
 }
 
-/// What the names of the files begin with: that of the trace without its endings.
+/// The beginning of the names of the files: the name of the trace without its endings.
 fn prefix(path: &Path) -> String {
     let name = file_part(&page::name_of(path));
     let mut short = name.as_str();
@@ -215,7 +215,7 @@ fn prefix(path: &Path) -> String {
     if short.is_empty() || short == "-" { "ioecho".to_owned() } else { short.to_owned() }
 }
 
-/// A name as a part of a file's name.
+/// A name in characters that a file name may have.
 fn file_part(name: &str) -> String {
     name.chars().map(|c| if c == '/' || c.is_control() { '_' } else { c }).collect()
 }

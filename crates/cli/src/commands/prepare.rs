@@ -1,8 +1,8 @@
 //! `ioecho prepare`: fills a target with data before it is measured.
 //!
-//! An empty device answers from its tables and not from its cells, and a file full of holes from
-//! nothing at all. What is filled once keeps its filling: replays overwrite it with data of the
-//! same kind. So this is done once for a device, and a later run sees from the data that it was.
+//! An empty device answers from its tables, without reading its cells. A file full of holes answers
+//! without any device. A filled target stays filled: replays overwrite it with data of the same
+//! kind. So one fill per device is enough. A later run recognises the data.
 
 use std::fs;
 use std::hash::{BuildHasher, Hasher, RandomState};
@@ -35,12 +35,12 @@ use crate::outputs::Gate;
 use crate::print::{Out, is_watched, tell};
 use crate::run::signals;
 
-/// How often a line is printed where there is no terminal.
+/// How often a line is printed if there is no terminal.
 const PRINT_EVERY: Duration = Duration::from_secs(10);
 
 pub(crate) fn run(args: &PrepareArgs, out: &mut Out) -> anyhow::Result<u8> {
     let name = args.target.to_string_lossy();
-    // A trace that cannot be read is told before a file is made.
+    // An unreadable trace is refused before a file is made.
     let trace = match (&args.trace, args.part) {
         (Some(trace), Part::Touched) => {
             Some(opened::trace(trace, &args.read.options(), &Load::default())?)
@@ -66,7 +66,7 @@ pub(crate) fn run(args: &PrepareArgs, out: &mut Out) -> anyhow::Result<u8> {
     let limits = looked_at.limits();
     writeln!(out, "target        {name}: {}", limits.capacity)?;
     guard_all(std::slice::from_ref(&looked_at), &args.destroy, &Wording::default())?;
-    // A device is this process's alone from here on, however long the trace is read.
+    // From here on no other process can open the device, however long it takes to read the trace.
     let claimed = (!args.dry_run).then(|| target::claim(&args.target, *options)).transpose()?;
     let extent = match trace {
         Some(source) => touched(source, limits)?,
@@ -83,7 +83,7 @@ pub(crate) fn run(args: &PrepareArgs, out: &mut Out) -> anyhow::Result<u8> {
     write(args, opened, &extent, made, out)
 }
 
-/// What a replay of the trace touches on a target with these limits.
+/// The places that a replay of the trace touches on a target with these limits.
 fn touched(mut source: Box<dyn Source>, limits: TargetLimits) -> anyhow::Result<Extent> {
     let mut extent = Extent::nothing(limits.capacity, limits.block_size);
     let map = Map::spread(&source.header().volumes, &[limits]);
@@ -109,8 +109,8 @@ fn is_simulated(args: &PrepareArgs) -> bool {
     name == "sim" || name.starts_with("sim:")
 }
 
-/// A file that was made for a fill. It is taken away again unless it is kept: an empty one would be
-/// in the way of the next attempt.
+/// A file that was made for a fill. Unless it is kept it is removed again, because an empty file
+/// would be in the way of the next attempt.
 struct MadeFile<'a>(Option<&'a Path>);
 
 impl MadeFile<'_> {
@@ -122,13 +122,13 @@ impl MadeFile<'_> {
 impl Drop for MadeFile<'_> {
     fn drop(&mut self) {
         if let Some(path) = self.0 {
-            // The error that brought it here says more than one of this.
+            // An error here would hide the error that led here.
             let _ = fs::remove_file(path);
         }
     }
 }
 
-/// Makes the file that was asked for; refuses to make one unasked.
+/// Makes the file if the user gave a size. Refuses a missing file otherwise.
 fn make_file<'a>(args: &'a PrepareArgs, gate: &Gate) -> anyhow::Result<Option<MadeFile<'a>>> {
     let name = args.target.display();
     let Some(size) = args.size else {
@@ -161,7 +161,7 @@ fn make_file<'a>(args: &'a PrepareArgs, gate: &Gate) -> anyhow::Result<Option<Ma
     Ok(Some(made))
 }
 
-/// Writes, and says what was written.
+/// Fills the target, and prints how much was written.
 fn write(
     args: &PrepareArgs,
     opened: OpenedTarget,
@@ -215,7 +215,7 @@ fn write(
     )?;
     if !complete {
         let name = args.target.display();
-        // Behind what is filled stands what may be lost, and it is asked after again.
+        // Data behind the filled part may still be lost, so going on needs `--destroy` again.
         let destroy =
             if args.destroy.is_empty() { String::new() } else { format!(" --destroy {name}") };
         tell(&format!(
@@ -228,14 +228,14 @@ fn write(
     Ok(exit::OK)
 }
 
-/// A seed that nobody has used.
+/// A seed that was not used before.
 fn random_seed() -> u64 {
     let random = RandomState::new().build_hasher().finish();
-    // Of the number, the bits that count.
+    // A seed has fewer bits than the random number: those that the stamps on the target hold.
     seed_of(fill_run(random)).unwrap_or_default()
 }
 
-/// What a person watches meanwhile.
+/// The progress line for a terminal.
 struct ProgressLine {
     bar: Option<ProgressBar>,
     total: u64,
@@ -275,7 +275,7 @@ impl ProgressLine {
     }
 }
 
-/// The line where there is no terminal.
+/// The progress line without a terminal.
 fn progress(written: u64, total: u64, elapsed: Duration) -> String {
     let rate = written as f64 / elapsed.as_secs_f64().max(1e-3);
     let left = if rate > 0.0 {

@@ -1,4 +1,4 @@
-//! `ioecho record`: block devices in, a trace out.
+//! `ioecho record`: records block devices into a trace.
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -43,8 +43,8 @@ pub(crate) fn run(args: &RecordArgs) -> anyhow::Result<u8> {
         return forecast(&targets, &options, &args.command);
     }
     let names: Vec<String> = targets.iter().map(|target| target.name().to_owned()).collect();
-    // A signal that comes from here on ends the recording, and not the process before it could
-    // clean up.
+    // From here on a signal ends the recording. Before, it would end the process without removing
+    // the trace from the kernel.
     let session = Session::new(args.duration, &args.command, args.quiet)?;
     let recorder = Recorder::start(targets, &options).map_err(refused)?;
     recorder.notes().iter().for_each(|note| tell(&format!("note: {note}")));
@@ -60,7 +60,7 @@ pub(crate) fn run(args: &RecordArgs) -> anyhow::Result<u8> {
     let number = match session.run() {
         Ok(number) => number,
         Err(error) => {
-            // Nothing was to be seen yet, and the next try must not find this one in its way.
+            // Nothing was recorded yet. The next attempt must not find this directory in its way.
             recorder.stop();
             let _ = fs::remove_dir_all(&options.directory);
             return Err(error);
@@ -102,7 +102,7 @@ pub(crate) fn run(args: &RecordArgs) -> anyhow::Result<u8> {
     })
 }
 
-/// The recorder's refusal, with what is typed to follow its advice.
+/// The recorder's error, with the flag that follows its advice.
 #[expect(clippy::needless_pass_by_value, reason = "so `map_err` gives it")]
 fn refused(error: RecordError) -> RunError {
     let refused =
@@ -115,7 +115,7 @@ fn refused(error: RecordError) -> RunError {
     }
 }
 
-/// What is missing, and why, as warnings.
+/// Prints a warning for everything that is missing in the recording.
 fn losses(summary: &Summary) -> Vec<String> {
     let mut losses = Vec::new();
     let elsewhere = summary.dropped.saturating_add(summary.taken);
@@ -149,17 +149,17 @@ fn losses(summary: &Summary) -> Vec<String> {
     losses
 }
 
-/// Whether nothing came, and surely so. A recorder that failed may not have counted what it kept,
-/// and of a trace instance the kernel counts, which it may refuse to tell. With blktrace the
-/// records themselves are counted; it also keeps notes of processes, which are no events.
+/// Whether there surely was no event. A recorder that failed may not have counted all events. The
+/// kernel counts the events of a trace instance, but may refuse to tell. With blktrace, this
+/// program counts the records. They may include notes on processes, which are no events.
 fn is_empty(summary: &Summary, interface: Interface) -> bool {
     let is_counted = matches!(summary.ending, Ending::Asked | Ending::DeviceGone(_))
         && (summary.bytes.0 == 0 || interface == Interface::Blktrace);
     is_counted && summary.events() == 0 && summary.is_whole()
 }
 
-/// Says that nothing came. An empty trace would be refused by whoever reads it, and an empty
-/// recording must not stand in the way of the next one.
+/// Says that there was no event, and removes the empty recording. An empty trace could not be read,
+/// and an empty recording would be in the way of the next one.
 fn nothing(
     args: &RecordArgs,
     output: &Path,
@@ -179,7 +179,7 @@ fn nothing(
     Err(Coded::error(code, text))
 }
 
-/// Refuses an output that could not be written when the load is over.
+/// Refuses an output that could not be written after the load.
 fn check_output(args: &RecordArgs, output: &Path) -> anyhow::Result<()> {
     if output == Path::new("-") {
         let text = "a recording is kept beside its output until it is converted, and the standard \
@@ -191,7 +191,7 @@ fn check_output(args: &RecordArgs, output: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Refuses to wait for events that do not come.
+/// Refuses to wait for events that cannot come.
 fn check_event(args: &RecordArgs, targets: &[Target]) -> anyhow::Result<()> {
     let without = |target: &&Target| !target.has_scheduler();
     match targets.iter().find(without).filter(|_| args.event == IssueEvent::Inserted) {
@@ -229,7 +229,7 @@ fn options(args: &RecordArgs, output: &Path) -> Options {
     }
 }
 
-/// Says what would be done.
+/// Prints the plan of a dry run.
 fn forecast(targets: &[Target], options: &Options, command: &[OsString]) -> anyhow::Result<u8> {
     if let Some(program) = command.first().filter(|program| !is_program(program)) {
         let text = format!("cannot run {}: there is no such program", program.display());
@@ -262,7 +262,7 @@ fn forecast(targets: &[Target], options: &Options, command: &[OsString]) -> anyh
     Ok(exit::OK)
 }
 
-/// Whether a program of this name would be found, as execvp(3) looks for it.
+/// Whether execvp(3) would find a program of this name.
 fn is_program(name: &OsStr) -> bool {
     let is_executable = |path: &Path| {
         fs::metadata(path)
@@ -275,7 +275,7 @@ fn is_program(name: &OsStr) -> bool {
     !name.is_empty() && std::env::split_paths(&places).any(|place| is_executable(&place.join(name)))
 }
 
-/// What the recording came to.
+/// Prints the result of the recording.
 fn text(summary: &Summary) -> String {
     let Summary { bytes, cpu, wall, fullest, .. } = summary;
     let share = cpu.as_secs_f64() / wall.as_secs_f64().max(1e-9) * 100.0;

@@ -1,4 +1,4 @@
-//! `ioecho replay`: a trace on a target, with a verdict.
+//! `ioecho replay`: replays a trace on a target and judges the run.
 
 use std::io::Write;
 use std::sync::Arc;
@@ -38,13 +38,13 @@ pub(crate) fn run(args: &ReplayArgs, out: &mut Out) -> anyhow::Result<u8> {
     let screen = Arc::new(Screen::new(live, args.quiet, &stopping));
     let observer: Arc<dyn Observer> = screen.clone();
     let finished = execute(&plan, source, &stopping, &observer).map_err(advised)?;
-    // The outcome stands on standard error where lines for programs take the standard output.
+    // If lines for programs go to the standard output, the outcome goes to the standard error.
     if takes_stdout {
         out.make_way();
     }
     let page = conclude(&finished, out, args.verbose)?;
     let unmet = tell_required(out, &plan.spec.require, &finished.summary)?;
-    // Last: whoever reads slowly holds up nothing that matters.
+    // This comes last, so that a slow reader of the output delays nothing else.
     screen.finish(page);
     Ok(match exit::of_run(&finished.summary) {
         exit::OK if unmet => exit::REQUIRED,
@@ -52,7 +52,7 @@ pub(crate) fn run(args: &ReplayArgs, out: &mut Out) -> anyhow::Result<u8> {
     })
 }
 
-/// Behind the advice of a recorder that cannot be the witness, what is typed to follow it.
+/// The flag that follows the advice of a recorder which cannot be the witness.
 fn advised(error: RunError) -> RunError {
     match error.cause::<RecordError>().and_then(RecordError::instead) {
         Some(interface) => {
@@ -63,8 +63,8 @@ fn advised(error: RunError) -> RunError {
     }
 }
 
-/// Draws the report, prints the outcome, and answers what was drawn. A report that cannot be made
-/// or written (a full disk) is no reason to hide the outcome.
+/// Draws the report, prints the outcome, and returns the page. If the report cannot be made or
+/// written (on a full disk), the outcome is printed all the same.
 pub(crate) fn conclude(
     finished: &Finished,
     out: &mut Out,

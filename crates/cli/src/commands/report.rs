@@ -1,4 +1,4 @@
-//! `ioecho report`: the page of a run, again or for the first time, or of a load.
+//! `ioecho report`: the page of a run, or of a load.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -27,7 +27,7 @@ pub(crate) fn run(args: &ReportArgs, out: &mut Out) -> anyhow::Result<u8> {
     let load = args.load.asked();
     let gate = Gate::reading(Inputs::of_load(&args.run, &load));
     if let Some(directory) = &args.figures {
-        // Before the page is written, which comes first.
+        // The page is written before the pictures, so their directory is checked here.
         refuse_stranger(directory)?;
     }
     let Some(run) = RunDirectory::at(&args.run) else { return of_trace(args, &gate, out) };
@@ -51,7 +51,7 @@ pub(crate) fn run(args: &ReportArgs, out: &mut Out) -> anyhow::Result<u8> {
     };
     let facts = run.read_facts()?;
     if facts.state == State::Running {
-        // Killed when everything but this was done.
+        // The run was killed just before its page was made.
         run.mark_finalised(facts, &summary)?;
         run.free_reserve();
     }
@@ -71,7 +71,7 @@ pub(crate) fn run(args: &ReportArgs, out: &mut Out) -> anyhow::Result<u8> {
     exit::unless_worse(code, written)
 }
 
-/// Writes the page where it was asked for, or into the run's directory; answers where it is.
+/// Writes the page to the chosen place, or into the run's directory. Returns the place.
 fn write_of_run(
     args: &ReportArgs,
     gate: &Gate,

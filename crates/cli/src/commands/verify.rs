@@ -1,4 +1,4 @@
-//! `ioecho verify`: reads back what a run wrote, and says whether it is there.
+//! `ioecho verify`: reads the data of a run back and compares them.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -20,17 +20,17 @@ use crate::print::{Out, is_watched, tell};
 use crate::run::signals;
 use crate::typed::sentence;
 
-/// Findings that are printed; all that are kept stand in `verify.json`.
+/// How many findings are printed. `verify.json` lists all findings that were kept.
 const PRINTED: usize = 20;
 
-/// How often to look whether the verification is to end.
+/// How often to look whether a signal came.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
-/// How long one that is to end may take: it looks ten times a second whether it is, unless the
-/// kernel holds it.
+/// How long an interrupted verification may take to end. It looks for the signal ten times a
+/// second. If it has not ended by then, the kernel holds it.
 const STUCK: Duration = Duration::from_secs(1);
 
-/// How often a line tells how far it is.
+/// How often progress is printed.
 const PRINT_EVERY: Duration = Duration::from_secs(10);
 
 pub(crate) fn run(args: &VerifyArgs, out: &mut Out) -> anyhow::Result<u8> {
@@ -71,8 +71,8 @@ pub(crate) fn run(args: &VerifyArgs, out: &mut Out) -> anyhow::Result<u8> {
     Ok(code)
 }
 
-/// Verifies a target in a thread of its own. A device that hangs holds that in the kernel, where no
-/// signal reaches it: who is told to end then says so, and does not wait for it.
+/// Verifies a target in a thread of its own. If a device hangs, the kernel holds that thread, and
+/// no signal reaches it. After a signal the command then says so, and does not wait for the thread.
 fn patiently(
     past: &Arc<Past>,
     target: &PastTarget,
@@ -91,7 +91,7 @@ fn patiently(
                 tell(&format!("read {read}, now at {position} of {}", theirs.path.display()));
             }
         };
-        // Refused only where nobody waits for it any more.
+        // Sending fails only if the command has stopped waiting.
         let _ = sender.send(their_past.verify(&theirs, after, &their_stop, &mut progress));
     })?;
     let mut asked = None;
@@ -111,7 +111,7 @@ fn patiently(
     }
 }
 
-/// What was found on a target, in lines.
+/// The findings on a target, in lines.
 fn text(found: &TargetFindings) -> String {
     let TargetFindings { path, read, complete, figures, in_flight, notes, findings, .. } = found;
     let mut text = String::new();

@@ -1,9 +1,9 @@
-//! Where fetched loads are kept.
+//! The cache of fetched loads.
 //!
-//! A load of gigabytes is fetched once, also by two processes that want it at the same moment, and
-//! a process that is killed meanwhile must leave nothing that looks like a load. So each URL has a
-//! directory of its own with a lock; a file is a load only when `about.json` beside it says so, and
-//! that is written last.
+//! A load of gigabytes is fetched only once, even if two processes want it at the same moment. A
+//! process that is killed while it fetches must leave no file that looks like a load. So each URL
+//! has a directory of its own with a lock. A file counts as a load only if `about.json` beside it
+//! says so, and that file is written last.
 
 use std::fs::{self, DirBuilder, File, Permissions};
 use std::io;
@@ -19,48 +19,48 @@ use serde::{Deserialize, Serialize};
 use super::location::Location;
 use crate::lock;
 
-/// The rights of the cache's directory: its owner alone.
+/// The permissions of the cache's directory: only its owner may use it.
 const PRIVATE: u32 = 0o700;
 
-/// What is known of the file, of a part of it, and the part.
+/// The facts on the file, the facts on an incomplete file, and the incomplete file.
 const ABOUT_FILE: &str = "about.json";
 const BEGUN_FILE: &str = "begun.json";
 const PART_FILE: &str = "part";
 
-/// What is known of a fetched file.
+/// The facts on a fetched file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct About {
-    /// Where it came from, without what opens a store.
+    /// The URL without its secrets.
     pub(crate) url: String,
-    /// What the server calls this state of the file (`ETag`, RFC 9110, section 8.8.3).
+    /// The server's name for this version of the file (`ETag`, RFC 9110, section 8.8.3).
     pub(crate) etag: Option<String>,
-    /// When it last changed, in the server's words (`Last-Modified`), where no other state of the
-    /// file can bear the same instant.
+    /// When the file last changed, in the server's words (`Last-Modified`). Only kept if no other
+    /// version of the file can have the same instant.
     pub(crate) modified: Option<String>,
     /// When it was fetched (RFC 3339).
     pub(crate) fetched: String,
     pub(crate) bytes: u64,
     pub(crate) sha256: String,
-    /// When the file here was written, in nanoseconds since 1970: what was touched since is not
-    /// what was fetched.
+    /// When the file here was written, in nanoseconds since 1970. If the file has changed since, it
+    /// is not used.
     written_ns: u64,
 }
 
-/// What is known of a file of which a part was fetched.
+/// The facts on a file of which only a part was fetched.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Begun {
-    /// What must still be true of the server's file if the rest is to fit: a strong `ETag` or a
+    /// The condition on the server's file under which the rest fits: a strong `ETag` or a
     /// `Last-Modified`, as `If-Range` takes it (RFC 9110, section 13.1.5).
     pub(crate) validator: String,
 }
 
-/// The place of one URL.
+/// The directory of one URL.
 pub(crate) struct Entry {
     directory: PathBuf,
-    /// The same, held on to.
+    /// The open directory.
     open: OpenDirectory,
     name: String,
-    /// Held as long as this process looks at the place.
+    /// The lock, which is held as long as this value exists.
     _lock: File,
 }
 
@@ -80,12 +80,12 @@ pub(crate) fn root() -> Result<PathBuf> {
 }
 
 impl Entry {
-    /// The place of this URL, for this process alone until it is dropped.
+    /// The directory of this URL, locked for this process until the value is dropped.
     pub(crate) fn of(location: &Location) -> Result<Self> {
         Self::below(&root()?, location)
     }
 
-    /// The place of this URL below another directory than that of the cache.
+    /// The same, in another directory than the cache.
     pub(crate) fn below(root: &Path, location: &Location) -> Result<Self> {
         let directory = root.join(&digest::of_bytes(location.asked().as_bytes())[..32]);
         let open = || -> io::Result<(OpenDirectory, File)> {
@@ -104,18 +104,18 @@ impl Entry {
         &self.directory
     }
 
-    /// The file itself, under its own name: formats are known by their names, too. In a directory
-    /// of its own, so that it is never one of the files beside it.
+    /// The path of the file. It keeps its name, because formats are recognised by their names, too.
+    /// It has a directory of its own, so its name cannot clash with those of the other files here.
     pub(crate) fn file(&self) -> PathBuf {
         self.directory.join("file").join(&self.name)
     }
 
-    /// What was fetched of it.
+    /// The incomplete file.
     pub(crate) fn partial(&self) -> PathBuf {
         self.directory.join(PART_FILE)
     }
 
-    /// Opens that to write it from the beginning, or to go on with it.
+    /// Opens the incomplete file, either empty or to continue it.
     pub(crate) fn open_part(&self, goes_on: bool) -> io::Result<File> {
         if goes_on { self.open.append(PART_FILE) } else { self.open.write_over(PART_FILE) }
     }
@@ -132,21 +132,21 @@ impl Entry {
         self.directory.join(BEGUN_FILE)
     }
 
-    /// What is known of the file, if there is a whole one, untouched.
+    /// The facts on the file, if it is complete and unchanged.
     pub(crate) fn about(&self) -> Option<About> {
         let about: About = serde_json::from_slice(&fs::read(self.about_file()).ok()?).ok()?;
         let (bytes, written_ns) = state_of(&self.file()).ok()?;
         (about.bytes == bytes && about.written_ns == written_ns).then_some(about)
     }
 
-    /// What the rest of a part must fit to.
+    /// The facts on an incomplete file, and how many bytes of it are here.
     pub(crate) fn begun(&self) -> Option<(Begun, u64)> {
         let begun = serde_json::from_slice(&fs::read(self.begun_file()).ok()?).ok()?;
         let bytes = fs::metadata(self.partial()).ok()?.len();
         (bytes > 0).then_some((begun, bytes))
     }
 
-    /// Notes what the rest must fit to, before anything is written.
+    /// Stores the condition under which the rest fits, before the first byte is written.
     pub(crate) fn note_begun(&self, validator: Option<String>) -> Result<()> {
         if let Some(validator) = validator {
             return self.put(BEGUN_FILE, &serde_json::to_vec(&Begun { validator })?);
@@ -155,16 +155,16 @@ impl Entry {
         Ok(())
     }
 
-    /// Forgets a part.
+    /// Removes the incomplete file.
     pub(crate) fn forget_part(&self) {
         let _ = fs::remove_file(self.partial());
         let _ = fs::remove_file(self.begun_file());
     }
 
-    /// Makes the part the file.
+    /// Makes the incomplete file the file.
     pub(crate) fn keep(&self, mut about: About) -> Result<About> {
         let keep = || -> io::Result<(u64, u64)> {
-            // From here on until the new facts are there, nothing here is a load.
+            // From here on, until the new facts are written, the directory holds no load.
             match fs::remove_file(self.about_file()) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
                 _ => {}
@@ -183,7 +183,7 @@ impl Entry {
 }
 
 impl About {
-    /// What was just fetched; the rest is known when it is kept.
+    /// The facts on a file that was just fetched. The others are added when it is kept.
     pub(crate) fn new(
         location: &Location,
         (etag, modified): (Option<String>, Option<String>),
@@ -201,8 +201,8 @@ impl About {
     }
 }
 
-/// Makes a directory that nobody else on this host may look into: what took a password to fetch is
-/// not given away. One that is there and open to others is closed.
+/// Makes a directory that only its owner can read, because a file may have taken a password to
+/// fetch. If the directory exists and others can read it, its permissions are changed.
 pub(crate) fn make_private(directory: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(PRIVATE).create(directory)?;
     if let Some(owner) = OpenDirectory::at(directory)?.stranger()? {
@@ -223,7 +223,7 @@ fn state_of(path: &Path) -> io::Result<(u64, u64)> {
     Ok((metadata.len(), since.as_nanos() as u64))
 }
 
-/// The cache cannot be written.
+/// The error if the cache cannot be written.
 pub(crate) fn cannot_keep(directory: &Path, error: &io::Error) -> RunError {
     let text = format!(
         "cannot keep what is fetched in {}: {error}\n  = help: XDG_CACHE_HOME names another \

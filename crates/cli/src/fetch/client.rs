@@ -1,7 +1,7 @@
-//! One question to a web server.
+//! One request to a web server.
 //!
-//! The rest of the program knows a server by what it answered, never by the library that asked: the
-//! answers that matter here are few, and each has its sentence.
+//! The rest of the program sees only the server's answer, never the HTTP library. Only a few kinds
+//! of answers matter here, and each has its message.
 
 use std::io::Read;
 #[cfg(not(feature = "fetch"))]
@@ -11,42 +11,42 @@ use jiff::fmt::rfc2822;
 
 use super::location::Location;
 
-/// What is asked besides the file itself.
+/// The conditions of a request.
 #[derive(Clone, Debug, Default)]
 #[cfg_attr(not(feature = "fetch"), allow(dead_code))]
 pub(crate) struct Question {
-    /// Only if the file is no longer what this `ETag` names.
+    /// Only if the `ETag` of the file is another one.
     pub(crate) unless_etag: Option<String>,
     /// Only if the file has changed since this instant, in the server's own words.
     pub(crate) unless_modified: Option<String>,
-    /// From this byte on, if the file is still what the validator names.
+    /// From this byte on, if the file still has this `ETag` or date.
     pub(crate) from: Option<(u64, String)>,
 }
 
-/// What a server answered.
+/// The answer of a server.
 pub(crate) struct Answer {
     pub(crate) status: u16,
     pub(crate) etag: Option<String>,
     pub(crate) modified: Option<String>,
-    /// When it was answered, by the server's clock.
+    /// When the server answered, by its own clock.
     pub(crate) date: Option<String>,
-    /// How many bytes follow, where it says so.
+    /// How many bytes follow, if the server says so.
     pub(crate) length: Option<u64>,
-    /// Whether what follows says itself where it ends: by a length, or as chunks (RFC 9112, section
-    /// 6.3). Otherwise a connection that breaks looks like the end.
+    /// Whether the answer marks its end, by a length or by chunks (RFC 9112, section 6.3). Without
+    /// a mark, a broken connection looks like the end.
     pub(crate) has_end: bool,
-    /// The first byte that follows, where it is a part.
+    /// The position of the first byte that follows, if the answer is a part of the file.
     pub(crate) first: Option<u64>,
     pub(crate) body: Box<dyn Read>,
 }
 
-/// A file may change again in the second that `Last-Modified` names. Only where the answer is later
-/// than that second does it tell one state from another (RFC 9110, section 8.8.2.2, with a second
-/// more for servers whose clocks differ from those of their disks).
+/// A file may change again in the second that `Last-Modified` names. So the instant identifies a
+/// version only if the answer is later than that second (RFC 9110, section 8.8.2.2). One more
+/// second is added for servers whose clocks differ from those of their disks.
 const LASTING_S: i64 = 2;
 
 impl Answer {
-    /// The instant of the last change, where no other state of the file can bear it, too.
+    /// The instant of the last change, if it identifies this version of the file.
     pub(crate) fn lasting_modified(&self) -> Option<String> {
         let seconds = |text: &str| Some(rfc2822::parse(text).ok()?.timestamp().as_second());
         let modified = self.modified.as_deref()?;
@@ -55,14 +55,14 @@ impl Answer {
     }
 }
 
-/// Why there is no answer, and what to do.
+/// Why there is no answer, and how to help.
 #[derive(Debug)]
 pub(crate) struct NoAnswer {
     pub(crate) reason: String,
     pub(crate) help: &'static str,
 }
 
-/// What to do where the network is at fault.
+/// The help if the network is at fault.
 const NETWORK: &str = "is the network there, and does https_proxy name the proxy, if there must be \
                        one? --offline takes what was fetched before";
 
@@ -91,11 +91,11 @@ mod asking {
 
     use super::{Answer, Location, NETWORK, NoAnswer, Question};
 
-    /// How often a server may send us elsewhere.
+    /// How many redirections are followed.
     const REDIRECTS_MAX: u32 = 5;
 
-    /// Where distributions keep the certificates that their users trust: Debian, Fedora, SUSE,
-    /// Alpine. A company's own authority stands there and in no program's list.
+    /// The files in which distributions keep trusted certificates: Debian, Fedora, SUSE, Alpine. A
+    /// company adds its own authority there, which no program can know.
     const BUNDLES: [&str; 4] = [
         "/etc/ssl/certs/ca-certificates.crt",
         "/etc/pki/tls/certs/ca-bundle.crt",
@@ -103,7 +103,7 @@ mod asking {
         "/etc/ssl/cert.pem",
     ];
 
-    /// Names a file with the certificates to trust, as for other programs.
+    /// The variable that names a file of trusted certificates, as for other programs.
     const NAMED: &str = "SSL_CERT_FILE";
 
     /// The certificates in a file.
@@ -116,8 +116,8 @@ mod asking {
         Ok(items.collect())
     }
 
-    /// The certificates that the user names; those of this host, where none are named; those that
-    /// the program brings, where there are none.
+    /// The certificates of the file that the user names. Without such a file, those of this host.
+    /// If the host has none, those that are part of the program.
     fn trusted() -> Result<RootCerts, NoAnswer> {
         static TRUSTED: OnceLock<RootCerts> = OnceLock::new();
         if let Some(trusted) = TRUSTED.get() {
@@ -125,7 +125,7 @@ mod asking {
         }
         let is_some = |of: &Vec<_>| !of.is_empty();
         let roots = match std::env::var_os(NAMED).filter(|file| !file.is_empty()) {
-            // Whoever names an authority of their own wants no other in its place.
+            // A user who names an authority wants to trust no other one instead.
             Some(file) => {
                 let none = |reason: String| NoAnswer {
                     reason: format!("{NAMED} is {}, and {reason}", Path::new(&file).display()),
@@ -143,16 +143,17 @@ mod asking {
     }
 
     fn agent(is_secure: bool, patience: Duration) -> Result<Agent, NoAnswer> {
-        // Where no certificate is looked at, it does not matter which would be trusted.
+        // If no certificate is checked, it does not matter which are trusted.
         let roots = if is_secure { trusted()? } else { RootCerts::WebPki };
         let tls = TlsConfig::builder().root_certs(roots).build();
         let config = Agent::config_builder()
             .http_status_as_error(false)
             .max_redirects(REDIRECTS_MAX)
             .max_redirects_will_error(true)
-            // Who asked in secret is not sent on to where everybody listens.
+            // A secure request is never redirected to an insecure URL.
             .https_only(is_secure)
-            // What is counted and resumed are the bytes of the file.
+            // The length and the position of a part count the bytes of the file, so it must not be
+            // compressed on the way.
             .accept_encoding("identity")
             .user_agent(concat!("ioecho/", env!("CARGO_PKG_VERSION")))
             .timeout_resolve(Some(patience))
@@ -162,8 +163,8 @@ mod asking {
         Ok(config.tls_config(tls).build().new_agent())
     }
 
-    /// Asks for a file; follows where the server sends us. A server may be silent for as long as
-    /// `patience` says, before it answers and between any two pieces of the file.
+    /// Requests a file and follows redirections. A server may send nothing for as long as
+    /// `patience`, both before it answers and between two pieces of the file.
     pub(crate) fn ask(
         location: &Location,
         question: &Question,
@@ -199,7 +200,7 @@ mod asking {
         })
     }
 
-    /// What follows an answer; a time that is over is told as one.
+    /// The body of an answer. It reports a time-out as an error of that kind.
     struct Body<R>(R);
 
     impl<R: Read> Read for Body<R> {
@@ -218,7 +219,7 @@ mod asking {
         Some(headers.get(name)?.to_str().ok()?.to_owned())
     }
 
-    /// The first byte of `bytes FIRST-LAST/ALL` (RFC 9110, section 14.4).
+    /// The first byte in `bytes FIRST-LAST/ALL` (RFC 9110, section 14.4).
     fn first_of(range: &str) -> Option<u64> {
         range.strip_prefix("bytes ")?.split('-').next()?.parse().ok()
     }
@@ -231,7 +232,7 @@ mod asking {
                 format!("{host} does not answer in time ({error})"),
                 "--download-timeout SPAN waits longer, and --offline takes what was fetched before",
             ),
-            // It would quote an URL, which may hold what opens a store.
+            // The library's message would quote the URL, which may hold secrets.
             ureq::Error::BadUri(_) | ureq::Error::Protocol(_) | ureq::Error::Http(_) => (
                 format!("{host} is no host, sends us to what is no URL, or speaks no HTTP"),
                 "is this the URL of a load?",
@@ -248,7 +249,8 @@ mod asking {
             ureq::Error::Io(error) => {
                 match error.get_ref().and_then(|error| error.downcast_ref()) {
                     Some(error) => not_secure(&host, error),
-                    // A server without https hangs up at what it cannot read.
+                    // A server without https closes the connection because it cannot read the
+                    // request.
                     None if location.is_secure()
                         && error.kind() == io::ErrorKind::UnexpectedEof =>
                     {
@@ -263,10 +265,10 @@ mod asking {
         NoAnswer { reason, help }
     }
 
-    /// What to look at where a host answers, and not in secret.
+    /// The help if a host answers, but not over https.
     const NO_HTTPS: &str = "does it speak https at this port?";
 
-    /// Why nothing can be said in secret to this host.
+    /// Why there can be no secure connection to this host.
     fn not_secure(host: &str, error: &NotSecure) -> (String, &'static str) {
         let NotSecure::InvalidCertificate(wrong) = error else {
             return (format!("{host} makes no secure connection: {error}"), NO_HTTPS);

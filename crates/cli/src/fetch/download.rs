@@ -1,9 +1,9 @@
-//! The way of a file from a server into the cache.
+//! Fetching a file from a server into the cache.
 //!
 //! Connections break, servers restart, files are replaced while they are fetched, and disks fill
-//! up. What was received stays, and the rest is asked for as long as it is a rest of the same file
-//! (`If-Range`); otherwise the file is fetched from its beginning. It takes its name only when it
-//! is all there.
+//! up. The received part is kept, and only the rest is requested as long as the file on the server
+//! is the same (`If-Range`). Otherwise the file is fetched from its beginning. It gets its name
+//! only when it is complete.
 
 use std::io::{self, Read, Write};
 use std::path::Path;
@@ -22,26 +22,26 @@ use crate::args::FetchArgs;
 use crate::library::INDEX_FILE;
 use crate::print::tell;
 
-/// How often in a row an attempt may bring nothing new.
+/// How many attempts in a row may bring nothing new.
 const FRUITLESS_MAX: u32 = 3;
 
-/// How long to wait before the next attempt; longer each time.
+/// How long to wait before the next attempt. The wait grows with each attempt.
 const PAUSE: Duration = Duration::from_millis(300);
 
-/// A server that brings less than this in the time that it may be silent is as good as silent, and
-/// an attempt that brings less has brought nothing.
+/// The least progress, in bytes. If a server sends less within its time, it counts as silent. If an
+/// attempt brings less, it counts as having brought nothing.
 const PROGRESS_BYTES: u64 = 4 << 10;
 
-/// How much is received at once.
+/// How many bytes are received at once.
 const PIECE_BYTES: usize = 1 << 18;
 
-/// The room on the disk is looked at again after so many bytes.
+/// After so many bytes the free space on the disk is checked again.
 const LOOK_BYTES: u64 = 16 << 20;
 
-/// How much of the disk is left to others.
+/// How much free space is left on the disk for others.
 const ROOM_BYTES: u64 = 256 << 20;
 
-/// Larger files are announced: who waits wants to know for what.
+/// Larger files are announced, because the user has to wait for them.
 const ANNOUNCED_BYTES: u64 = 8 << 20;
 
 /// How an attempt ended.
@@ -50,7 +50,7 @@ enum Ended {
     Cut(String),
 }
 
-/// Sees to it that the file in its place is what the server has, and what is wanted.
+/// Makes the file in its directory the current file of the server, and the one that is wanted.
 pub(super) fn bring(place: &Entry, wanted: &Wanted, settings: FetchArgs) -> Result<About> {
     bring_if_there(place, wanted, settings)?.ok_or_else(|| {
         let location = &wanted.location;
@@ -70,7 +70,7 @@ pub(super) fn bring(place: &Entry, wanted: &Wanted, settings: FetchArgs) -> Resu
     })
 }
 
-/// The same; `None` if the server has no such file.
+/// The same, but `None` if the server has no such file.
 pub(super) fn bring_if_there(
     place: &Entry,
     wanted: &Wanted,
@@ -95,7 +95,7 @@ pub(super) fn bring_if_there(
             held.as_ref(),
         );
         let ended = match client::ask(location, &question, settings.patience()) {
-            // Where nobody answers the first question there is no point in more of them.
+            // If nobody answers the first request, more requests make no sense.
             Err(none) if most == 0 && fruitless == 0 => {
                 return Err(failed(location, &none.reason, none.help));
             }
@@ -111,7 +111,7 @@ pub(super) fn bring_if_there(
                     }
                     (200, _) => 0,
                     (206 | 416, _) => {
-                        // What is here is no beginning of what is there.
+                        // The bytes here are not the beginning of the server's file.
                         place.forget_part();
                         fruitless += 1;
                         refuse_if_stuck(fruitless, location, "its parts do not fit together")?;
@@ -172,7 +172,7 @@ fn offline(place: &Entry, wanted: &Wanted, held: Option<About>) -> Result<About>
     }
 }
 
-/// What to ask for: the rest, or the file if it is another one than that which is here.
+/// The next request: for the rest of the file, or for the whole file if it has changed.
 fn question(begun: Option<(u64, &str)>, wanted: &Wanted, held: Option<&About>) -> Question {
     if let Some((at, validator)) = begun {
         return Question { from: Some((at, validator.to_owned())), ..Question::default() };
@@ -187,14 +187,14 @@ fn question(begun: Option<(u64, &str)>, wanted: &Wanted, held: Option<&About>) -
     }
 }
 
-/// What makes sure that a rest fits: an `ETag` that is not a weak one. An instant of change has the
-/// resolution of a second, so it will do only where the whole is held against a hash.
+/// The value that makes sure that a rest fits: an `ETag` that is not weak. A date has the
+/// resolution of a second, so it is used only if the whole file is compared with a hash.
 fn validator(answer: &Answer, wanted: &Wanted) -> Option<String> {
     let strong = answer.etag.clone().filter(|etag| !etag.starts_with("W/"));
     strong.or_else(|| answer.modified.clone().filter(|_| wanted.sha256.is_some()))
 }
 
-/// Whether a rest is of what was asked for, even if the server did not look.
+/// Whether an answer is a part of the same file. Some servers ignore the condition.
 fn is_of(answer: &Answer, validator: &str) -> bool {
     let named = answer.etag.as_deref().filter(|_| validator.starts_with('"'));
     named.is_none_or(|etag| etag == validator)
@@ -280,12 +280,12 @@ fn receive(
     })
 }
 
-/// What is said of a server that keeps us waiting.
+/// The message for a server that sends nothing.
 fn silent(patience: Nanos) -> String {
     format!("less than {} came in {patience} (--download-timeout)", Bytes(PROGRESS_BYTES))
 }
 
-/// Whether a read ended because its time was over.
+/// Whether a read ended by a time-out.
 fn is_timeout(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock)
 }
@@ -315,8 +315,8 @@ fn room_for(directory: &Path, location: &Location, bytes: u64) -> Result<()> {
     Err(RunError::new(Kind::Output, text))
 }
 
-/// Keeps what was received, if it is what is wanted; `None` if it may be two files put together,
-/// and is to be fetched again.
+/// Keeps the received file if it has the wanted hash. Returns `None` if it may consist of parts of
+/// two files, and has to be fetched again.
 fn finish(
     place: &Entry,
     wanted: &Wanted,

@@ -1,8 +1,7 @@
-//! The URL of a load, taken apart.
+//! The URL of a load, in its parts.
 //!
-//! What a library names must never lead out of that library, what is no URL must not become another
-//! request, and who reads a message must not learn what opens the store
-//! ([`ioecho_trace::secrets`]).
+//! A name from a library must never lead out of that library. A text that is no URL must not become
+//! another request. And messages must not show secrets ([`ioecho_trace::secrets`]).
 
 use std::fmt;
 use std::net::Ipv6Addr;
@@ -15,22 +14,22 @@ use ioecho_trace::secrets::{HIDDEN, scheme_of, url_shown};
 pub(crate) struct Location {
     /// `http` or `https`.
     scheme: String,
-    /// The host, with a port and with who asks, where these are named.
+    /// The host, with the port and the user if they are given.
     authority: String,
-    /// What follows the host, from its slash on.
+    /// The path, from its slash on.
     path: String,
-    /// What follows the path, from its question mark on.
+    /// The query, from its question mark on.
     query: String,
-    /// What follows the mark `#`: the name of a load in the library at the URL.
+    /// The text behind `#`: the name of a load in the library at the URL.
     pub(crate) fragment: Option<String>,
 }
 
-/// Whether the words name something on the network: `SCHEME://`.
+/// Whether a word begins like a URL: `SCHEME://`.
 pub(crate) fn is_url(path: &Path) -> bool {
     path.to_str().is_some_and(|text| scheme_of(text).is_some())
 }
 
-/// What a word begins with that was meant as an URL and is none: `http:/host`, `https:host`.
+/// The scheme of a word that was meant as a URL but is none: `http:/host`, `https:host`.
 pub(super) fn nearly_url(path: &Path) -> Option<&str> {
     let text = path.to_str()?;
     let end = text.find([':', '/'])?;
@@ -39,8 +38,8 @@ pub(super) fn nearly_url(path: &Path) -> Option<&str> {
     (is_meant && scheme_of(text).is_none()).then_some(scheme)
 }
 
-/// Says what is wrong with a host and its port (RFC 3986, section 3.2). Nothing of them is quoted:
-/// where a password is not written as it should be, it may be a part of one.
+/// Checks a host and its port (RFC 3986, section 3.2). The error quotes nothing of them: in a
+/// wrongly written URL they may be a part of the password.
 fn check_host(host: &str) -> Result<(), String> {
     let port = if let Some(rest) = host.strip_prefix('[') {
         let is_address = |text: &str| text.parse::<Ipv6Addr>().is_ok();
@@ -79,7 +78,7 @@ fn check_host(host: &str) -> Result<(), String> {
     Err(text.to_owned())
 }
 
-/// Whether each `%` begins a character's two digits (RFC 3986, section 2.1).
+/// Whether two hexadecimal digits follow each `%` (RFC 3986, section 2.1).
 fn is_encoded(text: &str) -> bool {
     let digits = |rest: &str| {
         rest.as_bytes().get(..2).is_some_and(|two| two.iter().all(u8::is_ascii_hexdigit))
@@ -88,7 +87,7 @@ fn is_encoded(text: &str) -> bool {
 }
 
 impl Location {
-    /// Takes an URL apart. The error says what is wrong with it, and what would be right.
+    /// Takes a URL apart. The error says what is wrong, and how to write it.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let scheme = scheme_of(text).ok_or("it does not begin like https://")?;
         let rest = &text[scheme.len() + "://".len()..];
@@ -109,7 +108,7 @@ impl Location {
         let (rest, query) = rest.split_at(rest.find('?').unwrap_or(rest.len()));
         let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
         check_host(authority.rsplit('@').next().unwrap_or_default())?;
-        // Whatever else it is, it is no name that a server knows, and might become another request.
+        // Such a character is not allowed in a URL, and could change the request.
         let is_other = |c: char| !c.is_ascii_graphic() || "\\\"<>`".contains(c);
         if text.chars().any(is_other) {
             return Err("it holds characters that have to be written as %XX".to_owned());
@@ -128,18 +127,18 @@ impl Location {
         })
     }
 
-    /// What is asked of the server: everything but the fragment.
+    /// The URL for the request to the server: everything but the fragment.
     pub(crate) fn asked(&self) -> String {
         format!("{}://{}{}{}", self.scheme, self.authority, self.path, self.query)
     }
 
-    /// Whether what is said on the way is hidden from others.
+    /// Whether the connection is encrypted.
     #[cfg_attr(not(feature = "fetch"), allow(dead_code))]
     pub(crate) fn is_secure(&self) -> bool {
         self.scheme == "https"
     }
 
-    /// The host, with its port, as far as it may be shown.
+    /// The host with its port, without secrets.
     #[cfg_attr(not(feature = "fetch"), allow(dead_code))]
     pub(crate) fn host(&self) -> String {
         let shown = self.to_string();
@@ -147,12 +146,12 @@ impl Location {
         rest.split(['/', '?']).next().unwrap_or_default().to_owned()
     }
 
-    /// The last part of the path, as it is on the server.
+    /// The last part of the path, as on the server.
     pub(crate) fn last_name(&self) -> &str {
         self.path.rsplit('/').next().unwrap_or_default()
     }
 
-    /// The same as the name of a file that cannot lead anywhere.
+    /// The same as a file name that cannot lead to another directory.
     pub(crate) fn file_name(&self) -> String {
         let is_plain = |c: &char| c.is_ascii_alphanumeric() || "._-".contains(*c);
         let name: String = self.last_name().chars().filter(is_plain).take(80).collect();
@@ -166,7 +165,8 @@ impl Location {
         Self { path: format!("{directory}{name}"), fragment: None, ..self.clone() }
     }
 
-    /// A file of the library at this URL, which is that of its directory or of its index.
+    /// A file of the library at this URL. The URL may be that of the library's directory or of its
+    /// index.
     pub(crate) fn in_library(&self, name: &str) -> Self {
         let directory = self.path.strip_suffix("/library.json").unwrap_or(&self.path);
         let directory = directory.trim_end_matches('/');
@@ -174,7 +174,7 @@ impl Location {
     }
 }
 
-/// Without what opens a store.
+/// The URL without its secrets.
 impl fmt::Display for Location {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let fragment = self.fragment.as_ref().map(|name| format!("#{name}")).unwrap_or_default();

@@ -1,10 +1,10 @@
-//! Loads at an URL: wherever a trace is read, `https://…` may stand in the place of a file.
+//! Loads at a URL: `https://…` may stand wherever a command takes a trace.
 //!
-//! A load that changes while it is fetched, that breaks off, or that is not the one that was
-//! published would be replayed without anybody noticing, and two systems would be compared under
-//! two loads. So nothing reads from the network: a file is fetched whole into a [`cache`], held
-//! against the hash that its library states, and only then has a path, which is opened like any
-//! other. The same path is used again as long as the server says that the file is the same.
+//! If a load changed while it is fetched, broke off, or were another one than was published, it
+//! would be replayed without anybody noticing, and two systems would be compared under two loads.
+//! So nothing reads from the network directly. A file is fetched whole into a [`cache`] and
+//! compared with the hash in its library. Only then does it have a path, which is opened like any
+//! other. The same file is used again as long as the server says that it has not changed.
 
 mod cache;
 mod client;
@@ -34,13 +34,14 @@ pub(crate) use self::secret::taken_out;
 /// How this process fetches.
 static SETTINGS: OnceLock<FetchArgs> = OnceLock::new();
 
-/// What was fetched by this process: a command that opens its trace twice opens one file.
+/// The files that this process has fetched. A command that opens its trace twice opens the same
+/// file.
 static FETCHED: Mutex<BTreeMap<PathBuf, PathBuf>> = Mutex::new(BTreeMap::new());
 
 /// How many files are being fetched.
 static UNDER_WAY: AtomicU32 = AtomicU32::new(0);
 
-/// A file is being fetched as long as this is there.
+/// Exists while a file is being fetched.
 struct UnderWay;
 
 impl UnderWay {
@@ -56,8 +57,8 @@ impl Drop for UnderWay {
     }
 }
 
-/// Whether a file is being fetched, so that the process waits for others and can be ended at any
-/// moment: what was received is gone on with next time.
+/// Whether a file is being fetched. Then the process waits for a server and can be ended at any
+/// moment, because the received part is kept for the next time.
 pub(crate) fn is_under_way() -> bool {
     UNDER_WAY.load(Ordering::Relaxed) > 0
 }
@@ -71,7 +72,7 @@ fn settings() -> FetchArgs {
     SETTINGS.get().copied().unwrap_or_default()
 }
 
-/// What is known of a file before it is fetched.
+/// A file that is to be fetched.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Wanted {
     location: Location,
@@ -79,14 +80,14 @@ struct Wanted {
     sha256: Option<String>,
 }
 
-/// The file behind a path: the path itself, or what was fetched from the URL that it is, or the
-/// load that it names in a library here.
+/// The file for a path: the path itself, the fetched file for a URL, or the load that the path
+/// names in a library on this host.
 pub(crate) fn local(path: &Path) -> Result<PathBuf> {
     let named = if is_url(path) { None } else { library::named(path) };
     if !is_url(path) && named.is_none() {
         return match location::nearly_url(path).filter(|_| !path.exists()) {
             Some(scheme) => {
-                // Not more of it is shown: nobody knows where a password would end.
+                // The message shows no more of it, because the rest may hold a password.
                 let text = format!(
                     "'{scheme}…' is no file, and no URL\n  = help: an URL begins with {}://",
                     scheme.to_ascii_lowercase()
@@ -118,7 +119,8 @@ pub(crate) fn local(path: &Path) -> Result<PathBuf> {
     Ok(file)
 }
 
-/// The error for a path that is no load but a library, here or at an URL, or a load's directory.
+/// The error for a path that is no load: a library, on this host or at a URL, or the directory of a
+/// load.
 pub(crate) fn is_library(path: &Path) -> Option<RunError> {
     if is_url(path) {
         let location = parse(path).ok()?;
@@ -140,13 +142,13 @@ pub(crate) fn is_library(path: &Path) -> Option<RunError> {
         .map_or_else(Some, |index| Some(index.is_no_load(&directory.display().to_string())))
 }
 
-/// The same for an URL, of which nothing else was found.
+/// The same for a URL at which there is no file.
 fn at(location: &Location) -> Option<RunError> {
     Some(published::index(location).ok()?.is_no_load(&location.to_string()))
 }
 
-/// Fetches a file as it is now, whatever was fetched before, to be held against what is said of it;
-/// `None` if the server has none. The directory is the caller's own.
+/// Fetches the current file, whatever the cache holds. Returns `None` if the server has no such
+/// file. The file is stored in the caller's directory.
 pub(crate) fn afresh(location: &Location, directory: &Path) -> Result<Option<PathBuf>> {
     let _under_way = UnderWay::begin();
     let wanted = Wanted { location: location.clone(), sha256: None };
@@ -155,10 +157,11 @@ pub(crate) fn afresh(location: &Location, directory: &Path) -> Result<Option<Pat
     Ok(about.map(|_| place.file()))
 }
 
-/// The workshop of this process, for who ends it from another thread.
+/// The workshop of this process. It is stored here so that another thread can remove it.
 static WORKSHOP: Mutex<Option<PathBuf>> = Mutex::new(None);
 
-/// A directory in the cache for this process alone; removed with all that is in it when dropped.
+/// A directory in the cache for this process alone. It is removed with its contents when it is
+/// dropped.
 pub(crate) struct Workshop {
     pub(crate) directory: PathBuf,
     _lock: fs::File,
@@ -171,7 +174,7 @@ impl Drop for Workshop {
 }
 
 impl Workshop {
-    /// An empty one, in which this library is to be fetched as it is on its server now.
+    /// Makes an empty workshop, into which this library is fetched.
     pub(crate) fn open(library: &Location) -> Result<Self> {
         if settings().offline {
             let reason = "to verify it everything is fetched anew, and --offline forbids that";
@@ -183,7 +186,7 @@ impl Workshop {
             cache::make_private(&root)?;
             let lock = ioecho_linux::OpenDirectory::at(&root)?.append("verify.lock")?;
             lock::take(&lock, || "that verifies a library at an URL".to_owned())?;
-            // What a process that was killed left.
+            // Removes the files that a killed process left.
             match fs::remove_dir_all(&directory) {
                 Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
                 _ => {}
@@ -197,15 +200,15 @@ impl Workshop {
     }
 }
 
-/// Removes the workshop of this process, if there is one: what lies there is of use to nobody else.
+/// Removes the workshop of this process, if there is one. Nobody else needs its files.
 pub(crate) fn clear_away() {
     if let Some(workshop) = WORKSHOP.lock().unwrap_or_else(PoisonError::into_inner).take() {
-        // What cannot be removed now, the next one who verifies removes.
+        // If a file cannot be removed now, the next verification removes it.
         let _ = fs::remove_dir_all(workshop);
     }
 }
 
-/// The URL that a path is.
+/// Parses the URL in a path.
 pub(crate) fn parse(path: &Path) -> Result<Location> {
     let text = path.to_str().unwrap_or_default();
     Location::parse(&secret::typed(text)).map_err(|reason| {
@@ -218,7 +221,7 @@ pub(crate) fn parse(path: &Path) -> Result<Location> {
     })
 }
 
-/// Something cannot be fetched: why, and what to do.
+/// The error if a file cannot be fetched: the reason, and how to help.
 fn failed(location: &Location, reason: &str, help: &str) -> RunError {
     RunError::new(Kind::Fetch, format!("{location}: cannot be fetched: {reason}\n  = help: {help}"))
 }

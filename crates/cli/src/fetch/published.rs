@@ -1,4 +1,4 @@
-//! What a library says of the load that is asked for.
+//! The facts that a library publishes on its loads.
 
 use std::fs;
 use std::path::Path;
@@ -30,8 +30,8 @@ pub(super) fn index(library: &Location) -> Result<Index> {
     index_in(&Entry::of(&location)?, &location)
 }
 
-/// The index of the library as it is on its server now, whatever was fetched before. The directory
-/// is the caller's own.
+/// The current index of the library on its server, whatever the cache holds. It is fetched into the
+/// caller's directory.
 pub(crate) fn index_afresh(library: &Location, directory: &Path) -> Result<Index> {
     let location = library.in_library(INDEX_FILE);
     index_in(&Entry::below(directory, &location)?, &location)
@@ -45,7 +45,7 @@ fn index_in(place: &Entry, location: &Location) -> Result<Index> {
     Index::published(location, &bytes)
 }
 
-/// How a file is fetched that cannot be larger than this.
+/// The settings to fetch a file with a limit on its size.
 fn settings_of_small(bytes_max: u64) -> FetchArgs {
     let settings = settings();
     FetchArgs { download_limit: Bytes(settings.download_limit.0.min(bytes_max)), ..settings }
@@ -59,15 +59,15 @@ pub(super) fn load(library: &Location, name: &str) -> Result<Wanted> {
     Ok(Wanted { location, sha256: Some(load.sha256.clone()) })
 }
 
-/// The hash that stands beside a file, if it looks like one of a library: not every server that
-/// has a file has hashes, too.
+/// The hash in the list beside a file, if the file may belong to a library. Not every server that
+/// has a file has such a list.
 pub(super) fn sum(file: &Location) -> Result<Option<String>> {
     if file.file_name() != LOAD_FILE {
         return Ok(None);
     }
     let sums = file.beside(SUMS_FILE);
     let place = Entry::of(&sums)?;
-    // Where none stood beside it when it was fetched, there is none to ask for.
+    // There was no list when the file was fetched, so none can be in the cache.
     if settings().offline && place.about().is_none() {
         return Ok(None);
     }

@@ -1,9 +1,9 @@
-//! What opens a store, taken out of the command line.
+//! Takes secrets out of the command line.
 //!
-//! A command line is read by many: a run's directory keeps it, reports print it, messages are
-//! pasted into mails. What each place that shows a name had to remember to hide
-//! ([`ioecho_trace::secrets`]), some would forget. So the secrets are taken out of the words of the
-//! command line before anything else sees them, and only who asks the server gets them back.
+//! Many see a command line: a run's directory stores it, reports print it, users paste messages
+//! into mails. If each place had to hide the secrets of URLs by itself ([`ioecho_trace::secrets`]),
+//! some would forget it. So the secrets are taken out of the words before anything else sees them.
+//! Only the code that asks the server gets them back.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -13,8 +13,8 @@ use ioecho_trace::secrets::{HIDDEN, scheme_of, url_shown};
 
 use crate::args::takes_value;
 
-/// Flags whose values are prose or a program of a user's own, to be taken as they are, and kept
-/// without the secrets in them (`run/command::words`).
+/// Flags whose values are prose or another program. The words are used unchanged, but stored
+/// without secrets (`run/command::words`).
 const PROSE: [&str; 8] = [
     "--cmd",
     "--columns",
@@ -26,19 +26,19 @@ const PROSE: [&str; 8] = [
     "--pattern",
 ];
 
-/// The settings that may follow the other trace of `--merge`.
+/// The settings that may follow the trace of `--merge`.
 const SETTINGS: [&str; 4] = [",at=", ",offset=", ",align=", ",volumes="];
 
-/// The URLs of the command line, by what is shown of them.
+/// The URLs of the command line, by the text that is shown for them.
 static TYPED: Mutex<BTreeMap<String, String>> = Mutex::new(BTreeMap::new());
 
-/// The words of a command line without passwords and queries of URLs, which are kept in mind.
+/// The words of a command line without the passwords and queries of its URLs, which are remembered.
 pub(crate) fn taken_out(words: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
     let (mut before, mut is_recorder, mut is_others) = (String::new(), None, false);
     let mut take = |(position, word): (usize, OsString)| {
         let Some(text) = word.to_str() else { return word };
-        // Behind `record … --` stands a command that is run as it is. Only the command's own place
-        // tells it: a file may be called so, too.
+        // Behind `record … --` stands another program with its arguments, which stay unchanged.
+        // `record` counts only in the place of the command, because a file may have that name, too.
         if position > 0 && is_recorder.is_none() && !text.starts_with('-') && !takes_value(&before)
         {
             is_recorder = Some(text == "record");
@@ -63,13 +63,13 @@ pub(crate) fn taken_out(words: impl IntoIterator<Item = OsString>) -> Vec<OsStri
     words.into_iter().enumerate().map(&mut take).collect()
 }
 
-/// What is shown of an URL, which leads back to it.
+/// Returns the text that is shown for a URL, and remembers the URL.
 fn keep_in_mind(url: &str) -> String {
     let shown = url_shown(url);
     let mut typed = TYPED.lock().unwrap_or_else(PoisonError::into_inner);
     let (mut name, mut number) = (shown.clone(), 2);
-    // Two URLs that differ in what is hidden of them are two all the same, also where one of them
-    // hides nothing: a server is not to get a password that was meant for the other.
+    // Two URLs may differ only in their hidden parts. They get different texts, even if one of them
+    // hides nothing: otherwise a server would get the password for another one.
     while typed.get(&name).is_some_and(|other| other != url) {
         let query = format!("?{HIDDEN}");
         name = if shown.contains(&query) {
@@ -83,7 +83,7 @@ fn keep_in_mind(url: &str) -> String {
     name
 }
 
-/// The URL that was typed where this is shown.
+/// The URL behind the text that is shown for it.
 pub(super) fn typed(shown: &str) -> String {
     let typed = TYPED.lock().unwrap_or_else(PoisonError::into_inner);
     typed.get(shown).cloned().unwrap_or_else(|| shown.to_owned())

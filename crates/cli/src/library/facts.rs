@@ -1,7 +1,7 @@
-//! What is known of a load, as `load.toml` and `library.json` have it.
+//! The facts on a load, as in `load.toml` and `library.json`.
 //!
-//! Everything that can be counted is counted again by `ioecho library verify`; what a person said
-//! of the load stands beside it as it was said.
+//! `ioecho library verify` counts everything again that can be counted. The user's own facts stand
+//! beside the counts, unchanged.
 
 use ioecho_stats::analysis::steadiness::SteadyFigures;
 use ioecho_stats::trace_summary::TraceFigures;
@@ -10,20 +10,20 @@ use serde::{Deserialize, Serialize};
 
 use super::name::Name;
 
-/// What is known of a load. The keys are stable (docs/library.md); what is not known is left out.
+/// The facts on a load. The keys are stable (docs/library.md). Unknown values are left out.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Facts {
     /// [`super::LIBRARY_VERSION`].
     pub(crate) version: u32,
     pub(crate) name: Name,
-    /// What the load is, in its maker's words.
+    /// The description of the load, by the user who added it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) description: Option<String>,
-    /// Where it comes from.
+    /// The origin of the load.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) origin: Option<String>,
-    /// Under which terms it may be used.
+    /// The licence.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) license: Option<String>,
     /// When it was added (RFC 3339).
@@ -34,31 +34,31 @@ pub(crate) struct Facts {
     pub(crate) file_bytes: u64,
     /// The SHA-256 of `load.parquet`.
     pub(crate) sha256: String,
-    /// The SHA-256 of the requests, which other files may hold too ([`super::RequestsHash`]).
+    /// The SHA-256 of the requests, which does not depend on the file ([`super::RequestsHash`]).
     pub(crate) requests_sha256: String,
     pub(crate) requests: u64,
     /// From the first issue to the last.
     pub(crate) duration_ns: i64,
-    /// The furthest end of any request on any volume: the least size of a target.
+    /// The end of the furthest request on any volume. A target must be at least as large.
     pub(crate) extent_bytes: u64,
     pub(crate) mean_requests_per_s: f64,
     /// Most requests in one second.
     pub(crate) peak_requests_per_s: u64,
-    /// Where the recording broke off before its end.
+    /// Where the recording is incomplete.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) damage: Option<String>,
-    /// What was done to the recording, in order.
+    /// The transforms of the recording, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) transforms: Vec<String>,
     pub(crate) mix: Mix,
     pub(crate) recorded: Recorded,
-    /// When the recorded service times were steady; missing where none were recorded.
+    /// When the recorded service times were steady. Missing if the load has no service times.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) steady: Option<Steady>,
 }
 
-/// From when on service times were steady by SNIA's criterion; missing where they never were. An
-/// estimate: another device is steady at another time.
+/// The start of the steady state of service times by SNIA's criterion. Missing if they were never
+/// steady. This is an estimate: another device becomes steady at another time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Steady {
@@ -71,7 +71,7 @@ pub(crate) struct Steady {
 }
 
 impl Steady {
-    /// What the analysis found, if it had service times.
+    /// The result of the analysis, if the load has service times.
     pub(crate) fn of(figures: &SteadyFigures) -> Option<Self> {
         let from = |kind: &str| figures.kinds.iter().find(|of| of.kind == kind)?.steady_from_ns;
         (!figures.kinds.is_empty())
@@ -79,7 +79,7 @@ impl Steady {
     }
 }
 
-/// Requests and bytes by what they do.
+/// Requests and bytes by operation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Mix {
@@ -97,14 +97,14 @@ pub(crate) struct Mix {
     pub(crate) bytes_written: u64,
 }
 
-/// What it was recorded on, and how.
+/// The facts on the recording.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Recorded {
     /// The device or devices.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) device: Option<String>,
-    /// The size of all of them.
+    /// The size of all devices together.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) size_bytes: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -112,7 +112,7 @@ pub(crate) struct Recorded {
     /// The program that recorded it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) recorder: Option<String>,
-    /// The event whose instant is the instant of issue.
+    /// The event that counts as the issue of a request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) event: Option<String>,
     /// When the recording began (RFC 3339).
@@ -120,21 +120,21 @@ pub(crate) struct Recorded {
     pub(crate) started: Option<String>,
 }
 
-/// What both TOML and every reader of JSON can hold.
+/// The number, or the largest one that both TOML and every reader of JSON can store.
 const fn whole(number: u64) -> u64 {
     if number > i64::MAX as u64 { i64::MAX as u64 } else { number }
 }
 
 impl Facts {
-    /// Whether both say the same. The last bit of a rate is not kept by every way of writing it
-    /// down, and another version may add up in another order.
+    /// Whether two facts are the same. Rates may differ in their last bit: not every format keeps
+    /// it, and another version may add up in another order.
     pub(crate) fn agrees(&self, other: &Self) -> bool {
         let (mine, theirs) = (self.mean_requests_per_s, other.mean_requests_per_s);
         let is_near = (mine - theirs).abs() <= mine.abs() * 1e-9;
         is_near && Self { mean_requests_per_s: mine, ..other.clone() } == *self
     }
 
-    /// Takes over what was counted: requests, duration, extent, mean and peak rate, mix.
+    /// Fills in the counts: requests, duration, extent, mean and peak rate, mix.
     pub(crate) fn count(&mut self, figures: &TraceFigures) {
         let extents = figures.per_volume.iter().map(|(_, volume)| volume.extent.0);
         self.requests = figures.requests;
@@ -156,7 +156,7 @@ impl Facts {
 }
 
 impl Recorded {
-    /// What a trace's header says of it.
+    /// Fills in the facts in a trace's header.
     pub(crate) fn of(header: &Header) -> Self {
         let recording = header.recording.as_ref();
         let names = header.volumes.iter().map(|volume| volume.name.as_str());

@@ -1,9 +1,10 @@
-//! The directory of a library, and how a load gets into it.
+//! The directory of a library, and how a load is added to it.
 //!
-//! Two people may add at once, and a machine may lose its power while one does. Whoever changes a
-//! library locks its directory; a load is put together under a name that is none, and gets its own
-//! when it is whole and on the disk; the index is written last, of what is there. What a crash left
-//! half made, the next one who adds takes away.
+//! Two users may add loads at once, and the machine may lose its power meanwhile. So a process that
+//! changes a library locks its directory. A load is built in a directory whose name is no name of a
+//! load. It gets its own name when it is complete and on the disk. The index is written last, from
+//! the loads that are there. If a crash leaves an incomplete load, the next process that adds a
+//! load removes it.
 
 use std::fs;
 use std::io;
@@ -23,18 +24,18 @@ use super::{FACTS_FILE, INDEX_FILE, LIBRARY_VERSION};
 use crate::lock;
 use crate::print::{tell, visible};
 
-/// What the name of a directory ends with that is still being put together.
+/// The ending of the name of a directory in which a load is being built.
 const PARTIAL: &str = ".partial";
 
-/// A library that this process alone may change.
+/// A library that only this process may change.
 #[derive(Debug)]
 pub(crate) struct Library {
     path: PathBuf,
-    /// The directory itself; the lock ends with the process.
+    /// The open directory. The lock on it ends with the process.
     place: OpenDirectory,
 }
 
-/// A load that is being put together; what is there is taken away unless it is published.
+/// A load that is being built. It is removed unless it is published.
 #[derive(Debug)]
 pub(crate) struct Staged {
     path: PathBuf,
@@ -54,7 +55,7 @@ impl Staged {
         self.path.join(name)
     }
 
-    /// Writes a file of the load, down to the disk.
+    /// Writes a file of the load and waits until it is on the disk.
     pub(crate) fn write(&self, name: &str, bytes: &[u8]) -> Result<()> {
         self.place.put(name, bytes).map_err(|error| unwritable(&self.file(name), &error))
     }
@@ -66,10 +67,10 @@ impl Staged {
 }
 
 impl Library {
-    /// The library in this directory, a new one if there is nothing. Waits while somebody else
-    /// changes it, and says so.
+    /// Opens the library in this directory, or makes a new one in an empty directory. If another
+    /// process changes the library, this waits, and says so.
     pub(crate) fn open(path: &Path) -> Result<Self> {
-        // In the directory of another user, or one of his, he could put links for files.
+        // Another user who owns the directory could put links in the place of files.
         refuse_stranger(path)?;
         let alone = || -> io::Result<OpenDirectory> {
             fs::create_dir_all(path)?;
@@ -95,14 +96,14 @@ impl Library {
                 tell(&format!("warning: {INDEX_FILE} cannot be understood, and is made anew"));
                 library.mend_index()?;
             }
-            // One of a later version, above all: nothing is touched then.
+            // A library of a later version, for example. It must not be changed.
             Err(unread) => return Err(unread.told(&path.join(INDEX_FILE))),
         }
         library.take_away_unfinished()?;
         Ok(library)
     }
 
-    /// The library in this directory, if there is one, whatever became of its index.
+    /// Opens the library in this directory if there is one, even if its index is lost or broken.
     pub(crate) fn existing(path: &Path) -> Result<Self> {
         match Index::read(path) {
             Err(unread) if !has_loads(path) => Err(unread.told(&path.join(INDEX_FILE))),
@@ -110,7 +111,8 @@ impl Library {
         }
     }
 
-    /// Writes the index of what is there, and tells what had to be left out; answers it.
+    /// Writes the index from the loads that are there, and returns it. Prints the loads that had to
+    /// be left out.
     pub(crate) fn make_index(&self) -> Result<Index> {
         let (index, left_out) = self.index_of_what_is_there()?;
         for reason in left_out {
@@ -120,7 +122,8 @@ impl Library {
         Ok(index)
     }
 
-    /// The same without a word: whoever opens a library makes its index once more in the end.
+    /// The same without messages. Every command that opens a library writes the index again at its
+    /// end.
     fn mend_index(&self) -> Result<()> {
         self.write_index(&self.index_of_what_is_there()?.0)
     }
@@ -130,7 +133,8 @@ impl Library {
         names_in(&self.path)
     }
 
-    /// Takes away what a process that ended early left: nobody else is at work here.
+    /// Removes the directories that a killed process left. The lock ensures that no other process
+    /// uses them.
     fn take_away_unfinished(&self) -> Result<()> {
         for entry in self.entries()? {
             let path = self.path.join(&entry);
@@ -161,7 +165,7 @@ impl Library {
         Ok(Staged { path, place, name: name.clone() })
     }
 
-    /// Gives the load its name, and writes the index.
+    /// Gives the load its name and writes the index.
     pub(crate) fn publish(&self, staged: Staged) -> Result<()> {
         let path = self.path.join(staged.name.as_str());
         let publish = || -> io::Result<()> {
@@ -174,7 +178,7 @@ impl Library {
         self.make_index().map(drop)
     }
 
-    /// The index as the loads themselves have it, and why loads are not in it.
+    /// The index made from the loads, and the reasons why some are left out.
     fn index_of_what_is_there(&self) -> Result<(Index, Vec<String>)> {
         let (mut index, mut left_out) = (Index::default(), Vec::new());
         for name in loads_in(&self.path)? {
@@ -195,12 +199,12 @@ impl Library {
     }
 }
 
-/// Whether it is a directory itself, not a link to one.
+/// Whether the path is a directory itself, and no link to one.
 fn is_directory(path: &Path) -> bool {
     fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_dir())
 }
 
-/// The names of what is in a directory, in their order.
+/// The names of the entries of a directory, sorted.
 fn names_in(path: &Path) -> Result<Vec<String>> {
     let read = || -> io::Result<Vec<String>> {
         let entries = fs::read_dir(path)?;
@@ -219,13 +223,13 @@ pub(crate) fn loads_in(library: &Path) -> Result<Vec<Name>> {
     Ok(names.filter(|name| is_directory(&library.join(name.as_str()))).collect())
 }
 
-/// Whether there are loads in the directory of a library, or of what was one.
+/// Whether the directory holds loads, even if its index is lost.
 pub(crate) fn has_loads(library: &Path) -> bool {
     let is_load = |name: &Name| library.join(name.as_str()).join(FACTS_FILE).exists();
     loads_in(library).is_ok_and(|names| names.iter().any(is_load))
 }
 
-/// What the load of this name says of itself.
+/// The facts in the directory of a load.
 pub(crate) fn facts_of(library: &Path, name: &Name) -> Result<Facts, String> {
     let path = library.join(name.as_str()).join(FACTS_FILE);
     let shown = path.display();
@@ -305,7 +309,7 @@ mod tests {
             let error = library.stage(&name(taken)).unwrap_err().to_string();
             assert!(error.contains("is not replaced"), "{error}");
         }
-        // And a link is no load.
+        // A link is no load.
         assert_eq!(loads_in(directory.path()).unwrap(), [name("x")]);
     }
 }

@@ -1,21 +1,20 @@
-//! A hash of what a load asks for, whatever file it stands in.
+//! A hash over the requests of a load, which does not depend on the file.
 //!
-//! The hash of a file changes when it is written anew by another version or with another
-//! compression, and two results could then not be shown to come from one load. This hash is over
-//! the requests themselves: when, what, where, how much, on which volume, with which flags. What
-//! was measured when they were recorded (latencies, processes) is not part of it: it changes no
-//! replay.
+//! The hash of a file changes when another version writes it again, or with another compression.
+//! Then nobody could show that two results come from the same load. This hash is over the requests
+//! themselves: time, operation, place, length, volume and flags. Values that were measured during
+//! the recording (latencies, processes) are not part of it, because they do not change a replay.
 //!
-//! SHA-256 over the line `ioecho requests 1` and a line feed, followed by 31 bytes for each request
-//! in the trace's order, numbers with their lowest byte first: issue in nanoseconds (8, signed),
-//! operation (1, as in the native file), flags (2, as in the native file), volume (4), offset in
-//! bytes (8), length in bytes (8).
+//! It is a SHA-256 over the line `ioecho requests 1` and a line feed, followed by 31 bytes for each
+//! request in the trace's order, numbers with their lowest byte first: issue in nanoseconds (8,
+//! signed), operation (1, as in the native file), flags (2, as in the native file), volume (4),
+//! offset in bytes (8), length in bytes (8).
 
 use ioecho_run::digest::digits;
 use ioecho_trace::{Batch, Request};
 use sha2::{Digest as _, Sha256};
 
-/// What every hash begins with, so that another order of the columns gives another hash.
+/// The beginning of every hash. It changes with the order of the columns.
 const BEGINNING: &[u8] = b"ioecho requests 1\n";
 
 /// The hash of all requests so far.

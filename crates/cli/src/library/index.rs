@@ -1,4 +1,4 @@
-//! The index of a library: a file here, or one that a stranger publishes.
+//! The index of a library. It may be a file of another user, or come from a server.
 
 use std::fmt::Display;
 use std::io;
@@ -29,7 +29,7 @@ pub(crate) struct Index {
     pub(crate) loads: Vec<Facts>,
 }
 
-/// What helps against an index of a later version.
+/// The help for an index of a later version.
 const NEWER: &str = "use a newer ioecho";
 
 /// Why an index cannot be read.
@@ -37,7 +37,7 @@ const NEWER: &str = "use a newer ioecho";
 pub(crate) enum Unread {
     Missing(io::Error),
     Broken(String),
-    /// It is of this later version, so nothing here may be changed.
+    /// The index has this later version, so the library must not be changed.
     Later(u64),
 }
 
@@ -124,7 +124,7 @@ impl Index {
         }
     }
 
-    /// What is known of the load of this name in the library called `library`.
+    /// The facts on the load of this name. `library` is the name of the library in the error.
     pub(crate) fn load(&self, name: &str, library: &str) -> Result<&Facts> {
         self.loads.iter().find(|load| load.name.as_str() == name).ok_or_else(|| {
             let text = format!(
@@ -136,7 +136,7 @@ impl Index {
         })
     }
 
-    /// The error where a load is asked for and the library called `library` was named.
+    /// The error if a command needs a load and got the library named `library`.
     pub(crate) fn is_no_load(&self, library: &str) -> RunError {
         let library = library.strip_suffix(INDEX_FILE).unwrap_or(library).trim_end_matches('/');
         let text = format!(

@@ -1,16 +1,14 @@
-//! A library of loads: recordings with all that must be known to use them.
+//! A library of loads: recordings with all facts that are needed to use them.
 //!
-//! A recording without its origin, its terms, the size of its device and a way to tell whether it
-//! is still the same is a file that nobody dares to publish or to compare by. A library is one
-//! directory of plain files that any web server can publish as it is:
+//! Nobody dares to publish or compare with a recording whose origin, licence and device size are
+//! unknown, or which may have changed. A library is one directory of plain files that any web
+//! server can publish as it is: `library.json` is the [`Index`] with the facts on every load. For
+//! each load there is a directory with its name, and in it `load.parquet`, `load.toml` (the same
+//! facts for people), `report.html` (its page) and `SHA256SUMS` (so that `sha256sum -c` checks it).
 //!
-//! - `library.json`: the [`Index`], everything that is known of every load;
-//! - for each load a directory with its name: `load.parquet`, `load.toml` (the same facts for
-//!   people), `report.html` (its page), `SHA256SUMS` (so that `sha256sum -c` checks it).
-//!
-//! The index is made of the `load.toml` files each time something is added, so it is never the
-//! only place where something stands. A load appears by renaming a whole directory: a crash leaves
-//! either the library as it was or the library with the load.
+//! The index is made from the `load.toml` files each time a load is added, so no fact stands only
+//! there. A load appears when its whole directory is renamed. So a crash leaves either the old
+//! library or the library with the load.
 
 mod facts;
 mod folder;
@@ -27,13 +25,13 @@ pub(crate) use ioecho_run::named::{LOAD_FILE, above, named};
 pub(crate) use name::Name;
 pub(crate) use named::{load_file, load_of};
 
-/// The version of `library.json` and `load.toml`: it changes when a key changes its meaning.
+/// The version of `library.json` and `load.toml`. It changes when a key changes its meaning.
 pub(crate) const LIBRARY_VERSION: u32 = 1;
 
-/// The index of a library.
+/// The index.
 pub(crate) const INDEX_FILE: &str = "library.json";
 
-/// What is known of a load.
+/// The facts on a load.
 pub(crate) const FACTS_FILE: &str = "load.toml";
 
 /// The page of a load.

@@ -1,7 +1,7 @@
-//! The name of a load: a directory, a part of an URL, and a word in somebody's terminal.
+//! The name of a load: a directory, a part of a URL, and a word on a command line.
 //!
-//! A name comes from a command line or from the index of a library that a stranger publishes. As a
-//! directory it must lead nowhere else, and as a word it must say nothing to a shell or a browser.
+//! A name comes from a command line or from an index that a stranger publishes. As a directory it
+//! must not lead to another place. As a word it must not mean anything to a shell or a browser.
 
 use std::fmt;
 
@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 /// How long a name may be, in bytes.
 const LENGTH_MAX: usize = 64;
 
-/// Letters, digits, dots, dashes and underscores, a letter or a digit first.
+/// Letters, digits, dots, dashes and underscores. The first character is a letter or a digit.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub(crate) struct Name(String);
@@ -20,7 +20,7 @@ impl Name {
         &self.0
     }
 
-    /// A name made of any words, such as those of a file.
+    /// Makes a name from any text, such as the name of a file.
     pub(crate) fn made_of(words: &str) -> Option<Self> {
         let is_plain = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
         let name: String = words.chars().map(|c| if is_plain(c) { c } else { '-' }).collect();
@@ -36,9 +36,10 @@ impl TryFrom<String> for Name {
     fn try_from(text: String) -> Result<Self, String> {
         let is_plain = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
         let is_begun = text.starts_with(|c: char| c.is_ascii_alphanumeric());
-        // What ends like this is on its way to its name.
+        // A directory with this ending holds a load that is being built.
         let is_partial = text.ends_with(".partial");
-        // Names of a library's own files; some file systems do not tell `A` from `a`.
+        // These are the names of a library's own files. Some file systems do not distinguish `A`
+        // and `a`.
         let is_taken = text.eq_ignore_ascii_case("library.json");
         if text.len() > LENGTH_MAX || !is_begun || !text.chars().all(is_plain) {
             return Err(format!(

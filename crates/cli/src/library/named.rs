@@ -1,7 +1,8 @@
-//! A load of a library on this host by its name: `DIRECTORY#NAME`, as at an URL.
+//! A load of a library on this host by its name: `DIRECTORY#NAME`, as at a URL.
 //!
-//! Who tries a library before it is published types what others will type later, and is to get
-//! what they will get: the load that the index is about, and none that has changed since.
+//! A user tries a library before publishing it, with the names that others will type later. The
+//! user must get the same load as they will: the one in the index, and not one that has changed
+//! since.
 
 use std::path::{Path, PathBuf};
 
@@ -14,7 +15,7 @@ use ioecho_trace::TraceError;
 use super::index::Index;
 use super::{FACTS_FILE, Facts, INDEX_FILE, LOAD_FILE};
 
-/// What names the load that lies in this directory of a library: `DIRECTORY#NAME`.
+/// The name `DIRECTORY#NAME` of the load in this directory of a library.
 pub(crate) fn load_of(directory: &Path) -> Option<PathBuf> {
     let (library, name) = (above(directory)?, directory.file_name()?);
     let is_load = library.join(INDEX_FILE).exists() && directory.join(FACTS_FILE).exists();
@@ -22,10 +23,11 @@ pub(crate) fn load_of(directory: &Path) -> Option<PathBuf> {
     is_load.then(|| PathBuf::from(named))
 }
 
-/// The file of the load, which is what the index says of it.
+/// The file of the load, compared with the hash in the index.
 ///
 /// # Errors
-/// If the library has no such load, or it is another one than was added.
+///
+/// If the library has no such load, or its file has changed.
 pub(crate) fn load_file(library: &Path, name: &str) -> Result<PathBuf> {
     let index = Index::of(library)?;
     let Facts { name, sha256: stated, .. } = index.load(name, &library.display().to_string())?;

@@ -1,8 +1,8 @@
-//! Files that something of this program has made and needs.
+//! Files that belong to runs, libraries and recordings.
 //!
-//! What a run measured can be had a second time only by another run, and a load in a library is
-//! what others have compared by. So no output takes the name of one of their files, whether or not
-//! it is there: a file that looks like a result and is none misleads whoever finds it.
+//! Only another run can measure again what a run measured, and others may have compared with a load
+//! of a library. So no output takes the name of one of their files, even if that file does not
+//! exist: readers would take it for a result.
 
 use std::path::{Path, PathBuf};
 
@@ -11,10 +11,11 @@ use ioecho_trace::recording::DESCRIPTION_FILE;
 
 use crate::library::{FACTS_FILE, INDEX_FILE, SUMMED_FILES, SUMS_FILE};
 
-/// What a file of this path belongs to, as words for a message. `made` is the directory of a run
-/// that this command makes, `page_of` a run whose page it makes.
+/// The owner of a file with this path, in words for a message. `made` is the directory of a run
+/// that this command makes; `page_of` is a run whose page it makes.
 pub(super) fn owner_of(path: &Path, made: Option<&Path>, page_of: Option<&Path>) -> Option<String> {
-    // The name itself and, where it is a link, what it leads to: lines are written behind links.
+    // A path may be a link. Then its own name and that of its target are checked, because lines are
+    // written through links.
     let led = path.canonicalize().ok();
     std::iter::once(path).chain(led.as_deref()).find_map(|path| {
         let name = path.file_name()?.to_str()?;
@@ -44,7 +45,7 @@ pub(super) fn owner_of(path: &Path, made: Option<&Path>, page_of: Option<&Path>)
     })
 }
 
-/// A path without links, as far as it is there.
+/// The path without links, as far as it exists.
 fn settled(path: &Path) -> PathBuf {
     let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     let mut ancestors = path.ancestors();

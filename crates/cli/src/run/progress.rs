@@ -1,4 +1,4 @@
-//! The line that a person watches while a run goes on.
+//! The progress line of a run.
 
 use std::io;
 use std::sync::Arc;
@@ -12,20 +12,20 @@ use ioecho_trace::Nanos;
 
 use crate::print::{is_watched, tell};
 
-/// How often the line is drawn on a terminal: rates of shorter spans jump about.
+/// How often the line is drawn on a terminal. Rates over shorter times would jump.
 const DRAW_EVERY: Duration = Duration::from_secs(1);
 
 /// How often a line is printed where there is no terminal.
 const PRINT_EVERY: Duration = Duration::from_secs(10);
 
-/// What the line is made of.
+/// The data for the line.
 pub(crate) struct Watched {
     pub(crate) meters: Meters,
-    /// Raised while the terminal belongs to somebody else.
+    /// Raised while the panels use the terminal.
     pub(crate) hidden: Option<Arc<AtomicBool>>,
 }
 
-/// The thread that draws; ends when told.
+/// The thread that draws. It ends when it is told to.
 pub(crate) struct Progress {
     thread: JoinHandle<()>,
     end: Arc<AtomicBool>,
@@ -44,7 +44,7 @@ impl Progress {
         Ok(Self { thread, end })
     }
 
-    /// Takes the line away.
+    /// Removes the line.
     pub(crate) fn finish(self) {
         self.end.store(true, Relaxed);
         self.thread.thread().unpark();
@@ -105,7 +105,7 @@ fn line(watched: &Watched, elapsed: Duration) -> String {
         }
         None => (String::new(), "-".to_owned()),
     };
-    // Fits into 80 columns.
+    // The line fits into 80 columns.
     format!(
         "{:.0} s{total} | due {:.0}/s, done {:.0}/s | late p99 {lateness} | in flight {in_flight} \
          | ETA {left}",

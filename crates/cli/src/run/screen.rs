@@ -1,7 +1,7 @@
-//! What shows a run to whoever has started it from a terminal.
+//! Shows a run to the user who started it.
 //!
-//! Words, a line of progress, and whatever else was asked for: panels, a served page, lines for
-//! programs.
+//! It prints messages and a progress line, and starts the outputs that the user chose: panels, a
+//! served page, lines for programs.
 
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -20,14 +20,15 @@ use crate::run::progress::{Progress, Watched};
 /// The screen of one run.
 pub(crate) struct Screen {
     plan: LivePlan,
-    /// Whether there is no line that a person watches.
+    /// Whether to show no progress line.
     quiet: bool,
     /// Whether somebody asked the program to end.
     asked: Arc<AtomicBool>,
     shown: Mutex<Shown>,
 }
 
-/// What is shown at the moment. The line goes first: panels may have hidden it.
+/// The parts that are shown now. The progress line is removed first, because panels may have hidden
+/// it.
 #[derive(Default)]
 struct Shown {
     progress: Option<Progress>,
@@ -35,13 +36,13 @@ struct Shown {
 }
 
 impl Screen {
-    /// The screen of a run that ends when `stopping` says so.
+    /// The screen of a run that `stopping` ends.
     pub(crate) fn new(plan: LivePlan, quiet: bool, stopping: &Stopping) -> Self {
         let asked = Arc::clone(stopping.asked());
         Self { plan, quiet, asked, shown: Mutex::default() }
     }
 
-    /// Waits until everything is told and the page, the run's own report, was shown.
+    /// Waits until all outputs are written and the page, which is the run's own report, was shown.
     pub(crate) fn finish(&self, page: Option<Page>) {
         let live = self.shown().live.take();
         if let Some(live) = live {

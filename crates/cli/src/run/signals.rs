@@ -1,17 +1,18 @@
-//! The signals that end what goes on: a run, a fill, a look at what was written, a conversion.
+//! The signals that end work early: a run, a fill, a verification, a conversion.
 //!
-//! People send SIGINT, SIGTERM and SIGHUP. Schedulers give notice by others before they kill: Slurm
-//! by whatever `--signal` names, Grid Engine by SIGUSR1 and SIGUSR2, the kernel by SIGXCPU once a
-//! second from a limit of processor time on. By default each of them would end the process without
-//! its results, so each is a wish to end. Notice is given more than once, so only what people send
-//! is taken for impatience. What was ignored when the process began (`nohup`) stays so.
+//! People send SIGINT, SIGTERM and SIGHUP. Schedulers send other signals as a notice before they
+//! kill: Slurm the one that `--signal` names, Grid Engine SIGUSR1 and SIGUSR2, the kernel SIGXCPU
+//! once a second when a limit of processor time is reached. By default each of them would end the
+//! process without its results. So each of them asks for the end. A notice may come more than once.
+//! So only the signals that people send count as a second request. A signal that was ignored when
+//! the process began (`nohup`) stays ignored.
 //!
-//! The first one asks the run to end. Many who send it send it twice at once: `timeout` sends one
-//! to the process and one to its group, a terminal's wrapper passes on what the terminal has sent,
-//! and a service manager adds SIGTERM to the Ctrl-C. So what comes within a second is the same
-//! wish. One that comes later ends the process, for a device that no longer answers would hold it
-//! for ever; but what a witness has in the kernel, which would cost every request of the machine
-//! time from then on, is taken out before.
+//! The first signal asks the run to end. Many programs send a signal twice: `timeout` sends one to
+//! the process and one to its group, the wrapper of a terminal passes on the signal that the
+//! terminal has sent already, and a service manager adds SIGTERM to the Ctrl-C. So all signals
+//! within a second count as one. A later signal ends the process, because a device that no longer
+//! answers would hold it for ever. Before that, the trace of a witness is removed from the kernel,
+//! where it would slow down every request of the machine.
 
 use std::fs;
 use std::io;
@@ -29,18 +30,18 @@ use signal_hook::flag;
 use signal_hook::iterator::Signals as Incoming;
 use signal_hook::low_level::emulate_default_handler;
 
-/// What people send who want an end; a second one is meant as it was the first time.
+/// Signals that people send. A second one ends the process.
 const ASKING: [i32; 3] = [SIGINT, SIGTERM, SIGHUP];
 
-/// What gives notice of an end. `SIGPWR` has no name in POSIX: the power supply fails, says
-/// signal(7).
+/// Signals that give notice of an end. `SIGPWR` is not in POSIX. It says that the power supply
+/// fails (signal(7)).
 const NOTICES: [i32; 8] =
     [SIGUSR1, SIGUSR2, SIGXCPU, SIGALRM, SIGVTALRM, SIGPROF, SIGIO, Signal::POWER.as_raw()];
 
-/// Signals that come within this time of the last one are one.
+/// Signals within this time of the last one count as one.
 pub(crate) const ONE_SIGNAL: Duration = Duration::from_secs(1);
 
-/// So long a recorder may take to bring to its files what it has, and to leave the kernel.
+/// How long a recorder may take to write its last events and to remove its trace from the kernel.
 const RECORDER_ENDS: Duration = Duration::from_secs(10);
 
 /// From now on the first signal asks the run to end, and a later one ends the process.
@@ -63,7 +64,7 @@ pub(crate) fn stop_on_signals() -> anyhow::Result<Stopping> {
     Ok(stopping)
 }
 
-/// Raises `stop` at the first signal that asks for an end; a second one that people send ends the
+/// Raises `stop` at the first signal that asks for the end. A second one that people send ends the
 /// process at once.
 pub(crate) fn raise(stop: &Arc<AtomicBool>) -> io::Result<()> {
     for signal in ending() {
@@ -75,15 +76,15 @@ pub(crate) fn raise(stop: &Arc<AtomicBool>) -> io::Result<()> {
     Ok(())
 }
 
-/// The signals that ask for an end, but for those that this process was told to ignore. A shell
-/// that starts a command in the background ignores SIGINT for it, and whoever sends that to it
-/// means it.
+/// The signals that ask for the end, without those that this process was told to ignore. SIGINT is
+/// always among them: a shell ignores it for a command in the background, but a user who sends it
+/// to that command means it.
 pub(crate) fn ending() -> impl Iterator<Item = i32> {
     let all = ASKING.into_iter().chain(NOTICES);
     all.filter(|signal| *signal == SIGINT || !is_ignored(*signal))
 }
 
-/// Whether this signal is ignored, as `nohup` asks for that of the end of a terminal.
+/// Whether this signal is ignored, as `nohup` does for SIGHUP.
 pub(crate) fn is_ignored(signal: i32) -> bool {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
@@ -91,13 +92,13 @@ pub(crate) fn is_ignored(signal: i32) -> bool {
     mask.is_some_and(|mask| mask >> (signal - 1) & 1 == 1)
 }
 
-/// Ends the process as this signal does by itself, but leaves nothing in the kernel.
+/// Ends the process by this signal, but first removes its traces from the kernel.
 pub(crate) fn end_process(signal: i32) {
     record::end_all(RECORDER_ENDS);
     let _ = emulate_default_handler(signal);
 }
 
-/// Counts wishes to end.
+/// Counts requests to end.
 #[derive(Debug, Default)]
 pub(crate) struct Wishes {
     count: u32,
@@ -105,8 +106,8 @@ pub(crate) struct Wishes {
 }
 
 impl Wishes {
-    /// Takes a signal that came at `now`; answers the number of its wish, or 0 where it belongs to
-    /// the one before.
+    /// Counts a signal that came at `now`. Returns the number of the request, or 0 if the signal
+    /// belongs to the one before.
     pub(crate) fn count(&mut self, now: Instant) -> u32 {
         if self.last.is_some_and(|last| now.saturating_duration_since(last) < ONE_SIGNAL) {
             return 0;

@@ -1,4 +1,4 @@
-//! Recordings made for the purpose, of which every figure is known or counted slowly.
+//! Recordings that are made for a test. Every figure is known, or counted slowly.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -20,10 +20,10 @@ const DAMAGED: i32 = 4;
 const NOT_COMPARABLE: i32 = 20;
 const NOT_FAITHFUL: i32 = 22;
 
-/// A request: when, what, where, how much, and how long it took.
+/// A request: time, operation, place, length and service time.
 type Row = (i64, char, u64, u64, i64);
 
-/// Numbers that look random and are the same every time.
+/// Numbers that look random but are the same every time.
 struct Dice(u64);
 
 impl Dice {
@@ -47,8 +47,8 @@ fn load(count: u64) -> Vec<Row> {
     rows
 }
 
-/// The same as a poor replay would make it: jitter, drift, a slow device, requests left out, looks
-/// of others, requests cut and put together.
+/// The same requests as a poor replay would issue them: with jitter, drift, a slow device, requests
+/// left out, foreign requests, split and merged requests.
 fn replayed(load: &[Row]) -> Vec<Row> {
     let mut dice = Dice(11);
     let mut rows = Vec::new();
@@ -69,7 +69,7 @@ fn replayed(load: &[Row]) -> Vec<Row> {
             _ => rows.push((at, op, offset, length, latency)),
         }
     }
-    // Two neighbours that reach the device as one.
+    // Two neighbouring requests that reach the device as one.
     rows.sort_unstable();
     rows
 }
@@ -89,7 +89,7 @@ fn text(path: &Path) -> &str {
     path.to_str().unwrap()
 }
 
-/// The exit code, and what is printed as JSON.
+/// The exit code and the JSON output.
 fn checked(arguments: &[&str]) -> (i32, Value) {
     let output = ioecho(&[&["check", "--json"], arguments].concat());
     let error = String::from_utf8_lossy(&output.stderr);
@@ -102,7 +102,7 @@ fn reasons(printed: &Value) -> Vec<&str> {
     reasons.iter().map(|reason| reason.as_str().unwrap()).collect()
 }
 
-/// Where `found` has something otherwise than expected, by more than rounding.
+/// The places where `found` differs from the expected value by more than rounding.
 fn differences(expected: &Value, found: &Value, at: &str, all: &mut Vec<String>) {
     if let Value::Object(keys) = expected {
         for (key, value) in keys {
@@ -111,7 +111,7 @@ fn differences(expected: &Value, found: &Value, at: &str, all: &mut Vec<String>)
         return;
     }
     let near = expected.as_f64().zip(found.as_f64()).is_some_and(|(a, b)| {
-        // Instants are whole nanoseconds here and halves there.
+        // Instants are whole nanoseconds in the program and half ones in the script.
         (a - b).abs() <= (ROUNDING * a.abs()).max(if a.abs() > 100.0 { 1.01 } else { 0.0 })
             || (a - b).abs() < 1e-9
     });
@@ -221,7 +221,7 @@ fn a_witness_of_a_run_is_held_to_its_seal_whatever_asked_for_it() {
     let run = directory.path().join("run");
     let witness = run.join("witness.parquet");
     ioecho(&["replay", text(&original), "--target", "sim:size=4G", "-o", text(&run)]);
-    // No command writes a file of a run's name into its directory.
+    // A command writes no file into a run's directory under the name of one of the run's files.
     let made = directory.path().join("made.parquet");
     let plant = |load: &Path| {
         ioecho(&["convert", text(load), text(&made)]);
@@ -249,7 +249,7 @@ fn a_witness_of_a_run_is_held_to_its_seal_whatever_asked_for_it() {
         assert_eq!(output.status.code(), Some(DAMAGED), "{error}");
         error
     };
-    // Cut, empty, and the recording of another load.
+    // A cut recording, an empty one, and one of another load.
     for changed in [&whole[..whole.len() / 2], &[]] {
         fs::write(&witness, changed).unwrap();
         assert!(told().contains("was changed"), "{}", told());
@@ -333,7 +333,7 @@ fn urls_and_loads_of_a_library_are_checked_as_files_are() {
         assert_eq!(printed["asked_for"], sides[0]);
         assert_eq!(printed["seen_in"], sides[1]);
     }
-    // A library is no load, and nobody listens at that port.
+    // A library is no load, and there is no server at that port.
     for (wrong, said) in [(text(&library), "#"), ("http://127.0.0.1:9/load.parquet", "127.0.0.1")] {
         for sides in [[text(&original), wrong], [wrong, text(&original)]] {
             let output = ioecho(&["check", sides[0], sides[1]]);

@@ -1,7 +1,7 @@
-//! Replays on a loop device that are spoilt for real, and the same done right.
+//! Replays on a loop device that are really disturbed, and the same replays undisturbed.
 //!
-//! The recorder here is the plainest that there is: the text of a tracefs instance of its own, with
-//! instants of whole microseconds. That is enough to tell what is missing and who was late.
+//! The recorder here is the simplest possible: the text of a tracefs instance, with instants in
+//! whole microseconds. That is enough to see which requests are missing and which are late.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -16,11 +16,11 @@ use tempfile::TempDir;
 
 use crate::ioecho;
 
-/// Requests of the load, and how many milliseconds lie between two.
+/// The number of requests in the load, and the milliseconds between two of them.
 const REQUESTS: u64 = 300;
 const APART_MS: u64 = 5;
 
-/// What timing cannot promise on a machine that does other things is not asked for here.
+/// Limits that no busy machine can guarantee are not checked here.
 const LENIENT: [&str; 6] =
     ["--limit", "issue-p50=none", "--limit", "issue-p99=100ms", "--limit", "duration=none"];
 
@@ -62,7 +62,7 @@ impl TraceInstance {
         fs::write(self.0.join(name), value).map_err(|error| format!("tracefs, {name}: {error}"))
     }
 
-    /// What was recorded, as rows of the native columns.
+    /// The recorded events as rows of the native columns.
     fn rows(&self) -> Vec<String> {
         let text = fs::read_to_string(self.0.join("trace")).unwrap();
         let (mut rows, mut waiting) = (Vec::new(), Vec::new());
@@ -132,7 +132,7 @@ impl Fixture {
         self.directory.path().join(name).to_str().unwrap().to_owned()
     }
 
-    /// Begins to replay, in a control group where one is named.
+    /// Begins a replay, in a control group if one is given.
     fn begin(&self, group: Option<&Throttle>) -> Child {
         let program = env!("CARGO_BIN_EXE_ioecho");
         let (load, run) = (self.path("load.csv"), self.path("run"));
@@ -143,13 +143,13 @@ impl Fixture {
         command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
     }
 
-    /// Replays, and writes down what was recorded meanwhile.
+    /// Replays, and stores the recording.
     fn replay(&self, group: Option<&Throttle>) {
         self.begin(group).wait().unwrap();
         self.write(|_| true);
     }
 
-    /// Writes the recording, without the rows that `keep` does not want.
+    /// Stores the recording without the rows that `keep` rejects.
     fn write(&self, keep: impl Fn(usize) -> bool) {
         let mut text = String::from("issue_ns,op,offset_bytes,length_bytes,latency_ns\n");
         for (_, row) in self.recorder.rows().iter().enumerate().filter(|(row, _)| keep(*row)) {
@@ -159,7 +159,7 @@ impl Fixture {
         fs::write(self.path("seen.csv"), text).unwrap();
     }
 
-    /// The exit code of the check, its reasons, and all of it.
+    /// The exit code of the check, its reasons, and its whole output.
     fn check(&self) -> (i32, Vec<String>, Value) {
         let (run, seen) = (self.path("run"), self.path("seen.csv"));
         let output = ioecho(&[&["check", &run, &seen, "--json"], &LENIENT[..]].concat());
@@ -179,7 +179,7 @@ fn a_replay_left_alone_is_faithful_and_one_with_requests_left_out_is_not() {
     let (code, reasons, printed) = fixture.check();
     assert_eq!((code, reasons.len()), (0, 0), "{printed:#}");
     assert_eq!(printed["figures"]["found"], REQUESTS);
-    // The run looks at its target before it begins; requests of the load are what is cut out here.
+    // Before a run begins it reads its target. Here only requests of the load are cut out.
     let before = fixture.recorder.rows().len() - REQUESTS as usize;
     fixture.write(|row| row < before || row % 10 != 3);
     let (code, reasons, printed) = fixture.check();

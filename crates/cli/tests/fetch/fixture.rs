@@ -1,4 +1,4 @@
-//! A server, a cache and a library of their own for a test.
+//! A server, a cache and a library for one test.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -12,11 +12,11 @@ use crate::server::{Served, Server};
 pub(crate) struct Fixture {
     pub(crate) directory: TempDir,
     pub(crate) server: Server,
-    /// What every command finds in its environment besides.
+    /// The environment of every command.
     pub(crate) environment: Vec<(&'static str, PathBuf)>,
 }
 
-/// What a command said, and its exit code.
+/// The output of a command, and its exit code.
 pub(crate) struct Said {
     pub(crate) out: String,
     pub(crate) err: String,
@@ -24,7 +24,7 @@ pub(crate) struct Said {
 }
 
 impl Fixture {
-    /// With a load of so many requests in `in.load`.
+    /// Makes a fixture with a load of so many requests in `in.load`.
     pub(crate) fn new(requests: u64) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let mut load =
@@ -57,14 +57,14 @@ impl Fixture {
         }
     }
 
-    /// The same for a command that must end well.
+    /// The same for a command that must succeed.
     pub(crate) fn done(&self, arguments: &[&str]) -> String {
         let said = self.ioecho(arguments);
         assert_eq!(said.code, 0, "{arguments:?}: {}", said.err);
         said.out
     }
 
-    /// A library in `lib` with the load as `NAME`.
+    /// Makes a library in `lib` with the load as `NAME`.
     pub(crate) fn add(&self, name: &str) {
         self.done(&[
             "library",
@@ -101,7 +101,7 @@ impl Fixture {
         }
     }
 
-    /// How many requests `info` counts.
+    /// The number of requests that `info` prints.
     pub(crate) fn requests(&self, trace: &str) -> u64 {
         let json = self.done(&["info", "--json", trace]);
         let all: serde_json::Value = serde_json::from_str(&json).unwrap();

@@ -1,4 +1,4 @@
-//! Loads by https: who proves to be the host that was named is believed, and nobody else.
+//! Loads over https: only a server that proves to be the named host is trusted.
 
 use std::fs;
 
@@ -12,7 +12,7 @@ use rustls::pki_types::PrivatePkcs8KeyDer;
 use crate::fixture::Fixture;
 use crate::server::{Served, Server};
 
-/// An authority of a company's own, which no list of the world has.
+/// A company's own authority, which is in no public list.
 struct Authority(CertifiedIssuer<'static, KeyPair>);
 
 impl Authority {
@@ -23,7 +23,8 @@ impl Authority {
         Self(CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap())
     }
 
-    /// What a server of this host is configured with that proves to be `host`, in these years.
+    /// The configuration of a server on this host with a certificate for `host` that is valid in
+    /// these years.
     fn vouch(&self, host: &str, years: (i32, i32)) -> ServerConfig {
         let mut params = CertificateParams::new([host.to_owned()]).unwrap();
         params.not_before = date_time_ymd(years.0, 1, 1);
@@ -45,7 +46,7 @@ const HOST: &str = "127.0.0.1";
 /// A century in which the certificate is valid.
 const NOW: (i32, i32) = (2000, 2100);
 
-/// A fixture with a library at a server that is configured so, which the authority is trusted for.
+/// A fixture with a library on a server with this configuration. The commands trust its authority.
 fn published(authority: &Authority, server: ServerConfig) -> Fixture {
     let mut fixture = Fixture::new(50);
     fixture.server = Server::start_secure(server);
@@ -56,7 +57,7 @@ fn published(authority: &Authority, server: ServerConfig) -> Fixture {
     fixture
 }
 
-/// What `info` says of the load by https; it ends with exit code 8 in place of reading it.
+/// The error of `info` for the load over https, after exit code 8.
 fn refusal(fixture: &Fixture) -> String {
     let said = fixture.ioecho(&["info", &fixture.server.url("/lib#oltp")]);
     assert_eq!(said.code, 8, "{}{}", said.out, said.err);

@@ -1,4 +1,4 @@
-//! Loads at an URL, against a server that breaks off, lies and forgets.
+//! Loads at a URL, against a server that breaks off, lies and forgets.
 
 // Helpers of tests panic as tests do; clippy.toml allows it only in the tests themselves.
 #![allow(clippy::unwrap_used)]
@@ -15,7 +15,7 @@ use std::fs;
 use fixture::Fixture;
 use server::Served;
 
-/// The load of the fixture as it stands in a library, and its place on the server.
+/// The path of the fixture's load in a library, and on the server.
 fn published() -> (Fixture, String, Vec<u8>) {
     let fixture = Fixture::new(500);
     fixture.add("oltp");
@@ -66,7 +66,7 @@ fn what_was_fetched_is_used_again_as_long_as_the_server_says_so() {
     fixture.server.serve("/x.load", served(&load, Some("\"one\"")));
     assert_eq!((fixture.requests(&url), fixture.requests(&url)), (500, 500));
     assert_eq!(fixture.server.answered(), [200, 304]);
-    // The file is another one now.
+    // The file on the server has changed.
     let lines: Vec<&[u8]> = load.split_inclusive(|byte| *byte == b'\n').collect();
     fixture.server.serve("/x.load", served(&lines[..101].concat(), Some("\"two\"")));
     assert_eq!(fixture.requests(&url), 100);
@@ -157,7 +157,7 @@ fn a_file_that_is_replaced_while_it_is_fetched_is_fetched_anew() {
     let all: serde_json::Value =
         serde_json::from_str(&fixture.done(&["info", "--json", &url])).unwrap();
     assert_eq!(all["requests"], 500);
-    // Nothing of the first file is in what is read, and nothing is missing of the second.
+    // The result holds nothing of the first file and all of the second.
     assert_eq!((&all["length_min"], &all["length_max"]), (&8192.into(), &8192.into()));
     let asked = fixture.server.asked();
     assert!(asked.len() == 2 && asked[1].contains("bytes="), "{asked:?}");
@@ -168,8 +168,8 @@ fn a_file_that_is_replaced_while_it_is_fetched_is_fetched_anew() {
 fn a_part_of_a_file_is_gone_on_with_by_the_next_command() {
     let (fixture, url, bytes) = published();
     let (etag, length) = (Some("\"one\""), bytes.len());
-    // The second answer is no part, so what is here is forgotten and the whole is asked for, which
-    // breaks off again and again, but always at the same place.
+    // The second answer is no part of the file. So the received part is dropped and the whole file
+    // is requested. That breaks off again and again, always at the same place.
     let cut = Served {
         bytes: bytes.clone(),
         etag,
@@ -309,7 +309,7 @@ fn what_is_fetched_is_nobody_elses_to_read() {
     };
     fixture.requests(&url);
     assert_eq!(mode(), 0o700);
-    // One that an older version made.
+    // A directory that an older version made.
     let open = fs::Permissions::from_mode(0o755);
     fs::set_permissions(fixture.path("cache/ioecho/loads"), open).unwrap();
     fixture.requests(&url);
@@ -323,8 +323,8 @@ fn a_library_at_an_url_is_verified_as_it_is_there_now() {
     let verified = || fixture.ioecho(&["library", "verify", &library]);
     let whole = verified();
     assert!(whole.code == 0 && whole.out.contains("as published, 500"), "{}", whole.err);
-    // What rots on the server, with the date and the tag of what it was, is found out although the
-    // whole file was fetched before.
+    // The file on the server rots, with unchanged date and tag. This is found, although the whole
+    // file was fetched before.
     fixture.requests(&url);
     let at = bytes.len() / 2;
     bytes[at] ^= 1;
@@ -339,13 +339,13 @@ fn a_library_at_an_url_is_verified_as_it_is_there_now() {
     let gone = Served { status: Some((404, None)), ..Served::default() };
     fixture.server.serve("/lib/oltp/report.html", gone);
     assert!(verified().out.contains("oltp: cannot read report.html"));
-    // So does what the server takes for the index that it has had all the time.
+    // The same holds for an index that the server takes for unchanged.
     let bytes = b"{\"version\": 1, \"loads\": []}".to_vec();
     let served = Served { bytes, etag: Some("\"one\""), ..Served::default() };
     fixture.server.serve("/lib/library.json", served);
     assert!(verified().out.contains("0 loads"));
     assert!(!fixture.path("cache/ioecho/loads/verify").exists());
-    // What others use is what it was.
+    // The file in the cache has not changed.
     assert_eq!(fixture.requests(&url), 500);
 }
 

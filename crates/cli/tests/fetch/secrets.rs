@@ -1,4 +1,4 @@
-//! What an URL holds that opens a store, looked for in all that any command says and leaves.
+//! The secrets of a URL, searched for in all output and all files of every command.
 
 use std::fs;
 use std::path::Path;
@@ -7,8 +7,8 @@ use super::published;
 use crate::fixture::Fixture;
 use crate::server::Served;
 
-/// Every command that an URL can be given to, and some where it is a mistake. `URL` and `LIBRARY`
-/// stand for the two, `OUT` for a name of its own.
+/// Every command that takes a URL, and some to which it is a mistake. `URL` and `LIBRARY` stand for
+/// the two URLs, `OUT` for an output of its own.
 const COMMANDS: [&str; 47] = [
     "info URL",
     "info --json URL",
@@ -59,7 +59,7 @@ const COMMANDS: [&str; 47] = [
     "library index LIBRARY",
 ];
 
-/// Whatever the file holds, the secrets are no part of it.
+/// Whatever the file contains, it contains no secret.
 fn look(path: &Path, from: &str) {
     if path.is_dir() {
         for entry in fs::read_dir(path).unwrap() {
@@ -115,7 +115,7 @@ fn passwords_and_signatures_are_shown_and_kept_nowhere() {
     fixture.done(&run);
     let run = fs::read_to_string(fixture.path("run/run.toml")).unwrap();
     assert!(run.contains("/x.load?…"), "{run}");
-    // What cannot be fetched, is no load, is no URL of one, or leads nowhere.
+    // URLs that cannot be fetched, hold no load, are malformed, or lead nowhere.
     for wrong in [
         with_secrets(&fixture.server.url("/none.load")),
         with_secrets("http://127.0.0.1:1/x"),

@@ -1,4 +1,4 @@
-//! A web server of a few lines, which fails as it is told.
+//! A web server of a few lines that can be told to fail.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -14,21 +14,21 @@ use rustls::{ServerConfig, ServerConnection, StreamOwned};
 pub(crate) struct Served {
     pub(crate) bytes: Vec<u8>,
     pub(crate) etag: Option<&'static str>,
-    /// Whether a part of it is given to whoever asks for one.
+    /// Whether the server sends a part of the file if it is asked for one.
     pub(crate) in_parts: bool,
-    /// The connection ends after so many bytes of the body, as often as `cuts` says.
+    /// After so many bytes of the body the connection ends, as often as `cuts` says.
     pub(crate) cut_after: usize,
     pub(crate) cuts: usize,
-    /// What happens where a cut would come: the connection stays, and a byte follows from time to
-    /// time, or nothing at all.
+    /// The server delays instead of a cut: the connection stays open, and either a byte follows
+    /// from time to time, or nothing.
     pub(crate) slowly: Option<Slowly>,
-    /// What stands there when all cuts are done.
+    /// The file after all cuts.
     pub(crate) then: Option<Box<Served>>,
-    /// A status in place of the file, and where to go instead.
+    /// A status instead of the file, and the URL of a redirection.
     pub(crate) status: Option<(u16, Option<String>)>,
 }
 
-/// How a server keeps others waiting.
+/// How a server delays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Slowly {
     Silent,
@@ -38,13 +38,13 @@ pub(crate) enum Slowly {
 #[derive(Default)]
 struct State {
     files: BTreeMap<String, Served>,
-    /// What was asked, in order: path, and the range where there was one.
+    /// The requests, in order: the path, and the range if there was one.
     asked: Vec<String>,
-    /// What was answered, in order.
+    /// The answers, in order.
     answered: Vec<u16>,
 }
 
-/// A server on an address of this host, until the process ends.
+/// A server on an address of this host. It runs until the process ends.
 pub(crate) struct Server {
     scheme: &'static str,
     address: String,
@@ -56,7 +56,7 @@ impl Server {
         Self::start_as(None)
     }
 
-    /// One that speaks https.
+    /// A server for https.
     pub(crate) fn start_secure(config: ServerConfig) -> Self {
         Self::start_as(Some(Arc::new(config)))
     }
@@ -70,7 +70,7 @@ impl Server {
         thread::spawn(move || {
             for stream in listener.incoming().flatten() {
                 let (state, config) = (Arc::clone(&of_thread), config.clone());
-                // Whoever hangs up early is what some tests are about.
+                // Some tests close the connection early.
                 thread::spawn(move || match config {
                     None => _ = answer(stream, &state),
                     Some(config) => {

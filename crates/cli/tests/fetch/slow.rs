@@ -1,4 +1,4 @@
-//! A server that keeps others waiting: a stated time, a few times, and not after Ctrl-C.
+//! A server that delays. A command waits for the stated time, a few times, and not after Ctrl-C.
 
 use std::process::{Command, Stdio};
 use std::thread::sleep;
@@ -71,7 +71,7 @@ fn who_waits_for_a_server_ends_at_once_when_told_to() {
         &["replay", &url, "--target", "sim:size=1G"],
         &["library", "verify", &library],
     ] {
-        // Whoever runs the tests may ignore a signal, and a child takes that over.
+        // The process that runs the tests may ignore a signal, and a child inherits that.
         let child = Command::new("env")
             .args(["--default-signal", env!("CARGO_BIN_EXE_ioecho")])
             .args(command)

@@ -1,4 +1,4 @@
-//! Where a pitfall is set up: a directory, targets in it, runs on them, and their verdicts.
+//! A place to provoke pitfalls: a directory, targets in it, runs on them, and their verdicts.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use std::process::{Command, Output};
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// A directory for targets, traces and runs, which goes away with them.
+/// A directory for targets, traces and runs, which is removed at the end.
 pub(crate) struct Fixture(TempDir);
 
 impl Fixture {
@@ -32,7 +32,7 @@ impl Fixture {
         self.command(arguments).output().unwrap()
     }
 
-    /// What a file in it says.
+    /// The text of a file in it.
     pub(crate) fn text(&self, name: &str) -> String {
         fs::read_to_string(self.path(name)).unwrap()
     }
@@ -47,7 +47,7 @@ impl Fixture {
         self.text(&format!("{run}/run.toml")).parse().unwrap()
     }
 
-    /// What `ioecho check` says with these words, as JSON.
+    /// The JSON output of `ioecho check` with these arguments.
     pub(crate) fn checked(&self, arguments: &[&str]) -> (Option<i32>, Value) {
         let output = self.ioecho(arguments);
         let printed = serde_json::from_slice(&output.stdout)
@@ -66,7 +66,7 @@ pub(crate) fn check(run: &Path, name: &str) -> Value {
     })
 }
 
-/// How the check of this name came out: `pass`, `suspect` and so on.
+/// The grade of the check of this name: `pass`, `suspect` and so on.
 pub(crate) fn grade(run: &Path, name: &str) -> String {
     check(run, name)["grade"].as_str().unwrap().to_owned()
 }

@@ -1,7 +1,7 @@
 //! Pitfalls of the host and of the kernel between the replay and the device.
 //!
-//! A machine that runs tests is a busy host: how late requests were is not asserted here, only what
-//! a pitfall does and nothing else.
+//! A machine that runs tests is busy. So nothing here asserts how late requests were, only the
+//! effect of the pitfall.
 
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
@@ -13,10 +13,10 @@ use ioecho_fixture::{Backing, Frozen, LoopDevice, MountPoint, or_skip, run as sy
 
 use crate::fixture::{Fixture, check, grade};
 
-/// How long anything is waited for.
+/// How long to wait for an event.
 const PATIENCE: Duration = Duration::from_mins(1);
 
-/// Where runs on one loop device are made.
+/// A place for runs on one loop device.
 struct Bench {
     fixture: Fixture,
     device: LoopDevice,
@@ -27,7 +27,7 @@ impl Bench {
         Ok(Self { fixture: Fixture::new(), device: LoopDevice::new(64 << 20)? })
     }
 
-    /// Replays a load on the device, whatever the verdict; answers the run's directory.
+    /// Replays a load on the device, whatever the verdict is. Returns the run's directory.
     fn replay(&self, load: &str, run: &str, more: &[&str]) -> PathBuf {
         self.replay_on(self.device.path(), load, run, more)
     }
@@ -40,7 +40,7 @@ impl Bench {
         run
     }
 
-    /// Begins a replay that goes on until it is waited for.
+    /// Begins a replay and returns it.
     fn begin(&self, load: &str, run: &str, more: &[&str]) -> Running {
         let mut command = Command::new(env!("CARGO_BIN_EXE_ioecho"));
         command
@@ -56,7 +56,7 @@ fn arguments<'a>(target: &'a str, load: &'a str, run: &'a str, more: &[&'a str])
     [&fixed, more].concat()
 }
 
-/// A program that is killed with the value.
+/// A program that is killed when this value is dropped.
 struct Running(Child);
 
 impl Running {
@@ -76,7 +76,7 @@ impl Drop for Running {
     }
 }
 
-/// Starts a shell that does the same for ever.
+/// Starts a shell that repeats a command for ever.
 fn for_ever(what: &str, argument: &str) -> Running {
     let script = format!("while :; do {what}; done");
     let mut command = Command::new("sh");
@@ -104,7 +104,8 @@ fn a_load_beyond_what_a_host_can_pace_is_told() {
         let load = format!("gen:random?read=1&size=4k&area=64M&{rate}");
         grade(&bench.replay(&load, run, &[]), "demand")
     };
-    // A million requests in 100 ms: no processor paces 10 million a second in one thread.
+    // A million requests in 100 ms: no processor can pace 10 million requests a second in one
+    // thread.
     assert_eq!(graded("rate=10000k&duration=100ms", "beyond"), "suspect");
     assert_eq!(graded("rate=1k&duration=1s", "within"), "pass");
 }
@@ -157,7 +158,8 @@ fn more_in_flight_than_the_queue_takes_is_told_and_as_much_as_it_takes_passes() 
 #[test]
 fn a_cap_that_holds_requests_back_is_told() {
     let bench = or_skip!(Bench::new());
-    // Sixteen requests of 4 MiB at nearly one instant cannot pass one by one in a millisecond.
+    // Sixteen requests of 4 MiB at nearly one instant cannot be done one by one within a
+    // millisecond.
     let load = "gen:random?size=4M&rate=4000&count=64&area=64M";
     let capped = bench.replay(load, "capped", &["--in-flight-max", "1"]);
     assert_eq!(grade(&capped, "queue-depth"), "suspect", "{}", measured(&capped, "queue-depth"));
@@ -174,7 +176,7 @@ fn a_second_reader_of_the_device_is_told_and_no_other_passes() {
     let shared = bench.replay(load, "shared", &[]);
     drop(reader);
     assert_eq!(grade(&shared, "other-load"), "suspect", "{}", measured(&shared, "other-load"));
-    // The reader's last program may still be reading.
+    // The last program of the reader may still be reading.
     sleep(Duration::from_millis(500));
     let alone = bench.replay(load, "alone", &[]);
     assert_eq!(grade(&alone, "other-load"), "pass", "{}", measured(&alone, "other-load"));
@@ -246,7 +248,7 @@ fn discards_that_the_target_cannot_do_are_told() {
     let load = "gen:random?size=4k&rate=1000&count=200&area=64M&read=0&discard=20";
     let done = bench.replay(load, "done", &[]);
     assert_eq!(grade(&done, "durability"), "pass", "{}", measured(&done, "durability"));
-    // A file system in memory that cannot take a part of a file away.
+    // A file system in memory that cannot punch holes into a file.
     let ramfs = or_skip!(MountPoint::of_ramfs());
     let backing = Backing::in_directory(ramfs.path(), 64 << 20);
     let without = or_skip!(LoopDevice::over(backing, &[]));

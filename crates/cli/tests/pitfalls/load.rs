@@ -16,17 +16,17 @@ use crate::fixture::{Fixture, check, grade};
 
 /// Reads of 4 KiB all over 16 MiB, for a second.
 const READS: &str = "gen:random?size=4k&rate=1000&count=1000&area=16M";
-/// Writes likewise.
+/// The same with writes.
 const WRITES: &str = "gen:random?read=0&size=4k&rate=1000&count=1000&area=16M";
 
 impl Fixture {
-    /// Replays the load with these options into the directory `run`, and answers the grade of a
-    /// check. What speaks against the run as a whole does not matter here.
+    /// Replays the load with these options into the directory `run`. Returns the grade of a check.
+    /// Other problems of the run do not matter here.
     fn graded(&self, name: &str, load: &str, options: &[&str], run: &str) -> String {
         self.told(name, load, options, run).0
     }
 
-    /// The same, and what the run said on its way.
+    /// The same, with the output of the run.
     fn told(&self, name: &str, load: &str, options: &[&str], run: &str) -> (String, String) {
         let output = self.ioecho(&[&["replay", load, "-q", "-o", run], options].concat());
         let run = self.path(run);
@@ -68,8 +68,8 @@ impl Fixture {
         path
     }
 
-    /// A trace of so many reads, a millisecond apart, each of which took so many microseconds, and
-    /// of junk between them.
+    /// A trace of reads, a millisecond apart, each with this service time in microseconds, with
+    /// broken lines between them.
     fn recorded(&self, name: &str, reads: u64, micros: u64, junk_every: u64) -> String {
         let mut text = String::new();
         for n in 0..reads {
@@ -109,7 +109,7 @@ fn a_target_of_another_size_than_the_recorded_device_is_suspect() {
     assert_eq!([sized("disk", "16m"), sized("disk", "1g")], ["suspect", "suspect"]);
     assert_eq!([sized("disk", "64m"), sized("ssd", "1g")], ["pass", "pass"]);
     assert_eq!(sized("ssd", "16m"), "suspect");
-    // A load that was made comes from no device.
+    // A generated load comes from no device.
     let made = "gen:random?size=4k&rate=2000&count=200&area=64M";
     let options = ["-t", "sim:model=const,size=1g"];
     assert_eq!(fixture.graded("target-size", made, &options, "made"), "not-applicable");
@@ -146,7 +146,7 @@ fn holes_and_zeroes_under_the_load_are_told_apart_and_data_there_are_enough() {
 #[test]
 fn what_is_empty_where_the_load_does_not_go_is_no_matter() {
     let fixture = Fixture::new();
-    // Noise in the first half of it, and nothing behind.
+    // Noise in its first half, and nothing behind it.
     let path = fixture.sparse("half", 32);
     let noise: Vec<u8> =
         (0..16 << 20).map(|n: u32| (n.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
@@ -189,7 +189,8 @@ fn a_loop_device_over_the_page_cache_is_told_from_one_past_it() {
     assert_ne!(direct, "suspect");
 }
 
-/// A disk whose write cache takes what comes faster than the disk, until it is full.
+/// A disk with a write cache. The cache takes bursts that are faster than the disk until it is
+/// full.
 const WITH_CACHE: &str = "sim:model=disk,size=1g,write-cache=8M";
 
 #[test]
@@ -232,7 +233,7 @@ fn a_run_is_to_last_ten_times_as_long_as_the_device_takes_to_settle() {
         let load = format!("gen:random?size=4k&rate=2000&duration={duration}&area=64M");
         fixture.graded("run-length", &load, &["-t", cache], run)
     };
-    // A cache of 16,384 pages, read at random, is warm when each page has come three times.
+    // A cache of 16,384 pages is warm if each page was read three times, at random.
     assert_eq!(graded("60s", "too-short"), "suspect");
     assert_eq!(graded("15m", "long-enough"), "pass");
 }
@@ -276,7 +277,7 @@ fn data_that_compress_on_a_compressing_device_are_suspect() {
     assert_eq!(replay("20", "shrinks"), "suspect");
     assert_eq!(replay("100", "does-not"), "pass");
     assert_eq!(grade(&fixture.path("does-not"), "storage"), "suspect", "zram is memory");
-    // The same data on storage that keeps them as they are.
+    // The same data on storage that stores them unchanged.
     let path = fixture.prepared("disk", 16);
     let options = ["-t", &path, "--allow-cached", "--fill-random", "20"];
     assert_eq!(fixture.graded("compression", WRITES, &options, "on-disk"), "pass");
@@ -300,7 +301,7 @@ fn a_recording_that_lost_much_or_was_cut_is_suspect() {
 fn a_run_that_was_cut_by_a_signal_is_not_complete() {
     let fixture = Fixture::new();
     let target = fixture.prepared("file", 16);
-    // Whoever runs the tests may ignore the signal, and a child takes that over.
+    // The process that runs the tests may ignore the signal, and a child inherits that.
     let mut command = Command::new("env");
     command.args(["--default-signal", env!("CARGO_BIN_EXE_ioecho"), "replay"]);
     command.args(["gen:random?size=4k&rate=200&duration=5m&area=16M", "-t", &target]);

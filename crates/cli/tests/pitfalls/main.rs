@@ -1,8 +1,8 @@
-//! Every pitfall, provoked for real, and the same run done right.
+//! Every pitfall, really provoked, and the same run without it.
 //!
-//! A check that was never seen to fire is a guess, and one that fires on a sound run is worse. So
-//! each check of the verdict has two runs here: one made so that it must speak, and the same done
-//! right, where it must not. What this machine cannot do is skipped with a word.
+//! Nobody knows whether a check works until it has failed, and a check that fails on a sound run is
+//! worse. So each check of the verdict has two runs here: in one it must fail, and in the other it
+//! must not. Tests that this machine cannot run are skipped with a message.
 
 // Helpers of tests panic as tests do; clippy.toml allows it only in the tests themselves.
 #![allow(clippy::unwrap_used)]
@@ -11,6 +11,6 @@ mod host;
 mod load;
 mod oracle;
 mod settling;
-// What witnesses need of it is not used here.
+// The parts for witnesses are not used here.
 #[allow(dead_code)]
 mod fixture;

@@ -1,8 +1,8 @@
-//! The headline, judged by somebody who knows what was provoked.
+//! The headline, compared with the provoked cause.
 //!
-//! A check that fires is not enough: the sentence that is read first names one cause, and whoever
-//! reads it believes that one. So here stand runs of which it is known what went wrong, each with
-//! the finding, the words of its cause, and the checks that must not pass: these and no others.
+//! It is not enough that a check fails. The first sentence names one cause, and its reader believes
+//! it. So these are runs with a known fault. Each has the finding, the words for its cause, and the
+//! checks that must not pass; all others must pass.
 
 use std::process::Command;
 
@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::fixture::Fixture;
 
-/// A run of which it is known what was wrong.
+/// A run with a known fault.
 struct Provoked {
     what: &'static str,
     load: &'static str,
@@ -20,7 +20,7 @@ struct Provoked {
     finding: &'static str,
     code: i32,
     validity: &'static str,
-    /// What the first sentence must say.
+    /// Words that the first sentence must contain.
     says: &'static str,
     /// The checks that do not pass.
     broken: &'static [&'static str],
@@ -198,7 +198,8 @@ const RUNS: &[Provoked] = &[
     },
 ];
 
-/// What a sentence may say of whom; a headline that says it of another run is wrong.
+/// The words for causes, each with the runs that may have it. In the headline of another run they
+/// are wrong.
 const CAUSES: [(&str, &str); 8] = [
     ("device-limited", "Device-limited"),
     ("device-limited", "Limited by the cap"),

@@ -1,8 +1,8 @@
-//! A device that turns slow while a run goes on: a loop device for which a
-//! control group lets fewer requests through than the load asks for.
+//! A device that becomes slow during a run: a loop device that a control group throttles below the
+//! rate of the load.
 //!
-//! Storage that warms up or fills up cannot be had on every machine, and would take minutes. What
-//! the checks see of it, service times that end at another level than they began at, can.
+//! Storage that warms up or fills up is not on every machine, and would take minutes. But the
+//! effect that the checks see can be had: service times end at another level than they began.
 
 use std::fs;
 use std::process::{Child, Stdio};
@@ -16,14 +16,14 @@ use crate::fixture::{Fixture, grade};
 /// Reads a second, all over the device.
 const LOAD: &str = "gen:random?size=4k&rate=500&duration=4s&area=64M";
 
-/// Fewer than the load asks for, so that requests queue up, and not many fewer, so that the queue
-/// is soon worked off.
+/// A limit below the rate of the load, so that requests queue up. It is only a little below, so
+/// that the queue is worked off soon.
 const SLOW: u32 = 400;
 
-/// What no load here comes near.
+/// A limit that no load here reaches.
 const FREE: u32 = 1_000_000;
 
-/// Begins to replay in the group, and comes back when requests are issued.
+/// Begins a replay in the group and returns when requests are issued.
 fn begin(fixture: &Fixture, device: &LoopDevice, group: &Throttle, run: &str) -> Child {
     let mut command = group.command(env!("CARGO_BIN_EXE_ioecho"));
     command.args(["replay", LOAD, "-q"]);
@@ -39,8 +39,8 @@ fn begin(fixture: &Fixture, device: &LoopDevice, group: &Throttle, run: &str) ->
     replay
 }
 
-/// How steady-state and run-length came out of a run in which the rule is another one from so many
-/// milliseconds on.
+/// The grades of steady-state and run-length for a run during which the limit changes after so many
+/// milliseconds.
 fn graded(rules: [u32; 2], change_ms: u64, run: &str) -> Result<[String; 2], String> {
     let fixture = Fixture::new();
     let device = LoopDevice::new(64 << 20)?;
@@ -59,14 +59,13 @@ fn a_device_that_turns_slow_in_the_second_half_is_no_steady_state() {
     is_seen([FREE, SLOW], 2600, "turns-slow", |grades| grades == &["suspect", "suspect"]);
 }
 
-/// Four seconds show a steady state, and are too few to say that none other comes later.
+/// Four seconds show a steady state. They are too few to exclude another level later.
 #[test]
 fn a_device_that_stays_as_it_is_passes() {
     is_seen([FREE, FREE], 1000, "stays", |grades| grades == &["pass", "not-applicable"]);
 }
 
-/// One of three runs is graded so. On a machine that does other things too a level is not always
-/// one.
+/// At least one of three runs has this grade. On a busy machine a level is not always stable.
 fn is_seen(rules: [u32; 2], change_ms: u64, run: &str, is_so: fn(&[String; 2]) -> bool) {
     let mut seen = Vec::new();
     for _ in 0..3 {

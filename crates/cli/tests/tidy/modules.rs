@@ -10,7 +10,7 @@ use super::{broken, code_of, files};
 /// Longest function, in lines with its signature.
 const FUNCTION_MAX: usize = 100;
 
-/// What the top modules of a crate need of each other, and a file that does.
+/// For each top module of a crate the modules that it needs, each with a file that needs it.
 type Needs = BTreeMap<String, BTreeMap<String, String>>;
 
 #[test]
@@ -31,7 +31,7 @@ fn modules_of_a_crate_need_each_other_in_one_direction() {
     broken("no two modules of a crate need each other", &places);
 }
 
-/// Who needs whom in a circle, and where.
+/// A circle in words: which module needs which, and in which file.
 fn told(circle: &BTreeSet<String>, needs: &Needs) -> String {
     let edges = circle.iter().flat_map(|module| {
         let needed = needs[module].iter().filter(|(needed, _)| circle.contains(*needed));
@@ -40,7 +40,8 @@ fn told(circle: &BTreeSet<String>, needs: &Needs) -> String {
     edges.collect::<Vec<_>>().join(", ")
 }
 
-/// What the top modules in the `sources` of a crate, path and text, need of each other.
+/// The needs of the top modules of a crate. `sources` are the crate's files, each with its path and
+/// text.
 fn needs(sources: &[(String, String)]) -> Needs {
     let module_of = |path: &str| path.split(['/', '.']).next().unwrap_or_default().to_owned();
     let is_root = |path: &str| matches!(path, "lib.rs" | "main.rs");
@@ -49,7 +50,7 @@ fn needs(sources: &[(String, String)]) -> Needs {
         .filter(|(path, _)| !is_root(path))
         .map(|(path, _)| (module_of(path), BTreeMap::new()))
         .collect();
-    // What the root of the crate calls by a shorter name.
+    // The names that the root of the crate exports, each with its module.
     let mut exported = BTreeMap::new();
     for (_, text) in sources.iter().filter(|(path, _)| is_root(path)) {
         for line in text.split(';').filter_map(|line| line.trim().strip_prefix("pub use ")) {
@@ -118,7 +119,7 @@ fn named_behind<'a>(code: &'a str, root: &str) -> Vec<&'a str> {
     names
 }
 
-/// The sets of modules of which each needs all others, directly or through others.
+/// The circles: sets of modules of which each needs all others, directly or through others.
 fn circles(needs: &Needs) -> Vec<BTreeSet<String>> {
     let reached = |from: &String| {
         let mut reached = BTreeSet::new();
@@ -190,7 +191,8 @@ fn functions(text: &str) -> impl Iterator<Item = (&str, usize)> {
         }
         let name = behind.split(|c: char| !c.is_alphanumeric() && c != '_').next()?;
         let indent = &lines[first][..lines[first].len() - line.len()];
-        // The brace stands below the name; what has no body ends with its signature.
+        // The closing brace has the indent of the first line. A function without a body ends with
+        // its signature.
         let is_end = |line: &&str| {
             let rest = line.strip_prefix(indent).filter(|rest| !rest.starts_with(' '));
             rest.is_some_and(|rest| rest.ends_with([';', '}']))

@@ -1,4 +1,4 @@
-//! What the kernel sees of a run at its device is what the run says that it did.
+//! The kernel's record of a run at its device agrees with the results of the run.
 
 use std::fs;
 
@@ -15,7 +15,7 @@ fn replay(fixture: &Fixture, target: &str, run: &str, more: &[&str]) -> String {
     said(&fixture.ioecho(&words))
 }
 
-/// Every request was seen where it was asked for, and nothing else.
+/// Every request of the run was seen at its place, and no other request was.
 fn every_request_was_seen(fixture: &Fixture, run: &str, said: &str) {
     assert!(fixture.path(run).join("witness.parquet").exists(), "{said}");
     assert!(!fixture.path(run).join("witness.recording").exists());
@@ -24,7 +24,7 @@ fn every_request_was_seen(fixture: &Fixture, run: &str, said: &str) {
     let numbers = ["asked", "found", "missing", "extra", "split", "merged", "lost_events"];
     let numbers = numbers.map(|key| witness[key].as_u64().unwrap());
     assert_eq!(numbers, [1500, 1500, 0, 0, 0, 0, 0], "{witness}");
-    // Both count by one clock: what is seen at the device is seen behind the hand-over.
+    // Both have the same clock: the device sees a request after it was submitted.
     assert_eq!(witness["absolute"], true);
     let (code, printed) = counted(fixture, run);
     assert_eq!(code, Some(0), "{printed}");
@@ -47,11 +47,11 @@ fn every_request_of_a_run_on_a_loop_device_is_seen_by_its_witness() {
     assert_eq!(targets[0]["device"].as_str(), Some(name));
     let page = fixture.text("run/report.html");
     assert!(page.contains("As the device saw it") && page.contains("At the device: in flight"));
-    // Made again, the page says the same.
+    // A page that is made again shows the same.
     fs::remove_file(fixture.path("run/report.html")).unwrap();
     assert!(fixture.ioecho(&["report", "run"]).status.code().is_some());
     assert!(fixture.text("run/report.html").contains("As the device saw it"));
-    // A witness is a trace like any other.
+    // A witness is an ordinary trace.
     let info = fixture.ioecho(&["info", "run/witness.parquet"]);
     assert!(info.status.success(), "{}", self::said(&info));
 }
@@ -147,7 +147,7 @@ fn what_nobody_can_witness_is_refused_before_anything_is_done() {
 #[test]
 fn a_witness_that_would_be_written_to_its_own_device_is_refused_and_leaves_nothing() {
     let (fixture, device) = or_skip!(watched_device());
-    // The directory of the run lies on the device that is to be recorded.
+    // The run's directory lies on the device that would be recorded.
     or_skip!(ioecho_fixture::run("mkfs.ext4", &["-q", "-F", device.path()]));
     let mount = fixture.path("mount");
     fs::create_dir(&mount).unwrap();

@@ -1,4 +1,4 @@
-//! What the engine tells of itself.
+//! The figures that the engine records about itself.
 
 use std::fs;
 
@@ -35,7 +35,7 @@ fn a_simulated_run_tells_the_same_of_itself_every_time_and_all_of_it() {
             line["spent"].as_object().unwrap().values().map(|ns| ns.as_i64().unwrap()).sum();
         let span = line["end_ns"].as_i64().unwrap() - line["start_ns"].as_i64().unwrap();
         assert_eq!(spent, span);
-        // The host's own rings and disks are no part of simulated time.
+        // The host's own rings and disks are not part of simulated time.
         assert!(line["input"].is_null() && line["results"].is_null());
         assert!(line["write_max_ns"].is_null());
     }

@@ -1,4 +1,4 @@
-//! Flushes are seen at the device, and before the writes that they belong to.
+//! The device sees flushes, each before its write.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -7,7 +7,8 @@ use ioecho_fixture::or_skip;
 
 use crate::watching::{counted, said, watched_device};
 
-/// Writes with a flush before, by turns with FUA, and a flush of its own behind every third.
+/// Writes with a flush before them, every second one with FUA, and a separate flush behind every
+/// third.
 fn load() -> (String, u64) {
     let mut text = "issue_ns,op,flags,offset_bytes,length_bytes,volume\n".to_owned();
     let mut flushes = 0;
@@ -51,6 +52,6 @@ fn a_write_with_a_flush_before_it_is_seen_behind_that_flush() {
     let figures = &printed["figures"];
     let counts = ["found", "missing", "extra"].map(|key| figures[key].as_u64().unwrap());
     assert_eq!(counts, [400, 0, 0], "{figures}");
-    // The instant of a flush is read before the system call that makes it.
+    // The instant of a flush is read before the system call that issues it.
     assert!(figures["submission_lag"]["min_ns"].as_i64().unwrap() >= 0, "{figures}");
 }

@@ -1,4 +1,4 @@
-//! A run that is watched: by itself, and by the kernel.
+//! A run that is watched by itself and by the kernel.
 
 // Helpers of tests panic as tests do; clippy.toml allows it only in the tests themselves.
 #![allow(clippy::unwrap_used)]

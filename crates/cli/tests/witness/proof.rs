@@ -1,4 +1,4 @@
-//! A witness that was damaged, taken away or changed proves nothing, and that is said.
+//! A witness that was damaged, removed or changed proves nothing, and the results say so.
 
 use std::fs;
 use std::path::Path;
@@ -32,7 +32,7 @@ fn witnessed() -> Result<(Fixture, LoopDevice), String> {
     Ok((fixture, device))
 }
 
-/// The figures, without what names files.
+/// The figures without the names of files.
 fn figures(printed: &Value) -> Value {
     printed["figures"].clone()
 }
@@ -48,7 +48,7 @@ fn a_run_its_witness_and_the_file_of_its_witness_say_the_same() {
         let (_, named) = fixture.checked(&["check", "run", seen, "--json"]);
         assert_eq!(figures(&named), figures(&own), "{seen}");
     }
-    // What the verdict goes by is the same again.
+    // The figures behind the verdict are the same again.
     let facts = &fixture.summary("run")["engine"]["witness"];
     let (ours, issue) = (&own["figures"], &own["figures"]["issue"]);
     for (told, counted) in [
@@ -68,7 +68,7 @@ fn a_run_its_witness_and_the_file_of_its_witness_say_the_same() {
     }
     let during = ours["extra"].as_u64().unwrap() - ours["extra_outside"].as_u64().unwrap();
     assert_eq!(facts["extra"].as_u64(), Some(during));
-    // Another recording of the device that holds the same says the same.
+    // Another recording of the device with the same content gives the same result.
     let copy = fixture.path("copy.parquet");
     fs::copy(&absolute, &copy).unwrap();
     let (_, named) = fixture.checked(&["check", "run", copy.to_str().unwrap(), "--json"]);
@@ -85,7 +85,7 @@ fn a_witness_that_was_changed_or_taken_away_is_told_and_proves_nothing() {
         (fixture.text("run/report.html"), told)
     };
     assert!(page().0.contains("At the device: in flight"));
-    // A flipped bit in the first row group, one in the footer, and a tail that is cut off.
+    // A flipped bit in the first row group, one in the footer, and a cut end.
     for at in [64, sound.len() / 2, sound.len() - 40] {
         let mut flipped = sound.clone();
         flipped[at] ^= 4;
@@ -180,8 +180,8 @@ fn a_device_that_went_away_under_its_run_is_told_as_that() {
     let facts = fixture.facts("run");
     let why = facts["witness"].get("incomplete").and_then(|why| why.as_str()).unwrap_or_default();
     if why.is_empty() {
-        // The kernel waits for the last user: nothing went away while the run went on, so the run
-        // and its witness are whole.
+        // The kernel removes the device only after its last user. So nothing was lost while the run
+        // went on, and the run and its witness are complete.
         let check = fixture.command(&["check", "run", "--json"]).output().unwrap();
         let seen: Value = serde_json::from_slice(&check.stdout).unwrap();
         assert_eq!(facts["state"].as_str(), Some("complete"));
@@ -211,7 +211,7 @@ fn witnessed_runs_are_merged_and_compared_and_what_was_seen_stands_in_the_verdic
     assert_eq!(merged.status.code(), Some(0), "{}", said(&merged));
     let seen = check(&fixture.path("both"), "witness");
     assert!(seen["measured"].as_str().unwrap().contains("the device saw"), "{seen}");
-    // Neither witness is that of the whole, and nobody says that it went away.
+    // Neither witness covers the whole, and no message says that one was lost.
     assert!(!fixture.facts("both").contains_key("witness"));
     assert!(!fixture.text("both/report.html").contains("no longer there"));
     let checked = fixture.ioecho(&["check", "both"]);

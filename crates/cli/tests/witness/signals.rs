@@ -1,4 +1,4 @@
-//! A run with a witness that somebody ends: nothing of it may stay in the kernel.
+//! A run with a witness that is ended by a signal leaves nothing in the kernel.
 
 use std::fs;
 use std::path::PathBuf;
@@ -13,8 +13,8 @@ use crate::watching::watched_device;
 
 const LOAD: &str = "gen:random?rate=200&duration=60s&area=4M";
 
-/// Lets a run go on for a moment, sends it two signals with a pause between them, and answers its
-/// exit code and what it left in the kernel.
+/// Sends a run two signals with a pause between them. Returns its exit code and its remains in the
+/// kernel.
 fn ended_twice(
     fixture: &Fixture,
     device: &LoopDevice,
@@ -25,7 +25,7 @@ fn ended_twice(
     let mut command = fixture.command(&words);
     let mut running = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     let (pid, begun) = (running.id(), Instant::now());
-    // Of a run without a result there may be nothing to convert. A journal's header has 24 bytes.
+    // A run without a result may have nothing to convert. The header of a journal has 24 bytes.
     let journal_bytes =
         || fs::metadata(fixture.path("run/requests.journal")).map_or(0, |it| it.len());
     while journal_bytes() <= 24 || trace_instances::of(pid).is_empty() {
@@ -35,7 +35,7 @@ fn ended_twice(
     sleep(Duration::from_millis(300));
     system("kill", &["-TERM", &pid.to_string()]).unwrap();
     sleep(pause);
-    // It may have ended by now.
+    // The run may have ended by now.
     let _ = system("kill", &["-INT", &pid.to_string()]);
     (running.wait().unwrap().code(), trace_instances::of(pid))
 }

@@ -1,4 +1,4 @@
-//! A replay that was not what it should have been is told by its witness.
+//! The witness shows that a replay was wrong.
 
 use std::fs;
 use std::process::Stdio;
@@ -16,7 +16,7 @@ fn reasons(printed: &Value) -> Vec<&str> {
     printed["reasons"].as_array().unwrap().iter().map(|one| one.as_str().unwrap()).collect()
 }
 
-/// Whatever this host does to the instants, so much is borne.
+/// The host may delay requests by this much.
 const CALM: [&str; 8] = [
     "--limit",
     "issue-p50=50ms",
@@ -41,7 +41,7 @@ fn words<'a>(load: &'a str, device: &'a LoopDevice, run: &'a str) -> Vec<&'a str
 #[test]
 fn requests_that_were_left_out_are_missing_at_the_device() {
     let (fixture, device) = or_skip!(watched_device());
-    // Half of them lie on one place and are dropped while another one is there.
+    // Half of them lie at one place, and are dropped while another one is in flight there.
     let load = "gen:random?read=0&size=1M&rate=5000&count=2000&area=4M";
     let replay = [
         "replay",
@@ -64,7 +64,7 @@ fn requests_that_were_left_out_are_missing_at_the_device() {
     assert_eq!(code, Some(22), "{printed}");
     assert!(reasons(&printed).contains(&"missing-requests"), "{printed}");
     assert_eq!(printed["figures"]["missing"].as_u64(), Some(dropped));
-    // The run says itself that it left them out; what it issued was seen.
+    // The run's own results say that it left them out. The others were seen.
     let witness = &fixture.summary("run")["engine"]["witness"];
     assert_eq!(witness["missing"].as_u64(), Some(0), "{witness}");
 }
@@ -93,7 +93,7 @@ fn a_generator_that_was_stopped_for_a_while_is_told_and_not_the_device() {
     let (code, printed) = checked(&fixture, "run");
     assert_eq!(code, Some(22), "{printed}");
     assert!(reasons(&printed).contains(&"host-stalled"), "{printed}");
-    // The recorder stood still as well, and the kernel's buffers held all of it meanwhile.
+    // The recorder was stopped as well. The kernel's buffers held all events meanwhile.
     assert_eq!(printed["figures"]["missing"].as_u64(), Some(0), "{printed}");
 }
 

@@ -1,4 +1,4 @@
-//! What a check and the verdict of a run may say, and what they may not.
+//! The sentences of a check and of a verdict, and those that they must not contain.
 
 use std::thread::sleep;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! What it takes to watch a run: a device whose requests the kernel lets us see.
+//! The parts of a test that watches a run: a device whose requests the kernel can record.
 
 use std::process::Output;
 
@@ -7,8 +7,8 @@ use serde_json::Value;
 
 use crate::fixture::Fixture;
 
-/// What `ioecho check` says of the run, with limits on counts alone: this host may be busy, and
-/// what it makes late it issues in bursts, in whatever order.
+/// The output of `ioecho check` for the run, with limits on counts alone. This host may be busy,
+/// and issues late requests in bursts, in any order.
 pub(crate) fn counted(fixture: &Fixture, run: &str) -> (Option<i32>, Value) {
     let times = ["issue-p50", "issue-p99", "shift", "duration", "reordered"]
         .map(|name| format!("{name}=none"));
@@ -19,7 +19,7 @@ pub(crate) fn counted(fixture: &Fixture, run: &str) -> (Option<i32>, Value) {
     fixture.checked(&arguments)
 }
 
-/// A directory and a loop device whose requests the kernel lets us see.
+/// A directory and a loop device whose requests the kernel can record.
 pub(crate) fn watched_device() -> Result<(Fixture, LoopDevice), String> {
     let (fixture, device) = (Fixture::new(), LoopDevice::new(64 << 20)?);
     let words =
@@ -31,7 +31,7 @@ pub(crate) fn watched_device() -> Result<(Fixture, LoopDevice), String> {
 /// Reads and writes of several sizes, slowly enough for any host.
 pub(crate) const LOAD: &str = "gen:random?read=60&size=4k:3,16k:1&rate=1000&count=1500&area=32M";
 
-/// What a command said.
+/// The output of a command.
 pub(crate) fn said(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
 }

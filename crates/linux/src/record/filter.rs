@@ -18,6 +18,19 @@ pub enum Events {
     All,
 }
 
+impl Events {
+    /// Both choices.
+    pub const CHOICES: [Self; 2] = [Self::Needed, Self::All];
+
+    /// The name on the command line.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Needed => "needed",
+            Self::All => "all",
+        }
+    }
+}
+
 /// On which number and sectors a tracepoint comes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Comes {

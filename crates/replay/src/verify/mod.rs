@@ -20,7 +20,6 @@ mod final_pass;
 mod finding;
 mod intents;
 mod judgement;
-mod mode;
 mod origins;
 mod races;
 mod rebuild;
@@ -51,7 +50,6 @@ pub use finding::{Damage, Expected, FINDINGS_MAX, Finding, Look, VerifyFigures};
 pub use intents::{
     INTENT_BYTES, INTENTS_HEADER_BYTES, INTENTS_MAX, Intent, Intents, IntentsHeader, RingSlots,
 };
-pub use mode::VerifyMode;
 pub use origins::LINE_MAX;
 pub use rebuild::{After, Change, DurableBefore, Rebuild};
 pub use sector::SectorContent;

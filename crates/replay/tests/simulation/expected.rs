@@ -1,15 +1,15 @@
 //! The engine announces flushes to its device: each once, in order, and in time.
 
 use std::collections::VecDeque;
-use std::io;
 
 use ioecho_replay::engine::{Control, Pacing, Replay};
 use ioecho_replay::pattern::{Pattern, SplitMix64};
 use ioecho_replay::plan::{Planned, Planner, TargetLimits, Timing, TimingMode};
 use ioecho_replay::sim::{SimClock, SimDevice};
-use ioecho_replay::{Completion, Device, Io, Payload, Record, Scheduler};
-use ioecho_trace::{Bytes, Flags, Nanos, Op};
+use ioecho_replay::{Device, Io, Payload, Record, Scheduler};
+use ioecho_trace::{Flags, Nanos, Op};
 
+use crate::over::{Over, Overseer};
 use crate::random::{self, Hesitant};
 
 /// The replay's time zero.
@@ -17,29 +17,15 @@ const START: Nanos = Nanos::from_millis(7);
 
 const SPIN: Nanos = Nanos::from_micros(40);
 
-/// A device that keeps what it is told of.
+/// Keeps what the device is told of.
 struct Listener {
-    inner: SimDevice,
     told: Vec<Nanos>,
     /// What of it has not been asked for.
     awaited: VecDeque<Nanos>,
     expects: bool,
 }
 
-impl Device for Listener {
-    fn capacity(&self) -> Bytes {
-        self.inner.capacity()
-    }
-    fn block_size(&self) -> Bytes {
-        self.inner.block_size()
-    }
-    fn length_max(&self) -> Bytes {
-        self.inner.length_max()
-    }
-    fn supports(&self, op: Op) -> bool {
-        self.inner.supports(op)
-    }
-
+impl Overseer for Listener {
     fn expect(&mut self, due: Nanos, near: Nanos) {
         assert!(self.expects, "{due} is no use");
         assert_eq!(near, SPIN);
@@ -47,7 +33,7 @@ impl Device for Listener {
         self.awaited.push_back(due);
     }
 
-    fn prepare(&mut self, io: &Io, payload: &mut dyn Payload) {
+    fn prepare(&mut self, device: &mut SimDevice, io: &Io, payload: &mut dyn Payload) {
         if self.expects && io.begins_with_flush() {
             // One that had to wait for others may come behind a later one.
             let due = START + io.scheduled;
@@ -55,20 +41,7 @@ impl Device for Listener {
             let place = place.unwrap_or_else(|| panic!("{io:?} was not told of before"));
             self.awaited.remove(place);
         }
-        self.inner.prepare(io, payload);
-    }
-
-    fn submit(&mut self) -> io::Result<(Nanos, usize)> {
-        self.inner.submit()
-    }
-    fn reap(&mut self, completions: &mut Vec<Completion>) -> io::Result<()> {
-        self.inner.reap(completions)
-    }
-    fn wait(&mut self, until: Nanos, completions: &mut Vec<Completion>) -> io::Result<()> {
-        self.inner.wait(until, completions)
-    }
-    fn describe(&self) -> String {
-        self.inner.describe()
+        device.prepare(io, payload);
     }
 }
 
@@ -78,12 +51,7 @@ fn replay(seed: u64, spin: Nanos) -> (Vec<Nanos>, Vec<Nanos>) {
     let clock = SimClock::new(Nanos(30));
     let inner = SimDevice::new(random::spec(&mut random, seed), clock.clone());
     let config = random::config(&mut random);
-    let limits = TargetLimits {
-        capacity: inner.capacity(),
-        block_size: inner.block_size(),
-        length_max: inner.length_max(),
-        supports: Op::ALL.map(|op| inner.supports(op)),
-    };
+    let limits = TargetLimits::of(&inner);
     let mut planner = Planner::new(limits, Timing { mode: config.timing, ..Timing::default() });
     let mut planned: Vec<Planned> = Vec::new();
     for mut request in random::load(&mut random, limits.capacity.0) {
@@ -105,7 +73,8 @@ fn replay(seed: u64, spin: Nanos) -> (Vec<Nanos>, Vec<Nanos>) {
         stop_after: None,
         polls: 0,
     };
-    let mut device = Listener { inner, told: Vec::new(), awaited: VecDeque::new(), expects };
+    let by = Listener { told: Vec::new(), awaited: VecDeque::new(), expects };
+    let mut device = Over { inner, by };
     let mut records: Vec<Record> = Vec::new();
     let (totals, result) = Replay {
         device: &mut device,
@@ -123,10 +92,10 @@ fn replay(seed: u64, spin: Nanos) -> (Vec<Nanos>, Vec<Nanos>) {
     assert!(!totals.stopped || totals.silent);
     if totals.silent {
         // It ended before all of it was read.
-        let told = device.told.len();
-        return (device.told, ought[..told].to_vec());
+        let told = device.by.told.len();
+        return (device.by.told, ought[..told].to_vec());
     }
-    (device.told, ought)
+    (device.by.told, ought)
 }
 
 #[test]

@@ -8,6 +8,8 @@
 #![allow(clippy::unwrap_used)]
 
 mod expected;
+#[path = "../over/mod.rs"]
+mod over;
 mod random;
 mod telemetry;
 mod watched;
@@ -26,6 +28,7 @@ use ioecho_replay::verify::{MemoryTable, Verifier, VerifyConfig};
 use ioecho_replay::{Device, Record, Scheduler};
 use ioecho_trace::{Bytes, LateCause, Nanos, Op, Outcome, Request};
 
+use over::Over;
 use random::Hesitant;
 use watched::Watched;
 
@@ -39,7 +42,7 @@ fn plan_one(planner: &mut Planner, request: &Request) -> Planned {
 struct Outcomes {
     records: Vec<Record>,
     planned: Vec<Planned>,
-    device: Watched,
+    device: Over<Watched>,
     totals: Totals,
     mode: ConflictMode,
     /// What verification found, where it looked: how many reads, and what was wrong.
@@ -53,12 +56,7 @@ fn simulate(seed: u64) -> Outcomes {
     let config = random::config(&mut random);
     let verifies = random.below(2) == 0;
     let mut device = Watched::new(seed, spec, config, &clock, verifies);
-    let limits = TargetLimits {
-        capacity: device.capacity(),
-        block_size: device.block_size(),
-        length_max: device.length_max(),
-        supports: Op::ALL.map(|op| device.supports(op)),
-    };
+    let limits = TargetLimits::of(&device);
     let speedup = [1.0, 1.0, 10.0, 0.5][random.below(4) as usize];
     let mut planner =
         Planner::new(limits, Timing { speedup, mode: config.timing, ..Timing::default() });
@@ -110,7 +108,7 @@ fn check(seed: u64) -> u64 {
     // Every request is accounted for exactly once; after a stop, every one that was decided on.
     records.sort_by_key(|record| record.planned.seq);
     assert!(records.is_sorted_by(|a, b| a.planned.seq < b.planned.seq), "recorded twice");
-    let timed = device.config.timing == TimingMode::Timed;
+    let timed = device.by.config.timing == TimingMode::Timed;
     for record in &records {
         let planned = planned[record.planned.seq as usize];
         // Without a schedule a request is due when it is issued.
@@ -119,11 +117,11 @@ fn check(seed: u64) -> u64 {
     }
     assert!(totals.stopped || records.len() == planned.len());
     assert_eq!(totals.recorded as usize, records.len());
-    assert_eq!(totals.counts.issued as usize, device.issued.len());
-    let hangs = device.hangs();
+    assert_eq!(totals.counts.issued as usize, device.by.issued.len());
+    let hangs = device.by.hangs();
     assert!(hangs || totals.abandoned == 0);
-    assert!(hangs || device.in_flight.is_empty());
-    assert!(totals.stopped || device.drafts.is_empty(), "a draft was forgotten");
+    assert!(hangs || device.by.in_flight.is_empty());
+    assert!(totals.stopped || device.by.drafts.is_empty(), "a draft was forgotten");
 
     // What a sound device holds is never found wrong, whatever fails, races or stalls.
     let reads = verified.map_or(0, |(reads, found)| {
@@ -140,9 +138,9 @@ fn check(seed: u64) -> u64 {
             // Nothing is issued early, and lateness has a cause.
             assert!(lateness >= Nanos::ZERO, "early by {lateness}");
             assert!(measured.service_time().is_none_or(|span| span > Nanos::ZERO));
-            let ceiling = device.ceiling(&record.planned);
+            let ceiling = device.by.ceiling(&record.planned);
             assert!(measured.pushed_back || measured.in_flight <= ceiling, "above the ceiling");
-            if measured.late_cause == LateCause::None && device.stall_share == 0.0 {
+            if measured.late_cause == LateCause::None && device.by.stall_share == 0.0 {
                 assert!(lateness <= LATENESS_TOLERATED + LATENESS_TOLERATED, "late by {lateness}");
             }
         }
@@ -151,14 +149,14 @@ fn check(seed: u64) -> u64 {
 
     // No two conflicting requests are in flight together.
     if mode != ConflictMode::Allow {
-        assert_eq!(device.conflicting_pairs, 0);
+        assert_eq!(device.by.conflicting_pairs, 0);
     }
 
     // Conflicting requests are issued in the order of the trace; in mode `ordering`, all are.
     if mode == ConflictMode::Ordering {
         let issued = records.iter().filter(|r| r.measured.outcome.was_issued());
         let expected: Vec<_> = issued.map(|r| (r.planned.offset, r.planned.op)).collect();
-        let actual: Vec<_> = device.issued.iter().map(|io| (io.offset, io.op)).collect();
+        let actual: Vec<_> = device.by.issued.iter().map(|io| (io.offset, io.op)).collect();
         assert_eq!(actual, expected);
     }
     if mode == ConflictMode::Partial {
@@ -167,7 +165,7 @@ fn check(seed: u64) -> u64 {
             for b in &done[index + 1..] {
                 let (a_end, b_end) = (a.planned.end(), b.planned.end());
                 let overlap = a.planned.offset < b_end && b.planned.offset < a_end;
-                if overlap && device.config.strong.conflict(a.planned.op, b.planned.op) {
+                if overlap && device.by.config.strong.conflict(a.planned.op, b.planned.op) {
                     assert!(
                         b.measured.submitted.is_none()
                             || a.measured.completed <= b.measured.submitted,

@@ -33,12 +33,7 @@ fn replay(seed: u64, share: f64, every: Option<Nanos>) -> (Kept, Totals) {
     let clock = SimClock::new(Nanos(30));
     let device = SimDevice::new(random::spec(&mut random, seed), clock.clone());
     let config = random::config(&mut random);
-    let limits = TargetLimits {
-        capacity: device.capacity(),
-        block_size: device.block_size(),
-        length_max: device.length_max(),
-        supports: Op::ALL.map(|op| device.supports(op)),
-    };
+    let limits = TargetLimits::of(&device);
     let mut planner = Planner::new(limits, Timing { mode: config.timing, ..Timing::default() });
     let mut planned = Vec::new();
     for request in random::load(&mut random, limits.capacity.0) {

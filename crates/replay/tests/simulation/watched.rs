@@ -1,4 +1,4 @@
-//! A device that checks its requests.
+//! An overseer that checks the requests.
 
 use std::collections::HashMap;
 use std::io;
@@ -8,11 +8,12 @@ use ioecho_replay::plan::{Planned, TimingMode};
 use ioecho_replay::schedule::Config;
 use ioecho_replay::sim::{SimClock, SimDevice, SimSpec};
 use ioecho_replay::{Clock, Completion, Device, Io, Payload};
-use ioecho_trace::{Bytes, Nanos, Op};
+use ioecho_trace::{Nanos, Op};
 
-/// A device that checks what it is asked for, stalls, takes only some, and forgets none.
+use crate::over::{Over, Overseer};
+
+/// Checks what is asked of a device, stalls it, hands down only some requests, and forgets none.
 pub(crate) struct Watched {
-    pub(crate) inner: SimDevice,
     clock: SimClock,
     random: SplitMix64,
     pub(crate) config: Config,
@@ -43,20 +44,7 @@ fn overlap(a: &Io, b: &Io) -> bool {
     a.offset.0 < b.offset.0 + b.length.0 && b.offset.0 < a.offset.0 + a.length.0
 }
 
-impl Device for Watched {
-    fn capacity(&self) -> Bytes {
-        self.inner.capacity()
-    }
-    fn block_size(&self) -> Bytes {
-        self.inner.block_size()
-    }
-    fn length_max(&self) -> Bytes {
-        self.inner.length_max()
-    }
-    fn supports(&self, op: Op) -> bool {
-        self.inner.supports(op)
-    }
-
+impl Overseer for Watched {
     fn draft(&mut self, io: &Io, payload: &mut dyn Payload) -> bool {
         assert_eq!(io.op, Op::Write);
         if self.drafts.len() >= self.drafts_max {
@@ -72,19 +60,7 @@ impl Device for Watched {
         self.drafts.remove(&request);
     }
 
-    fn keep_data(&mut self, keep: bool) {
-        self.inner.keep_data(keep);
-    }
-
-    fn data(&mut self, tag: u32) -> &[u8] {
-        self.inner.data(tag)
-    }
-
-    fn release(&mut self, tag: u32) {
-        self.inner.release(tag);
-    }
-
-    fn prepare(&mut self, io: &Io, payload: &mut dyn Payload) {
+    fn prepare(&mut self, _: &mut SimDevice, io: &Io, payload: &mut dyn Payload) {
         assert!(io.tag < self.config.device_slots());
         let mut data = Vec::new();
         // A read that only verification makes bears the number of the write.
@@ -114,7 +90,7 @@ impl Device for Watched {
         }
     }
 
-    fn submit(&mut self) -> io::Result<(Nanos, usize)> {
+    fn submit(&mut self, device: &mut SimDevice) -> io::Result<(Nanos, usize)> {
         if self.random.unit() < self.stall_share {
             // The hand-over blocks, as a kernel whose queue is full does.
             let until = self.clock.now() + Nanos(self.random.below(5_000_000) as i64);
@@ -126,32 +102,23 @@ impl Device for Watched {
             self.queued.len()
         };
         for (io, data) in self.queued.drain(..taken) {
-            self.inner.prepare(&io, &mut Made(&data));
+            device.prepare(&io, &mut Made(&data));
         }
-        let (at, _) = self.inner.submit()?;
+        let (at, _) = device.submit()?;
         Ok((at, taken))
     }
 
-    fn reap(&mut self, completions: &mut Vec<Completion>) -> io::Result<()> {
-        let from = completions.len();
-        self.inner.reap(completions)?;
-        self.forget(&completions[from..]);
-        Ok(())
+    fn completed(&mut self, completions: &[Completion]) {
+        for completion in completions {
+            assert!(self.in_flight.remove(&completion.tag).is_some());
+        }
     }
 
-    fn wait(&mut self, until: Nanos, completions: &mut Vec<Completion>) -> io::Result<()> {
-        let from = completions.len();
-        self.inner.wait(until, completions)?;
-        self.forget(&completions[from..]);
+    fn waited(&mut self, until: Nanos) {
         if self.random.unit() < self.stall_share {
             // The host does not wake the thread in time.
             self.clock.advance_to(until + Nanos(self.random.below(3_000_000) as i64));
         }
-        Ok(())
-    }
-
-    fn describe(&self) -> String {
-        self.inner.describe()
     }
 }
 
@@ -162,11 +129,10 @@ impl Watched {
         config: Config,
         clock: &SimClock,
         data: bool,
-    ) -> Self {
+    ) -> Over<Self> {
         let mut random = SplitMix64(seed ^ 1);
         let inner = SimDevice::new(spec, clock.clone());
-        Self {
-            inner: if data { inner.with_data() } else { inner },
+        let by = Self {
             clock: clock.clone(),
             config,
             in_flight: HashMap::new(),
@@ -179,7 +145,8 @@ impl Watched {
             drafts_used: 0,
             drafts_max: random.below(3) as usize * 8,
             random,
-        }
+        };
+        Over { inner: if data { inner.with_data() } else { inner }, by }
     }
 
     pub(crate) fn hangs(&self) -> bool {
@@ -193,12 +160,6 @@ impl Watched {
             (TimingMode::Load, recorded) => recorded,
             (_, recorded) if self.config.follow_in_flight => recorded.next_power_of_two(),
             _ => u32::MAX,
-        }
-    }
-
-    fn forget(&mut self, completions: &[Completion]) {
-        for completion in completions {
-            assert!(self.in_flight.remove(&completion.tag).is_some());
         }
     }
 }

@@ -1,11 +1,13 @@
 //! The load over time: demanded and achieved throughput, requests in flight, latencies, and
 //! correlations between them.
 
-use ioecho_stats::analysis::correlation::CorrelationFigures;
+use ioecho_stats::analysis::correlation::{Correlation, CorrelationFigures};
 use ioecho_stats::analysis::flight::FlightFigures;
 use ioecho_stats::analysis::seconds::ThroughputFigures;
-use ioecho_stats::analysis::shape::{Curve, Series};
+use ioecho_stats::analysis::shape::Curve;
 use ioecho_stats::analysis::spans::SpanFigures;
+use ioecho_stats::analysis::subset::{SeriesOf, Subset};
+use ioecho_stats::picture::Span;
 
 use super::{named, span_name};
 use crate::{Chart, Ink, Shape, Side, Spacing, Stroke};
@@ -19,21 +21,22 @@ pub enum Amount {
     Bytes,
 }
 
-/// The colour of a group of requests by its name.
-fn ink(group: &str) -> Ink {
+/// The colour of a group of requests.
+fn ink(group: Subset) -> Ink {
     match group {
-        "reads" | "read" => Ink::Read,
-        "writes" | "write" => Ink::Write,
-        "pushed back" | "pushed reads" | "pushed writes" => Ink::PushedBack,
-        "all" => Ink::All,
-        _ => Ink::Other,
+        Subset::Reads => Ink::Read,
+        Subset::Writes => Ink::Write,
+        Subset::PushedBack | Subset::PushedReads | Subset::PushedWrites => Ink::PushedBack,
+        Subset::All => Ink::All,
+        Subset::Other => Ink::Other,
     }
 }
 
 /// The stroke of a group of requests. Both groups of pushed-back requests have the same colour, so
 /// their strokes differ.
-fn told_apart(group: &str, stroke: Stroke) -> Stroke {
-    if group == "pushed writes" && stroke == Stroke::Steps { Stroke::Dashed } else { stroke }
+fn told_apart(group: Subset, stroke: Stroke) -> Stroke {
+    let is_dashed = group == Subset::PushedWrites && stroke == Stroke::Steps;
+    if is_dashed { Stroke::Dashed } else { stroke }
 }
 
 /// Demanded and achieved throughput (blkreplay's `g000.overview`).
@@ -44,9 +47,9 @@ pub fn overview(figures: &ThroughputFigures, amount: Amount) -> Chart {
         }
         Amount::Bytes => ("g000.overview.thrs", &figures.demanded_bytes, &figures.achieved_bytes),
     };
-    let all = |series: &[Series], name: &str| {
-        let all = series.iter().find(|series| series.name == "all").cloned().unwrap_or_default();
-        named(Shape::Series(all), name)
+    let all = |series: &[SeriesOf], name: &str| {
+        let all = series.iter().find(|series| series.of == Subset::All).cloned();
+        named(Shape::Series(all.unwrap_or_default().series), name)
     };
     Chart::new(name, "Throughput, demanded and achieved", Side::time(), rate(amount))
         .note(&windows(figures))
@@ -83,15 +86,11 @@ fn windows(figures: &ThroughputFigures) -> String {
     format!("in windows of {}", span_name(figures.window_ns))
 }
 
-fn of_groups(chart: Chart, series: &[Series], stroke: Stroke) -> Chart {
-    let all = series.iter().filter(|series| series.name == "all");
+fn of_groups(chart: Chart, series: &[SeriesOf], stroke: Stroke) -> Chart {
+    let (all, parts): (Vec<_>, Vec<_>) = series.iter().partition(|one| one.of == Subset::All);
     // The sum lies at the bottom, because it would hide its parts.
-    all.chain(series.iter().filter(|series| series.name != "all")).fold(chart, |chart, series| {
-        chart.with(
-            Shape::Series(series.clone()),
-            ink(&series.name),
-            told_apart(&series.name, stroke),
-        )
+    all.into_iter().chain(parts).fold(chart, |chart, one| {
+        chart.with(Shape::Series(one.series.clone()), ink(one.of), told_apart(one.of, stroke))
     })
 }
 
@@ -132,21 +131,20 @@ pub fn waiting(figures: &FlightFigures) -> Chart {
 /// How many requests had which latency (blkreplay's g06) or lateness (its g07).
 pub fn bins(figures: &[SpanFigures], lateness: bool) -> Chart {
     let (name, title, span) = if lateness {
-        ("g07.delay.bins", "Lateness", "lateness")
+        ("g07.delay.bins", "Lateness", Span::Lateness)
     } else {
-        ("g06.latency.bins", "Service times", "service time")
+        ("g06.latency.bins", "Service times", Span::Service)
     };
-    let chart =
-        Chart::new(name, title, Side::logarithmic(span, "ns"), Side::logarithmic("requests", "1"))
-            .note("ten bins for each power of ten");
-    let of = || figures.iter().filter(|figures| figures.span == span);
+    let (along, up) = (Side::logarithmic(span.name(), "ns"), Side::logarithmic("requests", "1"));
+    let chart = Chart::new(name, title, along, up).note("ten bins for each power of ten");
+    let of_span = figures.iter().filter(|figures| figures.span == span);
+    let (all, parts): (Vec<_>, Vec<_>) = of_span.partition(|one| one.group == Subset::All);
     // The sum lies at the bottom, because it would hide its parts.
-    let all = of().filter(|figures| figures.group == "all");
-    all.chain(of().filter(|figures| figures.group != "all")).fold(chart, |chart, figures| {
+    all.into_iter().chain(parts).fold(chart, |chart, one| {
         chart.with(
-            named(Shape::Bins(figures.bins.clone()), &figures.group),
-            ink(&figures.group),
-            told_apart(&figures.group, Stroke::Steps),
+            Shape::Bins(one.bins.clone()),
+            ink(one.group),
+            told_apart(one.group, Stroke::Steps),
         )
     })
 }
@@ -159,13 +157,13 @@ pub fn percentiles(figures: &[SpanFigures]) -> Chart {
         Side::nines("share of requests that took no longer"),
         Side::logarithmic("time", "ns"),
     );
-    for (span, stroke) in [("service time", Stroke::Line), ("response time", Stroke::Dashed)] {
-        for of in figures.iter().filter(|of| of.span == span && of.group != "all") {
+    for (span, stroke) in [(Span::Service, Stroke::Line), (Span::Response, Stroke::Dashed)] {
+        for of in figures.iter().filter(|of| of.span == span && of.group != Subset::All) {
             let held = |(nines, ns): &(f64, f64)| (*nines, ns.max(100.0));
             let points = of.curve.points.iter().map(held).collect();
-            let name = format!("{}, {span}", of.group);
+            let name = format!("{}, {}", of.group, span.name());
             let curve = Curve { name, points, ..of.curve.clone() };
-            chart = chart.with(Shape::Curve(curve), ink(&of.group), stroke);
+            chart = chart.with(Shape::Curve(curve), ink(of.group), stroke);
         }
     }
     chart
@@ -177,40 +175,41 @@ pub fn smoothed(figures: &ThroughputFigures) -> Chart {
     let mut chart =
         Chart::new("latency.smooth", "Service time, mean and longest", Side::time(), side)
             .note(&windows(figures));
-    for series in figures.smoothed.iter().filter(|one| one.quantity.name.contains("service")) {
-        let longest = series.quantity.name.starts_with("longest");
-        let what = if longest { "longest" } else { "mean" };
-        let shape = named(Shape::Series(series.clone()), &format!("{}, {what}", series.name));
-        let stroke = if longest { Stroke::Peaks } else { Stroke::Dashed };
-        chart = chart.with(shape, ink(&series.name), stroke);
+    for one in figures.smoothed.iter().filter(|one| one.span == Span::Service) {
+        let (word, stroke) =
+            if one.is_longest { ("longest", Stroke::Peaks) } else { ("mean", Stroke::Dashed) };
+        let shape = named(Shape::Series(one.series.clone()), &format!("{}, {word}", one.of));
+        chart = chart.with(shape, ink(one.of), stroke);
     }
     chart
 }
 
-/// The correlations on the page and in `plot`: the name in the analysis, the name of the picture,
-/// its title.
-const CORRELATIONS: [(&str, &str, &str); 5] = [
-    ("latency-in-flight", "latency.flight", "Service time over all in flight"),
-    ("latency-in-flight-own", "g10.latency.xy", "Service time over what is in flight of its kind"),
-    ("delay-in-flight", "g11.delay.xy", "Lateness over what is in flight"),
-    ("latency-delay", "g12.latency.delay.xy", "Service time over lateness"),
-    ("size-latency", "size.latency", "Service time over size"),
+/// The correlations on the page and in `plot`: the correlation, the name of its picture, its title.
+const CORRELATIONS: [(Correlation, &str, &str); 5] = [
+    (Correlation::LatencyInFlight, "latency.flight", "Service time over all in flight"),
+    (
+        Correlation::LatencyInFlightOwn,
+        "g10.latency.xy",
+        "Service time over what is in flight of its kind",
+    ),
+    (Correlation::DelayInFlight, "g11.delay.xy", "Lateness over what is in flight"),
+    (Correlation::LatencyDelay, "g12.latency.delay.xy", "Service time over lateness"),
+    (Correlation::SizeLatency, "size.latency", "Service time over size"),
 ];
 
 /// Correlations as density (blkreplay's g10 to g12, and size with latency).
 pub fn correlations(figures: &[CorrelationFigures]) -> Vec<Chart> {
-    let chart = |(key, name, title): &(&str, &str, &str)| {
+    let chart = |(key, name, title): &(Correlation, &str, &str)| {
         let of = || figures.iter().filter(|figures| figures.name == *key);
         let first = of().next()?;
         let side = |axis: &ioecho_stats::analysis::shape::Axis| {
             Side::logarithmic(&axis.quantity.name, &axis.quantity.unit)
         };
-        let all = of().find(|of| of.group == "all").and_then(|of| of.spearman);
+        let all = of().find(|of| of.group == Subset::All).and_then(|of| of.spearman);
         let note = all.map_or(String::new(), |rank| format!("rank correlation {rank:.2}"));
         let chart = Chart::new(name, title, side(&first.grid.x), side(&first.grid.y)).note(&note);
-        Some(of().filter(|of| of.group != "all").fold(chart, |chart, of| {
-            let shape = named(Shape::Grid(of.grid.clone()), &of.group);
-            chart.with(shape, ink(&of.group), Stroke::Steps)
+        Some(of().filter(|of| of.group != Subset::All).fold(chart, |chart, of| {
+            chart.with(Shape::Grid(of.grid.clone()), ink(of.group), Stroke::Steps)
         }))
     };
     CORRELATIONS.iter().filter_map(chart).collect()

@@ -13,11 +13,9 @@ use ioecho_linux::{
     Access, Backend, DeviceOptions, MonotonicClock, OpenOptions, open_device, target,
 };
 use ioecho_replay::conflict::ConflictMode;
-use ioecho_replay::verify::{
-    After, FinalPass, Finding, PassProgress, VerifyFigures, VerifyMode, final_pass,
-};
-use ioecho_trace::Bytes;
+use ioecho_replay::verify::{After, FinalPass, Finding, PassProgress, VerifyFigures, final_pass};
 use ioecho_trace::wording::Wording;
+use ioecho_trace::{Bytes, VerifyMode};
 use serde::Serialize;
 
 use super::line::{self, Continues};

@@ -13,14 +13,44 @@
 use serde::{Deserialize, Serialize};
 
 use super::bins::{PER_DECADE, decimal};
-use super::event::{ALL, GROUPS, Group};
+use super::event::{GROUPS, Group};
 use super::shape::{Axis, Grid, Quantity, Scale};
+use super::subset::Subset;
 use super::sweep::{Levels, Row};
+
+/// The correlations, in JSON by these words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Correlation {
+    /// Service time against all requests in flight on the volume.
+    LatencyInFlight,
+    /// Service time against the requests in flight of the request's own group.
+    LatencyInFlightOwn,
+    /// Lateness against all requests in flight on the volume.
+    DelayInFlight,
+    /// Service time against lateness.
+    LatencyDelay,
+    /// Service time against length.
+    SizeLatency,
+}
+
+impl Correlation {
+    /// The word in JSON and in tables.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::LatencyInFlight => "latency-in-flight",
+            Self::LatencyInFlightOwn => "latency-in-flight-own",
+            Self::DelayInFlight => "delay-in-flight",
+            Self::LatencyDelay => "latency-delay",
+            Self::SizeLatency => "size-latency",
+        }
+    }
+}
 
 /// The two quantities of a correlation.
 #[derive(Clone, Copy)]
 struct Pair {
-    name: &'static str,
+    name: Correlation,
     x: Side,
     y: Side,
 }
@@ -84,11 +114,11 @@ impl Side {
 }
 
 const PAIRS: [Pair; 5] = [
-    Pair { name: "latency-in-flight", x: Side::Flying, y: Side::Latency },
-    Pair { name: "latency-in-flight-own", x: Side::Own, y: Side::Latency },
-    Pair { name: "delay-in-flight", x: Side::Flying, y: Side::Delay },
-    Pair { name: "latency-delay", x: Side::Delay, y: Side::Latency },
-    Pair { name: "size-latency", x: Side::Size, y: Side::Latency },
+    Pair { name: Correlation::LatencyInFlight, x: Side::Flying, y: Side::Latency },
+    Pair { name: Correlation::LatencyInFlightOwn, x: Side::Own, y: Side::Latency },
+    Pair { name: Correlation::DelayInFlight, x: Side::Flying, y: Side::Delay },
+    Pair { name: Correlation::LatencyDelay, x: Side::Delay, y: Side::Latency },
+    Pair { name: Correlation::SizeLatency, x: Side::Size, y: Side::Latency },
 ];
 
 /// Counts of all pairs by group.
@@ -157,8 +187,8 @@ impl Correlations {
             for counts in groups {
                 add(&mut sum, counts);
             }
-            let named = Group::ALL.iter().map(|group| group.name()).zip(groups);
-            for (group, counts) in named.chain([(ALL, &sum)]) {
+            let of_groups = Group::ALL.into_iter().map(Subset::from).zip(groups);
+            for (group, counts) in of_groups.chain([(Subset::All, &sum)]) {
                 if !counts.is_empty() {
                     all.push(CorrelationFigures::of(*pair, group, counts));
                 }
@@ -180,11 +210,10 @@ fn add(mine: &mut Vec<u64>, theirs: &[u64]) {
 /// One quantity against another.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct CorrelationFigures {
-    /// `latency-in-flight`, `latency-in-flight-own`, `delay-in-flight`, `latency-delay`,
-    /// `size-latency`.
-    pub name: String,
-    /// `reads`, `writes`, `pushed reads`, `pushed writes`, `other` or `all`.
-    pub group: String,
+    /// Which correlation it is.
+    pub name: Correlation,
+    /// A group, or all.
+    pub group: Subset,
     /// How many requests have both.
     pub count: u64,
     /// Spearman's rank correlation, −1 to 1; `None` where one of them never varies.
@@ -194,17 +223,17 @@ pub struct CorrelationFigures {
 }
 
 impl CorrelationFigures {
-    fn of(pair: Pair, group: &str, counts: &[u64]) -> Self {
+    fn of(pair: Pair, group: Subset, counts: &[u64]) -> Self {
         let (_, _, _, rows) = pair.y.layout();
         let filled = counts.iter().enumerate().filter(|(_, count)| **count > 0);
         let cells: Vec<(u32, u32, u64)> =
             filled.map(|(at, count)| ((at / rows) as u32, (at % rows) as u32, *count)).collect();
         Self {
-            name: pair.name.to_owned(),
-            group: group.to_owned(),
+            name: pair.name,
+            group,
             count: cells.iter().map(|cell| cell.2).sum(),
             spearman: spearman(&cells),
-            grid: Grid { name: group.to_owned(), x: pair.x.axis(), y: pair.y.axis(), cells },
+            grid: Grid { name: group.to_string(), x: pair.x.axis(), y: pair.y.axis(), cells },
         }
     }
 }

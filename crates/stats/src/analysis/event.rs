@@ -7,6 +7,8 @@
 use ioecho_trace::{Measured, Op, Outcome, Request};
 use serde::{Deserialize, Serialize};
 
+use super::subset::Subset;
+
 /// Groups of requests: blkreplay's colours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -41,19 +43,10 @@ impl Group {
     }
 
     /// The name in legends and JSON.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Read => "reads",
-            Self::Write => "writes",
-            Self::PushedRead => "pushed reads",
-            Self::PushedWrite => "pushed writes",
-            Self::Other => "other",
-        }
+    pub fn name(self) -> &'static str {
+        Subset::from(self).name()
     }
 }
-
-/// The name of all groups together.
-pub(crate) const ALL: &str = "all";
 
 /// How many groups there are.
 pub(crate) const GROUPS: usize = Group::ALL.len();

@@ -20,9 +20,10 @@ use serde::{Deserialize, Serialize};
 
 use super::Summary;
 use super::correlation::{CorrelationFigures, Correlations};
-use super::event::{ALL, Event, GROUPS, Group};
+use super::event::{Event, GROUPS, Group};
 use super::shape::{Quantity, Series};
 use super::slowest::{Slow, Slowest};
+use super::subset::{SeriesOf, Subset};
 use super::sweep::{HEAD, HEAD_MIN, Levels, PENDING_MAX, Row, Sweep, Witness};
 use crate::count::steps::Steps;
 use crate::timeline::{Cell, Timeline};
@@ -187,12 +188,15 @@ impl Flight {
         let recorded = self.recorded.then(|| steps.line("recorded", recorded));
         let peak = |of: fn(&Most) -> u32| found.most.cells().iter().map(of).max().unwrap_or(0);
         let count = Quantity::new("requests", "1");
-        let most = |name: &str, of: fn(&Most) -> u32| Series {
-            name: name.to_owned(),
-            quantity: count.clone(),
-            start_ns: 0,
-            step_ns: moved.width().0,
-            values: found.most.cells().iter().map(|cell| Some(f64::from(of(cell)))).collect(),
+        let most = |subset: Subset, of: fn(&Most) -> u32| SeriesOf {
+            of: subset,
+            series: Series {
+                name: subset.to_string(),
+                quantity: count.clone(),
+                start_ns: 0,
+                step_ns: moved.width().0,
+                values: found.most.cells().iter().map(|cell| Some(f64::from(of(cell)))).collect(),
+            },
         };
         let known = !self.sweeps.is_empty();
         FlightFigures {
@@ -204,15 +208,15 @@ impl Flight {
             in_flight: if known { flying } else { Vec::new() },
             in_flight_most: if known {
                 vec![
-                    most(Group::Read.name(), |cell| cell.flying[Group::Read as usize]),
-                    most(Group::Write.name(), |cell| cell.flying[Group::Write as usize]),
-                    most(ALL, |cell| cell.flying[GROUPS]),
+                    most(Subset::Reads, |cell| cell.flying[Group::Read as usize]),
+                    most(Subset::Writes, |cell| cell.flying[Group::Write as usize]),
+                    most(Subset::All, |cell| cell.flying[GROUPS]),
                 ]
             } else {
                 Vec::new()
             },
             waiting: if self.measured { waiting } else { Vec::new() },
-            waiting_most: self.measured.then(|| most(ALL, |cell| cell.waiting)),
+            waiting_most: self.measured.then(|| most(Subset::All, |cell| cell.waiting).series),
             recorded: recorded.map(|(series, _)| series),
             correlations: found.correlations.figures(),
             slowest_service: found.slowest.by_service().to_vec(),
@@ -252,22 +256,23 @@ impl Lines<'_> {
     }
 
     /// Groups that occur, and all.
-    fn by_group(&self, of: fn(&Moved) -> &[Steps; GROUPS]) -> (Vec<Series>, f64) {
+    fn by_group(&self, of: fn(&Moved) -> &[Steps; GROUPS]) -> (Vec<SeriesOf>, f64) {
         let mut all = Vec::new();
         for group in Group::ALL {
             let steps = |cell: &Moved| of(cell)[group as usize];
             if self.moved.cells().iter().any(|cell| steps(cell) != Steps::default()) {
-                all.push(self.line(group.name(), steps).0);
+                let (series, _) = self.line(group.name(), steps);
+                all.push(SeriesOf { of: group.into(), series });
             }
         }
-        let (whole, mean) = self.line(ALL, |cell| {
+        let (whole, mean) = self.line(Subset::All.name(), |cell| {
             let mut sum = Steps::default();
             for steps in of(cell) {
                 sum.merge(steps);
             }
             sum
         });
-        all.push(whole);
+        all.push(SeriesOf { of: Subset::All, series: whole });
         (all, mean)
     }
 }
@@ -287,11 +292,11 @@ pub struct FlightFigures {
     /// Of a run: the mean number that would have been in flight with the recorded latencies.
     pub recorded_mean: Option<f64>,
     /// Mean number in flight in equal steps of time by group, and all (`g08.latency.flying`).
-    pub in_flight: Vec<Series>,
+    pub in_flight: Vec<SeriesOf>,
     /// The most in flight on one volume in each step, at a submission: reads, writes and all.
-    pub in_flight_most: Vec<Series>,
+    pub in_flight_most: Vec<SeriesOf>,
     /// Mean number waiting (`g09.delay.flying`).
-    pub waiting: Vec<Series>,
+    pub waiting: Vec<SeriesOf>,
     /// The most waiting on one volume in each step.
     pub waiting_most: Option<Series>,
     /// Of a run: in flight with the recorded latencies.

@@ -16,8 +16,10 @@ use ioecho_trace::Request;
 use serde::{Deserialize, Serialize};
 
 use super::Summary;
-use super::event::{ALL, Event, Group};
+use super::event::{Event, Group};
 use super::shape::{Quantity, Series};
+use super::subset::{SeriesOf, Subset};
+use crate::picture::Span;
 
 /// How many seconds are kept apart: twelve days. Beyond, they merge in pairs.
 pub const SECONDS_MAX: usize = 1 << 20;
@@ -37,7 +39,7 @@ const SECOND_NS: i64 = 1_000_000_000;
 const STRETCH: usize = 1024;
 
 /// The columns of throughput; the last are among those of the first three.
-const COLUMNS: [&str; 4] = ["reads", "writes", "other", "pushed back"];
+const COLUMNS: [Subset; 4] = [Subset::Reads, Subset::Writes, Subset::Other, Subset::PushedBack];
 
 /// A number of requests and of the bytes they moved.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -379,23 +381,23 @@ impl Seconds {
     }
 }
 
-fn smoothed(windows: &Windows) -> Vec<Series> {
-    let any = |of: fn(&Second) -> u64| windows.sums.iter().any(|sum| of(sum) > 0);
+fn smoothed(windows: &Windows) -> Vec<Smoothed> {
     let mut all = Vec::new();
-    for (kind, name) in ["reads", "writes"].into_iter().enumerate() {
-        if windows.sums.iter().any(|sum| sum.service[kind].count > 0) {
-            let quantity = Quantity::new("mean service time", "ns");
-            all.push(windows.series(name, quantity, |cell| cell.service[kind].mean()));
-            let quantity = Quantity::new("longest service time", "ns");
-            all.push(windows.series(name, quantity, |cell| cell.service[kind].max()));
+    let mut add = |of: Subset, span: Span, spans: &dyn Fn(&Second) -> Spans| {
+        if windows.sums.iter().all(|sum| spans(sum).count == 0) {
+            return;
         }
+        for (is_longest, word) in [(false, "mean"), (true, "longest")] {
+            let quantity = Quantity::new(&format!("{word} {}", span.name()), "ns");
+            let value = |of: Spans| if is_longest { of.max() } else { of.mean() };
+            let series = windows.series(of.name(), quantity, |cell| value(spans(cell)));
+            all.push(Smoothed { of, span, is_longest, series });
+        }
+    };
+    for (kind, of) in [Subset::Reads, Subset::Writes].into_iter().enumerate() {
+        add(of, Span::Service, &|cell| cell.service[kind]);
     }
-    if any(|sum| sum.lateness.count) {
-        let quantity = Quantity::new("mean lateness", "ns");
-        all.push(windows.series(ALL, quantity, |cell| cell.lateness.mean()));
-        let quantity = Quantity::new("longest lateness", "ns");
-        all.push(windows.series(ALL, quantity, |cell| cell.lateness.max()));
-    }
+    add(Subset::All, Span::Lateness, &|cell| cell.lateness);
     all
 }
 
@@ -460,15 +462,18 @@ impl Windows {
         unit: &str,
         columns: fn(&Second) -> &[Amount; COLUMNS.len()],
         of: fn(&Amount) -> u64,
-    ) -> Vec<Series> {
+    ) -> Vec<SeriesOf> {
         let mut all = Vec::new();
-        for (column, name) in COLUMNS.into_iter().enumerate() {
+        let mut add = |subset: Subset, count: &dyn Fn(&Second) -> u64| {
+            all.push(SeriesOf { of: subset, series: self.rate(subset.name(), unit, count) });
+        };
+        for (column, subset) in COLUMNS.into_iter().enumerate() {
             if self.sums.iter().any(|sum| columns(sum)[column].requests > 0) {
-                all.push(self.rate(name, unit, |cell| of(&columns(cell)[column])));
+                add(subset, &|cell| of(&columns(cell)[column]));
             }
         }
         let whole = |cell: &Second| columns(cell)[..3].iter().map(of).fold(0, u64::saturating_add);
-        all.push(self.rate(ALL, unit, whole));
+        add(Subset::All, &whole);
         all
     }
 }
@@ -504,6 +509,23 @@ pub struct Peak {
     pub to_mean: f64,
 }
 
+/// A span of some requests in each window: its mean, or the longest. In JSON the series says all.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(transparent)]
+pub struct Smoothed {
+    /// The requests.
+    #[serde(skip)]
+    pub of: Subset,
+    /// The span.
+    #[serde(skip)]
+    pub span: Span,
+    /// Whether the values are the longest spans, and not the means.
+    #[serde(skip)]
+    pub is_longest: bool,
+    /// The values.
+    pub series: Series,
+}
+
 /// Demanded and achieved throughput. `requests/s` are blkreplay's `thrp`, `bytes/s` its `thrs`,
 /// which it counts in sectors.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -529,20 +551,20 @@ pub struct ThroughputFigures {
     pub peak_requests: Peak,
     /// The busiest second by bytes due.
     pub peak_bytes: Peak,
-    /// By what was due: `reads`, `writes`, `other`, `pushed back`, `all`. Reads contain those
+    /// By what was due: reads, writes, others, pushed-back requests, and all. Reads contain those
     /// pushed back.
-    pub demanded_requests: Vec<Series>,
+    pub demanded_requests: Vec<SeriesOf>,
     /// The same in bytes.
-    pub demanded_bytes: Vec<Series>,
+    pub demanded_bytes: Vec<SeriesOf>,
     /// By completion; empty where none is known.
-    pub achieved_requests: Vec<Series>,
+    pub achieved_requests: Vec<SeriesOf>,
     /// The same in bytes.
-    pub achieved_bytes: Vec<Series>,
+    pub achieved_bytes: Vec<SeriesOf>,
     /// Requests that came to nothing, by when they were due.
     pub failed_requests: Series,
     /// Mean and longest service time of reads and of writes by submission, and lateness by
     /// schedule, in the same windows.
-    pub smoothed: Vec<Series>,
+    pub smoothed: Vec<Smoothed>,
     /// The quietest and the busiest seconds, for who draws means.
     #[serde(skip)]
     pub extremes: Extremes,

@@ -5,12 +5,13 @@
 //! separate histograms of three digits.
 
 use ioecho_trace::{Nanos, Request};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 
 use super::Summary;
 use super::bins::{decimal, decimal_edge};
-use super::event::{ALL, Event, GROUPS, Group};
+use super::event::{Event, GROUPS, Group};
 use super::shape::{Bins, Curve, Quantity};
+use super::subset::Subset;
 use crate::histogram::{Latencies, Percentiles};
 use crate::picture::Span;
 
@@ -105,10 +106,10 @@ impl Spans {
             if sum.latencies.is_empty() {
                 continue;
             }
-            let named = Group::ALL.iter().map(|group| group.name()).zip(groups);
-            for (name, one) in named.chain([(ALL, &sum)]) {
+            let of_groups = Group::ALL.into_iter().map(Subset::from).zip(groups);
+            for (group, one) in of_groups.chain([(Subset::All, &sum)]) {
                 if let Some(percentiles) = Percentiles::of(&one.latencies) {
-                    all.push(SpanFigures::of(span, name, one, percentiles));
+                    all.push(SpanFigures::of(span, group, one, percentiles));
                 }
             }
         }
@@ -116,13 +117,18 @@ impl Spans {
     }
 }
 
+fn by_name<S: Serializer>(span: &Span, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_str(span.name())
+}
+
 /// A span of a group.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct SpanFigures {
-    /// `service time`, `response time` or `lateness`.
-    pub span: String,
-    /// `reads`, `writes`, `pushed reads`, `pushed writes`, `other` or `all`.
-    pub group: String,
+    /// The span, in JSON by its name in tables.
+    #[serde(serialize_with = "by_name")]
+    pub span: Span,
+    /// A group, or all.
+    pub group: Subset,
     /// How many were below zero and count as zero: a clock that stepped back.
     pub negative: u64,
     /// Percentiles, right to three digits.
@@ -134,20 +140,20 @@ pub struct SpanFigures {
 }
 
 impl SpanFigures {
-    fn of(span: Span, group: &str, one: &Histograms, percentiles: Percentiles) -> Self {
+    fn of(span: Span, group: Subset, one: &Histograms, percentiles: Percentiles) -> Self {
         let first = one.decimal.iter().position(|count| *count > 0).unwrap_or(0);
         let counts = one.decimal.get(first..).unwrap_or_default().to_vec();
         let edges = (first..=first + counts.len()).map(decimal_edge).collect();
         let quantity = Quantity::new(span.name(), "ns");
         let points = one.latencies.curve();
         Self {
-            span: span.name().to_owned(),
-            group: group.to_owned(),
+            span,
+            group,
             negative: one.latencies.negative(),
             percentiles,
-            bins: Bins { name: group.to_owned(), quantity: quantity.clone(), edges, counts },
+            bins: Bins { name: group.to_string(), quantity: quantity.clone(), edges, counts },
             curve: Curve {
-                name: group.to_owned(),
+                name: group.to_string(),
                 x: Quantity::new("nines", "1"),
                 y: quantity,
                 points: points.into_iter().map(|(nines, ns)| (nines, ns as f64)).collect(),

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use ioecho_trace::VerifyMode;
 use proptest::prelude::*;
 
 use super::*;
@@ -100,7 +101,7 @@ impl Draw {
 
     fn verify(&mut self) -> VerifyFigures {
         VerifyFigures {
-            mode: self.word(),
+            mode: VerifyMode::ALL[self.below(5) as usize].into(),
             requests: self.count(),
             sectors: self.count(),
             intact_sectors: self.count(),

@@ -6,7 +6,7 @@ use std::cmp::Ordering;
 use std::collections::BTreeSet;
 
 /// Between words of runs that differ.
-const BETWEEN: &str = " / ";
+pub(super) const BETWEEN: &str = " / ";
 
 /// Adds counters of things each of which is in one run only.
 pub(super) fn add_each<const N: usize>(counters: [(&mut u64, &u64); N]) {

@@ -1,7 +1,9 @@
 //! Verdicts on runs with one fault each.
 
 use super::*;
-use ioecho_trace::{Batch, Bytes, Columns, Measured, Nanos, Op, Outcome, Request, TimingMode};
+use ioecho_trace::{
+    Batch, Bytes, Columns, Measured, Nanos, Op, Outcome, Request, TimingMode, VerifyMode,
+};
 
 use crate::facts::WitnessFacts;
 use crate::run_summary::VerifyFigures;
@@ -171,7 +173,7 @@ fn ten() -> EngineFacts {
 
 fn verified(damaged: &[(&str, u64)]) -> VerifyFigures {
     VerifyFigures {
-        mode: "reads".to_owned(),
+        mode: VerifyMode::Reads.into(),
         requests: 10,
         sectors: 80,
         damaged: damaged.iter().map(|(name, count)| ((*name).to_owned(), *count)).collect(),
@@ -216,7 +218,7 @@ fn data_that_nobody_looked_at_are_neither_sound_nor_damaged() {
     let figures = run(0, LateCause::None, Outcome::Ok);
     let grade = |facts: EngineFacts| named(&judge(&figures, &facts), "integrity").grade;
     assert_eq!(grade(engine()), Grade::NotApplicable);
-    let nothing = VerifyFigures { mode: "final".to_owned(), ..VerifyFigures::default() };
+    let nothing = VerifyFigures { mode: VerifyMode::Final.into(), ..VerifyFigures::default() };
     assert_eq!(grade(EngineFacts { verify: Some(nothing), ..engine() }), Grade::NotApplicable);
     let intact = VerifyFigures { intact_sectors: 90, unknown_sectors: 10, ..verified(&[]) };
     assert_eq!(grade(EngineFacts { verify: Some(intact), ..engine() }), Grade::Pass);

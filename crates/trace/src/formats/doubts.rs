@@ -7,9 +7,8 @@
 
 use crate::batch::Batch;
 use crate::calendar;
-use crate::error::TraceError;
 use crate::header::{Header, NoteKind, Notes, Topic};
-use crate::stream::Source;
+use crate::stream::{Label, Labelled, Source};
 use crate::units::Nanos;
 
 /// The longest plausible time without a request: a year, in nanoseconds.
@@ -32,39 +31,7 @@ pub const DATE: Topic<'static> = NoteKind::Assumed
 
 /// Checks the instants of `source` while it is read.
 pub(super) fn questioned(source: Box<dyn Source>) -> Box<dyn Source> {
-    let header = source.header().clone();
-    Box::new(Questioned { source, header, clock: Clock::default(), is_begun: false })
-}
-
-struct Questioned {
-    source: Box<dyn Source>,
-    header: Header,
-    clock: Clock,
-    is_begun: bool,
-}
-
-impl Source for Questioned {
-    fn header(&self) -> &Header {
-        &self.header
-    }
-
-    fn next_batch(&mut self, batch: &mut Batch) -> Result<bool, TraceError> {
-        let is_more = self.source.next_batch(batch)?;
-        if is_more && self.is_begun {
-            self.header.learn(self.source.header());
-        } else {
-            // Some formats know the wall clock only at their first request, and losses at the last.
-            self.header = self.source.header().clone();
-            self.is_begun = true;
-        }
-        if is_more {
-            self.clock.look(batch.issue_ns());
-        } else {
-            let start = self.header.started.as_deref().and_then(calendar::unix_ns);
-            self.clock.tell(start, &mut self.header.guesses);
-        }
-        Ok(is_more)
-    }
+    Box::new(Labelled::new(source, Clock::default()))
 }
 
 /// Requests without a long gap between them.
@@ -78,6 +45,17 @@ struct Stretch {
 /// The instants seen, as stretches: at most one for each of the 584 years that fit into 64 bits.
 #[derive(Debug, Default)]
 struct Clock(Vec<Stretch>);
+
+impl Label for Clock {
+    fn see(&mut self, batch: &Batch) {
+        self.look(batch.issue_ns());
+    }
+
+    fn write(&mut self, header: &mut Header) {
+        let start = header.started.as_deref().and_then(calendar::unix_ns);
+        self.tell(start, &mut header.guesses);
+    }
+}
 
 impl Clock {
     /// Checks further instants, which are later than those before.

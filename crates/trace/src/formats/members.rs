@@ -18,12 +18,11 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::{FORMATS, Format, blktrace};
-use crate::batch::Batch;
 use crate::compression::{self, Choice};
 use crate::encoding;
 use crate::error::TraceError;
 use crate::header::{Header, NoteKind, Notes, Topic};
-use crate::stream::Source;
+use crate::stream::Label;
 use crate::wording::Wording;
 
 /// How several files of a format in one archive combine.
@@ -222,41 +221,9 @@ impl Found {
     }
 }
 
-/// The trace in an archive, with what is known of the members beside it.
-pub(super) struct Unarchived {
-    source: Box<dyn Source>,
-    members: Members,
-    header: Header,
-    is_begun: bool,
-}
-
-impl Unarchived {
-    pub(super) fn new(source: Box<dyn Source>, members: Members) -> Self {
-        let mut unarchived = Self { source, members, header: Header::default(), is_begun: false };
-        unarchived.take_header();
-        unarchived
-    }
-
-    fn take_header(&mut self) {
-        self.header = self.source.header().clone();
-        self.members.with(|found| found.note(&mut self.header));
-    }
-}
-
-impl Source for Unarchived {
-    fn header(&self) -> &Header {
-        &self.header
-    }
-
-    fn next_batch(&mut self, batch: &mut Batch) -> Result<bool, TraceError> {
-        let is_more = self.source.next_batch(batch)?;
-        if is_more && self.is_begun {
-            self.header.learn(self.source.header());
-        } else {
-            // Some formats know the wall clock only at their first request, and losses at the last.
-            self.take_header();
-            self.is_begun = true;
-        }
-        Ok(is_more)
+/// Writes into the header which members of the archive were read, and which were not.
+impl Label for Members {
+    fn write(&mut self, header: &mut Header) {
+        self.with(|found| found.note(header));
     }
 }

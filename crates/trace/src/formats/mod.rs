@@ -14,7 +14,7 @@ use crate::compression::{self, Peeked, Positioned, Unpacked};
 use crate::encoding;
 use crate::error::TraceError;
 use crate::generate;
-use crate::stream::{Opened, Source};
+use crate::stream::{Labelled, Opened, Source};
 use crate::text;
 use crate::wording::Wording;
 
@@ -73,7 +73,7 @@ pub use self::write::{Writable, create};
 pub use crate::order::Order;
 
 use self::doubts::questioned;
-use self::members::{Members, Unarchived};
+use self::members::Members;
 
 /// How much of a file is looked at to recognise it, after decompression.
 const LOOK_BYTES: usize = compression::PEEK_BYTES;
@@ -308,7 +308,7 @@ fn open_archive(
         options.order = Order::Whole;
     }
     let source = (format.open)(Opening { stream, path, seekable: false, options: &options })?;
-    Ok(questioned(Box::new(Unarchived::new(source, members))))
+    Ok(questioned(Box::new(Labelled::new(source, members))))
 }
 
 /// First bytes of files packed in unsupported ways, and the programs that unpack them.

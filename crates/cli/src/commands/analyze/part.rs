@@ -1,9 +1,9 @@
-//! What was counted of a part of a trace, as a file.
+//! The counts of a part of a trace, as a file.
 //!
-//! The file is a Parquet table that any database reads: its rows are those of
-//! `ioecho_stats::analysis::rows` and add up. Not everything that is counted adds up, so the first
-//! row holds all of it once more in a form for this program, with a checksum: whatever is merged by
-//! `ioecho merge` comes from there. `docs/analysis.md` describes the table.
+//! The file is a Parquet table that any database reads. Its rows are those of
+//! `ioecho_stats::analysis::rows` and add up. Not every count adds up, so the first row holds all
+//! counts once more in a form for this program, with a checksum. `ioecho merge` reads that row
+//! only. `docs/analysis.md` describes the table.
 
 use std::fs::File;
 use std::io;
@@ -28,7 +28,8 @@ use parquet::schema::parser::parse_message_type;
 use crate::exit::{self, Coded};
 use crate::outputs::{Gate, Writing};
 
-/// The version of what the first row holds. It changes whenever any summary counts otherwise.
+/// The version of the contents of the first row. It changes whenever any summary counts in another
+/// way.
 const PART_VERSION: u32 = 2;
 
 const KEY_VERSION: &str = "ioecho.partial";
@@ -37,7 +38,7 @@ const KEY_HEADER: &str = "ioecho.partial.header";
 /// The metric of the first row.
 const STATE: &str = "state";
 
-/// How many rows a row group has.
+/// The number of rows in a row group.
 const GROUP_ROWS: usize = 1 << 18;
 
 const SCHEMA: &str = "message partial {
@@ -50,7 +51,7 @@ const SCHEMA: &str = "message partial {
     optional binary bytes;
 }";
 
-/// Columns of rows that are not written yet.
+/// The columns of the rows that are not written yet.
 #[derive(Default)]
 struct Rows {
     metric: Vec<ByteArray>,
@@ -62,7 +63,7 @@ struct Rows {
     bytes: Option<ByteArray>,
 }
 
-/// A column in which a row may have nothing.
+/// A column whose value may be missing in a row.
 #[derive(Default)]
 struct Optional {
     values: Vec<i64>,
@@ -121,7 +122,7 @@ impl Rows {
     }
 }
 
-/// Writes what was counted to `path`; nothing appears there unless all of it does.
+/// Writes the counts to `path`. The file appears only when it is complete.
 pub(crate) fn write(
     gate: &Gate,
     path: &Path,
@@ -174,14 +175,14 @@ fn write_rows(file: PartialFile, analysis: &Analysis, header: &Header) -> io::Re
     Ok(writer.into_inner()?)
 }
 
-/// Reads what [`write()`] wrote; `None` of any other file.
+/// Reads a file that [`write()`] wrote. Returns `None` for any other file.
 pub(crate) fn read(path: &Path) -> anyhow::Result<Option<(Analysis, Header)>> {
     let Ok(file) = File::open(path) else { return Ok(None) };
     let metadata = file.metadata();
     if !metadata.is_ok_and(|metadata| metadata.is_file()) {
         return Ok(None);
     }
-    // Whoever reads it as a trace says what is wrong with a file that is no Parquet.
+    // If the file is no Parquet, the reader of traces says so later.
     let Ok(file) = guarded(|| SerializedFileReader::new(file)) else { return Ok(None) };
     let pairs = file.metadata().file_metadata().key_value_metadata();
     let value_of = |key: &str| {
@@ -208,7 +209,7 @@ pub(crate) fn read(path: &Path) -> anyhow::Result<Option<(Analysis, Header)>> {
     Ok(Some((analysis, header.ok_or_else(damaged)?)))
 }
 
-/// The error of a file that [`read`] does not know.
+/// The error for a file that [`read`] does not understand.
 pub(crate) fn is_none(path: &Path) -> anyhow::Error {
     let name = path.display();
     let text = format!(
@@ -242,7 +243,7 @@ fn state_of(file: &SerializedFileReader<File>) -> Result<Option<Vec<u8>>, Parque
     Ok(None)
 }
 
-/// Runs a piece of the library, whose decoders panic on some damaged files.
+/// Runs code of the Parquet library, whose decoders panic on some damaged files.
 fn guarded<T>(decode: impl FnOnce() -> Result<T, ParquetError>) -> Result<T, ParquetError> {
     catch_unwind(AssertUnwindSafe(decode))
         .unwrap_or_else(|_| Err(ParquetError::General("it cannot be decoded".to_owned())))

@@ -1,4 +1,4 @@
-//! The essential of an analysis on a screen: sixty lines at most.
+//! The most important figures of an analysis for a screen: sixty lines at most.
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -9,6 +9,7 @@ use ioecho_stats::analysis::breakdown::Share;
 use ioecho_stats::analysis::flight::WAITING_MAX;
 use ioecho_stats::analysis::seconds::{Amount, Totals};
 use ioecho_stats::analysis::slowest::Slow;
+use ioecho_stats::analysis::subset::Subset;
 use ioecho_stats::steady::WINDOW;
 use ioecho_trace::units::counted;
 use ioecho_trace::{Bytes, Header, Nanos};
@@ -190,7 +191,7 @@ fn print_times(out: &mut impl Write, figures: &AnalysisFigures) -> io::Result<()
         let times = &span.percentiles;
         let [p50, p99, p999, max] = [times.p50_ns, times.p99_ns, times.p99_9_ns, times.max_ns]
             .map(|ns| Nanos(i64::try_from(ns).unwrap_or(i64::MAX)));
-        let (name, group, count) = (&span.span, &span.group, times.count);
+        let (name, group, count) = (span.span.name(), span.group, times.count);
         row!(out, name, "{group}: p50 {p50}, p99 {p99}, p99.9 {p999}, max {max} (of {count})")?;
     }
     Ok(())
@@ -211,8 +212,8 @@ fn print_flight(out: &mut impl Write, figures: &AnalysisFigures) -> io::Result<(
     let ranks: Vec<String> = flight
         .correlations
         .iter()
-        .filter(|one| one.group == "all")
-        .filter_map(|one| Some(format!("{} {:.2}", one.name, one.spearman?)))
+        .filter(|one| one.group == Subset::All)
+        .filter_map(|one| Some(format!("{} {:.2}", one.name.name(), one.spearman?)))
         .collect();
     if !ranks.is_empty() {
         row!(out, "correlation", "{} (Spearman's)", ranks.join(", "))?;
@@ -220,8 +221,9 @@ fn print_flight(out: &mut impl Write, figures: &AnalysisFigures) -> io::Result<(
     Ok(())
 }
 
-/// Medians of service times tell when the load was answered evenly; whether the device was at rest,
-/// like held against like, the verdict tells, and of a run both stand together.
+/// Prints when service times were steady. The medians show only that the load was answered evenly.
+/// Whether the device had reached its steady state is the verdict's question, which compares like
+/// requests; for a run both are printed.
 fn print_steady(
     out: &mut impl Write,
     figures: &AnalysisFigures,
@@ -253,14 +255,14 @@ fn print_steady(
     }
 }
 
-/// What the verdict on a run says of the steady state of its device.
+/// The verdict's sentence on the steady state of the run's device.
 fn steady_check(run: &RunFacts) -> Option<(&str, &str)> {
     let found = run.verdict.as_ref()?.check("steady-state")?;
     Some((found.grade.name(), &found.measured))
 }
 
 fn print_shares(out: &mut impl Write, kind: &str, shares: &[Share]) -> io::Result<()> {
-    // One volume is what all lines above are about.
+    // With one volume, all lines above are about this volume already.
     if shares.len() < 2 {
         return Ok(());
     }

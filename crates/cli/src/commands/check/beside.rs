@@ -1,13 +1,13 @@
-//! What has to be known beside the figures of a check.
+//! The facts that a reader needs beside the figures of a check.
 //!
-//! A check may say *faithful* of a run whose verdict has found another load on the device, and two
+//! A check may call a run *faithful* although its verdict found another load on the device. And two
 //! recordings may count different events of the kernel. Neither shows in the figures.
 
 use ioecho_stats::verdict::{Check, Grade, Verdict};
 
 use super::Known;
 
-/// What the verdict of a run says of other load on its devices, if there was any.
+/// The verdict's sentence on other load on the run's devices, if there was any.
 pub(super) fn other_load(verdict: &Verdict) -> Option<String> {
     let Check { grade, measured, .. } = verdict.check("other-load")?;
     match grade {
@@ -18,7 +18,7 @@ pub(super) fn other_load(verdict: &Verdict) -> Option<String> {
     }
 }
 
-/// That two traces count different events of the kernel as the issue, where they do.
+/// A sentence for two traces that count different events of the kernel as the issue.
 pub(super) fn unlike_events(known: &Known) -> Option<String> {
     let (asked, seen) = (known.asked_event.as_ref()?, known.event.as_ref()?);
     (!known.is_run && asked != seen).then(|| {

@@ -1,7 +1,8 @@
-//! The two sides of a check: what was asked for, and the recording of what was seen.
+//! The two sides of a check: the requests that were asked for, and the recording of those that the
+//! device saw.
 //!
-//! A run brings its schedule, its targets and its zero; a trace brings itself. A recording by this
-//! program says by which clock it counts, so both count from one instant; one by another does not.
+//! A run has a schedule, targets and a time zero; a trace has only itself. A recording by this
+//! program names its clock, so it can be aligned with a run. A recording by another program cannot.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -28,45 +29,45 @@ pub(super) struct Sides {
     pub(super) known: Known,
     pub(super) asked: Box<dyn Source>,
     pub(super) seen: Box<dyn Source>,
-    /// How far the recording's zero lies behind the run's, where both are known.
+    /// How far the recording's time zero lies behind that of the run, if both are known.
     pub(super) shift_ns: Option<i64>,
     pub(super) volumes: Volumes,
-    /// The targets that were recorded, where the run says so; requests of others are left out.
+    /// The recorded targets, if the run knows them. Requests to other targets are left out.
     pub(super) recorded: Option<Vec<u32>>,
 }
 
-/// What is known of two sides beside their requests.
+/// The facts on the two sides beside their requests.
 #[derive(Debug, Default, Serialize)]
 pub(super) struct Known {
     #[serde(skip)]
     pub(super) asked_for: PathBuf,
     #[serde(skip)]
     pub(super) seen_in: PathBuf,
-    /// Whether what was asked for is a run's results.
+    /// Whether the requests asked for are the results of a run.
     pub(super) is_run: bool,
     /// Whether requests had instants at which they were due.
     pub(super) has_schedule: bool,
-    /// The event that the recording takes for the issue.
+    /// The event that the recording counts as the issue.
     pub(super) event: Option<String>,
-    /// Of two traces: the event that the original takes for the issue.
+    /// If both sides are traces: the event that the original counts as the issue.
     pub(super) asked_event: Option<String>,
-    /// What the run's verdict says of other load on its devices, if there was any.
+    /// The verdict's sentence on other load on the run's devices, if there was any.
     pub(super) other_load: Option<String>,
-    /// Events that the recorder lost.
+    /// The number of events that the recorder lost.
     pub(super) lost_events: u64,
-    /// Requests of devices that are no target.
+    /// The number of requests to devices that are no target.
     pub(super) elsewhere: u64,
-    /// Names of the processes whose requests nobody asked for, where they are known.
+    /// The processes whose requests nobody asked for, where their names are known.
     pub(super) processes: BTreeMap<u32, String>,
-    /// Where a side ends before its end.
+    /// For each side that is incomplete, the reason.
     pub(super) damage: Vec<String>,
-    /// Why a run's witness is not the one that was recorded, if it is not.
+    /// The reason why a run's witness is not the file that was recorded, if it is not.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) changed: Option<String>,
 }
 
 impl Known {
-    /// Takes over what the headers know once all was read.
+    /// Takes the facts that the headers have once all requests were read.
     pub(super) fn learn(&mut self, asked: &Header, seen: &Header, figures: &FidelityFigures) {
         self.event.clone_from(&seen.event);
         if !self.is_run {
@@ -147,7 +148,7 @@ fn of_run(args: &CheckArgs, run: &RunDirectory) -> anyhow::Result<Sides> {
     Ok(Sides { known, asked, seen, shift_ns, volumes, recorded })
 }
 
-/// A run that nothing can be held against, and why.
+/// The error for a run that cannot be checked, with the reason.
 fn without_witness(run: &RunDirectory, entry: Option<&WitnessEntry>) -> anyhow::Error {
     let name = run.path().display();
     let without = entry.map(|entry| &entry.without[..]).unwrap_or_default();
@@ -174,7 +175,7 @@ fn without_witness(run: &RunDirectory, entry: Option<&WitnessEntry>) -> anyhow::
     Coded::error(code, format!("{why}\n  = help: {help}"))
 }
 
-/// Why a recording cannot be read; of a changed witness that it was changed.
+/// The error for a recording that cannot be read. For a witness that was changed, it says that.
 fn unreadable(path: &Path, error: TraceError, changed: Option<&str>) -> anyhow::Error {
     match changed {
         Some(why) => Coded::error(exit::DAMAGED, format!("{why}; {}", error.written(&typed))),
@@ -182,8 +183,8 @@ fn unreadable(path: &Path, error: TraceError, changed: Option<&str>) -> anyhow::
     }
 }
 
-/// Refuses a run's results as what was seen: their instants are the schedule's own, and agree with
-/// themselves.
+/// Refuses a run's results as the recording: their instants come from the schedule itself, so they
+/// agree with it.
 fn expect_recording(path: &Path, header: &Header) -> anyhow::Result<()> {
     if !header.columns.measured {
         return Ok(());
@@ -196,7 +197,7 @@ fn expect_recording(path: &Path, header: &Header) -> anyhow::Result<()> {
     Err(Coded::error(exit::NOT_COMPARABLE, text))
 }
 
-/// Whether both are the same file, however they are written.
+/// Whether two paths name the same file.
 fn is_same(one: &Path, other: &Path) -> bool {
     one == other
         || one.canonicalize().is_ok_and(|one| other.canonicalize().is_ok_and(|two| one == two))
@@ -218,7 +219,7 @@ fn of_traces(args: &CheckArgs) -> anyhow::Result<Sides> {
     let file = fetch::local(&path)?;
     let (damage, changed) = proof_of(&file)?;
     let options = args.read.options();
-    // What was typed must say something of one side, not of both.
+    // An option of reading need apply to one of the sides only.
     let (asked, seen) = match (open_trace(&original, &options), open_trace(&file, &options)) {
         (Ok(asked), Ok(seen)) => (asked, seen),
         (Err(TraceError::Asked { .. }), Ok(seen)) => {
@@ -245,8 +246,8 @@ fn open_trace(path: &Path, options: &ReadOptions) -> Result<Box<dyn Source>, Tra
     formats::open(path, options)
 }
 
-/// The error of the file behind what was typed: a path, an URL, or a load of a library. Where it is
-/// kept says nothing to whoever asked for it.
+/// The error for a name that was typed: a path, a URL or a load of a library. The error does not
+/// mention the file in the cache, which the user does not know.
 fn named(path: &Path, error: TraceError) -> anyhow::Error {
     match fetch::is_library(path) {
         Some(library) => library.into(),
@@ -261,7 +262,7 @@ fn lax(args: &CheckArgs) -> ReadOptions {
     ReadOptions { all_apply: false, ..args.read.options() }
 }
 
-/// The recording that is meant: of a run's directory its witness.
+/// The recording that a path means. The directory of a run means the run's witness.
 fn witness_of(path: &Path) -> anyhow::Result<PathBuf> {
     let Some(run) = RunDirectory::at(path) else { return Ok(path.to_owned()) };
     let witness = run.witness();
@@ -271,14 +272,14 @@ fn witness_of(path: &Path) -> anyhow::Result<PathBuf> {
     Ok(witness)
 }
 
-/// Where a recording ends early and why it is not the one that was made, by what the run says whose
-/// witness it is; nothing of one that is no run's witness.
+/// What a run says of its witness: where it ends early, and why it is not the file that was made.
+/// Nothing for a recording that is no witness.
 fn proof_of(recording: &Path) -> anyhow::Result<(Vec<String>, Option<String>)> {
     let of = |path: &Path| {
         let run = path.parent().and_then(RunDirectory::at);
         run.filter(|run| is_same(&run.witness(), path))
     };
-    // A link elsewhere leads to the run all the same.
+    // A link to the witness leads to its run, too.
     let linked = || of(&recording.canonicalize().ok()?);
     let Some(run) = of(recording).or_else(linked) else { return Ok((Vec::new(), None)) };
     let entry = run.read_facts()?.witness;
@@ -287,8 +288,8 @@ fn proof_of(recording: &Path) -> anyhow::Result<(Vec<String>, Option<String>)> {
     Ok((damage, seal::broken(&run, entry.as_ref())))
 }
 
-/// When the run's last request was submitted, in nanoseconds behind its zero; zero of a run that
-/// has no summary.
+/// When the run's last request was submitted, in nanoseconds behind the run's time zero. Zero if
+/// the run has no summary.
 fn duration_ns(run: &RunDirectory) -> anyhow::Result<u64> {
     if !run.summary().exists() {
         return Ok(0);
@@ -297,17 +298,17 @@ fn duration_ns(run: &RunDirectory) -> anyhow::Result<u64> {
     Ok(u64::try_from(submitted).unwrap_or(0))
 }
 
-/// Which device of a recording is which of the other side.
+/// The map from the devices of a recording to those of the other side.
 pub(super) struct Volumes {
-    /// Names by which each device of the other side may be called.
+    /// For each device of the other side, the names that the recording may have for it.
     names: Vec<Vec<String>>,
-    /// Whether what is called otherwise keeps its number.
+    /// Whether a device with an unknown name keeps its number.
     by_number: bool,
     known: BTreeMap<u32, Option<u32>>,
 }
 
 impl Volumes {
-    /// Of a run: its targets, by path, by name and by device number.
+    /// The map for a run: its targets by path, by name and by device number.
     fn of_targets(targets: &[TargetEntry]) -> Self {
         let names = targets.iter().map(|target| {
             target.real().map_or_else(Vec::new, |target| {
@@ -317,8 +318,8 @@ impl Volumes {
         Self { names: names.collect(), by_number: false, known: BTreeMap::new() }
     }
 
-    /// Of two traces: by name if all names of the one are names of the other, else the first is
-    /// the first.
+    /// The map for two traces: by name if all names of one are names of the other. Otherwise by
+    /// number.
     fn of_trace(asked: &Header, seen: &Header) -> Self {
         let has = |header: &Header, name: &str| header.volumes.iter().any(|v| v.name == name);
         let alike =
@@ -338,7 +339,7 @@ impl Volumes {
         Self { names, by_number: !alike, known: BTreeMap::new() }
     }
 
-    /// The number on the other side; `None` of what is not there.
+    /// The number on the other side, or `None` if the device is not there.
     pub(super) fn number(&mut self, volume: u32, header: &Header) -> Option<u32> {
         if let Some(known) = self.known.get(&volume) {
             return *known;
@@ -358,7 +359,7 @@ impl Volumes {
     }
 }
 
-/// What a device at these paths, with this number, may be called in a recording.
+/// The names that a recording may have for the device at these paths, with this number.
 fn names_of(paths: [&Path; 2], device: &str) -> Vec<String> {
     let mut names = vec![device.to_owned(), device.replace(':', ",")];
     for path in paths {

@@ -1,4 +1,5 @@
-//! A check for the terminal: whether the replay was true, why not, and the figures.
+//! The result of a check for the terminal: whether the replay was true, the reasons, and the
+//! figures.
 
 use std::io::{self, Write};
 
@@ -12,7 +13,7 @@ use ioecho_trace::{Bytes, Nanos};
 use super::Known;
 use crate::print::visible;
 
-/// What stands for a figure that is not known.
+/// Printed for a figure that is not known.
 const UNKNOWN: &str = "–";
 
 pub(super) fn print(
@@ -257,7 +258,7 @@ fn print_order(out: &mut impl Write, figures: &FidelityFigures) -> io::Result<()
     Ok(())
 }
 
-/// A row of the table of both sides: a name, and the two values with their difference.
+/// A row of the table of both sides: a name, the two values and their difference.
 fn row(
     out: &mut impl Write,
     name: &str,
@@ -272,7 +273,7 @@ fn print_sides(out: &mut impl Write, figures: &FidelityFigures) -> io::Result<()
     let both = [&figures.asked, &figures.seen];
     writeln!(out, "\n{:<24}{:>14}{:>14}{:>14}", "", "asked for", "seen", "difference")?;
     let known = |value: Option<String>| value.unwrap_or_else(|| UNKNOWN.to_owned());
-    // Of what was not witnessed the rest is compared, on both sides.
+    // If some requests were not witnessed, the others are compared, on both sides.
     let spans = [figures.due_span_ns, figures.seen.span_ns].map(|span| known(span.map(shown)));
     row(out, "first to last issue", &spans, figures.duration_error)?;
     let of = |value: fn(&SideFigures) -> Option<String>| both.map(|side| known(value(side)));

@@ -1,4 +1,4 @@
-//! The runs of a comparison: which there are, what they replayed, and in what they differ.
+//! The runs of a comparison: their systems, their loads, and the facts in which they differ.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -18,7 +18,8 @@ use serde::Serialize;
 use crate::args::CompareArgs;
 use crate::exit::{self, Coded};
 
-/// Facts of a plan that differ between runs of the same plan: what was measured before the start.
+/// Facts of a plan that differ between runs of the same plan, because they were measured before the
+/// start.
 const MEASURED: [&str; 6] =
     ["plan.spin_ns", "plan.wake_up_p50_ns", "plan.wake_up_p99_ns", "pid", "run", "plan.trace"];
 
@@ -31,10 +32,10 @@ pub(super) struct Systems {
     pub(super) systems: Vec<(String, Vec<PathBuf>)>,
 }
 
-/// A run that was read.
+/// A run with its results.
 #[derive(Debug)]
 pub(super) struct Member {
-    /// Which system it is of.
+    /// The index of its system.
     pub(super) system: usize,
     name: String,
     summary: RunSummary,
@@ -42,14 +43,14 @@ pub(super) struct Member {
     pub(super) profile: RunProfile,
 }
 
-/// A fact in which the runs differ, with the value of each.
+/// A fact in which the runs differ, with the value of each run.
 #[derive(Debug, Serialize)]
 pub(super) struct Difference {
     pub(super) key: String,
     pub(super) values: Vec<String>,
 }
 
-/// The systems that were named.
+/// The systems that were named on the command line.
 pub(super) fn systems(args: &CompareArgs) -> anyhow::Result<Systems> {
     let mut systems: Vec<(String, Vec<PathBuf>)> = Vec::new();
     for text in &args.runs {
@@ -75,7 +76,7 @@ pub(super) fn systems(args: &CompareArgs) -> anyhow::Result<Systems> {
     Ok(Systems { systems })
 }
 
-/// Paths joined by commas; a path that is there with its comma is one.
+/// Splits paths that are joined by commas. If a path with a comma exists, it is one path.
 fn listed(text: &str) -> Vec<PathBuf> {
     if Path::new(text).exists() {
         return vec![PathBuf::from(text)];
@@ -83,7 +84,7 @@ fn listed(text: &str) -> Vec<PathBuf> {
     text.split(',').filter(|path| !path.is_empty()).map(PathBuf::from).collect()
 }
 
-/// A run before its requests were read.
+/// A run whose requests were not read yet.
 struct Begun {
     system: usize,
     name: String,
@@ -92,7 +93,7 @@ struct Begun {
     facts: RunFacts,
 }
 
-/// Reads every run, several at a time; answers whether all replayed the same requests.
+/// Reads every run, several at a time. Also returns whether all replayed the same requests.
 pub(super) fn read(systems: &Systems) -> anyhow::Result<(Vec<Member>, bool)> {
     let mut begun = Vec::new();
     for (system, (_, runs)) in systems.systems.iter().enumerate() {
@@ -136,8 +137,8 @@ pub(super) fn read(systems: &Systems) -> anyhow::Result<(Vec<Member>, bool)> {
     Ok((members, paired))
 }
 
-/// Refuses a run that is named twice, also by a copy: it would pass for a repetition that came out
-/// alike to the nanosecond.
+/// Refuses a run that is named twice, or a copy of it. It would pass for a repetition with exactly
+/// the same latencies.
 fn refuse_the_same_twice(runs: &[Begun]) -> anyhow::Result<()> {
     for (number, run) in runs.iter().enumerate() {
         let is_same = |other: &&Begun| other.facts.run == run.facts.run;
@@ -191,7 +192,7 @@ fn fold(run: Begun, blocking: Blocking) -> anyhow::Result<Member> {
     Ok(Member { system, name, summary, facts, profile })
 }
 
-/// What is in the way of comparing these runs.
+/// The obstacles to a comparison of these runs.
 pub(super) fn obstacles(members: &[Member]) -> Vec<Obstacle> {
     let rules: Vec<String> = members.iter().map(|member| rule(&member.facts)).collect();
     let replayed: Vec<Replayed<'_>> = members
@@ -237,7 +238,7 @@ pub(super) fn differences(members: &[Member]) -> anyhow::Result<Vec<Difference>>
     Ok(differing.collect())
 }
 
-/// What is held against each other, with the keys of `run.toml`.
+/// The facts that are compared, with the keys of `run.toml`.
 #[derive(Serialize)]
 struct Told<'a> {
     ioecho: &'a Option<String>,

@@ -1,4 +1,4 @@
-//! A comparison for the terminal: what is in the way, the outcome, the figures.
+//! A comparison for the terminal: the obstacles, the outcome, the figures.
 
 use std::io::{self, Write};
 
@@ -11,9 +11,9 @@ use ioecho_trace::{Bytes, Nanos};
 use super::runs::Difference;
 use crate::print::visible;
 
-/// Rows of what got worse first that are shown.
+/// How many of the rows that became worse are shown, the worst first.
 const WORST_SHOWN: usize = 10;
-/// Differing facts that are shown.
+/// How many differing facts are shown.
 const FACTS_SHOWN: usize = 12;
 
 pub(super) fn print(
@@ -49,7 +49,7 @@ fn print_pair(out: &mut impl Write, comparison: &Comparison, pair: &Pair) -> io:
         writeln!(out, "note          {note}")?;
     }
     let mut subject = String::new();
-    // Of lateness, which is never judged, the whole is enough for the eye.
+    // Lateness is never judged, so one row for all requests is enough.
     let is_shown = |row: &&Row| row.scope.span != Some(Span::Lateness) || row.scope.kind.is_none();
     for row in pair.rows.iter().filter(is_shown) {
         let span = row.scope.span.map_or("throughput", |span| span.name());

@@ -1,4 +1,4 @@
-//! What was found, in words and as JSON.
+//! The result in words and as JSON.
 
 use std::io::{self, Write};
 
@@ -13,10 +13,10 @@ use crate::print::{tell, visible};
 /// The version of the JSON.
 const VERSION: u32 = 1;
 
-/// How many pairs of processes are named.
+/// How many pairs of processes are listed.
 const PAIRS_SHOWN: usize = 20;
 
-/// What `--json` prints.
+/// The JSON output.
 #[derive(Debug, Serialize)]
 pub(super) struct Json {
     version: u32,
@@ -24,10 +24,11 @@ pub(super) struct Json {
     /// Whether the trace named its parents itself.
     given: bool,
     threshold_ns: Option<i64>,
-    /// Think times that the threshold was read off; 0 where it was given, or hfplayer's was taken.
+    /// How many think times the threshold was derived from. 0 if it was given, or if hfplayer's
+    /// default was used.
     threshold_samples: u64,
     window_requests: u64,
-    /// Processes that issued requests; 0 where none is recorded.
+    /// How many processes issued requests. 0 if no process is recorded.
     processes: u64,
     /// Pairs of processes, of which the first hands work to the second.
     hands_work_to: Vec<(u32, u32)>,
@@ -52,7 +53,7 @@ impl Json {
     }
 }
 
-/// Tells on the standard error what was wrong.
+/// Prints warnings on the standard error.
 pub(super) fn doubts(args: &DependArgs, found: &Found) {
     let doubts = &found.doubts;
     let warn = |count: u64, one: &str, more: &str, what: &str| {

@@ -1,7 +1,7 @@
-//! What a trace's header knows of its recording, in lines.
+//! The facts on a recording in the header of a trace, as lines.
 //!
-//! Whether a recording can be believed is a matter of a few figures: what was lost and when, how
-//! sure the latencies are, what the recorder took from the load.
+//! A few figures decide whether a recording can be trusted: which events were lost and when, how
+//! certain the latencies are, and how much time the recorder took from the load.
 
 use ioecho_trace::recording::{DriverFigures, MatchingFigures, Recording};
 use ioecho_trace::units::counted;
@@ -10,7 +10,7 @@ use ioecho_trace::{Bytes, Nanos};
 /// How many gaps are listed.
 const GAPS_SHOWN: usize = 4;
 
-/// The rows: name and value.
+/// The rows, each with a name and a value.
 pub(super) fn rows(recording: &Recording) -> Vec<(&'static str, String)> {
     let mut rows = Vec::new();
     let why = if recording.why.is_empty() { String::new() } else { format!(": {}", recording.why) };

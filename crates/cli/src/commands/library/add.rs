@@ -1,4 +1,4 @@
-//! `ioecho library add`: a load joins a library.
+//! `ioecho library add`: adds a load to a library.
 
 use std::fs;
 use std::io::Write;
@@ -11,6 +11,7 @@ use ioecho_run::{open, page};
 use ioecho_stats::trace_summary::TraceSummary;
 use ioecho_trace::formats::ReadOptions;
 use ioecho_trace::generate::PREFIX;
+use ioecho_trace::stream::Labelled;
 use ioecho_trace::transform::Load;
 use ioecho_trace::units::counted as counted_of;
 use ioecho_trace::{Batch, Header, Source, Stop, TraceError, stream};
@@ -26,7 +27,6 @@ use crate::library::{
 use crate::opened::{self, Named, tell_import};
 use crate::print::{Out, tell};
 use crate::run::command;
-use crate::run::labelled::Labelled;
 
 pub(super) fn run(args: &AddArgs, out: &mut Out) -> anyhow::Result<u8> {
     refuse_url(&args.library)?;
@@ -34,7 +34,7 @@ pub(super) fn run(args: &AddArgs, out: &mut Out) -> anyhow::Result<u8> {
     let asked = args.load.asked();
     open::refuse_endless(&args.trace, &asked)?;
     let stop = stop_on_signals()?;
-    // A trace that cannot be read is told before a directory is made.
+    // An unreadable trace is refused before a directory is made.
     let source = opened::trace_until(&stop, &args.trace, &args.read.options(), &asked)?;
     let library = Library::open(&args.library)?;
     let staged = library.stage(&name)?;
@@ -71,13 +71,13 @@ pub(super) fn run(args: &AddArgs, out: &mut Out) -> anyhow::Result<u8> {
     Ok(code)
 }
 
-/// What the load is to be called.
+/// The name of the load.
 fn name_of(args: &AddArgs) -> anyhow::Result<Name> {
     if let Some(name) = &args.name {
         return Name::try_from(name.clone())
             .map_err(|reason| Coded::error(exit::USAGE, format!("--name: {reason}")));
     }
-    // A generated load is what its line says, with all its dots and slashes.
+    // A generated load has no file name. Its line is used, with all dots and slashes.
     if let Some(line) = args.trace.to_str().and_then(|trace| trace.strip_prefix(PREFIX))
         && let Some(name) = Name::made_of(line)
     {
@@ -93,7 +93,7 @@ fn name_of(args: &AddArgs) -> anyhow::Result<Name> {
     })
 }
 
-/// What is known of the load that was written to `file`.
+/// The facts on the load in `file`.
 fn facts(
     args: &AddArgs,
     name: &Name,
@@ -135,7 +135,7 @@ fn facts(
     Ok(facts)
 }
 
-/// What is counted of a load, request by request in its own order.
+/// The counts of a load, which need its requests in their order.
 pub(super) struct Of {
     pub(super) summary: TraceSummary,
     pub(super) hash: RequestsHash,
@@ -155,7 +155,7 @@ pub(super) fn counted(file: &Path, stop: &Stop) -> anyhow::Result<Of> {
     Ok(Of { summary, hash, header: source.header().clone() })
 }
 
-/// The page of the load, which says nothing of the machine that it was made on.
+/// The page of the load. It says nothing about the machine on which it was made.
 fn report(name: &Name, load: &Path, found: &AllFigures) -> anyhow::Result<String> {
     let mut page = page::of_trace(load, found, &command::words());
     page.title = name.to_string();
@@ -167,7 +167,7 @@ fn unread(path: &Path, error: std::io::Error) -> TraceError {
     TraceError::read(path, error)
 }
 
-/// Puts what the user says of a trace into its header, and takes the user's directories out of it.
+/// Writes the user's facts on a trace into its header, and removes the user's directories from it.
 fn label(args: &AddArgs) -> impl Fn(&mut Header) + Send + '_ {
     |header| {
         header.description = args.description.clone().or(header.description.take());
@@ -179,7 +179,7 @@ fn label(args: &AddArgs) -> impl Fn(&mut Header) + Send + '_ {
     }
 }
 
-/// What a file is called, wherever it was; a line of a generated load as it is.
+/// The name of a file without its directory. The line of a generated load stays as it is.
 fn without_directory(source: &mut String) {
     if !source.starts_with(PREFIX)
         && let Some(name) = Path::new(source.as_str()).file_name()

@@ -1,7 +1,7 @@
-//! `ioecho library index`: the index made anew.
+//! `ioecho library index`: makes the index again.
 //!
-//! Who takes a load away removes its directory, and who copies a library may lose its index: what
-//! the index says stands in the directories of the loads, too.
+//! A user may remove a load by removing its directory, or lose the index when copying a library.
+//! All facts of the index also stand in the directories of the loads.
 
 use std::io::Write;
 

@@ -1,4 +1,4 @@
-//! `ioecho library list`: the loads of a library, here or at an URL.
+//! `ioecho library list`: the loads of a library, in a directory or at a URL.
 
 use std::io::{self, Write};
 
@@ -42,7 +42,7 @@ fn print(out: &mut impl Write, loads: &[Facts]) -> io::Result<()> {
             reads,
             device,
             Bytes(load.file_bytes).to_string(),
-            // One line for each load, whatever its description holds.
+            // A description may hold line feeds. Each load still gets one line.
             visible(description).replace('\t', " "),
         )?;
     }

@@ -1,4 +1,4 @@
-//! `ioecho library`: loads with everything that must be known to use them.
+//! `ioecho library`: loads with all facts that are needed to use them.
 
 mod add;
 mod index;
@@ -23,7 +23,7 @@ pub(crate) fn run(args: &LibraryArgs, out: &mut Out) -> anyhow::Result<u8> {
     }
 }
 
-/// Refuses to change what somebody else's web server has.
+/// Refuses to change a library at a URL.
 fn refuse_url(library: &Path) -> anyhow::Result<()> {
     if !is_url(library) {
         return Ok(());

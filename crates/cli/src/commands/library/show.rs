@@ -1,4 +1,4 @@
-//! `ioecho library show`: what is known of a load.
+//! `ioecho library show`: the facts on a load.
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -22,7 +22,7 @@ pub(super) fn run(args: &ShowArgs, out: &mut Out) -> anyhow::Result<u8> {
     Ok(exit::OK)
 }
 
-/// What to type for the load where a trace is read.
+/// The name by which a command that reads traces finds the load.
 fn file_of(library: &Path, load: &Facts) -> anyhow::Result<String> {
     Ok(if is_url(library) {
         let mut location = fetch::parse(library)?;
@@ -40,7 +40,7 @@ fn print(out: &mut impl Write, load: &Facts, file: &str) -> io::Result<()> {
     Ok(())
 }
 
-/// Everything that is known, with its name.
+/// Prints every fact with its name.
 fn rows(load: &Facts, file: &str) -> Vec<(&'static str, String)> {
     let Facts { mix, recorded, .. } = load;
     let share = |part: u64| part as f64 * 100.0 / load.requests.max(1) as f64;

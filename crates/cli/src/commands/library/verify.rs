@@ -1,7 +1,7 @@
-//! `ioecho library verify`: is every load what the library says it is?
+//! `ioecho library verify`: whether every load matches the facts in its library.
 //!
-//! Disks rot, copies break off, somebody edits a file. Everything that can be computed is computed
-//! again: the hashes of the files, the requests to the last one, their hash, and every figure.
+//! Disks rot, copies break off, users edit files. Everything that can be computed is computed
+//! again: the hashes of the files, the requests up to the last one, their hash, and every figure.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -27,13 +27,13 @@ use crate::library::{
 use crate::print::{Out, visible};
 use crate::typed::sentence;
 
-/// What was found of a load.
+/// The result for a load.
 #[derive(Debug, Serialize)]
 struct Checked {
     name: Name,
-    /// How many requests its file holds, if it could be read.
+    /// The number of requests in its file, if the file could be read.
     requests: Option<u64>,
-    /// What is not as it should be, each a sentence.
+    /// The problems, each a sentence.
     problems: Vec<String>,
 }
 
@@ -54,7 +54,7 @@ pub(super) fn run(args: &VerifyLibraryArgs, out: &mut Out) -> anyhow::Result<u8>
     Ok(if is_whole { exit::OK } else { exit::NOT_AS_PUBLISHED })
 }
 
-/// The loads in a directory.
+/// Checks the loads in a directory.
 fn here(library: &Path, stop: &Stop) -> anyhow::Result<Vec<Checked>> {
     let index = fetch::index_of(library)?;
     let mut stated: BTreeMap<&Name, &Facts> =
@@ -71,8 +71,9 @@ fn here(library: &Path, stop: &Stop) -> anyhow::Result<Vec<Checked>> {
     Ok(all)
 }
 
-/// The loads at an URL, as they are there now, whatever was fetched before: one after the other is
-/// fetched into a directory and checked like any other. What the index does not have nobody finds.
+/// Checks the loads at a URL as they are there now, whatever the cache holds. One load after the
+/// other is fetched into a directory and checked like any other. Loads that are missing in the
+/// index cannot be found.
 fn published(library: &Location, stop: &Stop) -> anyhow::Result<Vec<Checked>> {
     let workshop = Workshop::open(library)?;
     let workshop = &workshop.directory;
@@ -139,7 +140,7 @@ fn check(
     }
     let file = library.join(name.as_str()).join(LOAD_FILE);
     let open = |file: &str| regular::open_below(library, &[name.as_str(), file]);
-    // What cannot be opened is told with the sums, and not opened again.
+    // A file that cannot be opened was reported with the hashes already.
     let Ok(opened) = open(LOAD_FILE) else {
         problems.sort_unstable();
         return Ok(checked);
@@ -180,7 +181,7 @@ fn check(
     Ok(checked)
 }
 
-/// Holds the files against their hashes.
+/// Compares the files with their hashes.
 fn check_sums(library: &Path, name: &Name, problems: &mut Vec<String>) {
     let sums = match regular::read_below(library, &[name.as_str(), SUMS_FILE]) {
         Ok(sums) => String::from_utf8_lossy(&sums).into_owned(),

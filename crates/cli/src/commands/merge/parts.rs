@@ -1,7 +1,8 @@
-//! Putting together what was counted of parts of a trace.
+//! Merges the counts of parts of a trace.
 //!
-//! Parts by time must be merged in the order of time, parts by volume in any; putting them in the
-//! order of their first requests serves both, whatever the order of the names.
+//! Parts that were cut by time must be merged in the order of time; parts by volume may be merged
+//! in any order. Sorting them by their first requests is right for both, whatever the order of the
+//! names.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -46,7 +47,7 @@ pub(crate) fn run(inputs: &[PathBuf], output: &Path, gate: &Gate) -> anyhow::Res
     Ok(exit::OK)
 }
 
-/// Refuses a part that goes over time which others have covered on the same volume: its requests
+/// Refuses a part that covers a time on a volume which another part covers already. Its requests
 /// would count twice.
 fn refuse_overlap(merged: &Analysis, part: &Analysis, input: &Path) -> anyhow::Result<()> {
     let covered: BTreeMap<u32, i64> = merged
@@ -57,7 +58,8 @@ fn refuse_overlap(merged: &Analysis, part: &Analysis, input: &Path) -> anyhow::R
         .collect();
     for (volume, first_ns, last_ns) in part.time().arrivals().stretches() {
         let Some(until_ns) = covered.get(&volume).copied() else { continue };
-        // At the instant of a cut both sides may have requests; a part of one instant may not.
+        // Two parts may both have requests at the instant of the cut. But a part that covers a
+        // single instant may not lie within another.
         if first_ns < until_ns || (first_ns == until_ns && first_ns == last_ns) {
             let text = format!(
                 "{} begins at {:.9} s on volume {volume}, where another part goes on to {:.9} s: \
@@ -73,8 +75,8 @@ fn refuse_overlap(merged: &Analysis, part: &Analysis, input: &Path) -> anyhow::R
     Ok(())
 }
 
-/// Takes over the volumes and processes that are not known yet, and a damage. What was done to one
-/// part alone, such as the window that cut it out, was not done to the whole.
+/// Adds volumes and processes that are not known yet, and damage. The history of a part, such as
+/// the window that cut it out, is not the history of the whole.
 fn learn(known: &mut Header, other: Header) {
     let alike = known.transforms.iter().zip(&other.transforms).take_while(|(a, b)| a == b).count();
     known.transforms.truncate(alike);

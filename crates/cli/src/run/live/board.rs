@@ -1,10 +1,10 @@
-//! The board on which the run stands while it goes on.
+//! The board that shows the state of a running run.
 //!
-//! The writer's thread puts up closed intervals and must never wait for a reader; readers come and
-//! go and take what they can. So the board keeps the whole run in one interval, the last ones for
-//! panels, and a short queue for lines; when the queue is full, the newest intervals in it are
-//! merged. In simulated time the writer's real time is nobody's fault: there it waits, and every
-//! interval gets its line.
+//! The writer's thread puts up closed intervals and must never wait for a reader. Readers take what
+//! they can. So the board keeps three things: the whole run in one interval, the last intervals for
+//! panels, and a short queue for lines. When the queue is full, its newest intervals are merged. In
+//! simulated time the writer may wait, because it delays nobody. There every interval gets its
+//! line.
 
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -14,13 +14,13 @@ use ioecho_stats::picture::Span;
 use ioecho_stats::raster::Column;
 use ioecho_trace::Nanos;
 
-/// Intervals that wait for their lines at most.
+/// How many intervals may wait for their lines.
 const QUEUE: usize = 8;
 
-/// Intervals that panels can look back on.
+/// How many past intervals the panels can draw.
 pub(crate) const RECENT: usize = 600;
 
-/// What stands on the board.
+/// The contents of the board.
 #[derive(Debug, Default)]
 pub(crate) struct State {
     /// The run so far, up to the last closed interval.
@@ -29,12 +29,12 @@ pub(crate) struct State {
     pub(crate) recent: VecDeque<Glance>,
     /// The newest interval.
     pub(crate) last: Interval,
-    /// Whether no more intervals come.
+    /// Whether the run has ended, so that no more intervals come.
     pub(crate) ended: bool,
     queue: VecDeque<Interval>,
 }
 
-/// What panels draw of an interval.
+/// The figures of an interval that panels draw.
 #[derive(Clone, Debug, Default)]
 #[cfg_attr(not(feature = "live"), expect(dead_code, reason = "there are no panels to draw it"))]
 pub(crate) struct Glance {
@@ -42,7 +42,8 @@ pub(crate) struct Glance {
     pub(crate) completed_per_s: f64,
     /// Requests in flight when the interval was closed.
     pub(crate) in_flight: u32,
-    /// The most that any submission in the interval met: between two looks there may be a peak.
+    /// The most requests in flight at any submission in the interval. There may be a peak between
+    /// two looks.
     pub(crate) in_flight_max: u32,
     /// 99 of 100 requests were issued no later than this after their time.
     pub(crate) lateness_p99: Option<Nanos>,
@@ -69,7 +70,7 @@ pub(crate) struct Board {
     moved: Condvar,
     /// Whether the writer waits while the queue is full.
     waits: bool,
-    /// Whether anybody takes from the queue.
+    /// Whether a thread takes intervals from the queue.
     queues: bool,
 }
 
@@ -78,7 +79,7 @@ impl Board {
         Self { state: Mutex::default(), moved: Condvar::new(), waits, queues }
     }
 
-    /// A look at the board; the writer waits meanwhile, so it must be short.
+    /// Reads the board. The writer waits meanwhile, so `look` must be short.
     pub(crate) fn look(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -106,7 +107,7 @@ impl Board {
         self.moved.notify_all();
     }
 
-    /// The next interval that waits for its line; `None` when the run has ended and none waits.
+    /// The next interval that waits for its line, or `None` when the run has ended and none waits.
     pub(crate) fn next(&self) -> Option<Interval> {
         let mut state = self.look();
         loop {

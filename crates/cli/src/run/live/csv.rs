@@ -1,7 +1,7 @@
 //! A line of figures per interval, for scripts and spreadsheets.
 //!
-//! The columns are fixed, their units stand in their names, and new ones come only at the end;
-//! `docs/live.md` tells what each means. What is not known is empty, never zero.
+//! The columns are fixed and have their units in their names. New ones are added only at the end.
+//! `docs/live.md` describes each. An unknown value is empty, never zero.
 
 use ioecho_stats::interval::{Fault, Interval};
 use ioecho_stats::picture::{Kind, Span};
@@ -37,7 +37,7 @@ const COUNTS: [&str; 26] = [
     "late_host",
 ];
 
-/// What there are percentiles of: the name, the span, and the kinds of requests.
+/// The values with percentiles: the name, the span and the kinds of requests.
 const SPANS: [(&str, Span, Option<Kind>); 5] = [
     ("service", Span::Service, None),
     ("response", Span::Response, None),
@@ -46,7 +46,7 @@ const SPANS: [(&str, Span, Option<Kind>); 5] = [
     ("write_service", Span::Service, Some(Kind::Write)),
 ];
 
-/// The columns of each of them.
+/// The columns for each of them.
 const PERCENTILES: [&str; 6] = ["mean_ns", "p50_ns", "p90_ns", "p99_ns", "p99_9_ns", "max_ns"];
 
 /// The line of names.
@@ -118,7 +118,7 @@ mod tests {
     use super::*;
     use crate::run::live::tests::busy;
 
-    /// What the documentation says of every column.
+    /// The columns in the documentation.
     const DOCS: &str = include_str!("../../../../../docs/live.md");
 
     #[test]

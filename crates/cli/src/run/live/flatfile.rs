@@ -1,9 +1,9 @@
-//! Intervals under the names of Vdbench's `flatfile.html`, for scripts that read those.
+//! Intervals in the columns of Vdbench's `flatfile.html`, for scripts that read those.
 //!
-//! The columns are the 34 that Vdbench 5.04.07 writes for raw devices, in its order and its units:
-//! milliseconds, MiB, and a response time that is the duration of the call alone (here: the service
-//! time). What this program cannot know is `n/a`, as there. The last line averages all intervals
-//! but the first, as there, and the partial last interval is in it.
+//! The columns are the 34 that Vdbench 5.04.07 writes for raw devices, in the same order and units:
+//! milliseconds, MiB, and a response time that covers only the call (in our terms the service
+//! time). Values that this program cannot know are `n/a`, as in Vdbench. The last line is the
+//! average of all intervals but the first, as in Vdbench. It includes the partial last interval.
 
 use ioecho_stats::interval::Interval;
 use ioecho_stats::picture::{Kind, Span};
@@ -50,10 +50,10 @@ const NAMES: [&str; 34] = [
     "cpu_idle",
 ];
 
-/// What Vdbench writes for a rate without limit.
+/// Vdbench's word for a rate without limit.
 const WITHOUT_LIMIT: &str = "9999988";
 
-/// What is not known.
+/// The word for an unknown value.
 const UNKNOWN: &str = "n/a";
 
 /// The comment that Vdbench's readers skip, and the line of names.
@@ -90,7 +90,7 @@ fn cells(
     let bytes = interval.bytes_read.saturating_add(interval.bytes_written);
     let read_share = reads as f64 / moved * 100.0;
     let unknown = || UNKNOWN.to_owned();
-    // Only what moves data, as Vdbench knows nothing else.
+    // Only requests that move data, because Vdbench has no others.
     let mut of_both = interval.spans(Span::Service, Kind::Read).clone();
     of_both.merge(interval.spans(Span::Service, Kind::Write));
     let of = |kind| interval.spans(Span::Service, kind);
@@ -136,7 +136,7 @@ fn cells(
     ]
 }
 
-/// At most four decimals and no zeroes at the end, as there.
+/// At most four decimals and no zeroes at the end, as Vdbench writes them.
 fn short(value: f64) -> String {
     let text = format!("{value:.4}");
     let text = text.trim_end_matches('0').trim_end_matches('.');

@@ -1,4 +1,4 @@
-//! An interval as a line of JSON: everything that is known of it, under the keys of `summary.json`.
+//! An interval as a line of JSON with all its figures, under the keys of `summary.json`.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use ioecho_stats::run_summary::{ByKind, LateShare, cause_name};
 use ioecho_trace::LateCause;
 use serde::Serialize;
 
-/// It changes when a key changes its meaning or goes away.
+/// The version. It changes when a key changes its meaning or is removed.
 const VERSION: u32 = 1;
 
 #[derive(Serialize)]

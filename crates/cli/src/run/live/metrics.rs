@@ -1,9 +1,9 @@
 //! The run's counters as OpenMetrics text.
 //!
-//! A collector adds up, subtracts and compares what it reads, so it gets what can be added:
+//! A collector adds and subtracts the values that it reads. So it gets values that can be added:
 //! counters and histograms of the whole run so far, never rates or percentiles. The text is
 //! OpenMetrics 1.0 (prometheus.io/docs/specs/om), which readers of the older Prometheus text
-//! understand, too: names end in their unit, counters in `_total`, the last line is `# EOF`.
+//! understand, too: names end in their unit, counters in `_total`, and the last line is `# EOF`.
 
 use std::fmt::Write as _;
 

@@ -3,13 +3,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::*;
 use crate::run::live::tests::busy;
 
-/// A sample as a strict reader takes it: name, labels, value.
+/// A sample as a strict reader parses it: name, labels, value.
 type Sample = (String, BTreeMap<String, String>, f64);
 
-/// Reads OpenMetrics text by the rules of its specification that a writer can break: each family's
-/// metadata before its samples and once, families together, suffixes as the type wants them, units
-/// at the end of names, no sample twice, cumulative buckets that end with +Inf and agree with the
-/// count, `# EOF` last.
+/// Reads OpenMetrics text and checks the rules of its specification that a writer can break. Each
+/// family has its metadata once, before its samples. The samples of a family stand together, with
+/// the suffixes of its type. Names end in their unit. No sample stands twice. Buckets are
+/// cumulative, end with +Inf and agree with the count. `# EOF` comes last.
 fn strict(text: &str) -> Result<Vec<Sample>, String> {
     let body = text.strip_suffix("# EOF\n").ok_or("no # EOF at the end")?;
     let mut families: Vec<(String, String)> = Vec::new();
@@ -150,7 +150,7 @@ fn a_run_of_nothing_is_sound_too() {
     let samples = strict(&text(&Interval::default(), true, &about())).unwrap();
     let running = samples.iter().find(|(name, ..)| name == "ioecho_running").unwrap();
     assert!(running.2.abs() < f64::EPSILON);
-    // There is no schedule, so nothing is said of demand.
+    // There is no schedule, so there are no counters of demand.
     assert!(!samples.iter().any(|(name, ..)| name.contains("demanded")));
 }
 

@@ -1,12 +1,12 @@
-//! What is told of a run while it goes on.
+//! The outputs of a run while it goes on.
 //!
-//! A person wants to see that a long run goes well, a script wants a line a second, a collector
-//! wants counters; and none of them may cost the run anything. So nothing here touches the issuing
-//! threads: the writer's thread, which sees every result anyway, adds it to the current interval
-//! ([`tally`]), and closed intervals go to one place ([`board`]), from where each consumer takes
-//! them in a thread of its own: lines and metrics ([`outputs`]), the served page ([`serve`]), the
-//! panels in the terminal ([`panels`]). A consumer that is too slow gets fewer and wider intervals:
-//! they add up ([`ioecho_stats::interval`]), so that nothing is missing in any sum.
+//! A person wants to see that a long run goes well, a script wants a line per second, a collector
+//! wants counters. None of this may disturb the run. So nothing here touches the issuing threads.
+//! The writer's thread sees every result anyway, and adds it to the current interval ([`tally`]).
+//! Closed intervals go to one place ([`board`]). Each consumer takes them from there in a thread of
+//! its own: lines and metrics ([`outputs`]), the served page ([`serve`]), the panels in the
+//! terminal ([`panels`]). A consumer that is too slow gets fewer and wider intervals. Intervals add
+//! up ([`ioecho_stats::interval`]), so every sum stays complete.
 
 pub(crate) mod board;
 mod csv;
@@ -51,12 +51,12 @@ use tally::Portrait;
 pub(crate) use tally::Tally;
 use view::View;
 
-/// What was asked for.
+/// The outputs that the user chose.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct LivePlan {
     /// The length of an interval in the replay's own time.
     pub(crate) interval: Nanos,
-    /// `-` is the standard output, here and below.
+    /// The file for lines of CSV. `-` is the standard output, here and below.
     csv: Option<PathBuf>,
     json: Option<PathBuf>,
     flatfile: Option<PathBuf>,
@@ -66,13 +66,13 @@ pub(crate) struct LivePlan {
     live: bool,
     /// How long the finished report is served.
     serve_after: Nanos,
-    /// What the files go through.
+    /// The gate for the files.
     gate: Gate,
 }
 
 impl LivePlan {
-    /// What was asked for of this replay. Refuses files that would overwrite what is read, a
-    /// target, results or each other.
+    /// The outputs that the user chose for this replay. Refuses files that would overwrite an
+    /// input, a target, results or each other.
     pub(crate) fn new(args: &LiveArgs, plan: &ReplayPlan) -> Result<Self> {
         let mut gate = Gate::reading(plan.inputs.clone()).and_run(&plan.output);
         for target in &plan.targets {
@@ -112,7 +112,7 @@ impl LivePlan {
         self.files().next().is_some()
     }
 
-    /// What is written, with the flag that names it.
+    /// The files, each with the flag that names it.
     fn files(&self) -> impl Iterator<Item = (&'static str, &Path)> {
         let files = [
             ("--interval-csv", &self.csv),
@@ -123,7 +123,7 @@ impl LivePlan {
         files.into_iter().filter_map(|(flag, path)| Some((flag, path.as_deref()?)))
     }
 
-    /// Whether the standard output is taken by lines, so that nothing else may stand there.
+    /// Whether lines go to the standard output. Then nothing else may be printed there.
     pub(crate) fn takes_stdout(&self) -> bool {
         self.files().any(|(_, path)| is_stdout(path))
     }
@@ -157,7 +157,7 @@ impl LivePlan {
     }
 }
 
-/// What lines need to know of the run besides the intervals.
+/// The facts on the run that lines need besides the intervals.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct About {
     /// The run's directory.
@@ -174,12 +174,12 @@ pub(crate) struct About {
     pub(crate) dedup: f64,
     /// Whether requests have instants at which they are due.
     pub(crate) has_schedule: bool,
-    /// Whether time is simulated, so that the writer may wait for whoever reads.
+    /// Whether time is simulated. Then the writer may wait for slow readers.
     pub(crate) simulated: bool,
 }
 
 impl About {
-    /// What the plan says.
+    /// The facts in the plan.
     pub(crate) fn of(plan: &ReplayPlan) -> Self {
         let capacities = plan.targets.iter().map(|target| target.limits().capacity.0);
         Self {
@@ -195,7 +195,7 @@ impl About {
     }
 }
 
-/// The threads and files that tell of the run.
+/// The threads and files of these outputs.
 pub(crate) struct Live {
     board: Arc<Board>,
     outputs: Outputs,
@@ -210,8 +210,7 @@ pub(crate) struct Live {
 }
 
 impl Live {
-    /// Opens what is to be written and served; `None` where nothing was asked for. An error means
-    /// that it cannot be.
+    /// Opens the files and the server. Returns `None` if no output was chosen.
     pub(crate) fn start(
         plan: &ReplayPlan,
         live: &LivePlan,
@@ -266,7 +265,7 @@ impl Live {
         Ok(Some(server))
     }
 
-    /// What counts results, for the writer's thread.
+    /// The tally of results, for the writer's thread.
     pub(crate) fn tally(&self, meters: &Meters) -> Tally {
         let controls = meters.controls.clone();
         let mut tally = Tally::new(self.plan.interval, controls, Arc::clone(&self.board))
@@ -280,14 +279,14 @@ impl Live {
         tally
     }
 
-    /// The lanes have ended, and every result stands on the board.
+    /// Ends the intervals: all lanes have ended, and the board has every result.
     pub(crate) fn run_ended(&self) {
         self.board.end();
         #[cfg(feature = "live")]
         drop(self.panels.lock().unwrap_or_else(PoisonError::into_inner).take());
     }
 
-    /// A flag that is raised while the terminal belongs to panels.
+    /// A flag that is raised while panels use the terminal.
     pub(crate) fn has_terminal(&self) -> Option<Arc<AtomicBool>> {
         #[cfg(feature = "live")]
         {
@@ -298,7 +297,7 @@ impl Live {
         None
     }
 
-    /// Waits until everything is told and the page, the run's own report, was shown.
+    /// Waits until all outputs are written, and shows the page, which is the run's own report.
     pub(crate) fn finish(mut self, page: Option<Page>) {
         self.end();
         if let (Some(view), Some(server), Some(page)) = (&self.view, &self.server, page) {
@@ -320,7 +319,7 @@ impl Live {
 }
 
 impl Drop for Live {
-    /// A run that fails ends what tells of it, too.
+    /// Ends the outputs of a failed run, too.
     fn drop(&mut self) {
         self.end();
     }
@@ -337,7 +336,7 @@ mod tests {
 
     use super::*;
 
-    /// An interval in which something of everything happened.
+    /// An interval with at least one event of each kind.
     pub(crate) fn busy() -> Interval {
         let mut interval = Interval::between(3, Nanos::from_secs(2), Nanos::from_secs(3));
         interval.epoch_ns = 1_700_000_000_500_000_000;

@@ -1,8 +1,8 @@
 //! The thread that writes lines and metrics.
 //!
-//! It writes to what may be slow or break: a pipe, a disk that fills. It takes intervals from the
-//! board in its own time, and what it cannot write any more it gives up with one warning: a run is
-//! not stopped for somebody who watches it.
+//! Its files may be slow or fail: a pipe, a full disk. So it takes intervals from the board at its
+//! own pace. If a file fails, the thread prints one warning and stops writing to it. A failing
+//! output never stops the run.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -22,10 +22,10 @@ use crate::run::live::board::Board;
 use crate::run::live::processors::{Shares, Ticks};
 use crate::run::live::{About, LivePlan, csv, flatfile, is_stdout, json, metrics};
 
-/// How often a reader of a pipe is looked for.
+/// How often to check whether a pipe has a reader.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
-/// How long a reader may take for what is left when the run has ended.
+/// How long a reader may take for the last lines after the run has ended.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,12 +42,12 @@ struct Lines {
     out: Box<dyn Write + Send>,
 }
 
-/// The thread; it ends when the board does.
+/// The thread, which ends when the board does.
 pub(crate) struct Outputs(Option<JoinHandle<()>>);
 
 impl Outputs {
-    /// Opens the files, so that what cannot be written is known before the run. A pipe without a
-    /// reader is waited for until the run is `asked` to end.
+    /// Opens the files, so that errors show before the run. Waits for the reader of a pipe until
+    /// the run is `asked` to end.
     pub(crate) fn start(
         plan: &LivePlan,
         about: &About,
@@ -66,7 +66,7 @@ impl Outputs {
             if let Some(path) = path {
                 match open(plan, form, path, &header, asked) {
                     Ok(opened) => lines.push(opened),
-                    // Whoever has seen enough already does not end the run.
+                    // A reader that closes its pipe does not end the run.
                     Err(Unopened::Io(error)) if error.kind() == io::ErrorKind::BrokenPipe => {}
                     Err(Unopened::Io(error)) if error.kind() == io::ErrorKind::Interrupted => {
                         return Err(unread(path));
@@ -96,14 +96,14 @@ impl Outputs {
         Ok(Self(Some(thread.spawn(move || writer.work())?)))
     }
 
-    /// Waits until everything is written, or until a reader that has stopped was waited for long
-    /// enough: the run has ended, and so must the program.
+    /// Waits until everything is written. If a reader has stopped, the wait is limited, because the
+    /// program must end after the run.
     pub(crate) fn finish(&mut self) {
         let Some(thread) = self.0.take() else { return };
         let until = Instant::now() + PATIENCE;
         while !thread.is_finished() {
             if Instant::now() >= until {
-                // It waits in the kernel, where nothing reaches it, and ends with the process.
+                // The thread waits in the kernel and cannot be woken. It ends with the process.
                 return tell(&format!(
                     "warning: nobody has read the lines of the intervals for {} s since the run \
                      ended; the last ones are given up",
@@ -129,7 +129,7 @@ fn unread(path: &Path) -> RunError {
     RunError::new(Kind::Incomplete, text)
 }
 
-/// Why a file of lines is not open.
+/// The error if a file of lines cannot be opened.
 enum Unopened {
     Io(io::Error),
     Refused(RunError),
@@ -168,8 +168,8 @@ fn open(
     Ok(Lines { form, name: path.display().to_string(), out })
 }
 
-/// Opens a named pipe as soon as somebody reads it; [`io::ErrorKind::Interrupted`] when the run is
-/// asked to end before.
+/// Opens a named pipe as soon as it has a reader. Returns [`io::ErrorKind::Interrupted`] if the run
+/// is asked to end before.
 fn open_pipe(path: &Path, asked: &AtomicBool) -> io::Result<File> {
     let mut is_told = false;
     while !asked.load(Relaxed) {
@@ -190,7 +190,7 @@ struct Writer {
     metrics: Option<Replaced>,
     about: About,
     board: Arc<Board>,
-    /// The processors' ticks at the end of the last interval, and of the first.
+    /// The processors' ticks at the end of the last interval, and at the end of the first.
     ticks: Option<Ticks>,
     first_ticks: Option<Ticks>,
     all_but_first: Interval,
@@ -199,7 +199,7 @@ struct Writer {
 
 impl Writer {
     fn work(mut self) {
-        // Whoever issues goes first.
+        // The issuing threads have priority.
         let _ = ioecho_linux::thread::stand_back();
         while let Some(interval) = self.board.next() {
             let shares = self.look_at_processors();
@@ -235,7 +235,7 @@ impl Writer {
         shares
     }
 
-    /// Writes a line to each file and gives up those that take none.
+    /// Writes a line to each file, and closes files that fail.
     fn write(&mut self, line: impl Fn(Form, &About) -> io::Result<String>) {
         let about = &self.about;
         self.lines.retain_mut(|lines| {

@@ -1,4 +1,4 @@
-//! What the processors of the host did between two looks, as `/proc/stat` counts it (proc(5)).
+//! The use of the host's processors between two moments, from `/proc/stat` (proc(5)).
 
 use std::fs;
 
@@ -6,7 +6,7 @@ use std::fs;
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Shares {
     pub(crate) user: f64,
-    /// The kernel, interrupts included, and what a hypervisor took.
+    /// The kernel with its interrupts, and the time that a hypervisor took.
     pub(crate) kernel: f64,
     /// Idle while a request was in flight.
     pub(crate) wait: f64,
@@ -14,7 +14,7 @@ pub(crate) struct Shares {
 }
 
 impl Shares {
-    /// What was not idle.
+    /// All time that was not idle.
     pub(crate) fn used(&self) -> f64 {
         self.user + self.kernel
     }
@@ -25,7 +25,7 @@ impl Shares {
 pub(crate) struct Ticks([u64; 4]);
 
 impl Ticks {
-    /// As it is now; `None` where the system does not tell.
+    /// The ticks now, or `None` if the system does not tell.
     pub(crate) fn now() -> Option<Self> {
         Self::of(&fs::read_to_string("/proc/stat").ok()?)
     }
@@ -35,12 +35,13 @@ impl Ticks {
         let fields: Vec<u64> =
             line.split_whitespace().map_while(|field| field.parse().ok()).collect();
         let at = |field: usize| fields.get(field).copied().unwrap_or(0);
-        // user, nice, system, idle, iowait, irq, softirq, steal; guests are in user already.
+        // The fields are user, nice, system, idle, iowait, irq, softirq, steal. Time of guests is
+        // included in user.
         let kernel = at(2).saturating_add(at(5)).saturating_add(at(6)).saturating_add(at(7));
         (fields.len() >= 4).then(|| Self([at(0).saturating_add(at(1)), kernel, at(4), at(3)]))
     }
 
-    /// What happened since `earlier`; `None` where nothing did.
+    /// The shares since `earlier`, or `None` if no tick has passed.
     pub(crate) fn since(&self, earlier: &Self) -> Option<Shares> {
         let ticks: [u64; 4] = std::array::from_fn(|i| self.0[i].saturating_sub(earlier.0[i]));
         let all = ticks.iter().fold(0_u64, |sum, ticks| sum.saturating_add(*ticks));

@@ -1,10 +1,10 @@
-//! Results become intervals.
+//! Adds results to intervals.
 //!
-//! An interval may be closed when no result of it can come any more: when every lane's own clock
-//! has passed its end and the rings have been emptied since. Lanes on simulated targets have clocks
-//! of their own that may be far apart, so several intervals are open at a time; but not any number
-//! of them. What comes for a closed one (a request that the device gave up late, a lane far behind)
-//! counts in the oldest that is open: no sum loses it.
+//! An interval is closed when no more results of it can come. That is so when every lane's clock
+//! has passed its end and the rings were emptied after that. Simulated targets have clocks of their
+//! own that may be far apart, so several intervals are open at a time, up to a limit. A late result
+//! for a closed interval (of a request that the device gave up late, or of a lane that is far
+//! behind) counts in the oldest open interval. So every sum is complete.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering::Relaxed;
@@ -22,17 +22,17 @@ use ioecho_trace::{Batch, Columns, Nanos};
 
 use crate::run::live::board::Board;
 
-/// Open intervals at most; each may hold some megabytes of histograms.
+/// How many intervals may be open. Each may hold some megabytes of histograms.
 const OPEN_MAX: usize = 16;
 
-/// So many intervals without any result have a line each; a longer gap has one line in all.
+/// So many intervals in a row without results have a line each. A longer gap has only one line.
 const GAP_MAX: i64 = 1000;
 
-/// Optional columns that the picture of a run draws.
+/// The optional columns that the picture of a run needs.
 const DRAWN: Columns =
     Columns { latency: true, origin: false, measured: true, dependencies: false };
 
-/// The figures of the whole run so far, for whoever draws or judges them.
+/// The figures of the whole run so far, for drawing and judging.
 #[derive(Debug)]
 pub(crate) struct Portrait {
     batch: Batch,
@@ -58,11 +58,11 @@ impl Portrait {
     }
 }
 
-/// What counts results into intervals.
+/// Counts results into intervals.
 pub(crate) struct Tally {
     width: i64,
     controls: Vec<Arc<Control>>,
-    /// Where requests have instants at which they are due.
+    /// Whether requests have instants at which they are due.
     demand: Option<Arc<Mutex<Demand>>>,
     board: Arc<Board>,
     portrait: Option<Portrait>,
@@ -70,7 +70,7 @@ pub(crate) struct Tally {
     open: BTreeMap<i64, Interval>,
     /// The oldest open interval.
     next: i64,
-    /// The last instant that any result told of.
+    /// The latest instant in any result.
     last: i64,
 }
 
@@ -97,7 +97,7 @@ impl Tally {
         Self { portrait: Some(portrait), ..self }
     }
 
-    /// In simulated time the wall clock says when an interval was closed, no more.
+    /// In simulated time the wall clock only says when an interval was closed.
     pub(crate) fn simulated(self, simulated: bool) -> Self {
         Self { simulated, ..self }
     }
@@ -145,7 +145,8 @@ impl Counter for Tally {
 
     fn add(&mut self, record: &Record) {
         let Record { planned, measured } = record;
-        // What was never issued, or never answered, counts when that became known: now.
+        // A request without a submission or a completion counts at the instant at which that became
+        // known.
         let at = measured.completed.map_or(i64::MIN, |at| at.0);
         self.last = self.last.max(at).max(measured.submitted.map_or(0, |at| at.0));
         let number = at.div_euclid(self.width).max(self.next);
@@ -164,7 +165,7 @@ impl Counter for Tally {
         self.close(now.div_euclid(self.width), now);
     }
 
-    /// Closes everything, the last interval where the run ended.
+    /// Closes all intervals. The last one ends with the run.
     fn finish(&mut self) {
         let clocks = self.controls.iter().map(|control| control.now_ns.load(Relaxed));
         let end = clocks.max().unwrap_or(0).max(self.last);

@@ -57,7 +57,7 @@ impl Fixture {
         (fixture, tally)
     }
 
-    /// What was put up: number, end, requests, whether it is partial.
+    /// The closed intervals: number, end, requests, and whether it is partial.
     fn lines(&self) -> Vec<(u64, i64, u64, bool)> {
         self.board.end();
         std::iter::from_fn(|| self.board.next())

@@ -1,4 +1,4 @@
-//! The run so far, as the page and the panels show it: judged like a whole one.
+//! The run so far, as the page and the panels show it. It is judged like a whole run.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -10,25 +10,25 @@ use ioecho_stats::run_summary::{RunFigures, RunSummary};
 
 use crate::run::live::board::Board;
 
-/// What looks at the run.
+/// The view of the run.
 pub(crate) struct View {
     pub(crate) board: Arc<Board>,
     pub(crate) figures: Arc<Mutex<RunFigures>>,
-    /// What is known of the engine and its targets before the run begins.
+    /// The facts on the engine and its targets that are known before the run.
     pub(crate) engine: EngineFacts,
-    /// `run.toml` as it was then.
+    /// `run.toml` before the run.
     pub(crate) facts: RunFacts,
     /// The page of the finished run.
     pub(crate) last: Mutex<Option<Page>>,
 }
 
 impl View {
-    /// The figures so far. The writer waits while they are copied: some milliseconds.
+    /// The figures so far. The writer waits some milliseconds while they are copied.
     fn figures(&self) -> RunFigures {
         self.figures.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// The summary of what was replayed so far, as if that were all.
+    /// The summary as if the run had ended now.
     #[cfg(feature = "live")]
     pub(crate) fn summary(&self) -> RunSummary {
         self.summary_of(&self.figures())
@@ -45,12 +45,12 @@ impl View {
             demanded_duration_ns: so_far.demanded_duration_ns,
             ..self.engine.clone()
         });
-        // Whether it comes to its end, nobody knows yet.
+        // It is not known yet whether the run will be complete.
         summary.verdict.checks.retain(|check| check.name != "complete");
         summary
     }
 
-    /// The page: of the run so far, or of the finished run.
+    /// The page of the run so far, or of the finished run.
     pub(crate) fn page(&self) -> Page {
         let last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(page) = last.as_ref() {
@@ -63,19 +63,19 @@ impl View {
         page::so_far(&self.facts, &summary, figures.into_picture())
     }
 
-    /// What is replayed on what.
+    /// The load and the targets in words.
     #[cfg(feature = "live")]
     pub(crate) fn title(&self) -> String {
         page::title(&self.facts)
     }
 
-    /// The run has ended, and this is its page.
+    /// Stores the page of the finished run.
     pub(crate) fn finish(&self, page: Page) {
         *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(page);
     }
 
-    /// How many intervals there are so far, and whether the page is the last one: what is shown is
-    /// new when this changes.
+    /// The number of intervals so far, and whether the page is the last one. The page has changed
+    /// when this changes.
     pub(crate) fn state(&self) -> (u64, bool) {
         let is_last = self.last.lock().unwrap_or_else(PoisonError::into_inner).is_some();
         (self.board.look().last.number, is_last)

@@ -1,4 +1,4 @@
-//! From what the kernel gave to the file that is wanted.
+//! Converts the kernel's records into the format that the user wants.
 
 use std::fs;
 use std::path::Path;
@@ -17,9 +17,9 @@ use crate::opened::{self, tell_damage, tell_import};
 use crate::outputs::Gate;
 use crate::print::tell;
 
-/// Converts the recording that was made for `output`, and removes it unless it is to be kept or
-/// could not be read whole: then it holds more than what was converted.
-/// Answers the exit code that what was read asks for.
+/// Converts the recording that was made for `output`, then removes it. The recording is kept if the
+/// user wants that, or if it could not be read completely: then it holds more than the output.
+/// Returns the exit code.
 pub(crate) fn convert(args: &RecordArgs, output: &Path, stop: &Stop) -> anyhow::Result<u8> {
     let raw = directory_beside(output);
     let kept = || {
@@ -61,7 +61,7 @@ pub(crate) fn convert(args: &RecordArgs, output: &Path, stop: &Stop) -> anyhow::
     Ok(code)
 }
 
-/// The transform that was asked for.
+/// The transform that the user chose.
 fn unstack(args: &RecordArgs) -> anyhow::Result<Vec<Asked>> {
     let kind = KINDS.iter().find(|kind| kind.name == "unstack").filter(|_| args.unstack);
     Ok(kind.map(|kind| Asked::new(kind, "")).transpose()?.into_iter().collect())

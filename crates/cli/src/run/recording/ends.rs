@@ -1,4 +1,4 @@
-//! What may end a recording: a signal, the end of the command, the time.
+//! The events that may end a recording: a signal, the end of the command, the end of the time.
 
 use std::ffi::OsString;
 use std::process::{Child, Command, ExitStatus};
@@ -15,29 +15,29 @@ use signal_hook::iterator::Signals;
 use crate::exit::{self, Coded};
 use crate::run::signals::{Wishes, end_process, ending, is_ignored};
 
-/// Something that happened.
+/// An event.
 #[derive(Debug)]
 pub(crate) enum Event {
-    /// Somebody asks for the end, by this signal.
+    /// Somebody asked for the end with this signal.
     Asked(&'static str),
     /// The command has ended.
     CommandEnded(std::io::Result<ExitStatus>),
-    /// Nothing, for as long as was waited.
+    /// There was no event within the time.
     Nothing,
 }
 
-/// Where events come in.
+/// The place where events arrive.
 pub(crate) struct Ends {
     incoming: Receiver<Event>,
     outgoing: Sender<Event>,
-    /// Raised by the second signal: it ends what comes after the recording.
+    /// Raised by the second signal. It ends the conversion after the recording.
     pub(crate) stop: Stop,
 }
 
 impl Ends {
-    /// From now on signals are events. The first one ends the recording, the second one what comes
-    /// after it, the third one the process. Those that are meant for other programs do nothing: by
-    /// default they would end this one and leave its tracing in the kernel.
+    /// From now on signals are events. The first one ends the recording, the second one the
+    /// conversion after it, the third one the process. Signals that are meant for other programs
+    /// are ignored. By default they would end this process and leave its trace in the kernel.
     pub(crate) fn listen() -> anyhow::Result<Self> {
         let (outgoing, incoming) = channel();
         let stop = Stop::default();
@@ -57,7 +57,7 @@ impl Ends {
             for signal in signals.forever() {
                 match wishes.count(Instant::now()) {
                     0 => {}
-                    // Nobody listens any more: the recording has ended by itself.
+                    // If the event cannot be sent, the recording has ended by itself.
                     1 if told.send(Event::Asked(name_of(signal))).is_ok() => {}
                     1 | 2 => asked.ask(),
                     _ => end_process(signal),
@@ -67,7 +67,7 @@ impl Ends {
         Ok(Self { incoming, outgoing, stop })
     }
 
-    /// Starts a command, whose end is an event.
+    /// Starts a command. Its end is an event.
     pub(crate) fn run(&self, command: &[OsString]) -> anyhow::Result<u32> {
         let Some((program, arguments)) = command.split_first() else { return Ok(0) };
         let child = Command::new(program).args(arguments).spawn();
@@ -82,12 +82,13 @@ impl Ends {
         Ok(number)
     }
 
-    /// Waits for the next event, but no longer than this.
+    /// Waits for the next event until this instant.
     pub(crate) fn wait(&self, until: Instant) -> Event {
         match self.incoming.recv_timeout(until.saturating_duration_since(Instant::now())) {
             Ok(event) => event,
             Err(RecvTimeoutError::Timeout) => Event::Nothing,
-            // It cannot be, for one sender is kept here; but not to wait would be to spin.
+            // This cannot happen, because one sender is kept here. But without a wait the loop
+            // would spin.
             Err(RecvTimeoutError::Disconnected) => {
                 thread::sleep(Duration::from_millis(100));
                 Event::Nothing

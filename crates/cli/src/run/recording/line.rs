@@ -1,4 +1,4 @@
-//! The line that a person watches while a recording goes on.
+//! The progress line of a recording.
 
 use std::time::{Duration, Instant};
 
@@ -8,7 +8,7 @@ use ioecho_trace::Bytes;
 
 use crate::print::is_watched;
 
-/// A line on the standard error, where that is a terminal.
+/// A line on the standard error, if that is a terminal.
 pub(crate) struct Line {
     bar: Option<ProgressBar>,
     begun: Instant,
@@ -17,7 +17,7 @@ pub(crate) struct Line {
 }
 
 impl Line {
-    /// `is_wanted` is false where somebody else writes to the terminal.
+    /// `is_wanted` is false if the recorded command writes to the terminal.
     pub(crate) fn new(is_wanted: bool) -> Self {
         let bar = (is_wanted && is_watched()).then(|| {
             let bar = ProgressBar::new_spinner();
@@ -30,7 +30,7 @@ impl Line {
         Self { bar, begun: now, seen: now, last: Status::default() }
     }
 
-    /// Shows how the recording stands.
+    /// Shows the state of the recording.
     pub(crate) fn show(&mut self, status: &Status) {
         let Some(bar) = &self.bar else { return };
         bar.set_message(text(&self.last, status, self.seen.elapsed(), self.begun.elapsed()));
@@ -39,7 +39,7 @@ impl Line {
         self.last = status.clone();
     }
 
-    /// Says something else without the line being written over it.
+    /// Prints a message without the line overwriting it.
     pub(crate) fn aside(&self, say: impl FnOnce()) {
         match &self.bar {
             Some(bar) => bar.suspend(say),
@@ -47,7 +47,7 @@ impl Line {
         }
     }
 
-    /// Takes it away.
+    /// Removes the line.
     pub(crate) fn finish(&self) {
         if let Some(bar) = &self.bar {
             bar.finish_and_clear();
@@ -55,7 +55,7 @@ impl Line {
     }
 }
 
-/// Fits into 80 columns.
+/// The line fits into 80 columns.
 fn text(last: &Status, now: &Status, since: Duration, all: Duration) -> String {
     let seconds = since.as_secs_f64().max(1e-3);
     let events = now.events.saturating_sub(last.events) as f64 / seconds;

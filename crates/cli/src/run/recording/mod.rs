@@ -1,9 +1,9 @@
-//! A recording, from its first event to the file that is wanted.
+//! A recording, from its first event to the converted file.
 //!
-//! Whoever records a load has one chance. So everything that can be refused is refused before the
-//! first event, what is recorded is kept until its conversion has succeeded, and whatever ends the
-//! recording early leaves what there was until then. [`Session`] is the recording that goes on,
-//! with what may end it ([`ends`]); [`line`](mod@line) shows it, [`convert`] makes the file.
+//! A user who records a load has only one chance. So everything is checked before the first event.
+//! The raw recording is kept until its conversion has succeeded. And whatever ends the recording
+//! early, the events until then are kept. [`Session`] is the running recording, with the events
+//! that may end it ([`ends`]). [`line`](mod@line) shows it, and [`convert`] makes the file.
 
 pub(crate) mod convert;
 mod ends;
@@ -16,8 +16,8 @@ use ioecho_linux::record::{Interface, RecordError};
 
 use ioecho_run::error::RunError;
 
-/// A recording that cannot be: what the recorder says of it, and behind its advice what is typed to
-/// follow it. `by` is typed for an interface.
+/// The error if a recording is impossible: the recorder's message, and the flag that follows its
+/// advice. `by` makes the flag for an interface.
 pub(crate) fn refused(error: &RecordError, by: fn(Interface) -> String) -> RunError {
     let typed = error.instead().map(|interface| format!(" ({})", by(interface)));
     RunError::new(error.into(), format!("{error}{}", typed.unwrap_or_default()))

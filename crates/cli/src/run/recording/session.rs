@@ -1,4 +1,4 @@
-//! The recording while it goes on.
+//! The recording while it runs.
 
 use std::ffi::OsString;
 use std::process::ExitStatus;
@@ -14,29 +14,29 @@ use crate::print::{tell, visible};
 /// How often the line is drawn.
 const DRAW_EVERY: Duration = Duration::from_secs(1);
 
-/// How often the recorder is asked whether it has ended by itself.
+/// How often to check whether the recorder has ended by itself.
 const ASK_EVERY: Duration = Duration::from_millis(200);
 
-/// So long a command may take to end at the signal that ends the recording.
+/// How long a command may take to end after the signal that ends the recording.
 const COMMAND_ENDS: Duration = Duration::from_millis(200);
 
-/// A recording that is to begin.
+/// A recording before its start.
 pub(crate) struct Session {
     pub(crate) ends: Ends,
-    /// For how long.
+    /// How long to record.
     pub(crate) duration: Option<Nanos>,
-    /// While this runs.
+    /// The command that runs meanwhile.
     pub(crate) command: Vec<OsString>,
-    /// Whether to say nothing meanwhile.
+    /// Whether to show no line.
     pub(crate) is_quiet: bool,
 }
 
-/// How it ended.
+/// The end of a recording.
 pub(crate) struct Outcome {
     pub(crate) summary: Summary,
-    /// How the command ended, if there was one and it has.
+    /// How the command ended, if there was one and it has ended.
     pub(crate) command: Option<ExitStatus>,
-    /// Raised by a signal that comes now.
+    /// Raised by a further signal.
     pub(crate) stop: Stop,
 }
 
@@ -50,12 +50,12 @@ impl Session {
         Ok(Self { ends: Ends::listen()?, duration, command: command.to_vec(), is_quiet })
     }
 
-    /// Starts the command, if there is one, and answers the number of its process.
+    /// Starts the command, if there is one. Returns the number of its process.
     pub(crate) fn run(&self) -> anyhow::Result<u32> {
         self.ends.run(&self.command)
     }
 
-    /// Waits for the end of the recording; `number` is what [`run`](Self::run) answered.
+    /// Waits for the end of the recording. `number` is the result of [`run`](Self::run).
     pub(crate) fn follow(self, recorder: Recorder, number: u32) -> anyhow::Result<Outcome> {
         let begun = Instant::now();
         let until = self.duration.map(|duration| {
@@ -69,7 +69,7 @@ impl Session {
             let next = (now + ASK_EVERY).min(until.unwrap_or(now + ASK_EVERY));
             match self.ends.wait(next) {
                 Event::Asked(signal) => {
-                    // Ctrl-C goes to the command as well.
+                    // The terminal sends Ctrl-C to the command as well.
                     if !self.command.is_empty()
                         && let Event::CommandEnded(status) =
                             self.ends.wait(Instant::now() + COMMAND_ENDS)
@@ -85,7 +85,7 @@ impl Session {
                 Event::Nothing => {}
             }
             let status = recorder.status();
-            // What is missing from now on should be known now, and not after a night.
+            // A loss should be known at once, and not after a night.
             for note in status.notes.iter().skip(told) {
                 line.aside(|| tell(&format!("note: {}", visible(note))));
             }

@@ -6,9 +6,11 @@ use super::super::blktrace::testing::Tape;
 use super::super::reading::drain;
 use super::super::{Order, ReadOptions, by_name, open, recognise};
 use super::*;
+use crate::batch::Batch;
 use crate::compression::tests::{gzip, member};
 use crate::order::sort::{SORTED, TOO_LATE};
 use crate::request::Request;
+use crate::stream::Source;
 
 const README: &[u8] = b"These are the traces of a year.\nCite us.\n";
 const FIO: &[u8] =

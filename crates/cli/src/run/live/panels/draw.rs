@@ -1,4 +1,5 @@
-//! The layout of the panels. What there is no room for goes, the verdict and the figures last.
+//! The layout of the panels. If there is too little room, panels are left out. The verdict and the
+//! figures are left out last.
 
 use ioecho_stats::run_summary::Percentiles;
 use ioecho_stats::verdict::{Grade, Validity};
@@ -13,16 +14,16 @@ use super::heat;
 use super::scene::{SPANS, Scene};
 use crate::run::live::board::Glance;
 
-/// Lines of the table: a heading, and a line for each span.
+/// The lines of the table: a heading, and a line for each span.
 const TABLE: u16 = 5;
 
-/// Lines of the verdict with its frame.
+/// The lines of the verdict with its frame.
 const VERDICT: u16 = 5;
 
-/// Lines of a small diagram with its frame.
+/// The lines of a small diagram with its frame.
 const SMALL: u16 = 5;
 
-/// Draws everything.
+/// Draws all panels.
 pub(crate) fn draw(frame: &mut Frame<'_>, scene: &Scene) {
     let [head, verdict, sonar, small, table] = Layout::vertical([
         Constraint::Length(1),
@@ -87,7 +88,7 @@ fn judgement(frame: &mut Frame<'_>, scene: &Scene, area: Rect) {
     frame.render_widget(text.block(framed("verdict")), area);
 }
 
-/// Demanded and achieved, one above the other on one scale.
+/// Draws demanded and achieved rates, one above the other on one scale.
 fn throughput(frame: &mut Frame<'_>, scene: &Scene, area: Rect) {
     let last = scene.recent.last();
     let demanded = last.and_then(|glance| glance.demanded_per_s);
@@ -109,7 +110,7 @@ fn throughput(frame: &mut Frame<'_>, scene: &Scene, area: Rect) {
     frame.render_widget(Sparkline::default().data(done).max(most), below);
 }
 
-/// A small diagram of one figure.
+/// Draws a small diagram of one figure.
 fn bars(
     frame: &mut Frame<'_>,
     title: &str,
@@ -123,7 +124,7 @@ fn bars(
     frame.render_widget(Sparkline::default().data(data).block(block), area);
 }
 
-/// As many of the newest as there are columns.
+/// The newest values, one for each column.
 fn newest(recent: &[Glance], area: Rect) -> &[Glance] {
     &recent[recent.len().saturating_sub(usize::from(area.width))..]
 }

@@ -1,5 +1,6 @@
-//! The sonar diagram in characters: time to the right, the logarithm of service time upwards, and
-//! how many requests as shade and colour, the newest interval at the right edge.
+//! The sonar diagram in characters. Time goes to the right and the logarithm of service time
+//! upwards. The number of requests is shown as shade and colour. The newest interval is at the
+//! right edge.
 
 use ioecho_stats::raster::{ROWS, ROWS_PER_DECADE, edge};
 use ioecho_trace::Nanos;
@@ -12,13 +13,14 @@ use crate::run::live::board::Glance;
 /// Shades from few requests to many, legible without colours.
 const SHADES: [char; 5] = ['·', '░', '▒', '▓', '█'];
 
-/// The same as colours: dark blue to yellow, told apart by all eyes (after Matplotlib's viridis).
+/// The same as colours from dark blue to yellow, which colour-blind people can distinguish, too
+/// (after Matplotlib's viridis).
 const COLOURS: [u8; 5] = [60, 66, 35, 113, 226];
 
-/// Characters for the scale at the left.
+/// The width of the scale at the left, in characters.
 const SCALE: u16 = 7;
 
-/// The rows of the raster that are drawn: whole decades around what there is.
+/// The rows of the raster that are drawn: the whole decades that hold requests.
 fn range(columns: &[Glance]) -> Option<(usize, usize)> {
     let mut used = columns.iter().filter_map(|glance| {
         let rows = glance.sonar.rows()?;
@@ -50,7 +52,7 @@ pub(crate) fn draw(columns: &[Glance], is_colourless: bool, area: Rect, buffer: 
         return;
     };
     let lines = usize::from(area.height);
-    // Line 0 is the lowest; each covers a part of the rows.
+    // Line 0 is the lowest. Each line covers several rows.
     let line_of = |row: usize| (row - low) * lines / (high - low);
     let counts: Vec<Vec<u64>> = columns
         .iter()
@@ -80,7 +82,8 @@ pub(crate) fn draw(columns: &[Glance], is_colourless: bool, area: Rect, buffer: 
             }
         }
     }
-    // The lower edge of each decade, where lines do not fall together.
+    // A label stands at the lower edge of each decade. If two labels fall on one line, only one is
+    // drawn.
     let mut above = usize::MAX;
     for row in (low..high).step_by(ROWS_PER_DECADE) {
         let line = line_of(row);
@@ -93,7 +96,7 @@ pub(crate) fn draw(columns: &[Glance], is_colourless: bool, area: Rect, buffer: 
     }
 }
 
-/// The shade of a count, by its logarithm: one request of a million is still seen.
+/// The shade of a count, by its logarithm. So one request among a million is still visible.
 fn shade(count: u64, most: u64) -> usize {
     let share = (count as f64).ln_1p() / (most as f64).ln_1p();
     ((share * SHADES.len() as f64).ceil() as usize).clamp(1, SHADES.len()) - 1

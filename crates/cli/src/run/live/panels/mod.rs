@@ -1,9 +1,8 @@
 //! The panels in the terminal.
 //!
-//! They draw what stands on the board, in a thread of their own that lets all others go first. The
-//! terminal belongs to them while they are shown: so what the program has to say meanwhile is held
-//! back and shown when they go, and whatever ends them (a key, a signal, a panic, the end of the
-//! run) puts the terminal back as it was.
+//! They draw the board's contents, in a thread of low priority. While they are shown they use the
+//! whole terminal. So messages of the program are held back and printed afterwards. Whatever ends
+//! the panels (a key, a signal, a panic, the end of the run), the terminal is restored.
 
 mod draw;
 mod heat;
@@ -32,22 +31,22 @@ use crate::print::{hold_back, is_watched, let_out, tell};
 use crate::run::live::view::View;
 use scene::Scene;
 
-/// How often keys and news are looked for.
+/// How often to look for keys and for new intervals.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
-/// Whether the terminal is ours.
+/// Whether this program has changed the terminal.
 static TAKEN: AtomicBool = AtomicBool::new(false);
 
 /// The thread that draws.
 pub(crate) struct Panels {
     thread: Option<JoinHandle<()>>,
     end: Arc<AtomicBool>,
-    /// Whether they are shown: then nobody else may write to the terminal.
+    /// Raised while the panels are shown. Then nothing else may write to the terminal.
     pub(crate) shown: Arc<AtomicBool>,
 }
 
 impl Panels {
-    /// Takes the terminal and draws; `None`, with a word, where there is no terminal. `asked` is
+    /// Starts the panels. Without a terminal it prints a message and returns `None`. `asked` is
     /// raised when somebody asks the run to end.
     pub(crate) fn start(
         view: Arc<View>,
@@ -74,10 +73,10 @@ impl Panels {
         let thread = thread::Builder::new().name("ioecho-panels".to_owned()).spawn(move || {
             let _ = ioecho_linux::thread::stand_back();
             let guard = Guard { shown: their_shown, gone };
-            // A terminal that went away is no reason to end a run.
+            // An error of the terminal does not end the run.
             let left = watch(terminal, &view, duration, &[&their_end, &asked, &quit]);
             drop(guard);
-            // Quitting leaves no time for good order, as ever: the journal keeps what there is.
+            // SIGQUIT ends the process at once, as always. The journal keeps the results so far.
             if quit.load(Relaxed) {
                 let _ = emulate_default_handler(SIGQUIT);
             }
@@ -91,7 +90,7 @@ impl Panels {
         Some(Self { thread: Some(thread.ok()?), end, shown })
     }
 
-    /// Puts the terminal back.
+    /// Ends the panels and restores the terminal.
     pub(crate) fn finish(&mut self) {
         self.end.store(true, Relaxed);
         if let Some(thread) = self.thread.take() {
@@ -106,7 +105,7 @@ impl Drop for Panels {
     }
 }
 
-/// Gives the terminal back however the thread ends.
+/// Restores the terminal, even if the thread panics.
 struct Guard {
     shown: Arc<AtomicBool>,
     gone: Arc<AtomicBool>,
@@ -120,22 +119,24 @@ impl Drop for Guard {
     }
 }
 
-/// Why the panels are left.
+/// Why the panels end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Left {
-    /// The run has ended, or is about to.
+    /// The run has ended, or will end soon.
     Ended,
-    /// A key takes them away; the run goes on.
+    /// The user pressed a key to close the panels. The run goes on.
     Detached,
-    /// A key that sends a signal, but to no program that has the terminal in its raw state.
+    /// The user pressed a key that normally sends a signal. In the terminal's raw state the program
+    /// has to send it itself.
     Signal(i32),
 }
 
-/// A flag that SIGQUIT raises while the panels are shown, so that the terminal is given back before
-/// the process ends, and one that says that they are gone: then the signal does what it always did.
+/// Two flags for SIGQUIT. The signal raises the first one while the panels are shown, so that the
+/// terminal is restored before the process ends. The second one says that the panels are gone. Then
+/// the signal ends the process directly.
 fn quit_flags() -> (Arc<AtomicBool>, Arc<AtomicBool>) {
     let (quit, gone) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
-    // Without them the signal ends the process all the same, and leaves the terminal as it is.
+    // If this fails, the signal still ends the process, but does not restore the terminal.
     let _ = signal_hook::flag::register_conditional_default(SIGQUIT, Arc::clone(&gone));
     let _ = signal_hook::flag::register(SIGQUIT, Arc::clone(&quit));
     (quit, gone)
@@ -144,7 +145,7 @@ fn quit_flags() -> (Arc<AtomicBool>, Arc<AtomicBool>) {
 fn take() -> io::Result<Terminal<CrosstermBackend<Stderr>>> {
     let before = panic::take_hook();
     panic::set_hook(Box::new(move |panic| {
-        // First, so that the message is not lost with the screen that it would stand on.
+        // The terminal is restored first, so that the message of the panic stays visible.
         give_back();
         before(panic);
     }));
@@ -157,7 +158,7 @@ fn take() -> io::Result<Terminal<CrosstermBackend<Stderr>>> {
     Ok(terminal)
 }
 
-/// Puts the terminal back as it was, once.
+/// Restores the terminal, once.
 fn give_back() {
     if TAKEN.swap(false, Relaxed) {
         let _ = execute!(io::stderr(), LeaveAlternateScreen, Show);
@@ -174,7 +175,7 @@ fn watch(
 ) -> io::Result<Left> {
     let mut drawn = None;
     let mut scene = Scene::default();
-    // A panic elsewhere gives the terminal back too.
+    // A panic in another thread restores the terminal, too.
     while TAKEN.load(Relaxed) && !ends.iter().any(|end| end.load(Relaxed)) {
         let number = view.board.look().last.number;
         let is_new = drawn != Some(number);
@@ -200,7 +201,7 @@ fn watch(
     Ok(Left::Ended)
 }
 
-/// What a key asks for.
+/// The action of a key.
 fn meaning(key: KeyEvent) -> Option<Left> {
     if key.kind == KeyEventKind::Release {
         return None;
@@ -209,7 +210,7 @@ fn meaning(key: KeyEvent) -> Option<Left> {
         KeyCode::Char('c') if key.modifiers.contains(KeyModifiers::CONTROL) => {
             Some(Left::Signal(SIGINT))
         }
-        // Terminals send the same for both.
+        // Terminals send the same code for both.
         KeyCode::Char('\\' | '4') if key.modifiers.contains(KeyModifiers::CONTROL) => {
             Some(Left::Signal(SIGQUIT))
         }

@@ -1,4 +1,4 @@
-//! What the panels show at a moment, without where it comes from.
+//! The contents of the panels at one moment, independent of their source.
 
 use ioecho_stats::picture::Span;
 use ioecho_stats::run_summary::Percentiles;
@@ -12,20 +12,20 @@ use crate::run::live::view::View;
 /// The names of the spans, in the order of [`Scene::now`].
 pub(crate) const SPANS: [Span; 3] = [Span::Service, Span::Response, Span::Lateness];
 
-/// A moment of the run.
+/// The contents at one moment.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Scene {
-    /// What is replayed on what.
+    /// The load and the targets.
     pub(crate) title: String,
     /// How far the replay has come.
     pub(crate) elapsed: Nanos,
-    /// How long it is to take, where that is known.
+    /// How long the replay will take, if that is known.
     pub(crate) duration: Option<Nanos>,
-    /// The verdict so far; `None` before there is any.
+    /// The verdict so far, or `None` before there is one.
     pub(crate) validity: Option<Validity>,
-    /// Its sentence.
+    /// The sentence of the verdict.
     pub(crate) sentence: String,
-    /// The checks that did not pass: the name and what was measured.
+    /// The checks that did not pass, each with the measured value.
     pub(crate) doubts: Vec<(Grade, String)>,
     /// Percentiles of the last interval and of the whole run, in the order of [`SPANS`].
     pub(crate) now: [Option<Percentiles>; 3],
@@ -36,7 +36,7 @@ pub(crate) struct Scene {
     pub(crate) late: u64,
     /// The last intervals, the newest last.
     pub(crate) recent: Vec<Glance>,
-    /// Whether colours are wanted (no-color.org).
+    /// Whether to use colours (no-color.org).
     pub(crate) is_colourless: bool,
 }
 

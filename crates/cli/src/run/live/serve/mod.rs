@@ -1,10 +1,9 @@
-//! The report page of a run that goes on, for a browser.
+//! The report page of a running run, for a browser.
 //!
-//! A server inside a measuring program must be nothing that needs trust: it has four fixed answers
-//! made in memory, opens no file, takes one short request per connection, a few connections at a
-//! time, each for a limited time, and listens where it was told and nowhere else. Its threads let
-//! all others go first. What it shows of a run is made at most once per interval, and only when
-//! somebody asks.
+//! A server inside a measuring program must be harmless. It has four fixed answers that are made in
+//! memory, and opens no file. It takes one short request per connection and few connections at a
+//! time, each for a limited time. It listens only at the given address. Its threads have low
+//! priority. It makes the page at most once per interval, and only if a browser asks.
 
 mod request;
 
@@ -22,22 +21,22 @@ use crate::run::live::{About, metrics};
 use ioecho_run::error::{Kind, Result, RunError};
 use request::{Asked, Refusal, Request, Timed};
 
-/// What fetches new figures in the browser.
+/// The script that fetches new figures in the browser.
 const SCRIPT: &str = include_str!("../../../../assets/live.js");
 
-/// Connections at a time.
+/// How many connections are served at a time.
 const CONNECTIONS_MAX: usize = 8;
 
 /// How often the listening thread looks for a connection.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
-/// How long an answer may take to be taken.
+/// How long a client may take to receive an answer.
 const ANSWER_TIME: Duration = Duration::from_secs(20);
 
-/// Somebody who asked no longer ago than this watches.
+/// A client that asked within this time counts as watching.
 const WATCHES: Duration = Duration::from_secs(5);
 
-/// How long whoever watches has to fetch the last state.
+/// How long a watching client has to fetch the last state.
 const FAREWELL: Duration = Duration::from_secs(3);
 
 /// The server; it ends when told.
@@ -53,11 +52,11 @@ struct Shared {
     interval: Nanos,
     end: AtomicBool,
     connections: AtomicUsize,
-    /// When somebody last asked for anything.
+    /// When a client last asked for anything.
     asked_at: Mutex<Option<Instant>>,
-    /// Whether somebody has fetched the last state.
+    /// Whether a client has fetched the last state.
     told_last: AtomicBool,
-    /// What was last made, and of which state.
+    /// The last page that was made, and the state that it shows.
     page: Mutex<Made>,
     data: Mutex<Made>,
 }
@@ -65,7 +64,7 @@ struct Shared {
 type Made = Option<((u64, bool), Arc<String>)>;
 
 impl Server {
-    /// Listens. An error means that it cannot.
+    /// Starts to listen. Fails if that is not possible.
     pub(crate) fn start(
         address: SocketAddr,
         view: Arc<View>,
@@ -99,7 +98,8 @@ impl Server {
         Ok(Self { thread: Some(thread), shared, address })
     }
 
-    /// Goes on for `after`, or until `stop`; whoever watches gets the last state in any case.
+    /// Serves for `after` more, or until `stop`. A client that watches gets the last state in any
+    /// case.
     pub(crate) fn linger(&self, after: Nanos, stop: &AtomicBool) {
         let ended = Instant::now();
         let after = Duration::from_nanos(after.0.max(0).unsigned_abs());
@@ -111,7 +111,7 @@ impl Server {
         }
     }
 
-    /// Whether somebody still waits for the last state.
+    /// Whether a client still waits for the last state.
     fn is_watched(&self) -> bool {
         let asked_at = *self.shared.asked_at.lock().unwrap_or_else(PoisonError::into_inner);
         let told =
@@ -130,11 +130,11 @@ impl Drop for Server {
 }
 
 fn listen(listener: &TcpListener, shared: &Arc<Shared>) {
-    // Threads that it starts inherit that.
+    // The threads for connections inherit the priority.
     let _ = ioecho_linux::thread::stand_back();
     while !shared.end.load(Relaxed) {
         let Ok((stream, _)) = listener.accept() else {
-            // Nobody there, or no descriptor left: either way look again.
+            // Either there was no client, or no descriptor is left. Try again later in both cases.
             thread::sleep(LOOK_EVERY);
             continue;
         };
@@ -160,7 +160,7 @@ impl Timed for TcpStream {
     }
 }
 
-/// One request and its answer.
+/// Answers one request.
 fn converse(mut stream: TcpStream, shared: &Shared) {
     let _ = stream.set_nonblocking(false);
     let Some(request) = request::read(&mut stream) else { return };
@@ -169,14 +169,15 @@ fn converse(mut stream: TcpStream, shared: &Shared) {
         Err(Refusal(status, reason)) => refusal(status, reason),
     };
     if give(&mut stream, &answer).is_ok() {
-        // What came behind the head must be read, or closing would cut off the answer.
+        // The rest of the request must be read. Otherwise closing the connection would cut off the
+        // answer.
         let _ = stream.shutdown(std::net::Shutdown::Write);
         let _ = stream.set_read_timeout(Some(Duration::from_millis(200)));
         let _ = stream.read(&mut [0; 1024]);
     }
 }
 
-/// Hands over the answer, in the time that there is for it.
+/// Sends the answer within the time limit.
 fn give(stream: &mut TcpStream, answer: &[u8]) -> io::Result<()> {
     let deadline = Instant::now() + ANSWER_TIME;
     for piece in answer.chunks(64 << 10) {
@@ -225,7 +226,7 @@ fn answer(request: Request, shared: &Shared) -> Vec<u8> {
 }
 
 impl Shared {
-    /// What is made of the page: once for each state of the run, whoever asks how often.
+    /// The page of the current state. It is made only once per state, however many clients ask.
     fn made<E>(
         &self,
         place: &Mutex<Made>,
@@ -250,7 +251,8 @@ fn refusal(status: u16, reason: &str) -> Vec<u8> {
     answer
 }
 
-/// The head of an answer. Nothing of it is kept, shown in a frame or read from another site.
+/// The head of an answer. It forbids browsers to store the page, to show it in a frame, and to let
+/// another site read it.
 fn head(status: &str, kind: &str, length: usize) -> Vec<u8> {
     format!(
         "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {length}\r\n\

@@ -1,18 +1,18 @@
-//! Reading the head of an HTTP request, and refusing what this server has no use for.
+//! Reads the head of an HTTP request, and refuses requests that this server does not serve.
 //!
-//! Whatever reaches the port may be hostile: a page in the user's own browser can send requests to
-//! localhost, and through a name that it controls (DNS rebinding) read the answers. So a request
-//! must name this server by an address, or as localhost: a name that somebody else can point here
-//! is refused. The path is only ever compared with the few that exist.
+//! Requests may be hostile. A page in the user's own browser can send requests to localhost.
+//! Through a host name that its owner controls it can also read the answers (DNS rebinding). So a
+//! request must name this server by an address or as localhost. Any other name could belong to
+//! somebody else. The path is only compared with the few paths that exist.
 
 use std::io::{self, Read};
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
-/// The longest head.
+/// The longest head, in bytes.
 const HEAD_BYTES: usize = 8 << 10;
 
-/// How long a head may take to arrive in all.
+/// How long a whole head may take to arrive.
 pub(crate) const HEAD_TIME: Duration = Duration::from_secs(5);
 
 /// What is asked for.
@@ -28,24 +28,24 @@ pub(crate) enum Asked {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Request {
     pub(crate) asked: Asked,
-    /// Whether the answer's head alone is wanted.
+    /// Whether the client wants only the head of the answer.
     pub(crate) head_only: bool,
 }
 
-/// Why one is not: the status that says so.
+/// The status that refuses a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Refusal(pub(crate) u16, pub(crate) &'static str);
 
 const MALFORMED: Refusal = Refusal(400, "Bad Request");
 const MISDIRECTED: Refusal = Refusal(421, "Misdirected Request");
 
-/// What a connection offers, apart from its timeouts.
+/// The part of a connection that this module needs, besides its timeouts.
 pub(crate) trait Timed: Read {
-    /// Reads give up after this long.
+    /// Makes reads fail after this long.
     fn give_up_after(&mut self, span: Duration) -> io::Result<()>;
 }
 
-/// Reads a head; `None` where nobody sent one.
+/// Reads a head. Returns `None` if the client sent nothing.
 pub(crate) fn read(stream: &mut impl Timed) -> Option<Result<Request, Refusal>> {
     let deadline = Instant::now() + HEAD_TIME;
     let mut head = Vec::new();
@@ -75,7 +75,7 @@ pub(crate) fn read(stream: &mut impl Timed) -> Option<Result<Request, Refusal>> 
     }
 }
 
-/// A head without the empty line that ends it.
+/// The head without the empty line at its end.
 pub(crate) fn parse(head: &[u8]) -> Result<Request, Refusal> {
     let head = std::str::from_utf8(head).map_err(|_| MALFORMED)?;
     let mut lines = head.split("\r\n");
@@ -117,8 +117,8 @@ pub(crate) fn parse(head: &[u8]) -> Result<Request, Refusal> {
     Ok(Request { asked, head_only })
 }
 
-/// Whether a host names this server as nobody else can: by an address, or as localhost. The port is
-/// whatever the tunnel in between has made of it.
+/// Whether a host name can only mean this server: an address, or localhost. Any port is accepted,
+/// because a tunnel may have changed it.
 fn is_ours(host: &str) -> bool {
     let without_port = match host.rsplit_once(':') {
         Some((name, port)) if port.bytes().all(|c| c.is_ascii_digit()) && !name.is_empty() => name,
@@ -138,7 +138,7 @@ fn is_ours(host: &str) -> bool {
 mod tests {
     use super::*;
 
-    /// A stream that gives so many bytes at a time, and then nothing more.
+    /// A stream that returns so many bytes at a time, and then nothing more.
     struct Slow<'a>(&'a [u8], usize);
 
     impl Read for Slow<'_> {

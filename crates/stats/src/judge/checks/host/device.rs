@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use ioecho_trace::{Bytes, LateCause, Op, units};
+use ioecho_trace::{Bytes, LateCause, Op, VerifyMode, units};
 
 use super::{is_known, silent};
 use crate::facts::{CountedFacts, DeviceFacts, EngineFacts};
@@ -108,10 +108,11 @@ impl Own {
         let moved = reach.bytes();
         // Every write is read again (`--verify paranoia`), and the records do not contain these
         // reads.
-        let rereads = engine.verify.as_ref().is_some_and(|verify| verify.mode == "paranoia");
+        let verified = engine.verify.as_ref();
+        let rereads = verified.is_some_and(|of| of.mode.contains(VerifyMode::Paranoia));
         let again = if rereads { reach.writes } else { Reach::default() };
         // The records also lack the reads of data before they were overwritten.
-        let before = engine.verify.as_ref().map_or((0, 0), |v| (v.prereads, v.preread_bytes));
+        let before = verified.map_or((0, 0), |v| (v.prereads, v.preread_bytes));
         let requests = reach.requests().saturating_add(again.requests).saturating_add(before.0);
         Self {
             requests,

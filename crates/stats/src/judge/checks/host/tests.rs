@@ -2,6 +2,7 @@
 
 use ioecho_trace::{
     Batch, Bytes, Columns, Flags, Integrity, LateCause, Measured, Nanos, Op, Outcome, Request,
+    VerifyMode,
 };
 
 use super::*;
@@ -270,7 +271,7 @@ fn what_checks_every_write_is_the_runs_own_and_what_was_lost_is_nobodys() {
     let reread = CountedFacts { reads: 1000, read_bytes: 1000 * 4096, ..counted() };
     let engine = on(DeviceFacts { counted: Some(reread), ..device() });
     assert_eq!(grade(&writes(), &engine, "other-load"), Grade::Suspect);
-    let mode = "paranoia".to_owned();
+    let mode = VerifyMode::Paranoia.into();
     let verify = Some(crate::facts::VerifyFigures { mode, ..Default::default() });
     let engine = EngineFacts { verify, ..engine };
     assert_eq!(grade(&writes(), &engine, "other-load"), Grade::Pass);

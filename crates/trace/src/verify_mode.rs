@@ -1,7 +1,8 @@
 //! How much is verified while a load is replayed.
 //!
-//! Reading back takes time and bandwidth from the load, so there are levels, each of which includes
-//! the one before.
+//! Reading back takes time and bandwidth from the load, so there are levels. The engine verifies by
+//! them and a verdict counts by them what the run itself has read, so they are defined here, beside
+//! the columns of results.
 
 use serde::{Deserialize, Serialize};
 
