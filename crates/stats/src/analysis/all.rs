@@ -373,7 +373,7 @@ impl AnalysisFigures {
     /// Leaves out what counts from when requests were due, in a run in which nothing was: how late
     /// they were, and their response times.
     pub fn forget_schedule(&mut self) {
-        self.spans.retain(|figures| figures.span == Span::Service.name());
+        self.spans.retain(|figures| figures.span == Span::Service);
         self.flight.slowest_response.clear();
     }
 }
