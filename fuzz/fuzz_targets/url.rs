@@ -2,7 +2,7 @@
 #![no_main]
 
 #[allow(dead_code, unexpected_cfgs)]
-#[path = "../../crates/cli/src/run/fetch/location.rs"]
+#[path = "../../crates/cli/src/fetch/location.rs"]
 mod location;
 
 use libfuzzer_sys::fuzz_target;

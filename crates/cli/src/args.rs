@@ -1,18 +1,24 @@
 //! The command line: what can be typed. Completions and man pages come from these definitions.
 
 mod analyze;
+mod calibrate;
 mod check;
 mod compare;
+mod depend;
 mod described;
 mod drawn;
 mod fetch;
+mod fit;
 pub(crate) mod help;
 mod library;
 mod live;
 mod merge;
+mod prepare;
+mod quantity;
 mod record;
 mod replay;
 mod transforms;
+mod verify;
 mod watched;
 mod words;
 
@@ -29,32 +35,32 @@ use ioecho_trace::formats::{
     self, Format, IssueEvent, Order, ReadOptions, WholeSeconds, Writable, write,
 };
 use ioecho_trace::transform::{Load, Window};
-use ioecho_trace::units::QuantityError;
 use ioecho_trace::visible::visible;
 
-use crate::commands::calibrate::CalibrateArgs;
-use crate::commands::depend::DependArgs;
-use crate::commands::fit::FitArgs;
-use crate::commands::prepare::PrepareArgs;
-use crate::commands::verify::VerifyArgs;
 use crate::exit;
 use crate::print::{Out, tell};
 
 pub(crate) use self::analyze::AnalyzeArgs;
+pub(crate) use self::calibrate::CalibrateArgs;
 pub(crate) use self::check::CheckArgs;
 pub(crate) use self::compare::CompareArgs;
+pub(crate) use self::depend::DependArgs;
 pub(crate) use self::described::DescribedArgs;
 pub(crate) use self::drawn::{PictureFormat, PlotArgs, ReportArgs};
 pub(crate) use self::fetch::{FetchArgs, takes_value};
+pub(crate) use self::fit::FitArgs;
 pub(crate) use self::library::{
     AddArgs, IndexArgs, LibraryArgs, LibraryCommand, ListArgs, ShowArgs, VerifyLibraryArgs,
 };
 pub(crate) use self::live::LiveArgs;
 pub(crate) use self::merge::{AlignArg, MergeArgs};
+pub(crate) use self::prepare::{Part, PrepareArgs};
+use self::quantity::{positive_span, span, within};
 pub(crate) use self::record::{RecordArgs, Segment};
 pub(crate) use self::transforms::TransformArgs;
+pub(crate) use self::verify::VerifyArgs;
 pub(crate) use self::watched::WatchedArgs;
-pub(crate) use replay::{ReplayArgs, after};
+pub(crate) use replay::ReplayArgs;
 
 /// Replay recorded block I/O on storage, see what the storage did, and be told whether to believe
 /// it
@@ -343,14 +349,8 @@ pub(crate) struct ManArgs {
     pub(crate) directory: PathBuf,
 }
 
-fn span(text: &str) -> Result<Nanos, String> {
-    text.parse().map_err(|error: QuantityError| error.to_string())
-}
-
 fn block_size(text: &str) -> Result<Bytes, String> {
-    let size: Bytes = text.parse().map_err(|error: QuantityError| error.to_string())?;
-    let range = 1..=1 << 30;
-    if range.contains(&size.0) { Ok(size) } else { Err("must be between 1 byte and 1G".to_owned()) }
+    within(text, Bytes(1)..=Bytes(1 << 30))
 }
 
 fn time_unit(text: &str) -> Result<i64, String> {
@@ -361,11 +361,6 @@ fn time_unit(text: &str) -> Result<i64, String> {
         "s" => Ok(1_000_000_000),
         _ => Err("known are ns, us, ms and s".to_owned()),
     }
-}
-
-fn positive_span(text: &str) -> Result<Nanos, String> {
-    let span = span(text)?;
-    if span > Nanos::ZERO { Ok(span) } else { Err("must be longer than nothing".to_owned()) }
 }
 
 #[cfg(test)]

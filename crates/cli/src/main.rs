@@ -8,7 +8,9 @@
 mod args;
 mod commands;
 mod exit;
+mod fetch;
 mod library;
+mod lock;
 mod opened;
 mod outputs;
 mod panics;
@@ -30,7 +32,7 @@ fn main() -> ExitCode {
         Ok(args) => args,
         Err(code) => return ExitCode::from(code),
     };
-    run::fetch::set(args.fetch.settings());
+    fetch::set(args.fetch);
     let mut out = Out::standard();
     let result = match args.command {
         Command::Info(args) => commands::info::run(&args, &mut out),

@@ -6,10 +6,12 @@ use ioecho_run::error::{Result, RunError};
 use ioecho_run::open::{self, Opener};
 use ioecho_trace::formats::ReadOptions;
 use ioecho_trace::transform::{Load, Parts};
-use ioecho_trace::{Source, Stop, TraceError};
+use ioecho_trace::units::counted;
+use ioecho_trace::{Header, Source, Stop, TraceError};
 
-use crate::print::tell;
-use crate::run::fetch;
+use crate::exit;
+use crate::fetch;
+use crate::print::{tell, visible};
 
 /// Finds what a user names, wherever it is, and tells on the standard error.
 #[derive(Clone, Copy, Debug, Default)]
@@ -59,4 +61,34 @@ pub(crate) fn parts(
     over: impl FnOnce(Box<dyn Source>) -> Box<dyn Source>,
 ) -> Result<Option<Box<dyn Parts>>> {
     open::parts(&Named, stop, path, options, load, over)
+}
+
+/// Says what a reader read, lost, guessed and could not read, on standard error; answers the exit
+/// code that this asks for.
+pub(crate) fn tell_import(header: &Header) -> u8 {
+    if let Some(imported) = &header.imported {
+        let (units, unit) = (imported.units, visible(&imported.unit));
+        let made = counted(imported.requests, "request");
+        tell(&format!("read: {units} {unit}, which made {made}"));
+    }
+    for (kind, notes) in [("lost", &header.losses), ("guessed", &header.guesses)] {
+        for note in notes.iter() {
+            tell(&format!("{kind}: {}", visible(&note.to_string())));
+            for example in &note.examples {
+                tell(&format!("  | {}", visible(example)));
+            }
+        }
+    }
+    tell_damage(header)
+}
+
+/// Tells only whether a trace is whole. Answers the exit code that this asks for.
+pub(crate) fn tell_damage(header: &Header) -> u8 {
+    match &header.damage {
+        Some(damage) => {
+            tell(&format!("warning: the trace ends before its end: {}", visible(damage)));
+            exit::DAMAGED
+        }
+        None => exit::OK,
+    }
 }

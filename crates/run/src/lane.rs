@@ -9,7 +9,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
 
-use ioecho_linux::target::{Layer, TargetContent, WrittenPlaces};
+use ioecho_linux::target::{Layer, Places, TargetContent};
 use ioecho_linux::{Access, MonotonicClock, Recheck, open_device, target, thread as host_thread};
 use ioecho_replay::calibrate::{self, NearDistance};
 use ioecho_replay::engine::{Control, Pacing, PacingMode, Replay, Totals, Verification};
@@ -41,8 +41,8 @@ pub(crate) enum Lane {
         clock: MonotonicClock,
         /// What the target holds, as far as it was looked at.
         content: Box<TargetContent>,
-        /// What knows where the target was never written, if anything does.
-        places: Option<WrittenPlaces>,
+        /// Tells what stands where the load goes.
+        places: Box<Places>,
         /// For one more look at who uses the target, where it is written to.
         recheck: Option<Box<Recheck>>,
     },
@@ -68,7 +68,7 @@ impl Lane {
                 let recheck = writes.then(|| Recheck::of(&opened).map(Box::new)).transpose()?;
                 let facts = opened.facts().clone();
                 let content = Box::new(target::sample(&opened));
-                let (places, layers) = (WrittenPlaces::of(&opened), target::layers(&opened));
+                let (places, layers) = (Box::new(Places::of(&opened)), target::layers(&opened));
                 let device = open_device(opened, &plan.device, clock)?;
                 let entry = RealTarget::new(device.describe(), facts, (*content).clone());
                 let entry = TargetEntry::Real(Box::new(entry));
@@ -264,6 +264,9 @@ pub(crate) fn run(
     RingInput::wait_until_filled(&filled, &control.stop);
     match lane {
         Lane::Real { mut device, clock, content, places, recheck } => {
+            let (places, empty) = ahead::look(&mut input, &content, *places);
+            end.places = places;
+            warn(observer, doubt(plan, number, empty));
             // Meanwhile a trace was read, perhaps for long. The data are held by then, who uses
             // them is not.
             let free = recheck.map_or(Ok(()), |recheck| {
@@ -278,9 +281,6 @@ pub(crate) fn run(
             if !start.wait(1) {
                 return (end, Some(device));
             }
-            let (places, empty) = ahead::look(&mut input, &content, places.as_ref());
-            end.places = places;
-            warn(observer, doubt(plan, number, empty));
             // Without this a sleep ends 50 µs late; if it is refused, the lateness will tell.
             let _ = host_thread::set_timer_slack_ns(1);
             if let Some(Target::Real { facts, .. }) = plan.targets.get(number) {

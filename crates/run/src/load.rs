@@ -13,6 +13,7 @@ use crate::facts::{RunFacts, TargetEntry};
 use crate::feeder::FeederEnd;
 use crate::lane::LaneEnd;
 use crate::plan::ReplayPlan;
+use crate::target::Target;
 
 /// What is known when the run has ended; the sizes are those of the plan, `below` are the layers
 /// below each target.
@@ -33,14 +34,17 @@ pub(crate) fn facts(
         size: None,
         fill_random_percent: Some(plan.fill.random),
         dedup: Some(plan.fill.dedup),
-        rotational: rotational(facts),
+        rotational: rotational(&plan.targets),
     }
 }
 
 /// Whether a disk turns in any of the targets, as far as each of them says.
-fn rotational(facts: &RunFacts) -> Option<bool> {
-    let said: Option<Vec<bool>> =
-        facts.targets.iter().map(|target| target.real()?.rotational).collect();
+fn rotational(targets: &[Target]) -> Option<bool> {
+    let said = |target: &Target| match target {
+        Target::Simulated { spec, .. } => Some(spec.is_rotational()),
+        Target::Real { facts, .. } => facts.rotational,
+    };
+    let said: Option<Vec<bool>> = targets.iter().map(said).collect();
     said.map(|said| said.contains(&true))
 }
 
@@ -88,6 +92,8 @@ fn content_facts(content: &TargetContent, places: PlacesSeen) -> ContentFacts {
         prepared: content.runs.iter().any(|run| run.prepared),
         places: places.looked,
         places_never_written: places.never_written,
+        places_read: places.read,
+        places_zeroes: places.zeroes,
         part: content.part,
         parts: parts.collect(),
     }

@@ -4,13 +4,14 @@
 //! is fast enough, and reads one sentence. That sentence stands here, one for each finding, with
 //! the figures that belong to it and to nothing else; terminal and page show the same.
 
+use ioecho_trace::units::two_digits;
 use ioecho_trace::{LateCause, Nanos, TimingMode};
 
 use crate::judge::{GENERATOR, HOST, IN_FLIGHT_DEFAULT};
 use crate::late::DEVICE;
 use crate::picture::{Kind, Panels, Span};
 use crate::run_summary::{ByKind, Percentiles, RunSummary, cause_name};
-use crate::verdict::{Finding, Grade, Validity};
+use crate::verdict::{Check, Finding, Grade, Validity};
 
 /// From this ratio of the time that a run took to the time that was asked for it is worth a word.
 const LONGER: f64 = 1.05;
@@ -139,8 +140,11 @@ fn too_slow(summary: &RunSummary, panels: &Panels) -> String {
         "The device was too slow".to_owned()
     };
     let ratio = panels.achieved_end_ns as f64 / panels.demanded_end_ns.max(1) as f64;
-    let longer =
-        if ratio >= LONGER { format!("{} times as long, ", two(ratio)) } else { String::new() };
+    let longer = if ratio >= LONGER {
+        format!("{} times as long, ", two_digits(ratio))
+    } else {
+        String::new()
+    };
     let response = summary.response_time.get("all");
     let p99 = response.map_or(String::new(), |all| format!("p99 response {}", span(all.p99_ns)));
     format!("{device} for {load}: {longer}{p99}.")
@@ -160,7 +164,7 @@ fn held(summary: &RunSummary, rates: Option<&Throughput>) -> String {
         TimingMode::Timed | TimingMode::Afap => "As fast as possible",
     };
     let rate = rates.map_or(String::new(), |rates| {
-        format!(": {} requests/s on average", two(rates.achieved_requests))
+        format!(": {} requests/s on average", two_digits(rates.achieved_requests))
     });
     let slowest = summary.service_time.get("all");
     let slowest =
@@ -186,17 +190,19 @@ fn share_of(causes: &[LateCause], summary: &RunSummary) -> String {
     if late == 0 || all == 0 {
         return "the load".to_owned();
     }
-    format!("{} % of the requests", two(late as f64 / all as f64 * 100.0))
+    format!("{} % of the requests", two_digits(late as f64 / all as f64 * 100.0))
 }
 
 /// The checks that make a run invalid.
 fn failed(summary: &RunSummary) -> String {
     let checks = &summary.verdict.checks;
-    let failed = checks.iter().filter(|check| check.grade == Grade::Invalid);
-    let names: Vec<&str> = failed.map(|check| check.name.as_str()).collect();
+    let failed: Vec<_> = checks.iter().filter(|check| check.grade == Grade::Invalid).collect();
+    if let [Check { name, measured, .. }] = *failed {
+        return format!("{measured} (check {name})");
+    }
+    let names: Vec<&str> = failed.iter().map(|check| check.name.as_str()).collect();
     match names.as_slice() {
         [] => "no check says that they measure what they should".to_owned(),
-        [one] => format!("the check {one} failed"),
         [first @ .., last] => format!("the checks {} and {last} failed", first.join(", ")),
     }
 }
@@ -205,35 +211,6 @@ fn failed(summary: &RunSummary) -> String {
 fn lower(text: &str) -> String {
     let mut letters = text.chars();
     letters.next().map_or(String::new(), |first| first.to_lowercase().chain(letters).collect())
-}
-
-/// A number in two significant digits: 2.6, 96, 12,000.
-pub fn two(number: f64) -> String {
-    if number == 0.0 || !number.is_finite() {
-        return format!("{number}");
-    }
-    let digits = 1 - number.abs().log10().floor() as i32;
-    let scale = 10_f64.powi(digits);
-    let rounded = (number * scale).round() / scale;
-    if rounded.abs() < 10.0 {
-        let decimals = usize::try_from(1 - rounded.abs().log10().floor() as i32).unwrap_or(0);
-        let text = format!("{rounded:.decimals$}");
-        return if text.contains('.') {
-            text.trim_end_matches('0').trim_end_matches('.').to_owned()
-        } else {
-            text
-        };
-    }
-    let whole = format!("{rounded:.0}");
-    let first = whole.len() % 3;
-    let mut text = String::with_capacity(whole.len() * 4 / 3);
-    for (at, digit) in whole.char_indices() {
-        if at > 0 && at % 3 == first {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
 }
 
 /// A span in two significant digits and the unit that is spoken: 250 ms, 96 min, 2.6 h.
@@ -250,7 +227,7 @@ pub fn span(ns: u64) -> String {
     let unit = UNITS.iter().find(|(below, ..)| value < *below);
     unit.map_or_else(
         || Nanos(ns as i64).to_string(),
-        |(_, scale, unit)| format!("{} {unit}", two(value / scale)),
+        |(_, scale, unit)| format!("{} {unit}", two_digits(value / scale)),
     )
 }
 
@@ -259,7 +236,6 @@ mod tests {
     use super::*;
     use crate::facts::EngineFacts;
     use crate::run_summary::{LateShare, RunFigures};
-    use crate::verdict::Check;
 
     fn run(finding: Finding, validity: Validity) -> RunSummary {
         let engine = EngineFacts { planned: 100, issued: 100, ..EngineFacts::default() };
@@ -341,6 +317,10 @@ mod tests {
         summary.verdict.checks = vec![check("page-cache"), check("content")];
         let said = "Do not use these figures: the checks page-cache and content failed.";
         assert_eq!(told(&summary), said);
+        summary.verdict.checks = vec![check("failures")];
+        summary.verdict.checks[0].measured = "12000 requests failed (66.667 %)".to_owned();
+        let said = "Do not use these figures: 12000 requests failed (66.667 %) (check failures).";
+        assert_eq!(told(&summary), said);
     }
 
     #[test]
@@ -358,9 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_and_spans_keep_two_digits() {
-        let shown = [0.0, 0.123, 1.0, 2.617, 9.96, 96.4, 407.0, 14_389_182.1].map(two);
-        assert_eq!(shown, ["0", "0.12", "1", "2.6", "10", "96", "410", "14,000,000"]);
+    fn spans_keep_two_digits() {
         let shown = [7, 1_500, 216_000, 95_900_000_000, 5_760_000_000_000, 9_421_000_000_000];
         let expected = ["7 ns", "1.5 µs", "220 µs", "96 s", "96 min", "2.6 h"];
         assert_eq!(shown.map(span), expected);

@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use ioecho_stats::analysis::{Asked, Settings};
 use ioecho_trace::{Bytes, Nanos};
 
-use super::{LoadArgs, ReadArgs, positive_span};
+use super::quantity::positive_span;
+use super::{LoadArgs, ReadArgs};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct AnalyzeArgs {

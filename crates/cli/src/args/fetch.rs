@@ -3,13 +3,11 @@
 use std::time::Duration;
 
 use clap::{Arg, Args as _, Command};
-use ioecho_trace::units::QuantityError;
 use ioecho_trace::{Bytes, Nanos};
 
-use super::positive_span;
-use crate::run::fetch::Settings;
+use super::quantity::{positive_span, quantity};
 
-#[derive(Clone, Copy, Debug, clap::Args)]
+#[derive(Clone, Copy, Debug, Default, clap::Args)]
 pub(crate) struct FetchArgs {
     /// Leave the network alone: of loads at an URL, take what was fetched before
     #[arg(long, global = true, hide_short_help = true, help_heading = "Loads at an URL")]
@@ -21,7 +19,7 @@ pub(crate) struct FetchArgs {
         global = true,
         hide_short_help = true,
         value_name = "SIZE",
-        value_parser = size,
+        value_parser = quantity::<Bytes>,
         default_value = "64G",
         help_heading = "Loads at an URL"
     )]
@@ -64,35 +62,15 @@ pub(crate) fn takes_value(flag: &str) -> bool {
 }
 
 impl FetchArgs {
-    /// What these say together.
-    pub(crate) fn settings(self) -> Settings {
-        Settings {
-            offline: self.offline,
-            limit: self.download_limit,
-            patience: Duration::from_nanos(self.download_timeout.0.unsigned_abs()),
-        }
+    /// How long a server may be silent, or all but silent.
+    pub(crate) fn patience(self) -> Duration {
+        Duration::from_nanos(self.download_timeout.0.unsigned_abs())
     }
-}
-
-fn size(text: &str) -> Result<Bytes, String> {
-    text.parse().map_err(|error: QuantityError| error.to_string())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[derive(Debug, clap::Parser)]
-    struct Typed {
-        #[command(flatten)]
-        fetch: FetchArgs,
-    }
-
-    #[test]
-    fn the_defaults_that_help_tells_are_those_that_hold() {
-        let typed: Typed = clap::Parser::parse_from(["x"]);
-        assert_eq!(typed.fetch.settings(), Settings::default());
-    }
 
     #[test]
     fn only_flags_with_a_value_take_the_next_word() {

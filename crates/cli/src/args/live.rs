@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use ioecho_trace::Nanos;
 
-use super::span;
+use super::quantity::{span, within};
 
 /// What is told while the run goes on.
 #[derive(Clone, Debug, clap::Args)]
@@ -50,9 +50,7 @@ pub(crate) struct LiveArgs {
 const INTERVAL_MIN: Nanos = Nanos::from_millis(100);
 
 fn interval(text: &str) -> Result<Nanos, String> {
-    let span = span(text)?;
-    let range = INTERVAL_MIN..=Nanos::from_secs(3600);
-    if range.contains(&span) { Ok(span) } else { Err("between 100ms and 1h".to_owned()) }
+    within(text, INTERVAL_MIN..=Nanos::from_secs(3600))
 }
 
 fn address(text: &str) -> Result<SocketAddr, String> {

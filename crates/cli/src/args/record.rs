@@ -9,7 +9,8 @@ use ioecho_linux::record::{Events, InterfaceChoice};
 use ioecho_trace::formats::{IssueEvent, Writable, write};
 use ioecho_trace::{Bytes, Nanos};
 
-use super::{positive_span, words};
+use super::quantity::{positive_span, within};
+use super::words;
 
 /// The smallest buffer of a processor.
 const BUFFER_MIN: Bytes = Bytes(256 << 10);
@@ -150,14 +151,7 @@ fn segment(text: &str) -> Result<Segment, String> {
 }
 
 fn buffer(text: &str) -> Result<Bytes, String> {
-    let size: Bytes =
-        text.parse().map_err(|error: ioecho_trace::units::QuantityError| error.to_string())?;
-    let range = BUFFER_MIN..=BUFFER_MAX;
-    if range.contains(&size) {
-        Ok(size)
-    } else {
-        Err(format!("must be between {BUFFER_MIN} and {BUFFER_MAX}"))
-    }
+    within(text, BUFFER_MIN..=BUFFER_MAX)
 }
 
 #[cfg(test)]

@@ -18,8 +18,9 @@ use ioecho_run::spec::{
 use ioecho_stats::required::Requirement;
 use ioecho_trace::{Bytes, Nanos};
 
+use super::quantity::span;
 use super::words::words;
-use super::{LiveArgs, LoadArgs, ReadArgs, WatchedArgs, span};
+use super::{LiveArgs, LoadArgs, ReadArgs, WatchedArgs};
 use crate::exit::{self, Coded};
 
 #[derive(Clone, Debug, clap::Args)]
@@ -220,7 +221,7 @@ fn verify() -> impl TypedValueParser<Value = VerifyMode> {
 }
 
 /// What came between a run and whoever looks at its targets now.
-pub(crate) fn after() -> impl TypedValueParser<Value = After> {
+pub(super) fn after() -> impl TypedValueParser<Value = After> {
     words(&After::ALL, After::name, |after| match after {
         After::Kill => "The run ended or was killed; the host went on",
         After::PowerCut => "The power failed: only what a flush or FUA made durable must be there",

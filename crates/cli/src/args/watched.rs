@@ -4,7 +4,8 @@ use ioecho_linux::record::InterfaceChoice;
 use ioecho_run::spec::EXPERT_INTERVALS;
 use ioecho_trace::Nanos;
 
-use super::{span, words};
+use super::quantity::within;
+use super::words;
 
 /// What is kept beside the results.
 #[derive(Clone, Debug, clap::Args)]
@@ -36,12 +37,7 @@ pub(crate) struct WatchedArgs {
 }
 
 fn interval(text: &str) -> Result<Nanos, String> {
-    let span = span(text)?;
-    if EXPERT_INTERVALS.contains(&span) {
-        Ok(span)
-    } else {
-        Err(format!("must lie between {} and {}", EXPERT_INTERVALS.start(), EXPERT_INTERVALS.end()))
-    }
+    within(text, EXPERT_INTERVALS)
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@
 use std::fmt::{self, Write as _};
 use std::io::Write;
 
-use ioecho_linux::host::{CpuList, HostSetup, RealtimeThrottling, StealTime, SystemCall, doubts};
+use ioecho_linux::host::{HostSetup, RealtimeThrottling, StealTime, SystemCall, doubts};
 use ioecho_linux::{HostDescription, MonotonicClock, thread};
 use ioecho_replay::calibrate::{
     Gaps, Host, NearDistance, PacePlan, PacedRate, clock_cost, highest_kept, near_distance,
@@ -14,9 +14,9 @@ use ioecho_replay::calibrate::{
 use ioecho_trace::Nanos;
 use serde::Serialize;
 
-use crate::commands::tell;
+use crate::args::CalibrateArgs;
 use crate::exit::{self, Coded};
-use crate::print::{Out, is_watched};
+use crate::print::{Out, is_watched, tell};
 
 /// The version of the JSON.
 const VERSION: u32 = 1;
@@ -26,60 +26,6 @@ const WATCHED: Nanos = Nanos::from_millis(500);
 
 /// A quiet host takes less than this share of a spinning thread's time.
 const QUIET: f64 = 0.03;
-
-#[derive(Debug, clap::Args)]
-pub(crate) struct CalibrateArgs {
-    /// Print JSON (stable, see docs/json.md) instead of text
-    #[arg(long)]
-    json: bool,
-
-    /// A rate counts as kept if 99 of 100 requests are no later than this
-    #[arg(long, value_name = "TIME", default_value = "100us", value_parser = limit)]
-    limit: Nanos,
-
-    /// How long each rate is tried
-    #[arg(long, value_name = "TIME", default_value = "300ms", value_parser = span)]
-    span: Nanos,
-
-    /// Run on these processors only, as a replay would with the same option, such as 2 or 0-3,8
-    #[arg(long, value_name = "LIST", help_heading = "Host")]
-    cpus: Option<CpuList>,
-
-    /// Run with this real-time priority (`SCHED_FIFO`)
-    #[arg(
-        long,
-        value_name = "PRIORITY",
-        value_parser = clap::value_parser!(u8).range(1..=99),
-        help_heading = "Host"
-    )]
-    fifo: Option<u8>,
-
-    /// Keep all memory from being paged out (mlockall)
-    #[arg(long, help_heading = "Host")]
-    lock_memory: bool,
-
-    /// Keep processors from deep sleep (`/dev/cpu_dma_latency`)
-    #[arg(long, help_heading = "Host")]
-    dma_latency: bool,
-}
-
-fn limit(text: &str) -> Result<Nanos, String> {
-    between(text, Nanos::from_micros(1), Nanos::from_secs(1))
-}
-
-fn span(text: &str) -> Result<Nanos, String> {
-    between(text, Nanos::from_millis(1), Nanos::from_secs(60))
-}
-
-fn between(text: &str, least: Nanos, most: Nanos) -> Result<Nanos, String> {
-    let error = |error: ioecho_trace::units::QuantityError| error.to_string();
-    let span: Nanos = text.parse().map_err(error)?;
-    if (least..=most).contains(&span) {
-        Ok(span)
-    } else {
-        Err(format!("must lie between {least} and {most}"))
-    }
-}
 
 /// What was found.
 #[derive(Debug, Serialize)]
@@ -364,13 +310,5 @@ mod tests {
         assert_eq!(lines.len(), 3);
         assert!(lines[1].contains("5.00 µs") && lines[1].ends_with("yes"), "{text}");
         assert!(lines[2].contains("500 µs") && lines[2].ends_with("no"), "{text}");
-    }
-
-    #[test]
-    fn limits_that_make_no_sense_are_refused() {
-        assert_eq!(limit("50us"), Ok(Nanos::from_micros(50)));
-        assert!(limit("0us").is_err());
-        assert!(limit("2s").is_err());
-        assert!(span("1h").is_err());
     }
 }

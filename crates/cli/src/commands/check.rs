@@ -16,9 +16,8 @@ use ioecho_trace::TraceError;
 use serde::Serialize;
 
 use crate::args::CheckArgs;
-use crate::commands::{tell, visible};
 use crate::exit::{self, Coded};
-use crate::print::Out;
+use crate::print::{Out, tell, visible};
 use sides::{Known, Sides};
 
 /// The version of the JSON. It changes when a key changes its meaning or goes away.

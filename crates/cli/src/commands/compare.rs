@@ -12,10 +12,9 @@ use ioecho_stats::compare::{
 use serde::Serialize;
 
 use crate::args::CompareArgs;
-use crate::commands::{tell, visible};
 use crate::exit::{self, Coded};
 use crate::outputs::{Gate, Writing};
-use crate::print::Out;
+use crate::print::{Out, tell, visible};
 use ioecho_run::inputs::Inputs;
 use runs::{Difference, Member, Systems};
 

@@ -13,10 +13,10 @@ use ioecho_trace::{Header, Source, stream};
 
 use crate::args::ConvertArgs;
 use crate::commands::interrupt::stop_on_signals;
-use crate::commands::{tell, tell_damage, tell_import};
 use crate::exit::{self, Coded};
-use crate::opened;
+use crate::opened::{self, tell_damage, tell_import};
 use crate::outputs::{Gate, Writing};
+use crate::print::tell;
 use crate::run::labelled::Labelled;
 
 pub(crate) fn run(args: &ConvertArgs) -> anyhow::Result<u8> {

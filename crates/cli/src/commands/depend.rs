@@ -6,84 +6,28 @@
 
 mod told;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use ioecho_replay::graph::dot::{Dot, REQUESTS_MAX};
 use ioecho_replay::graph::given::{Annotations, Cycle, GivenDoubts};
 use ioecho_replay::graph::infer::{Inference, Rules};
 use ioecho_replay::graph::statistics::{Figures, Statistics};
 use ioecho_replay::graph::survey::{Survey, Surveyed};
-use ioecho_replay::graph::{Doubts, WINDOW_ROWS, Waits};
+use ioecho_replay::graph::{Doubts, Waits};
 use ioecho_run::inputs::Inputs;
 use ioecho_run::open;
 use ioecho_run::target::same_file;
-use ioecho_trace::formats::{ReadOptions, Writable, write};
+use ioecho_trace::formats::{ReadOptions, write};
 use ioecho_trace::header::NoteKind;
 use ioecho_trace::transform::Load;
 use ioecho_trace::{Batch, Dependency, Header, Nanos, Request, Sink, Source, Stop, TraceError};
 
-use crate::args::{LoadArgs, ReadArgs};
+use crate::args::DependArgs;
 use crate::commands::interrupt::stop_on_signals;
-use crate::commands::{tell, tell_import};
 use crate::exit::{self, Coded};
-use crate::opened;
+use crate::opened::{self, tell_import};
 use crate::outputs::{Gate, Writing};
-use crate::print::Out;
-
-#[derive(Debug, clap::Args)]
-pub(crate) struct DependArgs {
-    /// A trace in any known format that says when requests completed
-    trace: PathBuf,
-
-    /// Write the trace with parents and think times into this file, named .parquet or
-    /// .hfplayer.csv
-    #[arg(long, short, value_name = "FILE")]
-    output: Option<PathBuf>,
-
-    /// Write this format, whatever the name says: native or hfplayer
-    #[arg(long, value_name = "NAME", value_parser = write::by_name)]
-    to: Option<&'static Writable>,
-
-    /// Draw the graph into this file, for Graphviz; of no more than 2,000 requests
-    #[arg(long, value_name = "FILE")]
-    dot: Option<PathBuf>,
-
-    /// Infer parents also where the trace names them itself
-    #[arg(long)]
-    infer: bool,
-
-    /// A think time below it means that nobody waited [default: read off the trace, 10us at most]
-    #[arg(long, value_name = "TIME", value_parser = threshold)]
-    threshold: Option<Nanos>,
-
-    /// Look for parents among so many requests before each
-    #[arg(
-        long,
-        value_name = "REQUESTS",
-        default_value_t = WINDOW_ROWS,
-        value_parser = clap::value_parser!(u64).range(1..=WINDOW_MAX),
-    )]
-    among: u64,
-
-    /// Print JSON (stable, see docs/json.md) instead of text
-    #[arg(long)]
-    json: bool,
-
-    #[command(flatten)]
-    load: LoadArgs,
-
-    #[command(flatten)]
-    read: ReadArgs,
-}
-
-/// The largest window: 16 million requests take some 2 GiB.
-const WINDOW_MAX: u64 = 1 << 24;
-
-fn threshold(text: &str) -> Result<Nanos, String> {
-    let error = |error: ioecho_trace::units::QuantityError| error.to_string();
-    let threshold: Nanos = text.parse().map_err(error)?;
-    if threshold < Nanos::ZERO { Err("must not be negative".to_owned()) } else { Ok(threshold) }
-}
+use crate::print::{Out, tell};
 
 /// What was found, and by which rules.
 struct Found {

@@ -5,7 +5,7 @@
 //! both stand side by side.
 
 use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use ioecho_run::inputs::Inputs;
 use ioecho_run::open;
@@ -16,44 +16,15 @@ use ioecho_trace::formats::{self, ReadOptions};
 use ioecho_trace::{Batch, Source, TraceError};
 use serde::Serialize;
 
-use crate::args::{LoadArgs, ReadArgs};
+use crate::args::FitArgs;
 use crate::commands::interrupt::stop_on_signals;
-use crate::commands::{tell, tell_import, visible};
 use crate::exit::{self, Coded};
-use crate::opened;
+use crate::opened::{self, tell_import};
 use crate::outputs::{Gate, Writing};
-use crate::print::Out;
+use crate::print::{Out, tell, visible};
 
 /// The version of the JSON.
 const VERSION: u32 = 1;
-
-#[derive(Debug, clap::Args)]
-pub(crate) struct FitArgs {
-    /// A trace in any known format, or the directory of a run
-    trace: PathBuf,
-
-    /// Write the generator's line into this file; `ioecho replay "$(cat FILE)" …` replays it
-    #[arg(long, short, value_name = "FILE")]
-    output: Option<PathBuf>,
-
-    /// Write a job file for fio, which can say less
-    #[arg(long, value_name = "FILE")]
-    fio: Option<PathBuf>,
-
-    /// Print JSON (stable, see docs/json.md) instead of text
-    #[arg(long)]
-    json: bool,
-
-    /// The seed of the artificial load
-    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
-    seed: u64,
-
-    #[command(flatten)]
-    load: LoadArgs,
-
-    #[command(flatten)]
-    read: ReadArgs,
-}
 
 /// What was found.
 #[derive(Debug, Serialize)]

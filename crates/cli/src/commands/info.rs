@@ -17,10 +17,9 @@ use serde_json::{Value, json};
 
 use crate::args::InfoArgs;
 use crate::commands::interrupt::stop_on_signals;
-use crate::commands::visible;
 use crate::exit;
 use crate::opened;
-use crate::print::Out;
+use crate::print::{Out, visible};
 
 /// The version of the JSON. It changes when a key changes its meaning or goes away.
 const INFO_VERSION: u32 = 1;

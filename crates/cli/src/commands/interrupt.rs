@@ -13,9 +13,10 @@ use ioecho_trace::Stop;
 use ioecho_trace::compression::PartialFile;
 use signal_hook::iterator::Signals;
 
-use crate::commands::tell;
 use crate::exit;
-use crate::run::{fetch, signals};
+use crate::fetch;
+use crate::print::tell;
+use crate::run::signals;
 
 /// How long good order may take.
 const PATIENCE: Duration = Duration::from_secs(2);

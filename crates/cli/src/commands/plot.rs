@@ -19,11 +19,10 @@ use ioecho_trace::{Batch, Header, Nanos, Source as _, Stop};
 
 use crate::args::{PictureFormat, PlotArgs};
 use crate::commands::interrupt::stop_on_signals;
-use crate::commands::{tell, visible};
 use crate::exit::{self, Coded};
 use crate::opened::{self, Named};
 use crate::outputs::{Gate, make_directory};
-use crate::print::Out;
+use crate::print::{Out, tell, visible};
 use crate::run::command;
 
 pub(crate) fn run(args: &PlotArgs, out: &mut Out) -> anyhow::Result<u8> {

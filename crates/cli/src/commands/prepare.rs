@@ -7,18 +7,17 @@
 use std::fs;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::{self, ErrorKind, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-use clap::{ArgAction, ValueEnum};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use ioecho_linux::target::sample;
 use ioecho_linux::{
     Access, DeviceOptions, MonotonicClock, OpenOptions, OpenedTarget, open_device, target,
 };
-use ioecho_replay::fill::{BLOCK, Extent, fill_run, seed_of};
+use ioecho_replay::fill::{Extent, fill_run, seed_of};
 use ioecho_replay::map::Map;
 use ioecho_replay::plan::{Planner, TargetLimits, Timing};
 use ioecho_run::error::{Kind, RunError};
@@ -29,95 +28,15 @@ use ioecho_trace::transform::Load;
 use ioecho_trace::wording::Wording;
 use ioecho_trace::{Batch, Bytes, Op, Source};
 
-use crate::args::ReadArgs;
-use crate::commands::tell;
+use crate::args::{Part, PrepareArgs};
 use crate::exit::{self, Coded};
 use crate::opened;
 use crate::outputs::Gate;
-use crate::print::{Out, is_watched};
+use crate::print::{Out, is_watched, tell};
 use crate::run::signals;
-
-/// The largest write: what the largest buffer of a device holds.
-const BUNDLE_MAX: Bytes = Bytes(64 << 20);
 
 /// How often a line is printed where there is no terminal.
 const PRINT_EVERY: Duration = Duration::from_secs(10);
-
-#[derive(Debug, clap::Args)]
-pub(crate) struct PrepareArgs {
-    /// The block device or file to fill
-    target: PathBuf,
-
-    /// Make the file, of this size, where there is none yet
-    #[arg(long, value_name = "SIZE", value_parser = file_size)]
-    size: Option<Bytes>,
-
-    /// Which part to fill
-    #[arg(long, value_enum, default_value_t)]
-    part: Part,
-
-    /// The trace that `--part touched` follows
-    #[arg(long, required_if_eq("part", "touched"))]
-    trace: Option<PathBuf>,
-
-    /// Go on with a fill that was interrupted
-    #[arg(long, conflicts_with = "size")]
-    resume: bool,
-
-    /// Makes the data: the same seed writes the same [default: random]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(..1 << 40))]
-    seed: Option<u64>,
-
-    /// The largest write
-    #[arg(long, value_name = "SIZE", default_value = "1M", value_parser = bundle)]
-    bundle: Bytes,
-
-    /// Confirm that what this target holds may be destroyed; must name the target
-    #[arg(long, value_name = "TARGET", action = ArgAction::Append, help_heading = "Safety")]
-    destroy: Vec<PathBuf>,
-
-    /// Say what would be done, and touch nothing
-    #[arg(long, conflicts_with = "size", help_heading = "Safety")]
-    dry_run: bool,
-
-    /// Go through the page cache where the file system refuses direct I/O
-    #[arg(long, help_heading = "Safety")]
-    allow_cached: bool,
-
-    /// Print no progress line
-    #[arg(long, short)]
-    quiet: bool,
-
-    #[command(flatten)]
-    read: ReadArgs,
-}
-
-/// Which part of a target is filled.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-enum Part {
-    /// All of it
-    #[default]
-    All,
-    /// What a replay of the trace touches, in blocks of 4 KiB
-    Touched,
-}
-
-fn file_size(text: &str) -> Result<Bytes, String> {
-    blocks(text, Bytes(i64::MAX as u64))
-}
-
-fn bundle(text: &str) -> Result<Bytes, String> {
-    blocks(text, BUNDLE_MAX)
-}
-
-fn blocks(text: &str, most: Bytes) -> Result<Bytes, String> {
-    let size: Bytes =
-        text.parse().map_err(|error: ioecho_trace::units::QuantityError| error.to_string())?;
-    if size.0 == 0 || size > most || !size.0.is_multiple_of(BLOCK) {
-        return Err(format!("must be a multiple of 4 KiB, at most {most}"));
-    }
-    Ok(size)
-}
 
 pub(crate) fn run(args: &PrepareArgs, out: &mut Out) -> anyhow::Result<u8> {
     let name = args.target.to_string_lossy();
@@ -378,15 +297,6 @@ mod tests {
     use std::fs::File;
 
     use super::*;
-
-    #[test]
-    fn sizes_are_whole_blocks_within_the_limit() {
-        assert_eq!(bundle("1M"), Ok(Bytes(1 << 20)));
-        assert_eq!(file_size("1T"), Ok(Bytes(1 << 40)));
-        for wrong in ["0", "4095", "128M", "x"] {
-            assert!(bundle(wrong).is_err(), "{wrong}");
-        }
-    }
 
     #[test]
     fn the_line_tells_rate_and_time_left() {

@@ -14,9 +14,9 @@ use ioecho_trace::recording::directory_beside;
 use ioecho_trace::units::{counted, counted_in};
 
 use crate::args::{RecordArgs, Segment};
-use crate::commands::{tell, visible};
 use crate::exit::{self, Coded};
 use crate::outputs::{Gate, Writing};
+use crate::print::{tell, visible};
 use crate::run::recording::{self, Outcome, Session, convert};
 use ioecho_run::error::RunError;
 

@@ -14,10 +14,9 @@ use ioecho_run::{page, witness};
 
 use crate::args::ReplayArgs;
 use crate::commands::outcome::{print_outcome, tell_required};
-use crate::commands::{tell, tell_import};
 use crate::exit;
-use crate::opened::Named;
-use crate::print::Out;
+use crate::opened::{Named, tell_import};
+use crate::print::{Out, tell};
 use crate::run::command;
 use crate::run::live::LivePlan;
 use crate::run::screen::Screen;

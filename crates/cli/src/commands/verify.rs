@@ -3,23 +3,20 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::io::Write;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::{RecvTimeoutError, sync_channel};
 use std::time::{Duration, Instant};
 
-use clap::ArgAction;
 use ioecho_replay::verify::{After, Finding, PassProgress};
 use ioecho_run::directory::RunDirectory;
 use ioecho_run::verify::later::{Past, PastTarget, TargetFindings};
 use ioecho_run::verify::result;
 use ioecho_trace::units::counted;
 
-use crate::args;
-use crate::commands::tell;
+use crate::args::VerifyArgs;
 use crate::exit;
-use crate::print::{Out, is_watched};
+use crate::print::{Out, is_watched, tell};
 use crate::run::signals;
 use crate::typed::sentence;
 
@@ -35,29 +32,6 @@ const STUCK: Duration = Duration::from_secs(1);
 
 /// How often a line tells how far it is.
 const PRINT_EVERY: Duration = Duration::from_secs(10);
-
-#[derive(Debug, clap::Args)]
-pub(crate) struct VerifyArgs {
-    /// The directory of a run
-    run: PathBuf,
-
-    /// The target as it is called now; once for each target of the run [default: as the run knew
-    /// them]
-    #[arg(long, value_name = "TARGET", action = ArgAction::Append)]
-    target: Vec<PathBuf>,
-
-    /// What came between the run and now
-    #[arg(long, value_parser = args::after(), default_value = After::default().name())]
-    after: After,
-
-    /// Print JSON (stable, see docs/verification.md) instead of text
-    #[arg(long)]
-    json: bool,
-
-    /// Print no progress line
-    #[arg(long, short)]
-    quiet: bool,
-}
 
 pub(crate) fn run(args: &VerifyArgs, out: &mut Out) -> anyhow::Result<u8> {
     let mut past = Past::open(&args.run)?;

@@ -20,8 +20,8 @@ use super::facts::Facts;
 use super::index::{Index, Unread};
 use super::name::Name;
 use super::{FACTS_FILE, INDEX_FILE, LIBRARY_VERSION};
-use crate::commands::{tell, visible};
-use crate::run::lock;
+use crate::lock;
+use crate::print::{tell, visible};
 
 /// What the name of a directory ends with that is still being put together.
 const PARTIAL: &str = ".partial";

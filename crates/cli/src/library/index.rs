@@ -1,5 +1,6 @@
 //! The index of a library: a file here, or one that a stranger publishes.
 
+use std::fmt::Display;
 use std::io;
 use std::path::Path;
 
@@ -13,8 +14,7 @@ use serde::{Deserialize, Serialize};
 use super::facts::Facts;
 use super::folder::has_loads;
 use super::{INDEX_FILE, LIBRARY_VERSION};
-use crate::commands::visible;
-use crate::run::fetch::{self, Location, is_url};
+use crate::print::visible;
 
 /// How many names a message lists.
 const NAMES_SHOWN: usize = 20;
@@ -80,11 +80,8 @@ impl Default for Index {
 }
 
 impl Index {
-    /// The index of the library in this directory or at this URL.
+    /// The index of the library in this directory.
     pub(crate) fn of(library: &Path) -> Result<Self> {
-        if is_url(library) {
-            return Self::fetch(&fetch::parse(library)?);
-        }
         if let Some((directory, name)) = named(library) {
             let text = format!(
                 "{} is the load {} of a library, and no library\n  = help: name the library: {}",
@@ -103,20 +100,8 @@ impl Index {
         Self::understand(&bytes)
     }
 
-    /// The index of the library at this URL.
-    pub(crate) fn fetch(library: &Location) -> Result<Self> {
-        let location = library.in_library(INDEX_FILE);
-        Self::published(&location, &fetch::bytes(&location)?)
-    }
-
-    /// The same as it is now, whatever was fetched before, by way of a directory of the caller's.
-    pub(crate) fn fetch_afresh(library: &Location, directory: &Path) -> Result<Self> {
-        let location = library.in_library(INDEX_FILE);
-        Self::published(&location, &fetch::bytes_afresh(&location, directory)?)
-    }
-
     /// The index in the bytes of the file at this URL.
-    fn published(location: &Location, bytes: &[u8]) -> Result<Self> {
+    pub(crate) fn published(location: &impl Display, bytes: &[u8]) -> Result<Self> {
         Self::understand(bytes).map_err(|unread| {
             let (reason, help) = match &unread {
                 Unread::Later(_) => (unread.reason(), NEWER),

@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 
 use ioecho_trace::secrets::text_shown;
 
-use crate::run::fetch;
+use crate::fetch;
 
 /// The words that this process was started with, as far as others may see them.
 static WORDS: OnceLock<Vec<OsString>> = OnceLock::new();

@@ -1,11 +1,9 @@
-//! What of a run belongs to the program that is typed: its words, signals, lines, panels and pages,
-//! and where it finds what is named. What a run is stands in `ioecho_run`.
+//! What of a run belongs to the program that is typed: its words, signals, lines, panels and pages.
+//! What a run is stands in `ioecho_run`.
 
 pub(crate) mod command;
-pub(crate) mod fetch;
 pub(crate) mod labelled;
 pub(crate) mod live;
-pub(crate) mod lock;
 pub(crate) mod progress;
 pub(crate) mod recording;
 pub(crate) mod screen;

@@ -13,7 +13,7 @@ use ioecho_run::observer::{Counter, Meters, Observer, Stopping};
 use ioecho_run::plan::ReplayPlan;
 use ioecho_trace::Nanos;
 
-use crate::commands::tell;
+use crate::print::tell;
 use crate::run::live::{Live, LivePlan};
 use crate::run::progress::{Progress, Watched};
 

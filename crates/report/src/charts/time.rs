@@ -1,5 +1,5 @@
-//! The load over time: what was demanded and achieved, what was in flight, how long it took, and
-//! what goes along with what.
+//! The load over time: demanded and achieved throughput, requests in flight, latencies, and
+//! correlations between them.
 
 use ioecho_stats::analysis::correlation::CorrelationFigures;
 use ioecho_stats::analysis::flight::FlightFigures;
@@ -10,7 +10,7 @@ use ioecho_stats::analysis::spans::SpanFigures;
 use super::{named, span_name};
 use crate::{Chart, Ink, Shape, Side, Spacing, Stroke};
 
-/// By what throughput is counted.
+/// The unit in which throughput is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Amount {
     /// Requests per second.
@@ -30,12 +30,13 @@ fn ink(group: &str) -> Ink {
     }
 }
 
-/// The stroke of a group of requests: both kinds that are pushed back have one colour.
+/// The stroke of a group of requests. Both groups of pushed-back requests have the same colour, so
+/// their strokes differ.
 fn told_apart(group: &str, stroke: Stroke) -> Stroke {
     if group == "pushed writes" && stroke == Stroke::Steps { Stroke::Dashed } else { stroke }
 }
 
-/// What was demanded and what was achieved (blkreplay's `g000.overview`).
+/// Demanded and achieved throughput (blkreplay's `g000.overview`).
 pub fn overview(figures: &ThroughputFigures, amount: Amount) -> Chart {
     let (name, demanded, achieved) = match amount {
         Amount::Requests => {
@@ -50,7 +51,7 @@ pub fn overview(figures: &ThroughputFigures, amount: Amount) -> Chart {
     Chart::new(name, "Throughput, demanded and achieved", Side::time(), rate(amount))
         .note(&windows(figures))
         .with(all(demanded, "demanded"), Ink::All, Stroke::Steps)
-        // Where both are alike, the dashes leave the demand to be seen.
+        // If both are equal, the demand still shows between the dashes.
         .with(all(achieved, "achieved"), Ink::Achieved, Stroke::Dashed)
 }
 
@@ -84,7 +85,7 @@ fn windows(figures: &ThroughputFigures) -> String {
 
 fn of_groups(chart: Chart, series: &[Series], stroke: Stroke) -> Chart {
     let all = series.iter().filter(|series| series.name == "all");
-    // The sum lies at the bottom: over its parts it would hide them.
+    // The sum lies at the bottom, because it would hide its parts.
     all.chain(series.iter().filter(|series| series.name != "all")).fold(chart, |chart, series| {
         chart.with(
             Shape::Series(series.clone()),
@@ -128,7 +129,7 @@ pub fn waiting(figures: &FlightFigures) -> Chart {
     of_groups(chart, &figures.waiting, Stroke::Steps)
 }
 
-/// How many requests took how long (blkreplay's g06), or were how late (its g07).
+/// How many requests had which latency (blkreplay's g06) or lateness (its g07).
 pub fn bins(figures: &[SpanFigures], lateness: bool) -> Chart {
     let (name, title, span) = if lateness {
         ("g07.delay.bins", "Lateness", "lateness")
@@ -139,7 +140,7 @@ pub fn bins(figures: &[SpanFigures], lateness: bool) -> Chart {
         Chart::new(name, title, Side::logarithmic(span, "ns"), Side::logarithmic("requests", "1"))
             .note("ten bins for each power of ten");
     let of = || figures.iter().filter(|figures| figures.span == span);
-    // The sum lies at the bottom: over its parts it would hide them.
+    // The sum lies at the bottom, because it would hide its parts.
     let all = of().filter(|figures| figures.group == "all");
     all.chain(of().filter(|figures| figures.group != "all")).fold(chart, |chart, figures| {
         chart.with(
@@ -186,8 +187,8 @@ pub fn smoothed(figures: &ThroughputFigures) -> Chart {
     chart
 }
 
-/// The correlations that the page shows and `plot` writes: what the analysis calls them, the name
-/// of the picture, its title.
+/// The correlations on the page and in `plot`: the name in the analysis, the name of the picture,
+/// its title.
 const CORRELATIONS: [(&str, &str, &str); 5] = [
     ("latency-in-flight", "latency.flight", "Service time over all in flight"),
     ("latency-in-flight-own", "g10.latency.xy", "Service time over what is in flight of its kind"),
@@ -196,7 +197,7 @@ const CORRELATIONS: [(&str, &str, &str); 5] = [
     ("size-latency", "size.latency", "Service time over size"),
 ];
 
-/// What goes along with what, as density (blkreplay's g10 to g12, and size against latency).
+/// Correlations as density (blkreplay's g10 to g12, and size with latency).
 pub fn correlations(figures: &[CorrelationFigures]) -> Vec<Chart> {
     let chart = |(key, name, title): &(&str, &str, &str)| {
         let of = || figures.iter().filter(|figures| figures.name == *key);
@@ -215,7 +216,7 @@ pub fn correlations(figures: &[CorrelationFigures]) -> Vec<Chart> {
     CORRELATIONS.iter().filter_map(chart).collect()
 }
 
-/// The steps of burstiness: the index of dispersion over the length of the spans it is taken over.
+/// Burstiness: the index of dispersion, by the length of its spans.
 pub fn dispersion(curve: &Curve) -> Chart {
     let unit = if curve.x.unit.is_empty() { "ns" } else { &curve.x.unit };
     let x = Side { spacing: Spacing::Logarithmic, ..Side::linear("length of the spans", unit) };

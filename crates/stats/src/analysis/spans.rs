@@ -12,27 +12,7 @@ use super::bins::{decimal, decimal_edge};
 use super::event::{ALL, Event, GROUPS, Group};
 use super::shape::{Bins, Curve, Quantity};
 use crate::histogram::{Latencies, Percentiles};
-
-/// The spans that are told apart.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-enum Span {
-    Service,
-    Response,
-    Lateness,
-}
-
-impl Span {
-    const ALL: [Self; 3] = [Self::Service, Self::Response, Self::Lateness];
-
-    const fn name(self) -> &'static str {
-        match self {
-            Self::Service => "service time",
-            Self::Response => "response time",
-            Self::Lateness => "lateness",
-        }
-    }
-}
+use crate::picture::Span;
 
 /// Histograms of service time, response time and lateness by group.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

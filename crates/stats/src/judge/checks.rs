@@ -488,9 +488,11 @@ pub(super) fn wraparound(engine: &EngineFacts) -> Check {
     let Some(factor) = engine.wraparound_factor else {
         return check("wraparound", Grade::NotApplicable, "not known".into(), "", "");
     };
+    // A corner of flash is no shorter way to anything: what a disk gains by it are seeks.
+    let is_corner_of_flash = factor < *WRAPAROUND.start() && engine.load.rotational == Some(false);
     let grade = if factor > ABSURD {
         Grade::Invalid
-    } else if WRAPAROUND.contains(&factor) {
+    } else if WRAPAROUND.contains(&factor) || is_corner_of_flash {
         Grade::Pass
     } else {
         Grade::Suspect
@@ -499,6 +501,8 @@ pub(super) fn wraparound(engine: &EngineFacts) -> Check {
         0 | 1 => format!("factor {factor:.3}"),
         targets => format!("factor {factor:.3} on the worst of {targets} targets"),
     };
+    let note = if is_corner_of_flash { "; a corner of it, and no disk turns" } else { "" };
+    let measured = format!("{measured}{note}");
     let advice = if factor > 1.0 {
         "Requests that lay apart fall onto each other: seeks are shorter and caches hit more often \
          than on a device of the recorded size. Use a larger target."
@@ -506,7 +510,8 @@ pub(super) fn wraparound(engine: &EngineFacts) -> Check {
         "The load uses only a corner of the target: seeks are shorter than the device's. Use a \
          smaller target, or spread the load."
     };
-    check("wraparound", grade, measured, "0.5 to 2 (invalid above 10)", advice)
+    let threshold = "0.5 to 2; less where no disk turns (invalid above 10)";
+    check("wraparound", grade, measured, threshold, advice)
 }
 
 pub(super) fn page_cache(engine: &EngineFacts) -> Check {

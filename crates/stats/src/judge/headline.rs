@@ -5,7 +5,7 @@
 //! which delayed 71 by a few milliseconds. So each sentence states share and percentiles of the
 //! requests that were late for the cause it names, and of nothing else.
 
-use ioecho_trace::units::{counted, times};
+use ioecho_trace::units::{counted, times, two_digits};
 use ioecho_trace::{LateCause, Nanos, TimingMode};
 
 use super::checks::{CONFLICT_SHARE, LATE_SHARE_PASS};
@@ -189,7 +189,10 @@ fn unscheduled(figures: &RunFigures, engine: &EngineFacts) -> String {
     let what = counted(issued, "request");
     let pauses = figures.load().pauses().filter(|pauses| pauses.share() > STOOD_STILL);
     let stood_still = pauses.map_or(String::new(), |pauses| format!(" {}.", stood_still(&pauses)));
-    format!("As fast as possible{how}: {what} in {took:.1} s, {rate:.0} requests/s.{stood_still}")
+    format!(
+        "As fast as possible{how}: {what} in {took:.1} s, {} requests/s.{stood_still}",
+        two_digits(rate)
+    )
 }
 
 /// For how long nothing was completed, in words.

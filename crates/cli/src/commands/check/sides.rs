@@ -19,8 +19,8 @@ use serde::Serialize;
 use super::beside;
 use crate::args::CheckArgs;
 use crate::exit::{self, Coded};
+use crate::fetch;
 use crate::opened;
-use crate::run::fetch;
 use crate::typed::typed;
 
 /// Two sides, open.

@@ -10,7 +10,7 @@ use ioecho_trace::units::{counted, counted_in, times};
 use ioecho_trace::{Bytes, Nanos};
 
 use super::Known;
-use crate::commands::visible;
+use crate::print::visible;
 
 /// What stands for a figure that is not known.
 const UNKNOWN: &str = "–";

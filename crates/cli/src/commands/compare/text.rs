@@ -9,7 +9,7 @@ use ioecho_stats::picture::Span;
 use ioecho_trace::{Bytes, Nanos};
 
 use super::runs::Difference;
-use crate::commands::visible;
+use crate::print::visible;
 
 /// Rows of what got worse first that are shown.
 const WORST_SHOWN: usize = 10;

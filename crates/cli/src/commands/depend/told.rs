@@ -8,7 +8,7 @@ use ioecho_trace::{Header, Nanos};
 use serde::Serialize;
 
 use super::{DependArgs, Found};
-use crate::commands::{tell, visible};
+use crate::print::{tell, visible};
 
 /// The version of the JSON.
 const VERSION: u32 = 1;

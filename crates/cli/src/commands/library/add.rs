@@ -18,14 +18,13 @@ use ioecho_trace::{Batch, Header, Source, Stop, TraceError, stream};
 use super::refuse_url;
 use crate::args::AddArgs;
 use crate::commands::interrupt::stop_on_signals;
-use crate::commands::{tell, tell_import};
 use crate::exit::{self, Coded};
 use crate::library::{
     FACTS_FILE, Facts, LIBRARY_VERSION, LOAD_FILE, Library, Mix, Name, REPORT_FILE, Recorded,
     RequestsHash, SUMMED_FILES, SUMS_FILE, Steady,
 };
-use crate::opened::{self, Named};
-use crate::print::Out;
+use crate::opened::{self, Named, tell_import};
+use crate::print::{Out, tell};
 use crate::run::command;
 use crate::run::labelled::Labelled;
 

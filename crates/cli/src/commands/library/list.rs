@@ -6,13 +6,13 @@ use ioecho_trace::{Bytes, Nanos};
 use serde_json::json;
 
 use crate::args::ListArgs;
-use crate::commands::visible;
 use crate::exit;
-use crate::library::{Facts, Index, LIBRARY_VERSION};
-use crate::print::Out;
+use crate::fetch;
+use crate::library::{Facts, LIBRARY_VERSION};
+use crate::print::{Out, visible};
 
 pub(super) fn run(args: &ListArgs, out: &mut Out) -> anyhow::Result<u8> {
-    let index = Index::of(&args.library)?;
+    let index = fetch::index_of(&args.library)?;
     if args.json {
         out.json(&json!({ "version": LIBRARY_VERSION, "loads": index.loads }))?;
     } else {

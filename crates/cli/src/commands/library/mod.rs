@@ -10,8 +10,8 @@ use std::path::Path;
 
 use crate::args::{LibraryArgs, LibraryCommand};
 use crate::exit::{self, Coded};
+use crate::fetch::is_url;
 use crate::print::Out;
-use crate::run::fetch::is_url;
 
 pub(crate) fn run(args: &LibraryArgs, out: &mut Out) -> anyhow::Result<u8> {
     match &args.command {

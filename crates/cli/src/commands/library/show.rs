@@ -6,14 +6,13 @@ use std::path::Path;
 use ioecho_trace::{Bytes, Nanos};
 
 use crate::args::ShowArgs;
-use crate::commands::visible;
 use crate::exit;
-use crate::library::{Facts, Index, LOAD_FILE};
-use crate::print::Out;
-use crate::run::fetch::{self, is_url};
+use crate::fetch::{self, is_url};
+use crate::library::{Facts, LOAD_FILE};
+use crate::print::{Out, visible};
 
 pub(super) fn run(args: &ShowArgs, out: &mut Out) -> anyhow::Result<u8> {
-    let index = Index::of(&args.library)?;
+    let index = fetch::index_of(&args.library)?;
     let load = index.load(&args.name, &args.library.display().to_string())?;
     if args.json {
         out.json(load)?;

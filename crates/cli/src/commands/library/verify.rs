@@ -19,13 +19,12 @@ use serde_json::json;
 use super::add::counted;
 use crate::args::VerifyLibraryArgs;
 use crate::commands::interrupt::stop_on_signals;
-use crate::commands::visible;
 use crate::exit;
+use crate::fetch::{self, Location, Workshop, is_url};
 use crate::library::{
-    Facts, Index, LIBRARY_VERSION, LOAD_FILE, Name, SUMMED_FILES, SUMS_FILE, facts_of, loads_in,
+    Facts, LIBRARY_VERSION, LOAD_FILE, Name, SUMMED_FILES, SUMS_FILE, facts_of, loads_in,
 };
-use crate::print::Out;
-use crate::run::fetch::{self, Location, Workshop, is_url};
+use crate::print::{Out, visible};
 use crate::typed::sentence;
 
 /// What was found of a load.
@@ -57,7 +56,7 @@ pub(super) fn run(args: &VerifyLibraryArgs, out: &mut Out) -> anyhow::Result<u8>
 
 /// The loads in a directory.
 fn here(library: &Path, stop: &Stop) -> anyhow::Result<Vec<Checked>> {
-    let index = Index::of(library)?;
+    let index = fetch::index_of(library)?;
     let mut stated: BTreeMap<&Name, &Facts> =
         index.loads.iter().map(|load| (&load.name, load)).collect();
     let mut all = Vec::new();
@@ -77,7 +76,7 @@ fn here(library: &Path, stop: &Stop) -> anyhow::Result<Vec<Checked>> {
 fn published(library: &Location, stop: &Stop) -> anyhow::Result<Vec<Checked>> {
     let workshop = Workshop::open(library)?;
     let workshop = &workshop.directory;
-    let index = Index::fetch_afresh(library, workshop)?;
+    let index = fetch::index_afresh(library, workshop)?;
     let mut all = Vec::new();
     for load in &index.loads {
         let directory = workshop.join(load.name.as_str());

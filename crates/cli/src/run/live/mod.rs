@@ -32,8 +32,8 @@ use ioecho_report::Page;
 use ioecho_trace::Nanos;
 
 use crate::args::LiveArgs;
-use crate::commands::tell;
 use crate::outputs::{Gate, Writing};
+use crate::print::tell;
 use board::Board;
 use ioecho_run::error::{Kind, Result, RunError};
 use ioecho_run::facts::RunFacts;

@@ -16,8 +16,8 @@ use std::time::{Duration, Instant};
 use ioecho_run::error::{Kind, Result, RunError};
 use ioecho_stats::interval::Interval;
 
-use crate::commands::tell;
 use crate::outputs::Replaced;
+use crate::print::tell;
 use crate::run::live::board::Board;
 use crate::run::live::processors::{Shares, Ticks};
 use crate::run::live::{About, LivePlan, csv, flatfile, is_stdout, json, metrics};

@@ -12,10 +12,10 @@ use ioecho_trace::units::counted;
 use ioecho_trace::{Stop, stream};
 
 use crate::args::RecordArgs;
-use crate::commands::{tell, tell_damage, tell_import};
 use crate::exit;
-use crate::opened;
+use crate::opened::{self, tell_damage, tell_import};
 use crate::outputs::Gate;
+use crate::print::tell;
 
 /// Converts the recording that was made for `output`, and removes it unless it is to be kept or
 /// could not be read whole: then it holds more than what was converted.

@@ -9,7 +9,7 @@ use ioecho_trace::{Nanos, Stop};
 
 use super::ends::{Ends, Event};
 use super::line::Line;
-use crate::commands::{tell, visible};
+use crate::print::{tell, visible};
 
 /// How often the line is drawn.
 const DRAW_EVERY: Duration = Duration::from_secs(1);

@@ -5,7 +5,7 @@ use ioecho_stats::run_summary::Percentiles;
 use ioecho_stats::verdict::{Grade, Validity};
 use ioecho_trace::Nanos;
 
-use crate::commands::visible;
+use crate::print::visible;
 use crate::run::live::board::Glance;
 use crate::run::live::view::View;
 

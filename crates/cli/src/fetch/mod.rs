@@ -18,50 +18,21 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
-use std::time::Duration;
 
 use ioecho_run::error::{Kind, Result, RunError};
 use ioecho_trace::secrets::url_shown;
-use ioecho_trace::{Bytes, Nanos};
 
+use crate::args::FetchArgs;
 use crate::library::{self, INDEX_FILE, Index};
-use crate::run::lock;
+use crate::lock;
 
 use self::cache::Entry;
 pub(crate) use self::location::{Location, is_url};
+pub(crate) use self::published::{index_afresh, index_of};
 pub(crate) use self::secret::taken_out;
 
-/// How large an index of a library may be.
-pub(crate) const INDEX_BYTES_MAX: u64 = 64 << 20;
-
-/// How much is fetched at most, unless somebody says more.
-pub(crate) const DOWNLOAD_LIMIT: Bytes = Bytes(64 << 30);
-
-/// How long a server may be silent, unless somebody says otherwise.
-pub(crate) const PATIENCE: Nanos = Nanos::from_secs(30);
-
 /// How this process fetches.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Settings {
-    /// Whether the network is left alone: only what was fetched before is there.
-    pub(crate) offline: bool,
-    /// No larger file is fetched.
-    pub(crate) limit: Bytes,
-    /// How long a server may be silent, or all but silent.
-    pub(crate) patience: Duration,
-}
-
-impl Default for Settings {
-    fn default() -> Self {
-        Self {
-            offline: false,
-            limit: DOWNLOAD_LIMIT,
-            patience: Duration::from_nanos(PATIENCE.0.unsigned_abs()),
-        }
-    }
-}
-
-static SETTINGS: OnceLock<Settings> = OnceLock::new();
+static SETTINGS: OnceLock<FetchArgs> = OnceLock::new();
 
 /// What was fetched by this process: a command that opens its trace twice opens one file.
 static FETCHED: Mutex<BTreeMap<PathBuf, PathBuf>> = Mutex::new(BTreeMap::new());
@@ -91,12 +62,12 @@ pub(crate) fn is_under_way() -> bool {
     UNDER_WAY.load(Ordering::Relaxed) > 0
 }
 
-/// Chooses how this process fetches, once, before anything is.
-pub(crate) fn set(settings: Settings) {
+/// Chooses how this process fetches, once. Until then it fetches nothing: the limit is zero.
+pub(crate) fn set(settings: FetchArgs) {
     let _ = SETTINGS.set(settings);
 }
 
-fn settings() -> Settings {
+fn settings() -> FetchArgs {
     SETTINGS.get().copied().unwrap_or_default()
 }
 
@@ -171,7 +142,7 @@ pub(crate) fn is_library(path: &Path) -> Option<RunError> {
 
 /// The same for an URL, of which nothing else was found.
 fn at(location: &Location) -> Option<RunError> {
-    Some(Index::fetch(location).ok()?.is_no_load(&location.to_string()))
+    Some(published::index(location).ok()?.is_no_load(&location.to_string()))
 }
 
 /// Fetches a file as it is now, whatever was fetched before, to be held against what is said of it;
@@ -232,24 +203,6 @@ pub(crate) fn clear_away() {
         // What cannot be removed now, the next one who verifies removes.
         let _ = fs::remove_dir_all(workshop);
     }
-}
-
-/// The bytes of a small file.
-pub(crate) fn bytes(location: &Location) -> Result<Vec<u8>> {
-    bytes_in(&Entry::of(location)?, location)
-}
-
-/// The same as they are now, whatever was fetched before. The directory is the caller's own.
-pub(crate) fn bytes_afresh(location: &Location, directory: &Path) -> Result<Vec<u8>> {
-    bytes_in(&Entry::below(directory, location)?, location)
-}
-
-fn bytes_in(place: &Entry, location: &Location) -> Result<Vec<u8>> {
-    let _under_way = UnderWay::begin();
-    let wanted = Wanted { location: location.clone(), sha256: None };
-    let limit = Bytes(settings().limit.0.min(INDEX_BYTES_MAX));
-    download::bring(place, &wanted, Settings { limit, ..settings() })?;
-    fs::read(place.file()).map_err(|error| cache::cannot_keep(place.directory(), &error))
 }
 
 /// The URL that a path is.

@@ -17,7 +17,7 @@ use ioecho_run::error::{Kind, Result, RunError};
 use serde::{Deserialize, Serialize};
 
 use super::location::Location;
-use crate::run::lock;
+use crate::lock;
 
 /// The rights of the cache's directory: its owner alone.
 const PRIVATE: u32 = 0o700;

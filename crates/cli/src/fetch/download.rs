@@ -17,9 +17,10 @@ use ioecho_trace::{Bytes, Nanos};
 use super::cache::{About, Entry, cannot_keep};
 use super::client::{self, Answer, Question};
 use super::location::Location;
-use super::{Settings, Wanted, failed};
-use crate::commands::tell;
+use super::{Wanted, failed};
+use crate::args::FetchArgs;
 use crate::library::INDEX_FILE;
+use crate::print::tell;
 
 /// How often in a row an attempt may bring nothing new.
 const FRUITLESS_MAX: u32 = 3;
@@ -50,7 +51,7 @@ enum Ended {
 }
 
 /// Sees to it that the file in its place is what the server has, and what is wanted.
-pub(super) fn bring(place: &Entry, wanted: &Wanted, settings: Settings) -> Result<About> {
+pub(super) fn bring(place: &Entry, wanted: &Wanted, settings: FetchArgs) -> Result<About> {
     bring_if_there(place, wanted, settings)?.ok_or_else(|| {
         let location = &wanted.location;
         if wanted.sha256.is_none()
@@ -73,7 +74,7 @@ pub(super) fn bring(place: &Entry, wanted: &Wanted, settings: Settings) -> Resul
 pub(super) fn bring_if_there(
     place: &Entry,
     wanted: &Wanted,
-    settings: Settings,
+    settings: FetchArgs,
 ) -> Result<Option<About>> {
     let held = place.about();
     if let (Some(held), Some(hash)) = (&held, &wanted.sha256)
@@ -93,7 +94,7 @@ pub(super) fn bring_if_there(
             wanted,
             held.as_ref(),
         );
-        let ended = match client::ask(location, &question, settings.patience) {
+        let ended = match client::ask(location, &question, settings.patience()) {
             // Where nobody answers the first question there is no point in more of them.
             Err(none) if most == 0 && fruitless == 0 => {
                 return Err(failed(location, &none.reason, none.help));
@@ -215,9 +216,9 @@ fn receive(
     wanted: &Wanted,
     mut answer: Answer,
     at: u64,
-    settings: Settings,
+    settings: FetchArgs,
 ) -> Result<Ended> {
-    let (location, limit) = (&wanted.location, settings.limit);
+    let (location, limit) = (&wanted.location, settings.download_limit);
     let unkept = |error: &io::Error| cannot_keep(place.directory(), error);
     let end = answer.length.map(|length| at.saturating_add(length));
     if let Some(end) = end {
@@ -242,7 +243,9 @@ fn receive(
             Ok(0) => break Ended::Whole,
             Ok(length) => length,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-            Err(error) if is_timeout(&error) => break Ended::Cut(silent(settings.patience)),
+            Err(error) if is_timeout(&error) => {
+                break Ended::Cut(silent(settings.download_timeout));
+            }
             Err(error) => break Ended::Cut(error.to_string()),
         };
         here += length as u64;
@@ -252,9 +255,9 @@ fn receive(
             within(location, here, limit)?;
         }
         file.write_all(&piece[..length]).map_err(|error| unkept(&error))?;
-        if since.elapsed() >= settings.patience {
+        if since.elapsed() >= settings.patience() {
             if came < PROGRESS_BYTES {
-                break Ended::Cut(silent(settings.patience));
+                break Ended::Cut(silent(settings.download_timeout));
             }
             (since, came) = (Instant::now(), 0);
         }
@@ -278,9 +281,8 @@ fn receive(
 }
 
 /// What is said of a server that keeps us waiting.
-fn silent(patience: Duration) -> String {
-    let (least, span) = (Bytes(PROGRESS_BYTES), Nanos(patience.as_nanos() as i64));
-    format!("less than {least} came in {span} (--download-timeout)")
+fn silent(patience: Nanos) -> String {
+    format!("less than {} came in {patience} (--download-timeout)", Bytes(PROGRESS_BYTES))
 }
 
 /// Whether a read ended because its time was over.

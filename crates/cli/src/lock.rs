@@ -6,7 +6,7 @@
 use std::fs::{File, TryLockError};
 use std::io;
 
-use crate::commands::tell;
+use crate::print::tell;
 
 /// Locks the file for this process alone, until it is closed. If another process holds it,
 /// `waiting_for` says what is waited for.
