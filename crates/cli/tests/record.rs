@@ -30,7 +30,7 @@ impl Fixture {
     fn command(&self, arguments: &[&str]) -> Command {
         // A shell ignores SIGQUIT for tests in the background, and a recording would respect that.
         let mut command = Command::new("env");
-        command.args(["--default-signal=QUIT", env!("CARGO_BIN_EXE_ioecho")]);
+        command.args(["--default-signal", env!("CARGO_BIN_EXE_ioecho")]);
         command.args(arguments).current_dir(self.0.path());
         command
     }

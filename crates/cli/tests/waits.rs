@@ -172,7 +172,7 @@ fn a_quit_gives_the_terminal_of_the_panels_back() {
             "-f",
             "-c",
             // A shell ignores SIGQUIT for a command in the background, and it stays ignored.
-            "ulimit -c 0; stty rows 40 cols 120; env --default-signal=QUIT sh replay.sh; echo; \
+            "ulimit -c 0; stty rows 40 cols 120; env --default-signal sh replay.sh; echo; \
              stty -a",
             "screen",
         ])
