@@ -16,7 +16,7 @@ import tomllib
 
 import pyarrow.parquet
 
-READ, FLUSH, DROPPED = 0, 2, -5
+READ, FLUSH, DROPPED = "read", "flush", "dropped on conflict"
 
 
 def conflict(strong, a, b):

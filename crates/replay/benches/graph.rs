@@ -1,7 +1,7 @@
-//! What it costs to find the parents of a request, with few and with many in flight.
+//! The time to find the parents of a request, with few and with many requests in flight.
 //!
-//! hfplayer's analyser grows with the square of the trace. Here the cost of a request is to be that
-//! of what is in flight, whatever the length.
+//! The time of hfplayer's analyser grows with the square of the trace. Here the time per request
+//! may depend only on the number in flight, not on the length of the trace.
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use ioecho_replay::graph::infer::{Inference, Rules};
@@ -11,7 +11,7 @@ use ioecho_trace::{Bytes, Nanos, Op, Origin, Request};
 
 const REQUESTS: u64 = 100_000;
 
-/// Closed loops of one request each, by so many processes, or by one.
+/// Closed loops of one request each, issued by this number of processes.
 fn closed_loops(in_flight: u64, processes: u64) -> Vec<Request> {
     let mut random = SplitMix64(1);
     let mut all = Vec::new();

@@ -1,12 +1,12 @@
-//! Which request waited for which.
+//! Infers which request waited for which.
 //!
-//! The instants of a recording are those of the storage that it was made on. On a faster one the
-//! application would have asked sooner, but not for everything at once: it waited for answers, and
-//! thought. No recording says for which answers, so they are inferred here, from what cannot have
-//! been otherwise. A request may have waited for all that had completed when it was issued; it did
-//! not wait for what overlapped it, nor for what completed so shortly before that nobody could have
-//! acted on it. Where the recording says who issued a request, only those are linked that issue one
-//! after the other, or hand work to each other.
+//! The instants of a recording depend on the storage that it was made on. On faster storage the
+//! application would have issued its requests sooner, but not all at once: it waited for
+//! completions, and computed. No recording says for which completions, so they are inferred here by
+//! exclusion. A request may have waited for all requests that had completed when it was issued. It
+//! did not wait for requests that overlapped it, nor for those that completed so shortly before
+//! that no application could have reacted. If the recording has the process of each request, only
+//! requests of the same process are linked, and those of processes that hand work to each other.
 //!
 //! A request `p` is *linked* to a later one `r` if `r` is at most a window of requests behind `p`,
 //! and
@@ -19,16 +19,16 @@
 //! * or `p` had completed, `r` is a read, and `p` is the last of the completed writes to some of
 //!   what `r` reads.
 //!
-//! *Parents* of `r` are those linked to it that no other way leads from (the transitive reduction).
-//! The first rule alone makes an interval order for each process, and there a parent is whatever
-//! completed after the latest start of all that completed: it is found without a search. What the
-//! other rules add is carried along as reach (`reach`).
+//! The *parents* of `r` are the requests linked to it from which no longer path leads to it (the
+//! transitive reduction). The first rule alone makes an interval order for each process. There the
+//! parents are the requests that completed after the latest start of all completed requests, so
+//! they are found without a search. Links of the other rules are carried along as reach (`reach`).
 //!
 //! Method: Haghdoost et al., "hfplayer: Scalable Replay for Intensive Block I/O Workloads" (2017),
 //! section 3.1, which knows neither processes nor barriers nor places.
 //!
-//! The way through: [`survey`] (a first pass: the threshold, and who hands work to whom) →
-//! [`infer`] (with `places` and `reach`), or [`given`] where the trace says it itself →
+//! The way through: [`survey`] (a first pass: the threshold, and which process hands work to which)
+//! → [`infer`] (with `places` and `reach`), or [`given`] if the trace names the parents itself →
 //! [`statistics`] and [`dot`].
 
 pub mod dot;
@@ -43,43 +43,44 @@ mod tests;
 
 use ioecho_trace::{Flags, Nanos, Op, Request};
 
-/// Requests that parents are looked for among, by custom.
+/// The default number of earlier requests among which parents are searched.
 pub const WINDOW_ROWS: u64 = 65_536;
 
-/// What stands for the completion of a request whose completion is not known.
+/// Replaces an unknown completion.
 const NEVER: i64 = i64::MAX;
 
-/// A request and what it waits for. Rows count the requests from 0.
+/// A request and its parents. Rows count the requests from 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Waits<'a> {
     /// The request's own row.
     pub row: u64,
-    /// The rows of those that it waits for, the earliest first.
+    /// The rows of its parents, in ascending order.
     pub parents: &'a [u64],
-    /// From the last completion of these to its own issue; `None` if it waits for nobody.
+    /// The time from the last completion of its parents to its own issue; `None` without parents.
     pub think: Option<Nanos>,
 }
 
-/// What was wrong with a trace, or too much for the window.
+/// The defects of a trace, and requests that did not fit the window.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Doubts {
-    /// Requests issued before the one in front of them; they count as issued with it.
+    /// Requests issued before the previous one; they count as issued with it.
     pub clock_inversions: u64,
-    /// Requests whose completion is not known: nobody waits for them.
+    /// Requests with an unknown completion: no request waits for them.
     pub without_completion: u64,
-    /// Requests that completed before they were issued; their completion counts as not known.
+    /// Requests that completed before they were issued; their completion counts as unknown.
     pub completed_before_issue: u64,
-    /// Requests that were still in flight when a whole window of others had been issued: nobody
+    /// Requests that were still in flight when a whole window of others had been issued: no request
     /// waits for them.
     pub beyond_window: u64,
-    /// Gaps of the recording across which nobody waits.
+    /// Gaps of the recording, across which no request waits.
     pub gaps: u64,
-    /// Processes, or in flight without any, whose chains were cut there.
+    /// Processes whose chains were cut there; without processes, 1 if requests were in flight.
     pub cut_chains: u64,
 }
 
-/// When `request` completed by its recorded latency, counted from `start`, and at least a
-/// nanosecond later: what begins and ends at one instant would be before itself.
+/// The completion of `request` by its recorded latency, counted from `start`, and at least a
+/// nanosecond later: a request that begins and ends at the same instant would be its own
+/// predecessor.
 fn completion(request: &Request, start: i64, doubts: &mut Doubts) -> i64 {
     let measured = || request.measured.and_then(|measured| measured.service_time());
     match request.latency.or_else(measured) {
@@ -97,12 +98,12 @@ fn completion(request: &Request, start: i64, doubts: &mut Doubts) -> i64 {
     }
 }
 
-/// Whether `request` holds its process up until what was before it is on the medium.
+/// Whether `request` makes its process wait until all earlier requests are on the medium.
 fn is_barrier(request: &Request) -> bool {
     request.op == Op::Flush || request.flags.intersects(Flags::FUA | Flags::PREFLUSH)
 }
 
-/// Whether `request` changes what a read finds.
+/// Whether `request` changes the data that reads return.
 fn is_change(request: &Request) -> bool {
     matches!(request.op, Op::Write | Op::Discard | Op::WriteZeroes) && request.length.0 > 0
 }

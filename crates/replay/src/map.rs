@@ -178,17 +178,17 @@ pub enum MapError {
         "the map names volume '{name}', which the trace does not have\n  = help: it has {known}"
     )]
     UnknownVolume {
-        /// What was named.
+        /// The name in the map.
         name: String,
-        /// What there is.
+        /// The names of the trace's volumes.
         known: String,
     },
     /// There is no such target.
     #[error("the map names target '{name}', which is none of the {count} targets")]
     UnknownTarget {
-        /// What was named.
+        /// The name in the map.
         name: String,
-        /// How many there are.
+        /// The number of targets.
         count: usize,
     },
     /// Two parts of one volume overlap: a request would have two places.

@@ -1,8 +1,8 @@
-//! Draws a run that never was, so that a report can be looked at without a device.
+//! Draws an invented run, so that a report can be looked at without a device.
 //!
 //! `cargo run --release -p ioecho-report --example synthetic -- DIRECTORY [REQUESTS]` writes
-//! `report.html`. The run has bursts, two modes of latency (cache
-//! and disk), a phase of overload, pushed-back requests, flushes, discards and some errors.
+//! `report.html`. The run has bursts, two modes of latency (cache and disk), a phase of overload,
+//! pushed-back requests, flushes, discards and some errors.
 
 use std::path::PathBuf;
 use std::time::Instant;
@@ -85,7 +85,7 @@ fn request(dice: &mut Dice, secs: f64, backlog: f64, latency: bool) -> Request {
     request
 }
 
-/// How the load swings: a slow wave, a burst every ten seconds, and an overload.
+/// The load over time: a slow wave, a burst every ten seconds, and an overload.
 fn load(secs: f64) -> f64 {
     let wave = 1.0 + 0.4 * (secs / 19.0).sin();
     let burst = if secs % 10.0 < 0.7 { 3.0 } else { 0.0 };
@@ -203,7 +203,7 @@ fn verification() -> VerifyFigures {
     }
 }
 
-/// The run's figures by target, as a run on two of them has.
+/// The figures of a run on two targets, by target.
 fn targets(batches: &[Batch]) -> Vec<(String, TargetFigures)> {
     let mut figures = RunFigures::default();
     for batch in batches {
@@ -231,7 +231,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         if secs >= LENGTH_SECS {
             break;
         }
-        // Above what the device can take work piles up; below, it is worked off.
+        // Demand above the device's limit makes the backlog grow; below, the backlog shrinks.
         backlog = (backlog + wait * (load(secs) - 3.2) * 0.09).clamp(0.0, 1.0);
         if batches.last().is_some_and(Batch::is_full) {
             batches.push(Batch::new(columns));

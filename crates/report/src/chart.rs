@@ -1,10 +1,10 @@
-//! A picture of figures, whatever they are of: axes, layers, and lines that say what is too much.
+//! Charts: axes, layers of figures, and marked limits.
 //!
 //! The figures of a load and of a run come in four shapes ([`ioecho_stats::analysis::shape`]), and
-//! thirty of them are worth a look. A piece of drawing code for each, twice, once for the page and
-//! once for papers, would be sixty pieces that differ where they should not. So a figure is
-//! described here, once, and what is described is drawn by one piece of code as SVG and by another
-//! one in the browser. Whoever has a new series to show makes a [`Chart`] of it.
+//! about thirty of them deserve a picture. Separate drawing code for each, once for the page and
+//! once for papers, would be sixty pieces that drift apart. So a figure is described here once, and
+//! one piece of code draws every description as SVG, another one in the browser. A new series only
+//! needs a function that makes a [`Chart`] of it.
 
 mod axis;
 pub(crate) mod draw;
@@ -15,56 +15,56 @@ use ioecho_stats::analysis::shape::{Bins, Curve, Grid, Quantity, Series};
 
 pub(crate) use json::{ChartData, charts as json_of};
 
-/// A picture in words: what is drawn over what.
+/// The description of a picture: two sides, layers and limits.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Chart {
-    /// Its stable name, which becomes that of a file: blkreplay's where it has a like one.
+    /// Its stable name, which also names its file: that of blkreplay's counterpart, if it has one.
     pub name: String,
-    /// What is drawn, in a few words.
+    /// Its title, in a few words.
     pub title: String,
-    /// What a reader has to know to read it rightly; may be empty.
+    /// A note that a reader needs to understand the picture; may be empty.
     pub note: String,
-    /// What runs along.
+    /// The horizontal axis.
     pub x: Side,
-    /// What runs up.
+    /// The vertical axis.
     pub y: Side,
-    /// What is drawn, the first at the bottom.
+    /// The layers, the first at the bottom.
     pub layers: Vec<Layer>,
     /// Values that are marked by a line across.
     pub limits: Vec<Limit>,
 }
 
-/// A side of a chart: what runs along it and how.
+/// A side of a chart: its quantity and the spacing of its values.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Side {
-    /// What is measured, and its unit. Of the unit `ns`, `s` and `bytes` marks are told as spans
-    /// and sizes, of `1` with the name alone, of any other with that unit.
+    /// The quantity and its unit. With the units `ns`, `s` and `bytes`, marks are written as spans
+    /// and sizes; with the unit `1` they have no unit; any other unit is written as it is.
     pub quantity: Quantity,
-    /// How values lie.
+    /// How values are spaced.
     pub spacing: Spacing,
-    /// What the side begins with, where that does not follow from the figures.
+    /// Where the axis begins, if the figures do not decide that.
     pub from: Option<f64>,
-    /// What the side ends with at least, where that does not follow from the figures; what an axis
-    /// of time ends with.
+    /// Where the axis ends at least, if the figures do not decide that; an axis of time ends
+    /// exactly here.
     pub to: Option<f64>,
 }
 
-/// How values lie along a side.
+/// The spacing of values along a side.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Spacing {
-    /// At equal distances, from zero or from what the figures begin with.
+    /// At equal distances, from zero or from the smallest value.
     #[default]
     Linear,
-    /// By their logarithm. What is zero or less cannot be shown and is left out.
+    /// By their logarithm. Values of zero or less cannot be shown and are left out.
     Logarithmic,
-    /// Instants of the load or of the run, in nanoseconds: on the page all such charts share one
-    /// axis, into which a reader zooms.
+    /// Instants of the load or of the run, in nanoseconds. On the page all such charts share one
+    /// axis, into which a reader can zoom.
     Time,
     /// Quantiles as *nines*: 1 is 90 %, 2 is 99 %.
     Nines,
 }
 
-/// One thing that is drawn.
+/// A layer of a chart.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Layer {
     /// The figures.
@@ -89,7 +89,7 @@ pub enum Shape {
 }
 
 impl Shape {
-    /// What it is called in a legend.
+    /// The layer's name in a legend.
     pub fn name(&self) -> &str {
         match self {
             Self::Series(series) => &series.name,
@@ -116,35 +116,36 @@ pub enum Stroke {
     /// A value holds for its whole step.
     #[default]
     Steps,
-    /// The same; where a line has no room for all, the largest of neighbours stands for them.
+    /// Like `Steps`; if there are more values than the line has room for, it shows the largest of
+    /// neighbouring values.
     Peaks,
     /// A straight line from point to point.
     Line,
-    /// A dashed one.
+    /// A dashed straight line from point to point.
     Dashed,
 }
 
-/// A colour by what it stands for, so that the same thing has the same colour everywhere, on light
-/// and on dark ground. All are told apart by colour-blind readers (after Okabe and Ito).
+/// A colour by its meaning, so that the same thing has the same colour everywhere, on light and on
+/// dark ground. Colour-blind readers can tell all of them apart (after Okabe and Ito).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ink {
     /// Reads.
     Read,
     /// Writes.
     Write,
-    /// Flushes, discards and the like; what is beside the matter.
+    /// Flushes, discards and the like; also figures of lesser importance.
     Other,
     /// Requests that waited for others.
     PushedBack,
     /// Everything together.
     All,
-    /// What the run did, beside what was asked of it.
+    /// What the run achieved, in contrast to what was demanded.
     Achieved,
-    /// What was recorded.
+    /// What the recording contains.
     Recorded,
-    /// What is paler than its neighbours: extremes behind a mean.
+    /// Extremes behind a mean, paler than their neighbours.
     Pale,
-    /// The nth of several alike: windows, sizes, volumes. From the seventh on they repeat.
+    /// The nth of several alike: windows, sizes, volumes. The colours repeat from the seventh on.
     Nth(u8),
 }
 
@@ -184,19 +185,19 @@ impl Ink {
     }
 }
 
-/// A value that is marked: too slow, too late, the end of the device.
+/// A marked value: too slow, too late, the end of the device.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Limit {
-    /// Whether the value is one of the lower side; otherwise it is one of the left side.
+    /// Whether the value belongs to the lower side; otherwise it belongs to the left side.
     pub along: bool,
     /// The value, in the side's unit.
     pub at: f64,
-    /// What it says.
+    /// Its label.
     pub label: String,
 }
 
 impl Chart {
-    /// A chart of nothing yet.
+    /// A chart without layers.
     pub fn new(name: &str, title: &str, x: Side, y: Side) -> Self {
         Self { name: name.to_owned(), title: title.to_owned(), x, y, ..Self::default() }
     }
@@ -208,7 +209,7 @@ impl Chart {
         self
     }
 
-    /// The chart with a layer more; one that is empty is left out.
+    /// The chart with one more layer; an empty layer is left out.
     #[must_use]
     pub fn with(mut self, shape: Shape, ink: Ink, stroke: Stroke) -> Self {
         if !shape.is_empty() {
@@ -217,7 +218,7 @@ impl Chart {
         self
     }
 
-    /// The chart with a marked value of the left side.
+    /// The chart with a marked value on the left side.
     #[must_use]
     pub fn limit(mut self, at: f64, label: &str) -> Self {
         self.limits.push(Limit { along: false, at, label: label.to_owned() });
@@ -229,7 +230,7 @@ impl Chart {
         self.layers.is_empty()
     }
 
-    /// Whether it is drawn over the axis of time that all share.
+    /// Whether it is drawn over the common axis of time.
     pub fn is_over_time(&self) -> bool {
         self.x.spacing == Spacing::Time
     }

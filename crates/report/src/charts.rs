@@ -1,8 +1,8 @@
 //! Charts of the figures of a load and of a run.
 //!
-//! Each function here says what one figure looks like: which name it bears, what runs along and up,
-//! which colours its parts have, and what a reader has to know. Names are those of blkreplay's
-//! `graph.sh` where it has a like picture.
+//! Each function here describes one figure: its name, its axes, the colours of its layers, and a
+//! note for the reader. The names are those of blkreplay's `graph.sh` where it has a similar
+//! picture.
 
 mod listing;
 pub mod orders;
@@ -19,20 +19,20 @@ use ioecho_trace::{Header, Nanos};
 
 use crate::{Chart, Ink, Listing, Shape, Spacing, Stroke};
 
-/// What a volume of a trace is called.
+/// The name of a volume of a trace.
 pub fn volume_name(header: &Header, id: u32) -> String {
     let known = header.volumes.iter().find(|volume| volume.id.0 == id);
     let name = known.map(|volume| volume.name.as_str()).filter(|name| !name.is_empty());
     name.map_or_else(|| format!("volume {id}"), str::to_owned)
 }
 
-/// What the volumes of a trace are called, by number.
+/// The names of a trace's volumes, by number.
 pub fn volume_names(header: &Header) -> Vec<(u32, String)> {
     header.volumes.iter().map(|volume| (volume.id.0, volume.name.clone())).collect()
 }
 
-/// What the page shows of a load or of a run beside its picture: first over time, then what has
-/// axes of its own.
+/// The charts on a page beside the picture of the run: first those over time, then those with axes
+/// of their own.
 pub fn of(figures: &AnalysisFigures, header: &Header) -> Vec<Chart> {
     let measured = figures.measured > 0;
     let mut charts = space::maps(&figures.places, |id| volume_name(header, id));
@@ -66,8 +66,8 @@ pub fn of(figures: &AnalysisFigures, header: &Header) -> Vec<Chart> {
     charts
 }
 
-/// Every picture that `ioecho plot` writes, in the order of their names; those with nothing to draw
-/// among them.
+/// Every picture that `ioecho plot` writes, in the order of their names, including pictures without
+/// figures.
 pub fn pictures(figures: &AnalysisFigures, header: &Header, orders: &mut Orders) -> Vec<Chart> {
     use time::Amount::{Bytes, Requests};
     let recorded = figures.measured == 0;
@@ -102,15 +102,15 @@ pub fn pictures(figures: &AnalysisFigures, header: &Header, orders: &mut Orders)
     charts.extend(space::distances_apart(&figures.places));
     charts.extend(space::maps(&figures.places, |id| volume_name(header, id)));
     charts.sort_by(|a, b| a.name.cmp(&b.name));
-    // Windows may reach beyond the end, and what was recorded too; pictures of one load all end
-    // with it.
+    // Windows and recorded figures may reach beyond the end of the load. All pictures of one load
+    // end with the load.
     for chart in charts.iter_mut().filter(|chart| chart.is_over_time()) {
         chart.x.to = Some(figures.end_ns as f64);
     }
     charts
 }
 
-/// Series for those who look for a cause.
+/// Series for readers who look for the cause of a result.
 pub fn expert(figures: &AnalysisFigures) -> Vec<Chart> {
     let mut charts = vec![
         time::smoothed(&figures.throughput),
@@ -125,7 +125,7 @@ pub fn expert(figures: &AnalysisFigures) -> Vec<Chart> {
     charts
 }
 
-/// What is told in rows.
+/// The tables of a page.
 pub fn listings(figures: &AnalysisFigures, header: &Header) -> Vec<Listing> {
     let name = |id| volume_name(header, id);
     let by = if figures.measured > 0 { "service time" } else { "recorded latency" };
@@ -140,7 +140,7 @@ pub fn listings(figures: &AnalysisFigures, header: &Header) -> Vec<Listing> {
     all
 }
 
-/// Adds a quantity of reads, of writes and of both to a chart.
+/// Adds a quantity to a chart, for reads, for writes and for both.
 fn by_kind<T>(chart: Chart, of: &ByKind<T>, shape: impl Fn(&T) -> Shape, stroke: Stroke) -> Chart {
     chart
         .with(named(shape(&of.all), "all"), Ink::All, stroke)
@@ -160,7 +160,7 @@ fn named(mut shape: Shape, name: &str) -> Shape {
     shape
 }
 
-/// A length of time as a legend says it.
+/// A length of time as a legend shows it.
 fn span_name(ns: i64) -> String {
     if ns % 1_000_000_000 == 0 {
         format!("{} s", ns / 1_000_000_000)

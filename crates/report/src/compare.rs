@@ -1,9 +1,10 @@
-//! A comparison as a page: what differs, by how much, since when, and how sure that is.
+//! A comparison as a page: the differences, their size, their beginning, and their certainty.
 //!
-//! A table of ratios convinces nobody who cannot see where they come from. So the page shows the
-//! figures with their intervals first, and then the same runs as percentile curves with their
-//! ratio, as a map of where one has requests that the other lacks, and block by block over time. It
-//! is one file like the report of a run, and as harmless: every name is shown, never obeyed.
+//! A table of ratios convinces only readers who can see where the ratios come from. So the page
+//! shows the figures with their intervals first. Then it shows the same runs as percentile curves
+//! with their ratio, as a map of where one run has more requests than the other, and over time,
+//! block by block. Like the report of a run it is one file, and every name is shown as text, so no
+//! name can act as markup.
 
 use askama::Template;
 use ioecho_stats::compare::{
@@ -23,18 +24,18 @@ use crate::{ReportError, Section};
 const SCRIPTS: [&str; 2] =
     [include_str!("../assets/compare_axes.js"), include_str!("../assets/compare.js")];
 
-/// What the page of a comparison says.
+/// The contents of a comparison's page.
 #[derive(Clone, Debug)]
 pub struct ComparePage {
-    /// What is compared.
+    /// The title.
     pub title: String,
     /// The figures.
     pub comparison: Comparison,
-    /// What makes them doubtful.
+    /// The reasons to doubt the figures.
     pub obstacles: Vec<Obstacle>,
-    /// What was asked to hold.
+    /// The user's criteria and whether they hold.
     pub criteria: Vec<Outcome>,
-    /// Which runs, and in what they differ.
+    /// The runs and the differences between their settings.
     pub facts: Vec<Section>,
 }
 
@@ -89,7 +90,7 @@ struct CriterionView<'a> {
     measured: String,
 }
 
-/// What the browser draws of a pair.
+/// The figures of a pair of runs for the browser's drawing.
 #[derive(Serialize)]
 struct Drawn<'a> {
     baseline: &'a str,
@@ -127,7 +128,8 @@ pub fn compare_html(page: &ComparePage) -> Result<String, ReportError> {
         style_hash: sha256(style.as_bytes()),
         style,
         script,
-        // No '<' can stand in JSON outside of a string, so no element ends or begins in here.
+        // In JSON, '<' occurs only inside strings. Escaped, it can neither begin nor end an
+        // element.
         data: serde_json::to_string(&drawn)?.replace('<', "\\u003c"),
         version: env!("CARGO_PKG_VERSION"),
     };

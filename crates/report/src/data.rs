@@ -1,9 +1,9 @@
-//! The picture as a page carries it: small, and harmless whatever the run contained.
+//! The picture as JSON for a page: small, and harmless whatever the run contains.
 //!
-//! A raster of 2048 × 264 counts is mostly zeroes, so only filled cells travel: for each, how
-//! far it lies behind the last one and its count, both as variable-length integers (LEB128), the
+//! A raster of 2048 × 264 counts is mostly zeroes, so only filled cells are written: for each its
+//! distance from the previous one and its count, both as variable-length integers (LEB128), the
 //! whole as base64 in JSON. That is two to three bytes per filled cell: 0.8 MB for a busy run of a
-//! million requests, 1.2 MB for eight million, and hardly more from there on.
+//! million requests, 1.2 MB for eight million, and hardly more beyond.
 
 mod volumes;
 
@@ -37,8 +37,8 @@ pub(crate) struct Data<'a> {
     expert: Vec<ChartData<'a>>,
 }
 
-/// Percentiles of the whole run, from the histograms that the tables and the verdict use: those of
-/// a raster are right to a row of 10 % only, and would contradict them.
+/// Percentiles of the whole run, from the histograms of the tables and of the verdict. Those of a
+/// raster are exact to a row of 10 % only, and would contradict them.
 #[derive(Serialize)]
 struct Exact {
     sonar: [Option<Percentiles>; Class::ALL.len()],
@@ -78,13 +78,13 @@ struct Curve {
     points: Vec<(f64, u64)>,
 }
 
-/// Everything the page draws, as JSON that may stand inside a `<script>` element.
+/// Everything that the page draws, as JSON that may stand inside a `<script>` element.
 pub(crate) fn json(page: &Page, panels: &Panels) -> Result<String, serde_json::Error> {
-    // No '<' can stand in JSON outside of a string, so no element ends or begins in here.
+    // In JSON, '<' occurs only inside strings. Escaped, it can neither begin nor end an element.
     Ok(serde_json::to_string(&data(page, panels))?.replace('<', "\\u003c"))
 }
 
-/// Everything the page draws.
+/// Everything that the page draws.
 pub(crate) fn data<'a>(page: &'a Page, panels: &'a Panels) -> Data<'a> {
     let picture = &page.picture;
     let sonar = Class::ALL.map(|class| Packed {
@@ -131,7 +131,7 @@ fn curves(page: &Page) -> Vec<Curve> {
     curves
 }
 
-/// A curve without the inner points of its level stretches.
+/// A curve without the inner points of its horizontal stretches.
 fn thinned(curve: &[(f64, u64)]) -> Vec<(f64, u64)> {
     let inner = |i: usize| {
         i > 0 && i + 1 < curve.len() && curve[i - 1].1 == curve[i].1 && curve[i].1 == curve[i + 1].1
@@ -140,7 +140,7 @@ fn thinned(curve: &[(f64, u64)]) -> Vec<(f64, u64)> {
     (0..curve.len()).filter(|i| !inner(*i)).map(|i| rounded(curve[i])).collect()
 }
 
-/// The filled cells, bucket by bucket: the distance from the cell before and the count.
+/// The filled cells, bucket by bucket: for each the distance from the previous one, and its count.
 fn pack(raster: &Raster) -> Vec<u8> {
     let mut bytes = Vec::new();
     let mut next = 0;

@@ -1,4 +1,4 @@
-//! The first screen of a page: what was found, whether it may be believed, and six figures.
+//! The first screen of a page: the finding, its validity, and six figures.
 
 use ioecho_stats::headline::{Headline, span};
 use ioecho_stats::run_summary::Percentiles;
@@ -8,13 +8,13 @@ use ioecho_trace::Nanos;
 use crate::Page;
 use crate::tables::grouped;
 
-/// What stands at the top of the page.
+/// The contents of the first screen.
 pub(crate) struct First<'a> {
     /// The finding in a sentence.
     pub(crate) sentence: &'a str,
     /// The colour of the finding.
     pub(crate) tone: &'static str,
-    /// Whether it may be believed: the class and the word.
+    /// The validity: its class in the style sheet and the word.
     pub(crate) validity: (&'static str, &'static str),
     /// The finding as it is stored.
     pub(crate) finding: &'static str,
@@ -23,14 +23,14 @@ pub(crate) struct First<'a> {
     pub(crate) figures: Vec<Figure>,
 }
 
-/// A figure: the value large, what it is above it, what it is held against below it.
+/// A figure: a name, below it the value in large type, below that a reference value.
 pub(crate) struct Figure {
     pub(crate) name: String,
     pub(crate) value: String,
     pub(crate) beside: String,
 }
 
-/// The first screen of a run that was judged.
+/// The first screen of a judged run.
 pub(crate) fn of<'a>(page: &'a Page, verdict: &'a Verdict) -> First<'a> {
     let headline = page.headline.as_ref();
     First {
@@ -47,8 +47,8 @@ pub(crate) fn of<'a>(page: &'a Page, verdict: &'a Verdict) -> First<'a> {
     }
 }
 
-/// The colour of what was found, which is another matter than whether it may be believed: a device
-/// that failed its load in a valid run is no good news in green.
+/// The colour of the finding, which is independent of the validity: if a device failed its load in
+/// a valid run, the page must not show that in green.
 fn tone(verdict: &Verdict) -> &'static str {
     match verdict.finding {
         Finding::DataDamaged => "damaged",
@@ -101,7 +101,7 @@ fn figures(page: &Page, headline: &Headline) -> Vec<Figure> {
     figures
 }
 
-/// The 99th percentile, or the longest where there are too few requests for one.
+/// The 99th percentile, or the maximum if there are too few requests for a percentile.
 fn told(percentiles: &Percentiles) -> (&'static str, String, String) {
     let Percentiles { count, p50_ns, p99_ns, max_ns, .. } = *percentiles;
     let shown = |ns: u64| Nanos(ns as i64).to_string();
@@ -111,7 +111,7 @@ fn told(percentiles: &Percentiles) -> (&'static str, String, String) {
     ("p99", shown(p99_ns), format!("p50 {}, max {}", shown(p50_ns), shown(max_ns)))
 }
 
-/// A rate in three digits, large ones whole.
+/// A rate in three digits; large rates as whole numbers.
 fn rate(value: f64) -> String {
     match value {
         v if v >= 99.95 => grouped(v.round() as u64),

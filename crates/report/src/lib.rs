@@ -1,14 +1,14 @@
-//! A run as a page that a person reads and believes, or rightly does not.
+//! A run as a page that shows a person how far the run can be believed.
 //!
-//! The figures of a run are worth what the run is worth, so the page begins with the verdict and
-//! its reasons, then says what was run where, and only then draws. It is one file, opens without a
+//! A run's figures are only as good as the run, so the page begins with the verdict and its
+//! reasons, then states what was run where, and only then draws. It is one file, opens without a
 //! network in any browser, and shows every text of the run as text. The same panels come as SVG and
-//! PNG figures for papers and tickets; their names are those of blkreplay where it has a like one.
+//! PNG figures for papers and tickets; their names are those of blkreplay's similar pictures.
 //!
 //! The way through this crate: [`Page`] → [`html()`] (`page` lays out the words, `data` packs the
-//! picture, `templates/` and `assets/` draw it in the browser). What is not drawn from the picture
-//! is a [`Chart`], made of a load's figures by [`charts`], and drawn on the page or by [`svg()`] →
-//! [`png()`]; all pictures, whoever asks for them, are those of [`charts::pictures`].
+//! picture, `templates/` and `assets/` draw it in the browser). Every other drawing is a [`Chart`],
+//! which [`charts`] makes of a load's figures, and which is drawn on the page or by [`svg()`] →
+//! [`png()`]. [`charts::pictures`] makes the pictures of all commands.
 #![forbid(unsafe_code)]
 
 mod chart;
@@ -41,65 +41,65 @@ pub use page::{html, live_html, update};
 pub use png::png;
 pub use sheet::{Sheet, svg};
 
-/// What a report is of.
+/// The subject of a report.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Subject {
-    /// A run, which was measured and is judged.
+    /// A run, with measured figures and a verdict.
     #[default]
     Run,
-    /// A load, which asks for something and has shown nothing yet.
+    /// A load, which only has demands and no measured figures.
     Load,
 }
 
-/// What a report says of a run or of a load.
+/// The contents of a report on a run or a load.
 #[derive(Clone, Debug, Default)]
 pub struct Page {
-    /// Which of both it is.
+    /// A run or a load.
     pub subject: Subject,
-    /// What the run or the load is called.
+    /// The name of the run or the load.
     pub title: String,
-    /// The command that does it again; empty where it is not known.
+    /// The command that repeats it; empty if unknown.
     pub command: String,
-    /// Whether it may be believed; a page without a verdict says so in its place.
+    /// The verdict; a page without one says so.
     pub verdict: Option<Verdict>,
     /// What was run, where and with what.
     pub facts: Vec<Section>,
     /// What a reader should know before using the figures.
     pub warnings: Vec<String>,
-    /// When requests were issued; `None` where it is not known.
+    /// When requests were issued; `None` if unknown.
     pub timing: Option<TimingMode>,
-    /// What verification found; `None` where nobody looked.
+    /// The findings of verification; `None` if the run was not verified.
     pub verification: Option<VerifyFigures>,
-    /// The targets of a run with several: what each is called and what it did.
+    /// The targets of a run with several: the name and the figures of each.
     pub targets: Vec<(String, TargetFigures)>,
-    /// What the volumes of the trace are called, by number; a name may lack.
+    /// The names of the trace's volumes, by number; names may be missing.
     pub volumes: Vec<(u32, String)>,
-    /// What a run comes to: the first thing that a reader sees.
+    /// The result of the run in a few words and figures, at the top of the page.
     pub headline: Option<Headline>,
-    /// What stands across every picture, where its figures are none of a storage.
+    /// A text across every picture, if the figures are not those of a storage.
     pub stamp: String,
-    /// What is drawn.
+    /// The picture of the run.
     pub picture: RunPicture,
-    /// The quietest and the busiest seconds behind the means that are drawn.
+    /// The quietest and the busiest seconds within the means of the picture.
     pub extremes: Extremes,
-    /// What else is drawn: over the common axis of time, or over axes of its own.
+    /// The other charts: over the common axis of time, or over axes of their own.
     pub charts: Vec<Chart>,
-    /// What the device saw, where that was recorded beside the run.
+    /// The device's view of the run, if it was recorded.
     pub witness: Option<Witness>,
-    /// What is drawn for those who look for the cause of something, folded away.
+    /// Charts for readers who look for a cause, folded away.
     pub expert: Vec<Chart>,
-    /// What is told in rows: the slowest requests, volumes, the hottest regions.
+    /// The tables: the slowest requests, volumes, the hottest regions.
     pub listings: Vec<Listing>,
 }
 
 impl Page {
-    /// Whether requests were due at instants of their own: without that nothing can be late, and
-    /// nobody knows since when a user of the device would have waited.
+    /// Whether each request had an instant at which it was due. Without such instants no request
+    /// can be late, and the beginning of a user's wait is unknown.
     fn has_schedule(&self) -> bool {
         self.timing.is_none_or(TimingMode::has_schedule)
     }
 
-    /// Whether a span says anything of this run.
+    /// Whether a span has a meaning for this run.
     fn tells(&self, span: Span) -> bool {
         span == Span::Service || self.has_schedule()
     }
@@ -108,11 +108,11 @@ impl Page {
 /// A run as its device saw it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Witness {
-    /// What is to be said of it, in a few sentences.
+    /// Its description, in a few sentences.
     pub text: Vec<String>,
     /// The figures, side by side.
     pub tables: Vec<Listing>,
-    /// What is drawn: over the common axis of time, or over axes of its own.
+    /// Its charts: over the common axis of time, or over axes of their own.
     pub charts: Vec<Chart>,
 }
 
@@ -121,7 +121,7 @@ pub struct Witness {
 pub struct Listing {
     /// What it lists.
     pub heading: String,
-    /// What a reader has to know to read it rightly; may be empty.
+    /// A note that a reader needs to understand the table; may be empty.
     pub note: String,
     /// The headings of its columns.
     pub columns: Vec<String>,

@@ -1,7 +1,7 @@
-//! Numbers and bytes as they travel in the text of a page.
+//! Numbers and bytes as text for a page.
 //!
-//! Most numbers of a page are small, and a script takes text alone. So numbers take as many bytes
-//! as they need, and bytes are written as base64.
+//! Most numbers of a page are small, and a script can contain only text. So each number takes as
+//! few bytes as possible, and the bytes are written as base64.
 
 use sha2::{Digest, Sha256};
 

@@ -1,10 +1,10 @@
-//! The words of the page: what was found first, then two small pictures, then the checks that speak
-//! against it, then what the browser draws. Checks that passed and what was run where in all its
-//! detail are folded away; the line under the title has the essentials.
+//! The text of the page: first the finding, then two small pictures, then the failed checks, then
+//! everything that the browser draws. Passed checks and all details of what was run where are
+//! folded away; the line under the title has the essentials.
 //!
-//! Names of files and devices come from the outside. The template engine escapes every one of them;
-//! the only texts put in as they are belong to this crate or were written by `data`. What turns the
-//! direction of writing or has no shape is replaced in the page as a whole.
+//! Names of files and devices are foreign text. The template engine escapes all of them; the only
+//! unescaped texts are constants of this crate or written by `data`. Characters that change the
+//! direction of writing, and invisible ones, are replaced in the whole page.
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Write as _};
@@ -40,9 +40,9 @@ const SCRIPTS: [&str; 14] = [
     include_str!("../assets/page.js"),
 ];
 
-/// What the file may load: nothing.
+/// The sources that a file may connect to: none.
 const NO_CONNECTION: &str = "";
-/// What a page that is served may load: new figures, from where it came.
+/// The sources that a served page may connect to: its own server, for new figures.
 const OWN_CONNECTION: &str = "; connect-src 'self'";
 
 /// The name of the fact that says when the run began.
@@ -72,7 +72,7 @@ struct View<'a> {
     version: &'static str,
 }
 
-/// What was found: what stands above everything else.
+/// The finding, above everything else.
 #[derive(Template)]
 #[template(path = "words.html")]
 struct WordsView<'a> {
@@ -80,7 +80,7 @@ struct WordsView<'a> {
     first: Option<First<'a>>,
 }
 
-/// What speaks against it, and what does not, folded away.
+/// The failed checks, and the passed ones, folded away.
 #[derive(Template)]
 #[template(path = "checks.html")]
 struct ChecksView<'a> {
@@ -92,7 +92,7 @@ struct ChecksView<'a> {
     verification: Option<VerificationView<'a>>,
 }
 
-/// What stands below the panels.
+/// The part below the panels.
 #[derive(Template)]
 #[template(path = "tables.html")]
 struct TablesView<'a> {
@@ -113,15 +113,16 @@ pub fn html(page: &Page) -> Result<String, ReportError> {
     render(page, NO_CONNECTION, "")
 }
 
-/// The same page for a server: `script` is run behind its own ones, may fetch from where the page
-/// came, and hands what [`update`] answers to `window.ioechoUpdate`. It is put in as it is, so it
-/// must be part of the program.
+/// The same page for a server. `script` runs after the page's own scripts, may fetch from the
+/// page's server, and passes the answer of [`update`] to `window.ioechoUpdate`. It is inserted
+/// unescaped, so it must be part of the program.
 pub fn live_html(page: &Page, script: &'static str) -> Result<String, ReportError> {
     render(page, OWN_CONNECTION, script)
 }
 
-/// What has to change on a page that shows an earlier state of the same run, as JSON for
-/// `window.ioechoUpdate`: `data` is what is drawn, `texts` are pieces of the page by name.
+/// The changes for a page that shows an earlier state of the same run, as JSON for
+/// `window.ioechoUpdate`: `data` is everything that is drawn, `texts` are pieces of the page by
+/// name.
 pub fn update(page: &Page) -> Result<String, ReportError> {
     #[derive(Serialize)]
     struct Update<'a> {
@@ -165,7 +166,7 @@ fn render(
         title: &page.title,
         essentials: essentials(page),
         facts: page.facts.iter().chain([&requests]).collect(),
-        // A page that is served may have nothing to draw yet.
+        // A served page may have nothing to draw yet.
         drawn: !panels.is_empty() || !connection.is_empty(),
         style,
         script,
@@ -175,7 +176,7 @@ fn render(
     Ok(replaced(&view.render()?).into_owned())
 }
 
-/// Scripts as the page runs them: together, and out of the way of everything else.
+/// The scripts as the page runs them: joined, in a scope of their own.
 pub(crate) fn whole_script(parts: &[&str]) -> String {
     ["\n\"use strict\";\n(() => {\n", &parts.concat(), "})();\n"].concat()
 }
@@ -190,7 +191,7 @@ fn words(page: &Page) -> Result<String, ReportError> {
 
 fn checks(page: &Page) -> Result<String, ReportError> {
     let all = page.verdict.as_ref().map_or(&[][..], |verdict: &Verdict| &verdict.checks);
-    // What went wrong comes first; what passed is the proof and may wait.
+    // Failed checks come first; passed checks are the proof, and come last.
     let mut all: Vec<&Check> = all.iter().collect();
     all.sort_by_key(|check| std::cmp::Reverse(check.grade));
     let (broken, sound): (Vec<&Check>, Vec<&Check>) =
@@ -217,7 +218,7 @@ fn tables(page: &Page) -> Result<String, ReportError> {
     Ok(view.render()?)
 }
 
-/// A text as HTML shows it.
+/// A text, escaped for HTML.
 struct Escaped(String);
 
 impl fmt::Display for Escaped {
@@ -236,7 +237,7 @@ fn requests(count: u64) -> String {
     format!("{} {noun}", tables::grouped(count))
 }
 
-/// When it was run and for how long, in a line.
+/// The start and the duration of the run, in a line.
 fn essentials(page: &Page) -> String {
     let picture = &page.picture;
     let started = page.facts.iter().flat_map(|section| &section.rows);
@@ -258,7 +259,7 @@ fn essentials(page: &Page) -> String {
         parts.push(if page.has_schedule() {
             format!("took {took} for a load of {}", picture.demanded_end())
         } else {
-            // Without a schedule there is no length that was asked for.
+            // Without a schedule no length was asked for.
             format!("took {took}")
         });
     }

@@ -1,9 +1,9 @@
 //! Figures as pixels, the same on a machine without any fonts.
 //!
-//! A renderer that looks for fonts on the machine draws other letters on each, and none in a
+//! A renderer that uses the machine's fonts draws different letters on each machine, and none in a
 //! container. So the text is drawn with fonts that are part of this program: Ubuntu Light, the
-//! `sans-serif` that every font list of our figures ends with, and Hack for letters that it lacks,
-//! such as the arrow between trace and target.
+//! `sans-serif` at the end of every font list of our figures, and Hack for characters that it
+//! lacks, such as the arrow between trace and target.
 
 use std::sync::{Arc, LazyLock};
 
@@ -40,12 +40,13 @@ pub fn png(svg: &str, scale: f32) -> Result<Vec<u8>, ReportError> {
     encode(&pixels).map_err(|error| failed(&error))
 }
 
-/// How hard the pixels are packed. Of the 43 pictures of a real run: the defaults of the library
-/// (filtered, with transparency) 3.2 MB in 2.1 s, this 2.9 MB in 0.5 s, its fastest
-/// 4.6 MB in 0.1 (a busy processor).
+/// The compression level of the pixels. For the 43 pictures of a real run on a busy processor: the
+/// library's defaults (filtered, with transparency) 3.2 MB in 2.1 s, this level 2.9 MB in 0.5 s,
+/// its fastest level 4.6 MB in 0.1 s.
 const LEVEL: u8 = 4;
 
-/// The pixels as a file. What is drawn is flat colour, which a filter only makes harder to pack.
+/// Encodes the pixels as a file. The pictures are flat colour, which compresses worse with a
+/// filter.
 fn encode(pixels: &Pixmap) -> Result<Vec<u8>, EncodingError> {
     let all = pixels.pixels();
     let is_opaque = all.iter().all(PremultipliedColorU8::is_opaque);
@@ -79,12 +80,12 @@ mod tests {
             );
             png(&svg, 1.0).unwrap()
         };
-        // No font has a letter for what is no character: that is the box.
+        // U+FDD0 is not a character, so no font has a glyph for it and the box is drawn.
         assert_ne!(drawn("→"), drawn("\u{fdd0}"));
         assert_ne!(drawn("→"), drawn(" "));
     }
 
-    /// The pixels of a file, and whether they have a fourth byte for transparency.
+    /// The pixels of a file, and whether they have an alpha channel.
     fn decoded(file: &[u8]) -> (Vec<u8>, bool) {
         let mut reader = png::Decoder::new(std::io::Cursor::new(file)).read_info().unwrap();
         let mut bytes = vec![0; reader.output_buffer_size().unwrap()];

@@ -1,4 +1,4 @@
-//! Where an axis has its marks, and what they say.
+//! The marks of an axis and their labels.
 
 /// A mark of an axis: its place in the axis's own unit and its label.
 #[derive(Clone, Debug, PartialEq)]
@@ -8,7 +8,7 @@ pub(crate) struct Mark {
 }
 
 /// Marks of an axis of time from zero to `end_ns`, at most `most` of them, at whole multiples of a
-/// round step; and the unit that the labels are in.
+/// round step; and the unit of the labels.
 pub(crate) fn time(end_ns: i64, most: usize) -> (Vec<Mark>, &'static str) {
     let end = end_ns.max(1) as f64;
     let (scale, unit) = match end_ns {
@@ -29,7 +29,7 @@ pub(crate) fn time(end_ns: i64, most: usize) -> (Vec<Mark>, &'static str) {
 }
 
 /// Marks of a logarithmic axis of spans: every power of ten from `low` to `high` nanoseconds, and
-/// twice and five times that where those are fewer than three.
+/// if those are fewer than three, also twice and five times each.
 pub(crate) fn spans(low_ns: f64, high_ns: f64) -> Vec<Mark> {
     let exponents = 0..=18_i32;
     let inside = |ns: &f64| (low_ns * 0.999..=high_ns * 1.001).contains(ns);
@@ -50,7 +50,7 @@ pub(crate) fn spans(low_ns: f64, high_ns: f64) -> Vec<Mark> {
     steps.filter(inside).map(mark).collect()
 }
 
-/// Marks of an axis of nines from the median's left to `end`.
+/// Marks of an axis of nines from the left of the median to `end`.
 pub(crate) fn nines(end: f64) -> Vec<Mark> {
     let mut marks = vec![(0.0, "0 %".to_owned()), (0.5_f64.log10().abs(), "50 %".to_owned())];
     let nines = ["90 %", "99 %", "99.9 %", "99.99 %", "99.999 %", "99.9999 %", "99.99999 %"];
@@ -59,8 +59,7 @@ pub(crate) fn nines(end: f64) -> Vec<Mark> {
     inside.map(|(at, label)| Mark { at, label }).collect()
 }
 
-/// What values of a unit are divided by to be read, where the largest is `highest`, and the unit
-/// that they are then in.
+/// The divisor and the unit that make values readable, given the largest value `highest`.
 pub(crate) fn unit_of(unit: &str, highest: f64) -> (f64, String) {
     const SPANS: [(f64, &str); 4] = [(1e9, "s"), (1e6, "ms"), (1e3, "µs"), (1.0, "ns")];
     const SIZES: [(f64, &str); 5] = [
@@ -90,8 +89,8 @@ pub(crate) fn unit_of(unit: &str, highest: f64) -> (f64, String) {
     }
 }
 
-/// Marks of a linear axis that begins with `from`, at whole multiples of a round step; the last is
-/// no less than `highest`.
+/// Marks of a linear axis that begins at `from`, at whole multiples of a round step; the last mark
+/// is at least `highest`.
 pub(crate) fn between(from: f64, highest: f64, most: usize) -> Vec<Mark> {
     let wide = highest - from;
     if !wide.is_finite() || wide <= 0.0 {
@@ -108,8 +107,7 @@ pub(crate) fn between(from: f64, highest: f64, most: usize) -> Vec<Mark> {
     (0..=(last - first).max(0.0) as usize).map(mark).collect()
 }
 
-/// Marks of a logarithmic axis: powers of ten of a quantity, no more than a dozen of them, and of
-/// sizes powers of two.
+/// Marks of a logarithmic axis, a dozen at most: powers of ten, or powers of two for sizes.
 pub(crate) fn decades(low: f64, high: f64, unit: &str) -> Vec<Mark> {
     match unit {
         "ns" => spans(low, high),
@@ -143,7 +141,7 @@ pub(crate) fn decades(low: f64, high: f64, unit: &str) -> Vec<Mark> {
     }
 }
 
-/// The smallest of 1, 2, 5 times a power of ten that is no less than `least`.
+/// The smallest of 1, 2, 5 times a power of ten that is at least `least`.
 fn round_step(least: f64) -> f64 {
     let decade = 10_f64.powf(least.log10().floor());
     [1.0, 2.0, 5.0, 10.0]
@@ -153,7 +151,7 @@ fn round_step(least: f64) -> f64 {
         .unwrap_or(10.0 * decade)
 }
 
-/// A number without the digits that a sum of rounded steps brings in.
+/// A number without the extra digits of rounding errors.
 fn plain(value: f64) -> String {
     let text = format!("{value:.6}");
     text.trim_end_matches('0').trim_end_matches('.').to_owned()

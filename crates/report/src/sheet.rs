@@ -1,7 +1,7 @@
-//! A chart as a picture of its own, for papers, tickets and mails.
+//! A chart as a separate picture, for papers, tickets and mails.
 //!
-//! A picture travels without its page. So it carries the name of what it shows, the verdict in its
-//! corner, and across it what makes its figures none, as blkreplay does.
+//! A picture is seen without its page. So it carries its title, the verdict in its corner, and, if
+//! its figures are not valid measurements, a stamp across it, like blkreplay's.
 
 use ioecho_stats::verdict::Validity;
 
@@ -9,36 +9,36 @@ use crate::chart::{Chart, draw};
 use crate::svg::{Heading, Plot, SIZE};
 use crate::{Page, Subject};
 
-/// What stands around a chart.
+/// The texts around a chart.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sheet {
-    /// What the run or the load is called.
+    /// The name of the run or the load.
     pub title: String,
-    /// What is said of it in the corner.
+    /// The verdict in the corner.
     pub verdict: Verdict,
-    /// What stands in the lower left corner: the most important warning; may be empty.
+    /// The most important warning, in the lower left corner; may be empty.
     pub warning: String,
-    /// What stands in the lower right corner: how the load was fitted to the target; may be empty.
+    /// How the load was fitted to the target, in the lower right corner; may be empty.
     pub fit: String,
-    /// What is written across the picture; empty of figures that may be used.
+    /// The stamp across the picture; empty if the figures may be used.
     pub stamp: String,
     /// Width and height in units of the drawing; of a PNG of scale 1, in pixels.
     pub size: (f64, f64),
 }
 
-/// What is said of a picture in its corner.
+/// The verdict in the corner of a picture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// How far the figures may be used.
     Judged(Validity),
-    /// Nobody judged them.
+    /// The figures were not judged.
     NotJudged,
-    /// Nothing was measured: this is what will be asked for.
+    /// There are no measured figures: the picture shows a load.
     Load,
 }
 
 impl Verdict {
-    /// Of the subject of a page.
+    /// The verdict on the subject of a page.
     pub fn of(page: &Page) -> Self {
         match (&page.verdict, page.subject) {
             (Some(verdict), _) => Self::Judged(verdict.validity),
@@ -60,7 +60,7 @@ impl Verdict {
 }
 
 impl Sheet {
-    /// The sheet for what a page is about.
+    /// The sheet for the subject of a page.
     pub fn of(page: &Page) -> Self {
         let verdict = Verdict::of(page);
         Self {
@@ -74,9 +74,9 @@ impl Sheet {
     }
 }
 
-/// A chart as SVG text. One that has nothing to show says so.
+/// A chart as SVG text. A chart without figures says so.
 pub fn svg(chart: &Chart, sheet: &Sheet) -> String {
-    // Below that the margins leave nothing to draw in.
+    // With a smaller size the margins leave no room for the drawing.
     let size = (sheet.size.0.clamp(240.0, 20_000.0), sheet.size.1.clamp(200.0, 20_000.0));
     let mut plot = Plot::new(&Heading {
         what: &chart.title,

@@ -1,8 +1,8 @@
 //! A plot as SVG text: axes, lines, density, legend.
 //!
-//! Text that is the same for the same run can be compared, kept in tests and read in a review, and
-//! any browser shows it. So every number is written with one decimal, and nothing depends on the
-//! fonts of a machine: the font list ends with the generic `sans-serif`.
+//! SVG text that is the same for the same run can be compared, kept in tests and reviewed, and any
+//! browser shows it. So every number is written with one decimal, and nothing depends on the fonts
+//! of a machine: the font list ends with the generic `sans-serif`.
 
 use std::fmt::Write as _;
 
@@ -10,7 +10,7 @@ use ioecho_trace::visible::is_harmless;
 
 use crate::scale::Mark;
 
-/// The size of a figure in units of its `viewBox` where none is asked for.
+/// The default size of a figure in units of its `viewBox`.
 pub(crate) const SIZE: (f64, f64) = (1000.0, 500.0);
 
 const LEFT: f64 = 86.0;
@@ -18,15 +18,15 @@ const RIGHT: f64 = 24.0;
 const TOP: f64 = 74.0;
 const BOTTOM: f64 = 56.0;
 
-/// How the texts above a plot read.
+/// The texts around a plot.
 pub(crate) struct Heading<'a> {
-    /// What is drawn.
+    /// The title of the drawing.
     pub(crate) what: &'a str,
     /// The name of the run.
     pub(crate) run: &'a str,
     /// The verdict in a word, and its colour.
     pub(crate) verdict: (&'a str, &'a str),
-    /// What stands in the lower corners: a warning, and how the load was fitted to the target.
+    /// The texts in the lower corners: a warning, and how the load was fitted to the target.
     pub(crate) foot: (&'a str, &'a str),
     /// Width and height.
     pub(crate) size: (f64, f64),
@@ -37,15 +37,15 @@ pub(crate) struct Line<'a> {
     pub(crate) name: &'a str,
     pub(crate) colour: &'a str,
     pub(crate) dash: &'a str,
-    /// Places as shares of the plot, 0 to 1 from left to right and from bottom to top. A line is
-    /// broken where there is none.
+    /// Places as shares of the plot, 0 to 1 from left to right and from bottom to top. `None`
+    /// interrupts the line.
     pub(crate) points: Vec<Option<(f64, f64)>>,
 }
 
-/// A figure in the making.
+/// A plot that is being drawn.
 pub(crate) struct Plot {
     text: String,
-    /// Where the next name of the legend stands, and in which row of it.
+    /// The place and the row of the legend's next name.
     legend: f64,
     row: u32,
     size: (f64, f64),
@@ -85,17 +85,17 @@ impl Plot {
         plot
     }
 
-    /// The width of the part that is drawn in.
+    /// The width of the area inside the axes.
     fn plot_wide(&self) -> f64 {
         (self.size.0 - LEFT - RIGHT).max(1.0)
     }
 
-    /// Its height.
+    /// The height of the area inside the axes.
     pub(crate) fn plot_tall(&self) -> f64 {
         (self.size.1 - TOP - BOTTOM).max(1.0)
     }
 
-    /// Marks along the lower edge; `share` says how far along a value lies, 0 to 1.
+    /// Marks along the lower edge; `share` returns how far along a value lies, 0 to 1.
     pub(crate) fn across(&mut self, marks: &[Mark], share: impl Fn(f64) -> f64, label: &str) {
         let bottom = TOP + self.plot_tall();
         for mark in marks {
@@ -118,7 +118,7 @@ impl Plot {
         ));
     }
 
-    /// Marks along the left edge; `share` says how far up a value lies, 0 to 1.
+    /// Marks along the left edge; `share` returns how far up a value lies, 0 to 1.
     pub(crate) fn upward(&mut self, marks: &[Mark], share: impl Fn(f64) -> f64, label: &str) {
         for mark in marks {
             let y = TOP + (1.0 - share(mark.at)) * self.plot_tall();
@@ -147,7 +147,7 @@ impl Plot {
             return;
         }
         let name = shortened(name, 60);
-        // Letters are some 6.2 units wide in any sans-serif of 12 units; no text is measured here.
+        // Letters are about 6.2 units wide in any sans-serif of 12 units; the text is not measured.
         let wide = 44.0 + 6.2 * name.chars().count() as f64;
         if self.legend > LEFT && self.legend + wide - 20.0 > self.size.0 - RIGHT {
             self.row += 1;
@@ -156,7 +156,7 @@ impl Plot {
         let (x, y, size) = match self.row {
             0 => (self.legend, 60.0, 12),
             1 => (self.legend, 69.5, 11),
-            // There is no room for more than two rows; what is left out is told once.
+            // The legend has two rows; a sign for left-out names appears once.
             2 => return self.more(),
             _ => return,
         };
@@ -171,7 +171,7 @@ impl Plot {
         self.legend += wide;
     }
 
-    /// Tells that the legend goes on.
+    /// Shows that the legend has more names.
     fn more(&mut self) {
         self.row += 1;
         let x = self.size.0 - 4.0;
@@ -207,11 +207,11 @@ impl Plot {
         }
     }
 
-    /// Boxes in one colour, each as shares of the plot: from and to along, from and to upwards.
+    /// Boxes in one colour, each as shares of the plot: left, right, bottom and top.
     pub(crate) fn boxes(&mut self, boxes: &[(f64, f64, f64, f64)], colour: &str, opacity: f64) {
         let mut path = String::new();
         for (left, right, low, high) in boxes {
-            // A single request on an empty sheet must still be seen.
+            // A single request on an empty sheet must be visible.
             let wide = ((right - left) * self.plot_wide()).max(1.5);
             let tall = ((high - low) * self.plot_tall()).max(1.5);
             let x = (LEFT + left * self.plot_wide()).min(LEFT + self.plot_wide() - wide);
@@ -225,7 +225,7 @@ impl Plot {
         }
     }
 
-    /// A line across at a share of the height, or of the width, with a word at its end.
+    /// A line across the plot at a share of its height, or of its width, with a label at its end.
     pub(crate) fn limit(&mut self, along: bool, at: f64, label: &str) {
         let (x, y) = (LEFT + at * self.plot_wide(), TOP + (1.0 - at) * self.plot_tall());
         let label = escaped(label);
@@ -250,7 +250,7 @@ impl Plot {
         });
     }
 
-    /// A word in the middle of the frame.
+    /// A text in the middle of the frame.
     pub(crate) fn word(&mut self, word: &str) {
         self.put(&format!(
             "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\" font-size=\"16\" \
@@ -260,8 +260,8 @@ impl Plot {
         ));
     }
 
-    /// The finished text. `stamp` is written across the plot, as blkreplay does with results that
-    /// are none.
+    /// The finished text. `stamp` is written across the plot, as blkreplay does with invalid
+    /// results.
     pub(crate) fn finish(mut self, stamp: Option<&str>) -> String {
         self.put(&format!(
             "<rect x=\"{LEFT}\" y=\"{TOP}\" width=\"{}\" height=\"{}\" \
@@ -290,7 +290,7 @@ fn dashed(dash: &str) -> String {
     if dash.is_empty() { String::new() } else { format!(" stroke-dasharray=\"{dash}\"") }
 }
 
-/// The first characters of a text, and a sign where more were left off.
+/// The first characters of a text, with a sign if it was shortened.
 fn shortened(text: &str, most: usize) -> String {
     let mut short: String = text.chars().take(most).collect();
     if short.len() < text.len() {
@@ -299,7 +299,8 @@ fn shortened(text: &str, most: usize) -> String {
     short
 }
 
-/// A text as XML: markup escaped, and what XML 1.0 has no way to say, or nobody sees, replaced.
+/// A text for XML: markup is escaped; invisible characters, and those that XML 1.0 cannot
+/// represent, are replaced.
 fn escaped(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for letter in text.chars() {

@@ -1,4 +1,4 @@
-//! The numbers beside the pictures: percentiles by kind and what became of the requests.
+//! The numbers beside the pictures: percentiles by kind, and the outcomes of the requests.
 
 use std::collections::BTreeMap;
 
@@ -10,10 +10,10 @@ use ioecho_trace::{LateCause, Nanos};
 
 use crate::{Page, Section, Subject};
 
-/// A cell of a table and whether it may be taken at its word.
+/// A cell of a table and whether its value is reliable.
 pub(crate) struct Cell {
     pub(crate) text: String,
-    /// Too few requests for this percentile: it is the maximum by another name.
+    /// Too few requests for this percentile: its value is just the maximum.
     pub(crate) weak: bool,
 }
 
@@ -31,7 +31,7 @@ pub(crate) struct Table {
     pub(crate) rows: Vec<Row>,
 }
 
-/// The tables of all three spans; a span that nothing was measured of has none.
+/// The tables of all three spans; spans without measurements have none.
 pub(crate) fn percentiles(page: &Page) -> Vec<Table> {
     let picture = &page.picture;
     let is_load = page.subject == Subject::Load;
@@ -61,8 +61,8 @@ pub(crate) fn percentiles(page: &Page) -> Vec<Table> {
     tables.filter(|table| !table.rows.is_empty()).collect()
 }
 
-/// Whether requests were issued as there was a place for them: what only such runs are judged by
-/// says so.
+/// Whether requests were issued as soon as there was a place for them. Checks that apply only to
+/// such runs depend on this.
 fn is_unscheduled(page: &Page) -> bool {
     let check = page.verdict.as_ref().and_then(|verdict| verdict.check("standstill"));
     check.is_some_and(|check| check.grade > Grade::NotApplicable)
@@ -85,7 +85,7 @@ fn is_weak(quantile: f64, summary: &Summary) -> bool {
     (1.0 - quantile) * (summary.count as f64) < 1.0 - 1e-9
 }
 
-/// What became of the requests and why they were late, as facts.
+/// The outcomes of the requests and the causes of lateness, as facts.
 pub(crate) fn requests(page: &Page) -> Section {
     let picture = &page.picture;
     if page.subject == Subject::Load {
@@ -96,7 +96,7 @@ pub(crate) fn requests(page: &Page) -> Section {
         return Section { heading: "Requests".to_owned(), rows };
     }
     let mut rows = vec![("requests".to_owned(), grouped(picture.requests()))];
-    // Two codes may share a name only if the names are unsound; then they are added up.
+    // Two codes share a name only if the list of names is wrong; then their counts are added.
     let mut outcomes: BTreeMap<(bool, String), u64> = BTreeMap::new();
     for outcome in picture.outcomes() {
         *outcomes.entry((!outcome.ok, outcome.name)).or_default() += outcome.count;
@@ -134,7 +134,7 @@ pub(crate) fn requests(page: &Page) -> Section {
     Section { heading: "Requests".to_owned(), rows }
 }
 
-/// A number in groups of three digits, held together by narrow no-break spaces.
+/// A number in groups of three digits, separated by narrow no-break spaces.
 pub(crate) fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::with_capacity(digits.len() * 2);

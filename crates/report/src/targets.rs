@@ -1,11 +1,11 @@
-//! What each of several targets did, side by side: a load on four disks is as slow as the slowest.
+//! The figures of several targets, side by side: a load on four disks is as slow as the slowest.
 
 use ioecho_stats::run_summary::{Percentiles, TargetFigures};
 use ioecho_trace::{Bytes, Nanos};
 
 use crate::tables::grouped;
 
-/// The columns behind the target's name.
+/// The columns after the target's name.
 pub(crate) const HEADINGS: [&str; 11] = [
     "requests",
     "issued",
@@ -20,13 +20,13 @@ pub(crate) const HEADINGS: [&str; 11] = [
     "lateness 99 %",
 ];
 
-/// One target.
+/// The row of a target.
 pub(crate) struct TargetView<'a> {
     pub(crate) name: &'a str,
     pub(crate) cells: [String; HEADINGS.len()],
 }
 
-/// A row per target; none where there is only one, which the whole page is about.
+/// A row per target; empty if there is only one, because then the whole page is about it.
 pub(crate) fn rows(targets: &[(String, TargetFigures)]) -> Vec<TargetView<'_>> {
     if targets.len() < 2 {
         return Vec::new();

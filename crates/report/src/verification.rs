@@ -1,4 +1,4 @@
-//! What verification found, in words for a person who must decide whether to trust a device.
+//! The findings of verification, in words for a person who must decide whether to trust a device.
 
 use ioecho_stats::run_summary::VerifyFigures;
 use ioecho_trace::Integrity;
@@ -12,7 +12,7 @@ pub(crate) struct VerificationView<'a> {
     pub(crate) line: String,
     pub(crate) rows: Vec<DamageView<'a>>,
     pub(crate) findings: &'a [String],
-    /// Findings that do not stand on the page.
+    /// A sentence on findings that the page leaves out.
     pub(crate) more: String,
 }
 
@@ -66,7 +66,7 @@ pub(crate) fn view(figures: &VerifyFigures) -> VerificationView<'_> {
     }
 }
 
-/// What a kind of damage means for whoever owns the data.
+/// The meaning of a kind of damage for the owner of the data.
 fn meaning(name: &str) -> &'static str {
     let kind = Integrity::ALL.into_iter().find(|kind| kind.name() == name);
     match kind {

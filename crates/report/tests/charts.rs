@@ -1,4 +1,4 @@
-//! Charts, whatever they are given: drawn for papers, carried by the page.
+//! Charts must be drawn for papers and carried by the page, whatever their figures are.
 
 // Helpers of tests panic as tests do; clippy.toml allows it only in the tests themselves.
 #![allow(clippy::unwrap_used)]
@@ -156,7 +156,7 @@ fn load() -> Page {
     Page { subject: Subject::Load, title: "a load".to_owned(), picture, ..Page::default() }
 }
 
-/// What the page carries for its scripts.
+/// The JSON that the page carries for its scripts.
 fn data(text: &str) -> serde_json::Value {
     let data = text.split("id=\"data\">").nth(1).unwrap().split("</script>").next().unwrap();
     serde_json::from_str(data).unwrap()
@@ -236,7 +236,8 @@ fn only_a_page_that_is_served_may_ask_for_new_figures() {
     assert!(text.contains("default-src 'none'") && !text.contains("connect-src"));
     let live = live_html(&load(), "poll();").unwrap();
     assert!(live.contains("; connect-src 'self'\">") && live.contains("poll();"));
-    // A run that has just begun has nothing to draw, and room for what will come.
+    // The page of a run that has just begun has nothing to draw, but has the place for later
+    // panels.
     assert!(live_html(&Page::default(), "").unwrap().contains("id=\"panels\""));
 }
 

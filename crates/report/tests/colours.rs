@@ -1,4 +1,5 @@
-//! Colours that a reader tells apart, whatever his eyes: computed, for eyes cannot be asked.
+//! Readers with any colour vision must tell the colours apart. Models of colour vision compute
+//! that.
 //!
 //! Distances are CIEDE2000 (Sharma, Wu, Dalal 2005), between colours as a deuteranope sees them
 //! (Machado, Oliveira, Fernandes 2009, severity 1). Contrast is that of WCAG 2.1, section 1.4.3.
@@ -13,7 +14,7 @@ const FAR_APART: f64 = 12.0;
 
 type Rgb = [f64; 3];
 
-/// The value of a colour of the style sheet: its first is the light one, its second the dark one.
+/// A colour of the style sheet: scheme 0 is the light one, scheme 1 the dark one.
 fn colour(name: &str, scheme: usize) -> Rgb {
     let key = format!("{name}: #");
     let mut values = STYLE.split(&key).skip(1);
@@ -80,8 +81,8 @@ fn contrast(one: Rgb, other: Rgb) -> f64 {
 
 #[test]
 fn the_distance_is_that_of_its_definition() {
-    // Sharma's pair 1: Lab (50, 2.6772, -79.7751) and (50, 0, -82.7485) lie 2.0425 apart. Here in
-    // colours of a screen: red and green, by an independent implementation.
+    // Sharma's pair 1: Lab (50, 2.6772, -79.7751) and (50, 0, -82.7485) are 2.0425 apart. The test
+    // uses screen colours instead: red and green, by an independent implementation.
     let old = distance(
         deuteranope([0.0, 0.138_43, 0.434_15]),
         deuteranope([0.270_50, 0.028_43, 0.391_57]),

@@ -1,4 +1,4 @@
-//! What a report holds, for runs of every kind.
+//! The contents of a report, for runs of every kind.
 
 // Helpers of tests panic as tests do; clippy.toml allows it only in the tests themselves.
 #![allow(clippy::unwrap_used)]
@@ -70,7 +70,7 @@ fn verdict(validity: Validity, grade: Grade) -> Verdict {
     }
 }
 
-/// A headline as a run has it that took 2.6 times as long.
+/// The headline of a run that took 2.6 times as long as asked for.
 fn headline() -> Headline {
     let percentiles = Percentiles {
         count: 1_000,
@@ -220,7 +220,7 @@ fn the_line_under_the_title_says_when_and_how_long() {
     assert!(text.find(line).unwrap() < text.find("class=\"finding").unwrap());
 }
 
-/// What the page carries for its scripts.
+/// The JSON that the page carries for its scripts.
 fn data(text: &str) -> serde_json::Value {
     let data = text.split("id=\"data\">").nth(1).unwrap().split("</script>").next().unwrap();
     serde_json::from_str(data).unwrap()
@@ -228,7 +228,7 @@ fn data(text: &str) -> serde_json::Value {
 
 #[test]
 fn the_demand_on_an_overloaded_device_is_not_spread_over_the_whole_run() {
-    // 101 requests within 100 ms, which the device takes 505 ms for.
+    // 101 requests within 100 ms, for which the device takes 505 ms.
     let one = |i: i64| request(Op::Read, i * 1_000_000, i * 4_000_000, 5_000_000, Outcome::Ok);
     let page = page(&(0..=100).map(one).collect::<Vec<_>>());
     let panels = &data(&html(&page).unwrap())["panels"];
@@ -389,8 +389,8 @@ fn a_png_is_as_large_as_asked_for_and_has_text() {
     let pixels = ioecho_report::png(&picture, 2.0).unwrap();
     assert_eq!(&pixels[..4], b"\x89PNG");
     assert_eq!(&pixels[16..24], [0, 0, 7, 208, 0, 0, 3, 232], "2000 × 1000");
-    // The same sheet without its words packs far smaller: letters were drawn, without any font
-    // of the machine.
+    // The same sheet without its text compresses to far less: so the letters were drawn, without
+    // any font of the machine.
     let bare = picture.lines().filter(|line| !line.contains("<text")).collect::<String>();
     let bare = ioecho_report::png(&bare, 2.0).unwrap();
     assert!(pixels.len() > bare.len() + 4_000, "{} and {}", pixels.len(), bare.len());

@@ -1,9 +1,9 @@
-//! What the target holds where the load goes first, before the first request.
+//! The content of the target under the first requests, checked before they are issued.
 //!
-//! A run on places that were never written measures nothing, and whoever hears so only at the end
-//! has waited for nothing. But a look at the whole target says little of a load that goes to a part
-//! of it. So what waits in the ring is held against what the target holds there, as the check
-//! `content` of the verdict does it with the whole load.
+//! A run on places that were never written measures nothing, and a warning at its end comes too
+//! late. A sample of the whole target says little about a load on a part of it. So the requests in
+//! the ring are compared with the target's content at their places, as the verdict's check
+//! `content` does for the whole load.
 
 use std::time::{Duration, Instant};
 
@@ -13,29 +13,29 @@ use ioecho_trace::Op;
 
 use crate::feeder::RingInput;
 
-/// Requests that are looked at, at most.
+/// Requests to check, at most.
 const LOOKED_MAX: usize = 4096;
 
-/// How long to ask after places: the first request is due soon.
+/// The time limit of the check, because the first request is due soon.
 const PLACES_TIME: Duration = Duration::from_millis(20);
 
-/// Places of requests that were asked after, and those of them that were never written.
+/// The number of checked places, and of those that were never written.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct PlacesSeen {
     pub(crate) looked: u64,
     pub(crate) never_written: u64,
 }
 
-/// What is known of the places of the first requests.
+/// The content at the places of the first requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Emptiness {
-    /// The share of them that was never written.
+    /// The share of places that were never written.
     pub(crate) never_written: f64,
-    /// The share of them that holds zeroes only.
+    /// The share of places that contain only zeroes.
     pub(crate) zeroes: f64,
 }
 
-/// Asks after the places of what waits in the ring, evenly over it.
+/// Checks the places of requests in the ring, evenly over it.
 pub(crate) fn look(
     input: &mut RingInput,
     content: &TargetContent,
@@ -70,8 +70,8 @@ fn ask(places: &WrittenPlaces, planned: &[&Planned]) -> PlacesSeen {
     seen
 }
 
-/// What was asked after decides; where nothing can be, the part of the target around each request.
-/// Of a target that was filled, if only where the load goes, a sample says too little.
+/// The checked places decide; without any, the samples of the target around each request do. For a
+/// target that was filled, perhaps only under the load, samples are no evidence.
 fn emptiness(content: &TargetContent, seen: PlacesSeen, offsets: &[u64]) -> Emptiness {
     let is_prepared = content.runs.iter().any(|run| run.prepared);
     let around = |of: fn(&Part) -> u32| {
@@ -95,7 +95,7 @@ mod tests {
 
     const PART: u64 = 1 << 20;
 
-    /// Half of it never written, a quarter zeroes, a quarter data.
+    /// Half of the content never written, a quarter zeroes, a quarter data.
     fn content() -> TargetContent {
         let part = |never_written, zeroes| Part { samples: 10, never_written, zeroes };
         let parts = vec![part(10, 0), part(10, 0), part(0, 10), part(0, 0)];

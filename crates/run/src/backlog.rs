@@ -1,12 +1,13 @@
-//! What was read of a trace for targets that are not ready for it yet.
+//! Requests that were read from a trace before their targets are ready for them.
 //!
-//! The requests of all targets stand in one trace, in the order of their time. To give a target its
-//! next request, those of the others before it must be read too, and a target that cannot take its
-//! load leaves more and more of them behind. They are kept here, so that it holds up nobody else:
-//! in memory at first, then in a temporary file beside the run's results. Both are bounded.
+//! The requests of all targets are in one trace, in the order of time. To reach a target's next
+//! request, the feeder must also read those of other targets before it, and a target that cannot
+//! take its load accumulates more and more of them. They are kept here so that no other target has
+//! to wait: first in memory, then in a temporary file beside the run's results. Both are bounded.
 //!
 //! Requests leave in the order in which they came. The oldest of a target are in memory (`near`),
-//! younger ones in the file (`far`), the youngest in memory again until they fill a chunk (`last`).
+//! younger ones in the file (`far`), and the youngest in memory again until they fill a chunk
+//! (`last`).
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -19,29 +20,29 @@ use ioecho_replay::journal::{RECORD_BYTES, decode, encode};
 use ioecho_replay::plan::Planned;
 use ioecho_trace::{Bytes, Integrity, LateCause, Measured, Outcome};
 
-/// Requests that are moved together.
+/// Requests per chunk.
 const CHUNK: usize = 1024;
 
 /// The size of a chunk in the file.
 const CHUNK_BYTES: usize = CHUNK * RECORD_BYTES;
 
-/// How much may be kept.
+/// The bounds of all backlogs.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bounds {
-    /// Memory for whole chunks, of all targets together.
+    /// Memory for whole chunks, for all targets together.
     pub(crate) memory: Bytes,
     /// The temporary file.
     pub(crate) file: Bytes,
 }
 
 impl Default for Bounds {
-    /// Some two million requests in memory, and 330 million in the file.
+    /// About two million requests in memory, and 330 million in the file.
     fn default() -> Self {
         Self { memory: Bytes(256 << 20), file: Bytes(32 << 30) }
     }
 }
 
-/// Where there is room for more.
+/// Where there is room for more requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Room {
     Memory,
@@ -49,34 +50,35 @@ pub(crate) enum Room {
     Nowhere,
 }
 
-/// What waits for one target.
+/// The backlog of one target.
 #[derive(Debug, Default)]
 struct Queue {
     near: VecDeque<VecDeque<Planned>>,
-    /// Places in the file.
+    /// The places of its chunks in the file.
     far: VecDeque<u64>,
     last: VecDeque<Planned>,
 }
 
 impl Queue {
     fn is_empty(&self) -> bool {
-        // An empty chunk is never kept.
+        // A chunk in the file is never empty.
         self.near.is_empty() && self.far.is_empty() && self.last.is_empty()
     }
 }
 
-/// What waits for all targets of a run.
+/// The backlogs of all targets of a run.
 #[derive(Debug)]
 pub(crate) struct Backlogs {
     queues: Vec<Queue>,
-    /// Requests in `near`, of all targets.
+    /// The number of requests in `near`, for all targets together.
     held: usize,
     held_max: usize,
     spill: Spill,
 }
 
 impl Backlogs {
-    /// Nothing for so many targets. A file that is needed is made in `directory`.
+    /// Empty backlogs for this number of targets. The file is created in `directory` when it is
+    /// needed.
     pub(crate) fn new(targets: usize, bounds: Bounds, directory: &Path) -> Self {
         Self {
             queues: (0..targets).map(|_| Queue::default()).collect(),
@@ -86,27 +88,27 @@ impl Backlogs {
         }
     }
 
-    /// Whether nothing waits for this target.
+    /// Whether no request waits for this target.
     pub(crate) fn is_empty(&self, target: usize) -> bool {
         self.queues[target].is_empty()
     }
 
-    /// Whether nothing waits for any target.
+    /// Whether no request waits for any target.
     pub(crate) fn are_empty(&self) -> bool {
         self.queues.iter().all(Queue::is_empty)
     }
 
-    /// How much is in the file.
+    /// The amount of data in the file.
     pub(crate) fn spilled(&self) -> Bytes {
         self.spill.used()
     }
 
-    /// Why the file takes no more, once it does not.
+    /// The error after which the file takes no more chunks, if there was one.
     pub(crate) fn failure(&self) -> Option<&io::Error> {
         self.spill.failure.as_ref()
     }
 
-    /// Where so many more requests would have room.
+    /// Where this number of further requests would have room.
     pub(crate) fn room_for(&mut self, requests: usize) -> Room {
         let is_far = self.queues.iter().any(|queue| !queue.far.is_empty());
         if !is_far && self.held + requests <= self.held_max {
@@ -118,8 +120,8 @@ impl Backlogs {
         }
     }
 
-    /// Puts a request behind those that wait for its target. What the file does not take stays in
-    /// memory, so nothing is lost; who asks for room beforehand keeps within the bounds.
+    /// Adds a request to its target's backlog. If the file cannot take a chunk, the chunk stays in
+    /// memory and is not lost; the bounds hold if the caller asks `room_for` first.
     pub(crate) fn push(&mut self, planned: Planned) {
         let target = usize::from(planned.target);
         let queue = &mut self.queues[target];
@@ -143,8 +145,8 @@ impl Backlogs {
         }
     }
 
-    /// Moves the youngest chunk in memory of the target that holds most into the file: whoever lags
-    /// is in no hurry for it.
+    /// Moves the youngest full chunk of the target with the most chunks in memory into the file,
+    /// because that target will need it last.
     fn make_room(&mut self, asking: usize) {
         let queues = self.queues.iter_mut().enumerate();
         let Some((most, queue)) = queues.max_by_key(|(_, queue)| queue.near.len()) else { return };
@@ -160,7 +162,7 @@ impl Backlogs {
         }
     }
 
-    /// Hands out what waits for this target, oldest first, until `take` gives one back.
+    /// Passes the waiting requests of this target to `take`, oldest first, until it returns one.
     pub(crate) fn drain(
         &mut self,
         target: usize,
@@ -190,8 +192,8 @@ impl Backlogs {
     }
 }
 
-/// Chunks in a file that has no name, and is gone with the process whatever becomes of it. A place
-/// that was read is used again, so the file is never larger than the largest backlog.
+/// Chunks in an unnamed file, which vanishes with the process in every case. Free places are used
+/// again, so the file is never larger than the largest backlog.
 #[derive(Debug)]
 struct Spill {
     directory: PathBuf,
@@ -220,8 +222,8 @@ impl Spill {
         Bytes((self.places - self.free.len() as u64) * CHUNK_BYTES as u64)
     }
 
-    /// Whether so many more chunks have room: below the bound, and without taking more than it
-    /// leaves to the results, which need the same disk.
+    /// Whether this number of further chunks has room: within the bound, and leaving enough of the
+    /// disk for the results.
     fn has_room(&self, chunks: u64) -> bool {
         let more = chunks.saturating_sub(self.free.len() as u64);
         let places = self.places + more;
@@ -235,7 +237,7 @@ impl Spill {
             })
     }
 
-    /// Writes a chunk and answers its place; `None` where it cannot be written, now or ever again.
+    /// Writes a chunk and returns its place; `None` if it cannot be written, now or ever again.
     fn write(&mut self, chunk: &[Planned]) -> Option<u64> {
         if self.failure.is_some() {
             return None;
@@ -267,7 +269,7 @@ impl Spill {
         Ok(place)
     }
 
-    /// Reads a chunk back and gives its place free.
+    /// Reads a chunk and frees its place.
     fn read(&mut self, place: u64) -> io::Result<VecDeque<Planned>> {
         let file = self.file.as_ref().ok_or(io::ErrorKind::NotFound)?;
         self.bytes.resize(CHUNK_BYTES, 0);
@@ -281,7 +283,7 @@ impl Spill {
     }
 }
 
-/// The request as a record of the journal, which is how it is written to the file.
+/// The request as a record of the journal, the format of the file.
 fn kept(planned: &Planned) -> Record {
     let measured = Measured {
         scheduled: planned.scheduled,
@@ -298,7 +300,7 @@ fn kept(planned: &Planned) -> Record {
     Record { planned: *planned, measured }
 }
 
-/// The request that was kept as this record.
+/// The request in such a record.
 fn planned_of(record: &Record) -> Planned {
     Planned { recorded_in_flight: record.measured.in_flight, ..record.planned }
 }

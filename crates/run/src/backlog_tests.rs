@@ -26,7 +26,7 @@ fn planned(seq: u64, target: u16) -> Planned {
     }
 }
 
-/// Room for so many whole chunks.
+/// Bounds of this number of whole chunks.
 fn bounds(memory: usize, file: usize) -> Bounds {
     Bounds {
         memory: Bytes((memory * CHUNK * size_of::<Planned>()) as u64),
@@ -34,7 +34,7 @@ fn bounds(memory: usize, file: usize) -> Bounds {
     }
 }
 
-/// Takes up to so many of a target's.
+/// Takes up to `count` requests of a target.
 fn take(backlogs: &mut Backlogs, target: usize, count: usize) -> Vec<Planned> {
     let mut taken = Vec::new();
     backlogs
@@ -49,8 +49,7 @@ fn take(backlogs: &mut Backlogs, target: usize, count: usize) -> Vec<Planned> {
     taken
 }
 
-/// Whatever is in memory and whatever is in the file: everything comes out once, unchanged and in
-/// its order.
+/// Requests come out exactly once, unchanged and in order, both from memory and from the file.
 #[test]
 fn every_request_leaves_unchanged_and_in_order() {
     for seed in 0..64 {

@@ -9,10 +9,10 @@ use sha2::{Digest as _, Sha256};
 
 use crate::regular;
 
-/// How much of a file is read at once.
+/// Bytes that are read at once.
 const PIECE_BYTES: usize = 1 << 18;
 
-/// The digits of a hash.
+/// A hash as hexadecimal digits.
 pub fn digits(hash: impl AsRef<[u8]>) -> String {
     hash.as_ref().iter().fold(String::new(), |mut text, byte| {
         let _ = write!(text, "{byte:02x}");
@@ -28,12 +28,12 @@ pub fn of_bytes(bytes: &[u8]) -> String {
 /// The SHA-256 of the file at this path (FIPS 180-4), in hexadecimal digits.
 ///
 /// # Errors
-/// If it cannot be read, or is no regular file: what never ends has none.
+/// If it cannot be read, or is not a regular file and might never end.
 pub fn of_file(path: &Path) -> io::Result<String> {
     of_opened(regular::open(path)?)
 }
 
-/// The same of a file that is open, from its place on.
+/// The SHA-256 of an open file, from its current position on.
 pub fn of_opened(mut file: File) -> io::Result<String> {
     let (mut hash, mut piece) = (Sha256::new(), vec![0; PIECE_BYTES]);
     loop {
@@ -46,17 +46,17 @@ pub fn of_opened(mut file: File) -> io::Result<String> {
     }
 }
 
-/// Whether this is what a SHA-256 looks like.
+/// Whether a text has the form of a SHA-256.
 pub fn is_digest(text: &str) -> bool {
     text.len() == 64
         && text.bytes().all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte))
 }
 
-/// The lines of `sha256sum`: hash and name. A line that is none is answered as it is.
+/// The lines of `sha256sum`: hash and name. A line in another form is returned as an error.
 pub fn listed(sums: &str) -> impl Iterator<Item = Result<(&str, &str), &str>> {
     sums.lines().filter(|line| !line.trim().is_empty()).map(|line| {
         let (hash, name) = line.split_once(' ').ok_or(line)?;
-        // A blank stands for text and a star for bytes; both are the same here.
+        // A blank marks text and a star marks binary data; both mean the same here.
         let name = name.strip_prefix([' ', '*']).ok_or(line)?;
         if is_digest(hash) && !name.is_empty() { Ok((hash, name)) } else { Err(line) }
     })
@@ -68,7 +68,7 @@ mod tests {
 
     #[test]
     fn a_known_text_has_its_known_hash() {
-        // FIPS 180-4's own example.
+        // The example of FIPS 180-4 itself.
         let abc = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
         assert_eq!(of_bytes(b"abc"), abc);
         let file = tempfile::NamedTempFile::new().unwrap();

@@ -1,10 +1,10 @@
-//! The directory of a run: what it holds, and how it stays readable whatever happens.
+//! The directory of a run: its files, and how they stay readable after any failure.
 //!
-//! A run may be killed at any moment and its disk may fill up. So `run.toml` says `state =
-//! "running"` from the first moment until everything else is in place, results are appended to a
-//! journal that is readable up to its last record, whole files appear by renaming, and a reserve of
-//! disk space is held until the end so that the last words can be written. The directory is opened
-//! once and held on to, so that nobody leads what is written to another place.
+//! A run may be killed at any moment, and its disk may fill up. So `run.toml` says `state =
+//! "running"` until everything else is complete, results are appended to a journal that is readable
+//! up to its last record, other files are written completely and then renamed, and a reserve of
+//! disk space is held until the end for the last results. The directory is opened once and held
+//! open, so that nobody can redirect its files.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -20,16 +20,17 @@ use crate::place::{refuse_stranger, trace_in};
 use crate::regular;
 use crate::stored;
 
-/// Disk space held until the end of the run: enough for what is in the rings when the disk fills.
+/// Disk space reserved until the end of the run: enough for the rings' content when the disk fills.
 const RESERVE_BYTES: usize = 12 << 20;
 
-/// A directory that holds a run, held on to: whatever its path leads to by now, what is written
-/// goes into it, and no link in it is followed.
+/// The open directory of a run. Files are created in it even if its path leads elsewhere by now,
+/// and no link in it is followed.
 #[derive(Clone, Debug)]
 pub struct RunDirectory {
     path: PathBuf,
     place: OpenDirectory,
-    /// Whether this process has made it: then it is its own, whatever a file server says.
+    /// Whether this process has created it: then it is trusted, whatever owner a file server
+    /// reports.
     made: bool,
 }
 
@@ -42,19 +43,19 @@ impl RunDirectory {
         Some(Self { path: path.to_owned(), place: OpenDirectory::at(path).ok()?, made: false })
     }
 
-    /// Makes the directory for a new run. It must not exist, or be empty.
+    /// Creates the directory for a new run. It must be new or empty.
     pub fn create(path: &Path) -> Result<Self> {
         let name = path.display();
         let there = fs::read_dir(path).into_iter().flatten().flatten().next();
         if let Some(there) = there {
-            // By its name, because some do not show in a listing.
+            // The message names a file, because some do not appear in a listing.
             let text = format!(
                 "{name} is not empty: it holds {}\n  = help: name a new directory with -o",
                 there.file_name().display()
             );
             return Err(RunError::new(Kind::Output, text));
         }
-        // In the directory of another user, or one of his, he could put links for files.
+        // In a directory of another user, or below one, that user could replace files by links.
         refuse_stranger(path)?;
         let make = || {
             if path.is_dir() {
@@ -71,12 +72,12 @@ impl RunDirectory {
         Ok(Self { path: path.to_owned(), place, made })
     }
 
-    /// Where it is, as it was named.
+    /// Its path, as the user named it.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// `run.toml`, what the run says of itself.
+    /// `run.toml`, the facts of the run.
     pub fn facts_file(&self) -> PathBuf {
         self.path.join("run.toml")
     }
@@ -86,22 +87,22 @@ impl RunDirectory {
         self.path.join("requests.parquet")
     }
 
-    /// Where the versions that the sectors of a target may hold are kept while it is verified.
+    /// The versions that the sectors of a target may hold, while the run verifies it.
     pub fn versions(&self, target: usize) -> PathBuf {
         self.path.join(format!("versions-{target}.table"))
     }
 
-    /// What was about to be written to a target, for a verification after the process was killed.
+    /// The intended writes to a target, for a verification after the process was killed.
     pub fn intents(&self, target: usize) -> PathBuf {
         self.path.join(format!("intents-{target}.ring"))
     }
 
-    /// What verification found.
+    /// The findings of verification.
     pub fn verify(&self) -> PathBuf {
         self.path.join("verify.json")
     }
 
-    /// The results as they came, until the run is finalised.
+    /// The results in the order of completion, until the run is finalised.
     pub fn journal(&self) -> PathBuf {
         self.path.join("requests.journal")
     }
@@ -111,12 +112,12 @@ impl RunDirectory {
         self.path.join("summary.json")
     }
 
-    /// What the engines told of themselves, where that was asked for.
+    /// The telemetry of the engines, if it was asked for.
     pub fn telemetry(&self) -> PathBuf {
         self.path.join("inside.jsonl")
     }
 
-    /// What the kernel saw of the run, where that was asked for.
+    /// The kernel's view of the run, if it was asked for.
     pub fn witness(&self) -> PathBuf {
         self.path.join("witness.parquet")
     }
@@ -130,7 +131,7 @@ impl RunDirectory {
         self.path.join(".reserve")
     }
 
-    /// Takes the reserve of disk space.
+    /// Reserves disk space.
     pub fn take_reserve(&self) -> Result<()> {
         let write = || -> io::Result<()> {
             let mut file = self.new_file(&self.reserve())?;
@@ -152,7 +153,7 @@ impl RunDirectory {
         })
     }
 
-    /// Gives the reserve back; answers whether there was one.
+    /// Frees the reserve and returns whether there was one.
     pub fn free_reserve(&self) -> bool {
         self.remove(&self.reserve()).is_ok()
     }
@@ -183,7 +184,7 @@ impl RunDirectory {
         stored::from_json(&text, SUMMARY_VERSION).map_err(|unread| unreadable(unread.to_string()))
     }
 
-    /// Writes into `run.toml` how the run ended, for a run that could not do it itself.
+    /// Writes the end of the run into `run.toml`, for a run that could not do it itself.
     pub fn mark_finalised(&self, mut facts: RunFacts, summary: &RunSummary) -> Result<()> {
         let incomplete = &summary.engine.incomplete;
         facts.state = State::ended(incomplete);
@@ -194,7 +195,7 @@ impl RunDirectory {
         self.write_facts(&facts)
     }
 
-    /// Takes away what a killed run had half written.
+    /// Removes incomplete files of a killed run.
     pub fn remove_partial_files(&self) {
         let Ok(entries) = fs::read_dir(&self.path) else { return };
         for entry in entries.flatten() {
@@ -204,7 +205,7 @@ impl RunDirectory {
         }
     }
 
-    /// The directory, for whoever writes into it.
+    /// The directory, for writing.
     fn own(&self) -> io::Result<&OpenDirectory> {
         match self.place.stranger()? {
             Some(owner) if !self.made => {
@@ -215,12 +216,12 @@ impl RunDirectory {
         }
     }
 
-    /// Makes a file of the run that is not there yet.
+    /// Creates a new file of the run.
     pub fn new_file(&self, file: &Path) -> io::Result<File> {
         self.own()?.create_new(file.file_name().unwrap_or_default())
     }
 
-    /// Writes a file of the run so that it appears whole or not at all.
+    /// Writes a file of the run completely, or not at all.
     pub fn put(&self, file: &Path, bytes: &[u8]) -> Result<()> {
         let name = file.file_name().unwrap_or_default();
         let put = self.own().and_then(|place| place.put(name, bytes));
@@ -229,7 +230,7 @@ impl RunDirectory {
         })
     }
 
-    /// Begins a trace in the run.
+    /// Creates a trace in the run's directory.
     pub fn trace(&self, file: &Path, header: &Header) -> Result<Box<dyn Sink>> {
         let place = self.own().map_err(|error| {
             RunError::new(Kind::Output, format!("cannot write {}: {error}", file.display()))
@@ -242,7 +243,8 @@ impl RunDirectory {
         self.own()?.remove(file.file_name().unwrap_or_default())
     }
 
-    /// Adds a line with the wall-clock time to `log.txt`. A log that cannot be written ends no run.
+    /// Adds a line with the wall-clock time to `log.txt`. If the log cannot be written, the run
+    /// continues.
     pub fn log(&self, line: &str) {
         if let Ok(mut file) = self.own().and_then(|place| place.append("log.txt")) {
             let _ = writeln!(file, "{} {}", jiff::Timestamp::now(), visible::line(line));
@@ -250,7 +252,7 @@ impl RunDirectory {
     }
 }
 
-/// The facts of the run at `path`; `None` of what is no run.
+/// The facts of the run at `path`; `None` if there is no run.
 pub fn facts_of(path: &Path) -> Result<Option<RunFacts>> {
     RunDirectory::at(path).map(|run| run.read_facts()).transpose()
 }
@@ -258,7 +260,7 @@ pub fn facts_of(path: &Path) -> Result<Option<RunFacts>> {
 /// The page of a run, which can be made again.
 pub const PAGE: &str = "report.html";
 
-/// Whether a run has files of this name.
+/// Whether a file of this name may belong to a run.
 pub fn is_file_of_run(name: &str) -> bool {
     const NAMES: [&str; 10] = [
         "run.toml",
@@ -279,7 +281,7 @@ pub fn is_file_of_run(name: &str) -> bool {
     NAMES.contains(&name) || is_numbered("versions-", ".table") || is_numbered("intents-", ".ring")
 }
 
-/// Whether a file of this path in the directory of a run is one that the run has made, but for its
+/// Whether a path in the directory of a run is a file that the run itself has written, except its
 /// page.
 pub fn is_result(path: &Path) -> bool {
     let name = path.file_name().and_then(|name| name.to_str());

@@ -1,4 +1,4 @@
-//! What the threads of a run leave when they have ended, and what it says of the run.
+//! The results of a run's threads after their end, and the run's facts made of them.
 
 use ioecho_linux::target::Layer;
 use ioecho_stats::facts::{ClockFacts, CpuFacts, EngineFacts, HostFacts};
@@ -11,17 +11,17 @@ use crate::plan::ReplayPlan;
 use crate::verification;
 use crate::writer::WriterEnd;
 
-/// What the engines and the threads around them left.
+/// The results of the engines and of the threads around them.
 pub(crate) struct Ends {
     pub(crate) lanes: Vec<LaneEnd>,
     pub(crate) feeder: FeederEnd,
     pub(crate) writer: WriterEnd,
-    /// What was seen of the clocks and the processors; `None` of a simulation.
+    /// The observations of the clocks and the processors; `None` in a simulation.
     pub(crate) host: Option<(ClockFacts, Option<CpuFacts>)>,
 }
 
 impl Ends {
-    /// Why the run ended before its end; empty if it did not.
+    /// The reason why the run ended early; empty if it did not.
     fn incomplete(&self, plan: &ReplayPlan) -> String {
         let failed = self.lanes.iter().zip(&plan.targets).find_map(|(lane, target)| {
             let error = lane.error.as_ref()?;
@@ -52,7 +52,7 @@ impl Ends {
     }
 }
 
-/// What is known of the engine and its targets before the run begins, and does not change any more.
+/// The facts of the engine and its targets that are known before the run and do not change.
 pub fn facts_beforehand(plan: &ReplayPlan, facts: &RunFacts) -> EngineFacts {
     EngineFacts {
         simulated: facts.targets.iter().any(TargetEntry::is_simulated),
@@ -67,7 +67,7 @@ pub fn facts_beforehand(plan: &ReplayPlan, facts: &RunFacts) -> EngineFacts {
     }
 }
 
-/// What the run's engines say of it together; `below` are the layers below each target.
+/// The facts of all the run's engines together; `below` are the layers below each target.
 pub(crate) fn engine_facts(
     plan: &ReplayPlan,
     facts: &RunFacts,
@@ -113,14 +113,14 @@ pub(crate) fn engine_facts(
     }
 }
 
-/// What was read of the host and the devices beside the run.
+/// The observations of the host and of the devices during the run.
 fn host_facts(ends: &Ends) -> HostFacts {
     let seen = |lane: &LaneEnd| lane.seen.as_ref().map(|seen| seen.device.clone());
     let waited = ends.lanes.iter().filter_map(|lane| lane.seen.as_ref()?.waited);
     let waited = waited.map(|span| span.0).reduce(i64::saturating_add);
     let (clock, cpu) = ends.host.clone().unzip();
     HostFacts {
-        // Of a simulation none, of a run all.
+        // Facts of the devices exist for all lanes of a real run, and for none of a simulation.
         devices: ends.lanes.iter().map(seen).collect::<Option<_>>().unwrap_or_default(),
         clock,
         cpu: cpu.flatten().map(|cpu| CpuFacts { waited_ns: waited, ..cpu }),
@@ -128,8 +128,8 @@ fn host_facts(ends: &Ends) -> HostFacts {
     }
 }
 
-/// The largest share of a target that is empty. A target that was prepared, if only where a load
-/// touches it, is not: the sample looks everywhere.
+/// The largest share of a target that is empty. A prepared target counts as not empty, even if it
+/// was only prepared under the load, because the sample covers the whole target.
 fn empty_share(facts: &RunFacts) -> Option<f64> {
     let contents = facts.targets.iter().filter_map(|target| Some(&target.real()?.content));
     let shares = contents.filter(|content| content.samples > 0).map(|content| {

@@ -1,9 +1,8 @@
-//! What goes wrong with a run, and of which kind it is.
+//! The errors of a run, and their kinds.
 //!
-//! A person reads why something failed. A program that has started a run must decide by more than
-//! words: whether to try again, what to tell a script, whether somebody's data are in danger. So an
-//! error says of which kind it is, where it is made, and whoever ends a process maps kinds to exit
-//! codes.
+//! A person reads why a run failed. A program that started the run needs more than text: whether to
+//! try again, what to report to a script, whether a user's data are in danger. So an error gets a
+//! kind where it is made, and the program that ends a process maps kinds to exit codes.
 
 use std::error::Error;
 use std::fmt;
@@ -15,70 +14,70 @@ use ioecho_report::ReportError;
 use ioecho_trace::TraceError;
 use ioecho_trace::wording::{Named, Wording};
 
-/// A result of what may go wrong with a run.
+/// A result with an error of a run.
 pub type Result<T, E = RunError> = std::result::Result<T, E>;
 
-/// Of which kind an error is.
+/// The kind of an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// It has no kind of its own.
+    /// An error without a more specific kind.
     Failure,
-    /// What was asked for makes no sense.
+    /// The request makes no sense.
     Usage,
-    /// A trace, or what a run has left, cannot be read or is none.
+    /// A trace, or the result of a run, cannot be read or does not exist.
     Trace,
     /// A target cannot be used.
     Target,
-    /// A target is in use or may hold somebody's data; nothing was touched.
+    /// A target is in use or may hold a user's data; nothing was changed.
     Refused,
     /// Results cannot be written.
     Output,
-    /// What stands at an URL cannot be fetched.
+    /// A URL cannot be fetched.
     Fetch,
-    /// It was ended before its end, or still goes on.
+    /// The run ended early, or is still going on.
     Incomplete,
     /// The device lost or altered data that were written to it.
     DataDamaged,
-    /// A load is not, or no longer, what its library says.
+    /// A load differs from what its library states.
     NotAsPublished,
-    /// Runs are no parts of one, or cannot be compared.
+    /// Runs that are not parts of one run, or cannot be compared.
     NotComparable,
-    /// The kernel cannot record here, or this user may not.
+    /// The kernel cannot record on this host, or does not permit it to this user.
     CannotRecord,
 }
 
-/// What went wrong, of which kind it is, and what caused it.
+/// An error: its text, its kind and its cause.
 #[derive(Debug)]
 pub struct RunError {
     kind: Kind,
-    /// None where the cause says it all.
+    /// `None` if the cause is text enough.
     text: Option<Wording>,
     cause: Option<Box<dyn Error + Send + Sync>>,
 }
 
 impl RunError {
-    /// What went wrong, in words with file, place and remedy.
+    /// An error with a text that states file, place and remedy.
     pub fn new(kind: Kind, text: impl Into<Wording>) -> Self {
         Self { kind, text: Some(text.into()), cause: None }
     }
 
-    /// What went wrong, and what to do about it.
+    /// An error with a text and a remedy.
     pub fn with_help(kind: Kind, text: impl Into<Wording>, help: impl Into<Wording>) -> Self {
         Self::new(kind, text.into().text("\n  = help: ").and(help))
     }
 
-    /// The same error, in the words of who wanted more than what failed.
+    /// The same error, as the cause of a failed larger operation.
     #[must_use]
     pub fn within(self, text: impl Into<Wording>) -> Self {
         Self { kind: self.kind, text: Some(text.into()), cause: Some(Box::new(self)) }
     }
 
-    /// Of which kind it is.
+    /// The kind of the error.
     pub fn kind(&self) -> Kind {
         self.kind
     }
 
-    /// The error of this type that caused it, where one did.
+    /// The cause of this type, if there is one.
     pub fn cause<E: Error + 'static>(&self) -> Option<&E> {
         let cause: &(dyn Error + 'static) = &**self.cause.as_ref()?;
         cause.downcast_ref::<E>().or_else(|| cause.downcast_ref::<Self>()?.cause())
@@ -90,7 +89,7 @@ impl RunError {
 }
 
 impl fmt::Display for RunError {
-    /// Its own words; in the alternate form with its causes.
+    /// The error's own text; in the alternate form also its causes.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (&self.text, &self.cause) {
             _ if f.alternate() => f.write_str(&sentence(self, &Named::to_string)),
@@ -108,8 +107,8 @@ impl Error for RunError {
     }
 }
 
-/// An error with its causes, each said once: many errors quote their cause themselves. Settings and
-/// commands that remedies name are written as `write` does.
+/// An error and its causes, each only once, because many errors quote their cause themselves.
+/// `write` writes the settings and commands that remedies name.
 pub fn sentence(error: &(dyn Error + 'static), write: &dyn Fn(&Named) -> String) -> String {
     let mut text = written(error, write);
     let mut next = error.source();
@@ -160,7 +159,7 @@ impl From<&TargetError> for Kind {
 }
 
 impl From<&RecordError> for Kind {
-    /// That of a recording that did not begin.
+    /// The kind of a recording's error at its start.
     fn from(error: &RecordError) -> Self {
         match error {
             RecordError::Target(_)

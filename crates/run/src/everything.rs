@@ -1,7 +1,7 @@
-//! Everything that a page draws, counted in one pass on every processor.
+//! Counts everything that a page draws, in one pass on every processor.
 //!
-//! A page needs the picture, the figures that the verdict is held against, and the analysis. Read
-//! one after the other a hundred million requests would be read three times.
+//! A page needs the picture, the figures for the verdict, and the analysis. Counted separately,
+//! they would need three readings of a hundred million requests.
 
 use std::path::Path;
 use std::sync::OnceLock;
@@ -19,17 +19,17 @@ use crate::error::Result;
 use crate::open::Opener;
 use crate::pass::{self, Counted, Input};
 
-/// What is counted of a load or of a run.
+/// The counts of a load or of a run.
 pub struct Everything {
-    /// Of a run, or of a trace that holds the results of one.
+    /// The figures of a run, or of a trace with the results of a run.
     run: RunFigures,
-    /// Of what was never replayed.
+    /// The picture of a load that was never replayed.
     load: RunPicture,
     time: Time,
     space: Space,
 }
 
-/// The half that looks at the requests one by one over time.
+/// The half of the counts that depends on time.
 type InTime = (RunFigures, RunPicture, Time);
 
 impl Counted for Everything {
@@ -111,28 +111,28 @@ impl Counted for Analysis {
     }
 }
 
-/// What was found, and of what.
+/// The figures of a trace or a run.
 pub struct AllFigures {
-    /// The figures of what was replayed.
+    /// The figures of a run.
     pub run: RunFigures,
-    /// What is drawn of what was never replayed.
+    /// The picture of a load that was never replayed.
     pub load: RunPicture,
-    /// What the analysis says.
+    /// The figures of the analysis.
     pub analysis: AnalysisFigures,
     /// The trace's header at its end.
     pub header: Header,
-    /// The instant of the trace's own time that counts as zero here: its first request's. Unknown
-    /// of a run, which has its own zero.
+    /// The instant of the trace's own time that counts as zero: its first request. Unset for a run,
+    /// which has its own zero.
     pub origin: OnceLock<Nanos>,
 }
 
 impl AllFigures {
-    /// Whether it was replayed: then there is something measured.
+    /// Whether the trace was replayed, so that it has measured figures.
     pub fn is_run(&self) -> bool {
         self.header.columns.measured
     }
 
-    /// What is drawn.
+    /// The picture.
     pub fn picture(&self) -> &RunPicture {
         if self.is_run() { self.run.picture() } else { &self.load }
     }
@@ -149,8 +149,8 @@ pub fn count(
     count_and(opener, path, options, load, stop, |_| ()).map(|(found, ())| found)
 }
 
-/// The same; while the figures are made of what was counted, which takes one thread, another one
-/// does what is to be done besides, with the trace's own zero.
+/// The same. While one thread makes the figures of the counts, another one runs `besides` with the
+/// trace's own zero.
 pub fn count_and<T: Send>(
     opener: &dyn Opener,
     path: &Path,

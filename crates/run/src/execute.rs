@@ -1,4 +1,4 @@
-//! A run from its plan to its directory.
+//! Executes a run, from its plan to its directory.
 
 use std::fs::File;
 use std::hash::{BuildHasher, Hasher, RandomState};
@@ -31,18 +31,19 @@ use crate::witness::{Witness, Witnessed};
 use crate::writer::{self, WriterOptions};
 use crate::{feeder, finalise, load, verification, witness};
 
-/// A run that has ended, however it ended.
+/// A run that has ended, for whatever reason.
 pub struct Finished {
     /// Its directory.
     pub run: RunDirectory,
     /// Its figures and its verdict.
     pub summary: RunSummary,
-    /// What may still hold the targets. Dropped last, it says whom the process waits for.
+    /// The threads that may still use the targets. Dropped last, and it names the targets for which
+    /// the process waits.
     _lanes: Lanes,
 }
 
-/// Runs the plan until it ends or is asked to. An error means that nothing was replayed; a run that
-/// ended early is a result.
+/// Executes the plan until its end or until a request to end. An error means that nothing was
+/// replayed; a run that ended early is a result.
 pub fn execute(
     plan: &ReplayPlan,
     source: Box<dyn Source>,
@@ -55,7 +56,7 @@ pub fn execute(
     let result = replay(plan, source, &run, stopping, observer);
     run.free_reserve();
     if result.is_err() && has_no_results(&run) {
-        // Nothing happened yet: leave no half-made directory that looks like a run.
+        // Nothing was issued: remove the incomplete directory, which looks like a run.
         let _ = run.remove(&run.journal());
         witness::forget(&run);
         let _ = run.remove(&run.facts_file());
@@ -94,11 +95,12 @@ fn replay(
     let size = load::size(&map, source.header());
     let run_number = RandomState::new().build_hasher().finish();
     let mut facts = facts(plan, run_number, entries, source.header());
-    // Where there is no choice a map says nothing.
+    // Without a choice of targets a map has no information.
     if plan.targets.len() > 1 || source.header().volumes.len() > 1 || !plan.routes.is_empty() {
         facts.plan.map = Some(map.routes().iter().map(ToString::to_string).collect());
     }
-    // Before the directory says that a run goes on: however the process ends, it can be read.
+    // Written before `run.toml` says that the run goes on, so the run can be read however the
+    // process ends.
     let journal = begin_journal(run, run_number)?;
     let witness = Witness::start(plan, run, observer.as_ref())?;
     facts.witness = witness.as_ref().map(|witness| witness.entry().clone());
@@ -108,7 +110,8 @@ fn replay(
     observer.begins(plan, &facts)?;
     let (ends, start, lanes) =
         work(plan, run, journal, lanes, source, planner, run_number, stopping, observer)?;
-    // A signal that has ended the run does not end this as well: the next one ends the process.
+    // A signal that ended the run must not also end the conversion of the witness; the next signal
+    // ends the process.
     let never = AtomicBool::new(false);
     let asked = if stopping.is_asked() { &never } else { &**stopping.asked() };
     facts.witness = witness.map(|witness| witness.finish(run, asked, observer.as_ref()));
@@ -148,7 +151,7 @@ fn replay(
     Ok(Finished { run: run.clone(), summary, _lanes: lanes })
 }
 
-/// The error of results that cannot be kept. It hides no damage that was found on a target.
+/// The error for results that cannot be stored. It still reports damage that was found on a target.
 fn unkept(error: RunError, damage: Option<&VerifyFigures>) -> RunError {
     let Some(damage) = damage else { return error };
     let sectors = damage.damaged_sectors + damage.unreadable_sectors;
@@ -159,7 +162,7 @@ fn unkept(error: RunError, damage: Option<&VerifyFigures>) -> RunError {
     RunError::new(Kind::DataDamaged, text)
 }
 
-/// Begins the journal, which is locked for as long as the run goes on.
+/// Creates the journal, which stays locked while the run goes on.
 fn begin_journal(run: &RunDirectory, run_number: u64) -> Result<File> {
     let begin = || {
         let mut file = run.new_file(&run.journal())?;
@@ -172,13 +175,13 @@ fn begin_journal(run: &RunDirectory, run_number: u64) -> Result<File> {
     })
 }
 
-/// Whether nothing of the load has come back yet.
+/// Whether no request of the load has completed yet.
 fn has_no_results(run: &RunDirectory) -> bool {
     let empty = journal::JOURNAL_HEADER_BYTES as u64;
     !std::fs::metadata(run.journal()).is_ok_and(|journal| journal.len() > empty)
 }
 
-/// Lets the threads work and gathers what they leave.
+/// Starts the threads, waits for them and gathers their results.
 #[expect(clippy::too_many_arguments, reason = "everything that a run is made of meets here")]
 fn work(
     plan: &ReplayPlan,
@@ -197,7 +200,7 @@ fn work(
         verifiers.push(verification::verifier(plan, run, run_number, number, lane, tell)?);
     }
     let stop = stopping.stop();
-    // One of each lane; the wish to stop is one for all.
+    // One control per lane; they share the request to stop.
     let control = || Control { stop: Arc::clone(stop), ..Control::default() };
     let controls: Vec<Arc<Control>> = lanes.iter().map(|_| Arc::new(control())).collect();
     let (feeder, inputs) = feeder::spawn(Feeding {
@@ -216,7 +219,7 @@ fn work(
         moments: Arc::clone(&moments),
         duration: known_duration(plan),
     })?;
-    // Whether every lane has handed over what it has, or never will.
+    // Whether every lane has handed over its results, or never will.
     let ended = Arc::new(AtomicBool::new(false));
     let durable = plan.spec.verify.is_on();
     let simulated = plan.targets.iter().any(Target::is_simulated);

@@ -1,10 +1,10 @@
-//! `run.toml`: what a run says of itself.
+//! `run.toml`: the facts of a run.
 //!
-//! A run's directory outlives the program that made it, and by what it says runs are compared,
-//! merged and verified. So it is read by the types that wrote it, and by nothing else: a key that
-//! nobody knows, a value of another type and a file that was cut short are errors with a place, and
-//! nothing that is missing is guessed. A key that is an `Option` here may be missing: earlier
-//! versions did not write it, or it says nothing of such a run.
+//! A run's directory is used longer than the version of the program that made it: runs are
+//! compared, merged and verified by these facts. So only the types that wrote them read them: an
+//! unknown key, a value of another type and a truncated file are errors with a place, and no
+//! missing value is guessed. A key that is an `Option` here may be missing, because earlier
+//! versions did not write it, or because it has no meaning for such a run.
 
 mod target;
 
@@ -28,47 +28,47 @@ pub use target::{RealTarget, SimulatedTarget, TargetEntry};
 use super::stored::{self, Unread};
 
 /// The version of `run.toml` and of the directory as a whole. It grows when a key is added, changes
-/// its meaning or goes away: a program refuses what it does not know, and reads all before it.
+/// its meaning or is removed: a program refuses later versions and reads all earlier ones.
 pub const RUN_VERSION: u32 = 1;
 
 /// `run.toml`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RunFacts {
-    /// [`RUN_VERSION`] of the program that made it.
+    /// [`RUN_VERSION`] of the program that wrote it.
     pub version: u32,
-    /// How far it has come.
+    /// The state of the run.
     pub state: State,
-    /// Why it is incomplete.
+    /// The reason why it is incomplete.
     pub reason: Option<String>,
-    /// The version of the program; of a merged run that of all programs, where it is one.
+    /// The version of the program; in a merged run, that of all programs if they are the same.
     pub ioecho: Option<String>,
-    /// Its number, or those of the runs that it was merged of.
+    /// The run's number, or the numbers of the merged runs.
     pub run: RunNumbers,
     /// Wall-clock instants (RFC 3339).
     pub started: String,
-    /// When it ended; none of a run that goes on or was killed.
+    /// When it ended; `None` if it goes on or was killed.
     pub ended: Option<String>,
     /// The command line that repeats the run.
     pub command: Vec<String>,
-    /// The replay's time zero on `CLOCK_MONOTONIC`, ns, by which the kernel's own traces count too;
-    /// none in simulation.
+    /// The replay's time zero on `CLOCK_MONOTONIC`, ns, a clock that the kernel's own traces also
+    /// use; `None` in simulation.
     pub zero_monotonic_ns: Option<i64>,
-    /// The process, for whoever wonders whether it still lives; none of a merged run.
+    /// The process, to find out whether it is still alive; `None` in a merged run.
     pub pid: Option<u32>,
     /// The verdict, once it has ended.
     pub verdict: Option<Verdict>,
-    /// The run that this one goes on from.
+    /// The run that this one continues.
     pub continues: Option<Continued>,
-    /// What was to be done.
+    /// The plan of the replay.
     pub plan: PlanFacts,
     /// In the order in which results name them.
     pub targets: Vec<TargetEntry>,
     /// The host.
     pub host: HostDescription,
-    /// What was recorded of it at the devices, where that was asked for.
+    /// The recording at the devices, if it was asked for.
     pub witness: Option<WitnessEntry>,
-    /// The runs that a merged one is made of; none of a single run.
+    /// The runs of a merged run; empty in a single run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub merged: Vec<MergedEntry>,
     /// Where the replayed trace comes from.
@@ -79,7 +79,7 @@ impl RunFacts {
     /// Reads `run.toml`.
     pub fn read(text: &str) -> Result<Self, Unread> {
         let facts: Self = stored::from_toml(text, RUN_VERSION)?;
-        // Of a merged run the plan has what all of its runs say alike.
+        // In a merged run, the plan only has the values that all of its runs share.
         let lacking = facts.plan.lacking().filter(|_| facts.merged.is_empty());
         match lacking {
             Some(key) => Err(Unread::Broken {
@@ -96,8 +96,8 @@ impl RunFacts {
         toml::to_string(&self.without_processes())
     }
 
-    /// The same without the names of processes: there may be thousands of them, and the requests'
-    /// own header has them.
+    /// The same without the names of processes: there may be thousands of them, and the header of
+    /// the requests has them too.
     #[must_use]
     pub fn without_processes(&self) -> Self {
         let mut facts = self.clone();
@@ -106,26 +106,26 @@ impl RunFacts {
         facts
     }
 
-    /// When its requests were issued.
+    /// The timing of its requests.
     pub fn timing(&self) -> TimingMode {
         self.plan.timing.unwrap_or_default()
     }
 }
 
-/// How far a run has come.
+/// The state of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum State {
-    /// It goes on, or its process was killed.
+    /// It is still going on, or its process was killed.
     Running,
     /// It came to its end.
     Complete,
-    /// It ended before its end.
+    /// It ended early.
     Incomplete,
 }
 
 impl State {
-    /// The word for it.
+    /// The state's word.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Running => "running",
@@ -134,13 +134,13 @@ impl State {
         }
     }
 
-    /// Of a run that ended for this reason, which is empty where it came to its end.
+    /// The state of a run that ended for this reason; the reason is empty if it came to its end.
     pub const fn ended(incomplete: &str) -> Self {
         if incomplete.is_empty() { Self::Complete } else { Self::Incomplete }
     }
 }
 
-/// The number of a run, as it stands in every sector that it wrote: 16 hexadecimal digits.
+/// The number of a run, which is written into every sector: 16 hexadecimal digits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct RunNumber(pub u64);
@@ -161,16 +161,16 @@ impl FromStr for RunNumber {
     }
 }
 
-/// Between the numbers of the runs of which a merged one is made.
+/// The separator between the numbers of a merged run's single runs.
 const AND: &str = "+";
 
-/// The numbers of the single runs that a run is made of: one, or those of a merged run.
+/// The numbers of the single runs in a run: one, or those of a merged run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct RunNumbers(pub Vec<RunNumber>);
 
 impl RunNumbers {
-    /// The number of a single run; `None` of a merged one.
+    /// The number of a single run; `None` for a merged one.
     pub fn single(&self) -> Option<RunNumber> {
         match self.0[..] {
             [number] => Some(number),
@@ -194,7 +194,7 @@ impl FromStr for RunNumbers {
     }
 }
 
-/// Lets a type be stored as the word that it is displayed as and parsed from.
+/// Stores a type as its displayed word, and reads it by parsing that.
 macro_rules! stored_as_word {
     ($($kind:ty),*) => {$(
         impl TryFrom<String> for $kind {
@@ -215,7 +215,7 @@ macro_rules! stored_as_word {
 
 stored_as_word!(RunNumber, RunNumbers);
 
-/// The plan. Of a merged run it has what all of its runs say alike.
+/// The plan. In a merged run it only has the values that all of its runs share.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[expect(missing_docs, reason = "the keys are those of `ReplaySpec`, which says what they mean")]
@@ -231,21 +231,21 @@ pub struct PlanFacts {
     pub writes: Option<Writes>,
     pub sync_writes: Option<bool>,
     pub alignment: Option<Alignment>,
-    /// Where the volumes of the trace go, in words; empty where there was no choice.
+    /// Where the volumes of the trace go, in words; empty if there was no choice.
     pub map: Option<Vec<String>>,
     pub fill_random_percent: Option<u8>,
     pub dedup: Option<f64>,
-    /// The storage's cache, as its user named it.
+    /// The size of the storage's cache, as the user stated it.
     pub cache_bytes: Option<u64>,
     pub verify: Option<VerifyMode>,
     pub conflicts: Option<ConflictMode>,
     pub strong: Option<Strong>,
     pub in_flight_max: Option<u32>,
-    /// How many failed requests end the run.
+    /// The number of failed requests that ends the run.
     pub errors_max: Option<u64>,
     pub start_grace_ns: Option<i64>,
     pub pacing: Option<PacingMode>,
-    /// How long before a deadline the issuing thread stops sleeping, once that was measured.
+    /// How long before a deadline the issuing thread stops sleeping, once measured.
     pub spin_ns: Option<i64>,
     /// Half of the sleeps ended no later than this after their time.
     pub wake_up_p50_ns: Option<i64>,
@@ -253,12 +253,12 @@ pub struct PlanFacts {
     pub wake_up_p99_ns: Option<i64>,
     /// Checks that the run is required to pass.
     pub require: Option<Vec<Requirement>>,
-    /// What the host was asked for and gave.
+    /// The requested and the actual settings of the host.
     pub host_setup: Option<Vec<String>>,
 }
 
 impl PlanFacts {
-    /// The first key that every plan of a single run has and this one lacks.
+    /// The first key that this plan lacks although the plan of every single run has it.
     fn lacking(&self) -> Option<&'static str> {
         [
             ("trace", self.trace.is_none()),
@@ -276,15 +276,15 @@ impl PlanFacts {
     }
 }
 
-/// What is said of the run that another one goes on from.
+/// The facts of the run that another one continues.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Continued {
     /// Its number.
     pub run: RunNumber,
-    /// Its directory, without links.
+    /// Its directory, with links resolved.
     pub path: PathBuf,
-    /// What came between the two.
+    /// What happened between the two runs.
     pub after: After,
 }
 
@@ -294,28 +294,28 @@ pub struct Continued {
 pub struct WitnessedTarget {
     /// The target, by its place among the run's targets.
     pub target: u32,
-    /// The name of its device in the kernel, by which the witness calls it.
+    /// The name of its device in the kernel, which the witness uses.
     pub device: String,
 }
 
-/// What is said of the witness.
+/// The facts of the witness.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct WitnessEntry {
-    /// By which interface of the kernel; `None` where nothing could be recorded.
+    /// The interface of the kernel; `None` if nothing could be recorded.
     #[serde(with = "or_empty")]
     pub interface: Option<Interface>,
-    /// Why by this one.
+    /// The reason for this interface.
     pub why: String,
     /// The recorded targets.
     pub targets: Vec<WitnessedTarget>,
-    /// Targets of which there is no witness, and why.
+    /// Targets without a witness, with the reason.
     pub without: Vec<String>,
-    /// What the recorder had to say.
+    /// The messages of the recorder.
     pub notes: Vec<String>,
-    /// Why it ended before the run, if it did, or could not be made a trace.
+    /// The reason, if it ended before the run or could not be converted into a trace.
     pub incomplete: Option<String>,
-    /// Events that found no room in the kernel's buffers.
+    /// Events for which the kernel's buffers had no room.
     pub lost: u64,
     /// Processor time of the recorder, ns.
     pub cpu_ns: i64,
@@ -325,7 +325,7 @@ pub struct WitnessEntry {
     pub sha256: Option<String>,
 }
 
-/// An interface that may be none, which is an empty word in the file.
+/// An optional interface, stored as an empty word if there is none.
 mod or_empty {
     use ioecho_trace::recording::Interface;
     use serde::de::IntoDeserializer;
@@ -352,27 +352,27 @@ mod or_empty {
     }
 }
 
-/// A run that a merged one is made of.
+/// A run that is part of a merged one.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MergedEntry {
-    /// What it was called.
+    /// Its name.
     pub name: String,
     /// Its number.
     pub run: RunNumbers,
-    /// When it began (RFC 3339).
+    /// When it started (RFC 3339).
     pub started: String,
-    /// By how much its instants were moved.
+    /// The shift of its instants.
     pub shift_ns: i64,
     /// How many requests it has.
     pub requests: u64,
     /// Whether it was valid.
     pub validity: Validity,
-    /// What it says otherwise than other runs of the whole, or alone.
+    /// Its version, if not all runs of the merged one have the same.
     pub ioecho: Option<String>,
-    /// Of its plan, likewise.
+    /// The values of its plan that not all runs share.
     pub plan: Option<PlanFacts>,
-    /// Of its host, likewise.
+    /// The facts of its host that not all runs share.
     pub host: Option<HostDescription>,
 }
 

@@ -1,7 +1,8 @@
 //! The reading side of a run: a thread that reads the trace and plans its requests ahead of time.
 //!
-//! Each target has a ring. What finds no place in its ring waits in the target's backlog, so that
-//! the others still get theirs; it grows only while another target would soon have nothing to do.
+//! Each target has a ring. Requests without room in the ring wait in the target's backlog, so that
+//! the other targets still get theirs; the backlog only grows while another target would soon have
+//! nothing to do.
 
 use std::collections::VecDeque;
 use std::io;
@@ -20,33 +21,33 @@ use rtrb::{Consumer, Producer, PushError, RingBuffer};
 use crate::backlog::{Backlogs, Bounds, Room};
 use crate::directory::RunDirectory;
 
-/// Planned requests that the ring holds: at 100,000 requests/s more than half a second.
+/// Planned requests in a ring: at 100,000 requests/s more than half a second.
 const RING: usize = 1 << 16;
 
-/// How long to sleep when the ring is full: far shorter than it takes to empty.
+/// How long to sleep when the ring is full: far less than the time to empty it.
 const FULL_NAP: Duration = Duration::from_millis(1);
 
 /// How long to wait for the thread when the run is over.
 const STOPPED_MAX: Duration = Duration::from_secs(2);
 
-/// How far ahead of a target's present the trace is read for its sake while others have a backlog:
-/// as long as that is in memory.
+/// How far beyond a target's present the trace is read for it while other targets have a backlog,
+/// if that backlog is in memory.
 const AHEAD: Nanos = Nanos::from_secs(10);
 
-/// The same where it would be written to the file.
+/// The same, if the backlog would be written to the file.
 const AHEAD_OF_FILE: Nanos = Nanos::from_secs(1);
 
-/// Where nothing has a time: how much of its ring a target may use up before others get a backlog
-/// in the file for its sake.
+/// For requests without times: the part of its ring that a target may use up before others get a
+/// backlog in the file for it.
 const AHEAD_IN_RING: usize = RING / 4;
 
 /// Spans in which demand is counted for the progress line, ns.
 const DEMAND_SPAN_NS: i64 = 100_000_000;
 
-/// How many requests fall due when, for the progress line and for intervals.
+/// The numbers of requests that fall due over time, for the progress line and for intervals.
 #[derive(Debug, Default)]
 pub struct Demand {
-    /// The length of intervals and the requests that fall due in each, where anybody asks.
+    /// The length of the intervals and the requests that fall due in each, if asked for.
     intervals: Option<(i64, VecDeque<(i64, u64)>)>,
     /// Start of a span and requests in it, in order.
     spans: VecDeque<(i64, u64)>,
@@ -55,7 +56,7 @@ pub struct Demand {
 }
 
 impl Demand {
-    /// Counts for intervals of this length, too.
+    /// Also counts in intervals of this length.
     pub fn with_intervals(width: Option<Nanos>) -> Self {
         let intervals = width.map(|width| (width.0.max(1), VecDeque::new()));
         Self { intervals, ..Self::default() }
@@ -85,7 +86,8 @@ impl Demand {
         self.peak as f64 * 1e9 / DEMAND_SPAN_NS as f64
     }
 
-    /// Takes out what fell due in the intervals before the one with this number, from 0.
+    /// Takes out the requests that fell due in the intervals before the one with this number, from
+    /// 0.
     pub fn due_in_intervals_before(&mut self, number: i64) -> u64 {
         let Some((_, counts)) = &mut self.intervals else { return 0 };
         let mut due = 0;
@@ -95,7 +97,7 @@ impl Demand {
         due
     }
 
-    /// Takes out what fell due until `now_ns`.
+    /// Takes out the requests that fell due until `now_ns`.
     pub fn due_until(&mut self, now_ns: i64) -> u64 {
         let mut due = 0;
         while let Some((span, count)) = self.spans.front()
@@ -108,7 +110,7 @@ impl Demand {
     }
 }
 
-/// What the feeder leaves when the trace has ended or was given up.
+/// The feeder's results after the trace has ended or was given up.
 pub(crate) struct FeederEnd {
     pub(crate) totals: PlanTotals,
     pub(crate) header: Header,
@@ -117,20 +119,20 @@ pub(crate) struct FeederEnd {
     pub(crate) peak_per_s: f64,
 }
 
-/// The feeder's thread and what it shares.
+/// The feeder's thread and its shared state.
 pub(crate) struct Feeder {
     thread: JoinHandle<FeederEnd>,
-    /// What was planned so far, and of which trace.
+    /// The totals planned so far, and the header of the trace.
     so_far: Arc<Mutex<PlanTotals>>,
     header: Header,
     pub(crate) demand: Arc<Mutex<Demand>>,
-    /// Whether every target has as much as it can have before the first request.
+    /// Whether every target has as many requests as it can have before the first one is issued.
     pub(crate) filled: Arc<AtomicBool>,
 }
 
 impl Feeder {
-    /// What it leaves, once it was told to stop. A trace that comes through a pipe may keep it
-    /// waiting for ever: then it is what it had until then.
+    /// The feeder's results after it was told to stop. If a trace comes through a pipe, the feeder
+    /// may wait for ever; then the results so far are returned.
     pub(crate) fn end(self) -> thread::Result<FeederEnd> {
         let until = Instant::now() + STOPPED_MAX;
         while !self.thread.is_finished() {
@@ -148,25 +150,25 @@ impl Feeder {
 /// The engine's end of the ring.
 pub(crate) struct RingInput {
     consumer: Consumer<Planned>,
-    /// In simulated time nobody may be blamed for the reader's real time: wait for it.
+    /// In simulated time the reader's real time must not count, so the engine waits for it.
     pub(crate) blocking: bool,
-    /// Whether nothing is read because of another target's backlog.
+    /// Whether reading pauses because of another target's backlog.
     held: Arc<AtomicBool>,
     /// Whether the run is to end.
     stop: Arc<AtomicBool>,
 }
 
 impl RingInput {
-    /// Waits until there is as much in the rings as can be had, so that the replay starts with a
-    /// full look-ahead.
+    /// Waits until the rings hold as much as possible, so that the replay starts with a full
+    /// look-ahead.
     pub(crate) fn wait_until_filled(filled: &AtomicBool, stop: &AtomicBool) {
         while !filled.load(Relaxed) && !stop.load(Relaxed) {
             thread::sleep(FULL_NAP);
         }
     }
 
-    /// Shows what waits in the ring, and leaves it there. A ring that has not been turned round yet
-    /// shows all of it.
+    /// Shows the requests in the ring without taking them. All are visible as long as the ring has
+    /// not wrapped around.
     pub(crate) fn look_ahead(&mut self, look: impl FnOnce(&[Planned])) {
         let waiting = self.consumer.slots();
         if let Ok(chunk) = self.consumer.read_chunk(waiting) {
@@ -192,26 +194,26 @@ impl Input for RingInput {
         if self.held.load(Relaxed) { LateCause::Backlog } else { LateCause::Input }
     }
 
-    /// In simulated time the ring tells of the host, not of the run.
+    /// In simulated time the level of the ring depends on the host and not on the run.
     fn level(&self) -> Option<u64> {
         (!self.blocking).then(|| self.consumer.slots() as u64)
     }
 }
 
-/// What the feeder is to do next.
+/// The feeder's next action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Next {
-    /// Read on.
+    /// Continue to read.
     Read,
-    /// Every target has enough.
+    /// Every target has enough requests.
     Wait,
-    /// A target needs more, and there is no room for what others would leave.
+    /// A target needs more, and there is no room for the other targets' requests before it.
     Held,
 }
 
-/// The rings of all targets, and what waits before them.
+/// The rings of all targets, and the backlogs before them.
 struct Stock {
-    /// Absent once all was handed out.
+    /// Absent once all requests were handed out.
     rings: Vec<Option<Producer<Planned>>>,
     backlogs: Backlogs,
     /// Whether requests have times.
@@ -241,7 +243,7 @@ impl Stock {
         (Self { rings, backlogs, timed, read_until: Nanos(i64::MIN), held }, inputs)
     }
 
-    /// Takes a request for its target.
+    /// Adds a request for its target.
     fn push(&mut self, planned: Planned) {
         self.read_until = planned.scheduled;
         let target = usize::from(planned.target);
@@ -267,7 +269,7 @@ impl Stock {
         Ok(())
     }
 
-    /// What to do, at these instants of the targets' replays.
+    /// The next action, given the present instants of the targets' replays.
     fn next(&mut self, now: &[Nanos]) -> Next {
         let room = self.backlogs.room_for(BATCH_ROWS);
         let is_behind = !self.backlogs.are_empty();
@@ -277,7 +279,7 @@ impl Stock {
             let now = now[target];
             let is_due = |ahead: Nanos| self.read_until < now.saturating_add(ahead);
             let needs = match room {
-                // Nobody has too much yet.
+                // No target has a large backlog yet.
                 _ if !is_behind => true,
                 Room::Memory => !self.timed || is_due(AHEAD),
                 Room::File | Room::Nowhere if self.timed => is_due(AHEAD_OF_FILE),
@@ -292,8 +294,8 @@ impl Stock {
         next
     }
 
-    /// Ends the rings of targets for which nothing is left; answers whether all have ended. To be
-    /// called when the trace has been read.
+    /// Ends the rings of targets without further requests, and returns whether all have ended. To
+    /// be called after the trace was read.
     fn end(&mut self) -> bool {
         for (target, ring) in self.rings.iter_mut().enumerate() {
             if self.backlogs.is_empty(target) {
@@ -303,24 +305,24 @@ impl Stock {
         self.rings.iter().all(Option::is_none)
     }
 
-    /// Whether somebody takes no more.
+    /// Whether a target takes no more requests.
     fn is_abandoned(&self) -> bool {
         self.rings.iter().flatten().any(Producer::is_abandoned)
     }
 }
 
-/// What the feeder's thread works with.
+/// The inputs of the feeder's thread.
 pub(crate) struct Feeding {
     pub(crate) source: Box<dyn Source>,
     pub(crate) planner: Planner,
-    /// One of each target.
+    /// One per target.
     pub(crate) controls: Vec<Arc<Control>>,
     pub(crate) stop: Arc<AtomicBool>,
     /// Whether requests have times.
     pub(crate) timed: bool,
-    /// Demand is counted in intervals of this length, where one is given.
+    /// The length of the intervals in which demand is counted, if asked for.
     pub(crate) interval: Option<Nanos>,
-    /// Where the backlogs' file is made.
+    /// The directory for the backlogs' file.
     pub(crate) run: RunDirectory,
 }
 
@@ -338,7 +340,7 @@ pub(crate) fn spawn(feeding: Feeding) -> io::Result<(Feeder, Vec<RingInput>)> {
     let theirs = Arc::clone(&so_far);
     let thread = ioecho_linux::thread::start("ioecho-feeder", move || {
         let end = feed(feeding, stock, &their_demand, &their_filled, &theirs);
-        // Whoever waits for it must not, whyever it ended.
+        // Releases threads that wait for the first fill, for whatever reason the feeder ended.
         their_filled.store(true, Relaxed);
         end
     })?;
@@ -401,7 +403,7 @@ fn feed(
     FeederEnd { totals: planner.totals(), header: source.header().clone(), error, peak_per_s }
 }
 
-/// What the run's log was told of backlogs, once each.
+/// The messages about backlogs that the run's log already has, each at most once.
 #[derive(Default)]
 struct Told {
     spilled: bool,

@@ -11,8 +11,8 @@ use super::*;
 const FAST: u16 = 0;
 const SLOW: u16 = 1;
 
-/// A load of two targets, uneven in every respect: stretches of random length and rate, in which
-/// now this target, now the other gets most.
+/// An uneven load of two targets: stretches of random length and rate, in which one or the other
+/// target gets most requests.
 struct Uneven {
     random: SplitMix64,
     seq: u64,
@@ -66,18 +66,18 @@ impl Iterator for Uneven {
     }
 }
 
-/// The fast target's input. Whenever it is asked, the slow target has taken what it could by then,
-/// and the feeder has done what there is to do, in no time.
+/// The fast target's input. At each call, the slow target first takes as many requests as it can
+/// have done by then, and the feeder does all its work, in no time.
 struct Together {
     load: std::iter::Peekable<Uneven>,
     stock: Stock,
     fast: RingInput,
     slow: RingInput,
     clock: SimClock,
-    /// Nanoseconds that the slow target takes for a request.
+    /// The time that the slow target takes for a request, in nanoseconds.
     slow_ns: i64,
     slow_at: i64,
-    /// The numbers of those that it took.
+    /// The numbers of the requests that it took.
     slow_took: Vec<u64>,
     spilled_max: Bytes,
 }
@@ -130,7 +130,7 @@ struct Outcome {
     records: Vec<Record>,
 }
 
-/// A million requests on a target that takes no time to speak of, beside one that takes `slow`
+/// Replays a million requests on a target that takes almost no time, beside one that takes `slow`
 /// for each.
 fn replayed(seed: u64, slow: Nanos, bounds: Bounds) -> Outcome {
     let directory = tempfile::tempdir().unwrap();
@@ -159,7 +159,7 @@ fn replayed(seed: u64, slow: Nanos, bounds: Bounds) -> Outcome {
         input: &mut input,
         recorder: &mut records,
         pattern: &mut Pattern::new(1),
-        // The clocks of both begin together.
+        // Both clocks begin together.
         pacing: Pacing { start_at: Some(Nanos::ZERO), spin: Nanos::ZERO, ..Pacing::default() },
         control: &Control::default(),
         verify: None,
@@ -169,7 +169,7 @@ fn replayed(seed: u64, slow: Nanos, bounds: Bounds) -> Outcome {
     Outcome { input, totals, records }
 }
 
-/// The requests of a target in the load of this seed.
+/// The numbers of a target's requests in the load of this seed.
 fn of(seed: u64, target: u16) -> Vec<u64> {
     let mine = Uneven::new(seed, 1_000_000).filter(|planned| planned.target == target);
     mine.map(|planned| planned.seq).collect()
@@ -180,7 +180,7 @@ fn later_than(span: Nanos, records: &[Record]) -> Vec<&Record> {
     records.iter().filter(|record| lateness(record) > span).collect()
 }
 
-/// Everything is where it belongs, whoever waited for whom.
+/// Every request has reached its target, no matter which target waited for which.
 fn is_complete(outcome: &mut Outcome, seed: u64) {
     let mut fast: Vec<u64> = outcome.records.iter().map(|record| record.planned.seq).collect();
     fast.sort_unstable();
@@ -240,7 +240,7 @@ fn nothing_is_read_for_a_target_that_has_enough() {
     };
     let none = [Nanos::ZERO; 2];
     assert_eq!(stock.next(&none), Next::Read);
-    // The first has more than its ring holds, and the second has nothing.
+    // The first target has more requests than its ring holds, and the second has none.
     (0..=RING as u64).for_each(|seq| stock.push(at(seq, 3, FAST)));
     assert_eq!(stock.next(&none), Next::Read);
     stock.push(at(0, AHEAD.0 / 1_000_000_000, FAST));

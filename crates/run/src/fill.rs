@@ -1,8 +1,8 @@
 //! Filling a target: large writes upwards through the device, flushed span by span.
 //!
-//! A fill takes hours on a large target, so it must be possible to end it at any moment and go on
-//! later without reading what is there. That needs an order that is kept: nothing of a span is
-//! written before everything below it is on stable storage ([`ioecho_replay::fill`]).
+//! A fill takes hours on a large target, so it must be possible to interrupt it at any moment and
+//! to continue later without reading the existing data. That requires a strict order: no part of a
+//! span is written before everything below it is on stable storage ([`ioecho_replay::fill`]).
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -18,21 +18,21 @@ use ioecho_trace::{Bytes, Flags, Nanos, Op, Outcome};
 
 use crate::error::{Kind, Result, RunError};
 
-/// Writes in flight: enough for the queue of a disk array, little enough to be fair to others.
+/// Writes in flight: enough for the queue of a disk array, few enough to be fair to others.
 pub const DEPTH: u32 = 8;
 
-/// How long to wait for completions before looking whether the fill is to be stopped.
+/// The longest wait for completions before the wish to stop is checked.
 const NAP: Nanos = Nanos::from_millis(100);
 
-/// Blocks that are looked at before a former fill is believed.
+/// Blocks that are checked before an earlier fill is trusted.
 const SPOT_CHECKS: usize = 64;
 
-/// What is to be filled.
+/// The parameters of a fill.
 #[derive(Clone, Copy, Debug)]
 pub struct Job<'a> {
-    /// What takes part.
+    /// The part of the target to be filled.
     pub extent: &'a Extent,
-    /// Where to begin.
+    /// Where it begins.
     pub from: u64,
     /// The seed of the fill's number.
     pub seed: u64,
@@ -40,21 +40,21 @@ pub struct Job<'a> {
     pub bundle: u64,
 }
 
-/// What became of it.
+/// The result of a fill.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Filled {
     /// Bytes written.
     pub bytes: u64,
-    /// Whether everything is.
+    /// Whether everything was written.
     pub complete: bool,
 }
 
-/// A fill under way.
+/// A fill in progress.
 struct Filler<'a> {
     device: &'a mut dyn Device,
     payload: FillPayload,
     free: Vec<u32>,
-    /// What each tag in flight writes: start and length.
+    /// The start and length of each write in flight, by tag.
     flying: [(u64, u64); DEPTH as usize],
     unsubmitted: usize,
     completions: Vec<Completion>,
@@ -62,8 +62,8 @@ struct Filler<'a> {
     failed: Option<(u64, Outcome)>,
 }
 
-/// Does the job, flushes the target, and tells how many bytes are written after each wait. Ends
-/// early, with everything in flight completed and flushed, when `stop` is set.
+/// Fills and flushes the target, and reports the written bytes after each wait. It ends early, with
+/// everything in flight completed and flushed, when `stop` is set.
 pub fn fill(
     job: Job<'_>,
     device: &mut dyn Device,
@@ -133,7 +133,7 @@ impl Filler<'_> {
         self.unsubmitted += 1;
     }
 
-    /// Hands over what is prepared and takes what has completed.
+    /// Issues prepared writes and handles completions.
     fn advance(&mut self, clock: &impl Clock) -> Result<()> {
         let broken = |error: io::Error| {
             RunError::new(Kind::Target, format!("the device failed while it was filled: {error}"))
@@ -154,7 +154,7 @@ impl Filler<'_> {
         Ok(())
     }
 
-    /// Puts everything written on stable storage.
+    /// Flushes everything written to stable storage.
     fn flush(&mut self, clock: &impl Clock) -> Result<()> {
         self.prepare(Op::Flush, 0, 0);
         while !self.is_idle() {
@@ -181,8 +181,8 @@ impl Filler<'_> {
     }
 }
 
-/// Finds out which fill the target holds and where it was interrupted. Answers its seed and where
-/// to go on; the size of the target if nothing is missing.
+/// Finds out which fill the target holds and where it was interrupted. Returns its seed and the
+/// position to continue from, which is the target's size if the fill is complete.
 pub fn resume(target: &OpenedTarget, extent: &Extent, seed: Option<u64>) -> Result<(u64, u64)> {
     let facts = target.facts();
     let name = facts.path.display();
@@ -210,7 +210,7 @@ pub fn resume(target: &OpenedTarget, extent: &Extent, seed: Option<u64>) -> Resu
     }
     let run = fill_run(found);
     let mut is_there = |at: u64| -> Result<bool> {
-        // A block that cannot be read is not there.
+        // An unreadable block counts as not filled.
         let Ok(block) = reader.read(at) else { return Ok(false) };
         Ok((at..).step_by(SECTOR as usize).zip(block.chunks(SECTOR as usize)).all(
             |(position, sector)| {

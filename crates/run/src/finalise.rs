@@ -1,4 +1,4 @@
-//! From the journal to the final files: results in the order of issue, summary and verdict.
+//! Makes the final files of a journal: results in the order of issue, summary and verdict.
 
 use ioecho_stats::run_summary::{EngineFacts, RunFigures, RunSummary};
 use ioecho_trace::{Batch, Columns, Header, Source};
@@ -12,8 +12,8 @@ use crate::witness::Witnessed;
 
 /// Turns the journal into `requests.parquet` and writes `summary.json`.
 ///
-/// When the results cannot be written (the disk is full), the journal stays: nothing is lost, and
-/// `ioecho report` makes the rest up later.
+/// If the results cannot be written because the disk is full, the journal stays: nothing is lost,
+/// and `ioecho report` completes the run later.
 pub(crate) fn finalise(
     run: &RunDirectory,
     trace: &Header,
@@ -60,7 +60,7 @@ pub(crate) fn finalise(
                 format!("results stay in requests.journal, they could not be converted: {error}");
         }
     }
-    // A lane that was given up could not tell, and the records do.
+    // A lane that was given up has no totals, but its records show them.
     engine.pushed_back = engine.pushed_back.max(figures.pushed_back());
     engine.dropped = engine.dropped.max(figures.dropped());
     engine.in_flight_peak = engine.in_flight_peak.max(figures.in_flight_peak());
@@ -70,10 +70,9 @@ pub(crate) fn finalise(
     Ok(summary)
 }
 
-/// Takes the journal away when everything else is in place, and not before: until then it is what a
-/// killed run is recovered from. Where results are missing it stays: it alone knows the numbers of
-/// the requests, and `ioecho verify` needs them, for sectors bear the number of the request that
-/// wrote them.
+/// Removes the journal after everything else is complete: until then it is needed to recover a
+/// killed run. If results are missing, it stays: only it contains the numbers of the requests,
+/// which `ioecho verify` needs because every written sector contains the number of its request.
 pub(crate) fn drop_journal(run: &RunDirectory, engine: &EngineFacts) -> Result<()> {
     if engine.incomplete.is_empty() && engine.results_lost == 0 && run.requests().exists() {
         run.remove(&run.journal())
@@ -82,7 +81,7 @@ pub(crate) fn drop_journal(run: &RunDirectory, engine: &EngineFacts) -> Result<(
     Ok(())
 }
 
-/// Finalises a run that was killed; refuses one that still goes on.
+/// Finalises a run that was killed; refuses one that is still going on.
 pub fn recover(run: &RunDirectory) -> Result<RunSummary> {
     let path = run.journal();
     let journal = regular::open(&path).map_err(|error| {

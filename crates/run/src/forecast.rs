@@ -1,4 +1,4 @@
-//! What a replay would do: the answer of `--dry-run`.
+//! A preview of a replay: the output of `--dry-run`.
 
 use std::fmt;
 
@@ -11,7 +11,7 @@ use crate::error::Result;
 use crate::plan::ReplayPlan;
 use crate::target::Target;
 
-/// What a replay would do.
+/// The preview of a replay.
 #[derive(Debug, Default)]
 pub struct Forecast {
     totals: PlanTotals,
@@ -22,7 +22,7 @@ pub struct Forecast {
     changes: Vec<Changes>,
 }
 
-/// What is overwritten on a target.
+/// The changes to a target.
 #[derive(Clone, Debug, Default)]
 struct Changes {
     target: String,
@@ -78,7 +78,7 @@ impl fmt::Display for Forecast {
     }
 }
 
-/// Reads the whole trace and says what a replay would do.
+/// Reads the whole trace and previews its replay.
 pub fn forecast(plan: &ReplayPlan, source: &mut dyn Source) -> Result<Forecast> {
     let limits: Vec<_> = plan.targets.iter().map(Target::limits).collect();
     let mut planner = plan.planner(&limits, source.header())?;

@@ -1,7 +1,7 @@
-//! What a command reads, file by file.
+//! All files that a command reads.
 //!
-//! A trace is often more than the file that was named: a directory of a recording, the set of files
-//! that blktrace makes, a load in a library, and the traces that are merged into it.
+//! A trace is often more than the named file: the directory of a recording, the set of files of
+//! blktrace, a load in a library, and the traces that are merged into it.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,35 +12,36 @@ use ioecho_trace::transform::{Asked, Load};
 use crate::directory::{RunDirectory, is_result};
 use crate::named::{above, file_named};
 
-/// What stands before the number of a processor in the names of blktrace's files.
+/// The text before the number of a processor in the names of blktrace's files.
 const PER_CPU: &str = ".blktrace.";
 
-/// What a command reads.
+/// The files that a command reads.
 #[derive(Clone, Debug, Default)]
 pub struct Inputs {
-    /// The name as it was typed, and where the bytes of one of its files are.
+    /// The name that was typed, and the place of the bytes of one of its files.
     files: Vec<(String, Ground)>,
 }
 
 impl Inputs {
-    /// These. A name that leads to no file, such as that of a generated load, is none.
+    /// The files of these paths. A name without a file, such as that of a generated load, is left
+    /// out.
     pub fn of<'a>(paths: impl IntoIterator<Item = &'a Path>) -> Self {
         paths.into_iter().fold(Self::default(), Self::and)
     }
 
-    /// A trace, and what is made of it.
+    /// The files of a trace and of its transforms.
     pub fn of_load(trace: &Path, load: &Load) -> Self {
         let others = load.chain.iter().filter_map(Asked::other_trace);
         others.fold(Self::of([trace]), Self::and)
     }
 
-    /// What a directory lies on, which may have to be made yet.
+    /// The place where a directory lies or will be created.
     pub fn of_place(path: &Path) -> Self {
         let ground = Ground::of(path).into_iter();
         Self { files: ground.map(|ground| (path.display().to_string(), ground)).collect() }
     }
 
-    /// This as well.
+    /// These inputs and one more path.
     #[must_use]
     pub fn and(mut self, path: &Path) -> Self {
         let name = path.display().to_string();
@@ -49,14 +50,14 @@ impl Inputs {
         self
     }
 
-    /// The first of them whose bytes change when this is written to, or the other way round.
+    /// The first input that shares bytes with this place, so that writing to one changes the other.
     pub fn touched_by(&self, ground: &Ground) -> Option<&str> {
         let found = self.files.iter().find(|(_, input)| input.touches(ground));
         found.map(|(name, _)| name.as_str())
     }
 }
 
-/// The files that a path leads to.
+/// The files of a path.
 fn files_of(path: &Path) -> Vec<PathBuf> {
     let within = |directory: &Path| {
         let entries = fs::read_dir(directory).into_iter().flatten().flatten();
@@ -66,7 +67,7 @@ fn files_of(path: &Path) -> Vec<PathBuf> {
     if path.is_dir() {
         files = within(path);
         if RunDirectory::at(path).is_some() {
-            // What else somebody keeps there is not read, and the page is made again.
+            // Other files in a run's directory are not read, and its page can be made again.
             files.retain(|file| is_result(file));
         }
     } else if let Some(name) = path.file_name().and_then(|name| name.to_str()) {

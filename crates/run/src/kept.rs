@@ -1,29 +1,30 @@
-//! The command line as a run's directory keeps it.
+//! The command line as the run's directory stores it.
 //!
-//! It is kept so that a run can be repeated. But a directory is given away, and what an anonymised
-//! trace is called, what was merged into it and the key itself would be given away with it.
+//! It is stored so that a run can be repeated. But directories are passed on, and with the command
+//! line they would reveal the name of an anonymised trace, the traces merged into it, and the key
+//! itself.
 
 use std::path::{Path, PathBuf};
 
 use crate::spec::ReplaySpec;
 
-/// What stands for a word that is not kept.
+/// Replaces a word that is not stored.
 const NOT_KEPT: &str = "not-kept";
 
 /// Transforms whose values name files, programs, devices or the key.
 const TELLING: [&str; 5] = ["anonymise", "merge", "cmd", "filter", "split"];
 
-/// Whether the trace is anonymised on its way.
+/// Whether the trace is anonymised by a transform.
 fn is_anonymised(spec: &ReplaySpec) -> bool {
     spec.transforms.iter().any(|asked| asked.kind.name == "anonymise")
 }
 
-/// What is kept of the words of the command line that asked for this replay.
+/// The words of this replay's command line that are stored.
 pub(crate) fn command(spec: &ReplaySpec, words: Vec<String>) -> Vec<String> {
     if is_anonymised(spec) { without_names(words, &spec.trace) } else { words }
 }
 
-/// The trace's path as it is kept.
+/// The trace's path as it is stored.
 pub(crate) fn trace(spec: &ReplaySpec) -> PathBuf {
     if is_anonymised(spec) { PathBuf::from(NOT_KEPT) } else { spec.trace.clone() }
 }

@@ -1,8 +1,8 @@
 //! A lane: one target with its engine, its scheduler and its thread.
 //!
-//! Targets are independent, and a slow one must not hold up the others; but they belong to one
-//! load, so their replays share one time zero on one clock. A lane keeps the order of its own
-//! target; what it is not ready for waits in its backlog, so that none waits for another.
+//! Targets are independent, and a slow one must not delay the others; but they belong to one load,
+//! so their replays share one time zero on one clock. A lane keeps the order of its own target.
+//! Requests for which it is not ready wait in its backlog, so no target waits for another.
 
 use std::io;
 use std::sync::atomic::AtomicBool;
@@ -31,27 +31,27 @@ use crate::target::{Target, reads_alone};
 use crate::watch::lane::{LaneSeen, LaneWatch};
 use crate::writer::RingSink;
 
-/// Looking at the simulated clock takes this long.
+/// Reading the simulated clock takes this long.
 const SIM_LOOK: Nanos = Nanos(20);
 
-/// The device of a lane and the clock that it lives by.
+/// The device of a lane and its clock.
 pub(crate) enum Lane {
     Real {
         device: Box<dyn Device + Send>,
         clock: MonotonicClock,
-        /// What the target holds, as far as it was looked at.
+        /// The sample of the target's content.
         content: Box<TargetContent>,
-        /// What knows where the target was never written, if anything does.
+        /// Finds places of the target that were never written, if the file system can tell.
         places: Option<WrittenPlaces>,
-        /// For one more look at who uses the target, where it is written to.
+        /// The last check of the target's users, if it is written to.
         recheck: Option<Box<Recheck>>,
     },
-    /// Its clock belongs to the thread that it runs in, so it is made there.
+    /// The clock belongs to the thread of the simulation, so it is made there.
     Simulated { spec: Box<SimSpec> },
 }
 
 impl Lane {
-    /// Opens a target for the run, and says what it is and what lies below it.
+    /// Opens a target for the run, and returns its facts and the layers below it.
     pub(crate) fn open(
         plan: &ReplayPlan,
         target: &Target,
@@ -77,14 +77,14 @@ impl Lane {
         }
     }
 
-    /// The numbers of the fills that the target holds, as far as it was looked at.
+    /// The numbers of the fills that the sample of the target contains.
     pub(crate) fn fills(&self) -> Vec<u64> {
         let Self::Real { content, .. } = self else { return Vec::new() };
         let prepared = content.runs.iter().filter(|written| written.prepared);
         prepared.filter_map(|written| u64::from_str_radix(&written.run, 16).ok()).collect()
     }
 
-    /// What the target can take.
+    /// The limits of the target.
     pub(crate) fn limits(&self) -> TargetLimits {
         match self {
             Self::Real { device, .. } => TargetLimits::of(device.as_ref()),
@@ -95,7 +95,7 @@ impl Lane {
     }
 }
 
-/// What the lanes of a run agree on before the first request.
+/// The agreement of a run's lanes before the first request.
 pub(crate) struct Start {
     lanes: usize,
     gate: Mutex<Gate>,
@@ -106,20 +106,20 @@ pub(crate) struct Start {
 #[derive(Debug, Default)]
 struct Gate {
     arrived: usize,
-    /// A lane cannot run, so none does.
+    /// A lane cannot run, so none may.
     shut: bool,
 }
 
-/// What the first lane measured and fixed for all.
+/// The values that the first lane measured and fixed for all.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Agreed {
     /// The replay's time zero on the clock.
     pub(crate) start_at: Nanos,
-    /// Sleep until this long before a deadline.
+    /// How long before a deadline a thread stops sleeping.
     pub(crate) spin: Nanos,
-    /// How the host wakes threads, where that was measured.
+    /// How late the host wakes threads, if it was measured.
     pub(crate) near: Option<NearDistance>,
-    /// What a request costs the issuing thread at least; zero where that was not measured.
+    /// The least time that a request takes the issuing thread; zero if it was not measured.
     pub(crate) request_cost: Nanos,
 }
 
@@ -129,7 +129,7 @@ impl Start {
         Self { lanes, gate, moved, agreed: OnceLock::new() }
     }
 
-    /// What was agreed on, once the run has begun.
+    /// The agreed values, once the run has begun.
     pub(crate) fn agreed(&self) -> Option<Agreed> {
         self.agreed.get().copied()
     }
@@ -140,8 +140,8 @@ impl Start {
         self.moved.notify_all();
     }
 
-    /// Waits until every lane is here for the n-th time, counted from 1; answers whether all can
-    /// run.
+    /// Waits until every lane has called this for the n-th time, counted from 1; returns whether
+    /// all can run.
     fn wait(&self, time: usize) -> bool {
         let mut gate = self.gate.lock().unwrap_or_else(PoisonError::into_inner);
         gate.arrived += 1;
@@ -153,7 +153,7 @@ impl Start {
     }
 }
 
-/// What a lane needs to run.
+/// The inputs of a lane.
 pub(crate) struct LaneWork {
     pub(crate) number: usize,
     pub(crate) lane: Lane,
@@ -167,27 +167,27 @@ pub(crate) struct LaneWork {
     pub(crate) run_number: u64,
 }
 
-/// What a lane leaves.
+/// The results of a lane.
 pub(crate) struct LaneEnd {
     pub(crate) totals: Totals,
-    /// The device as a whole failed.
+    /// The error of the device as a whole.
     pub(crate) error: Option<io::Error>,
-    /// The host refused what it was asked for, or the guard the target.
+    /// The error if the host refused a setting, or the guard refused the target.
     pub(crate) host_error: Option<RunError>,
     pub(crate) results_lost: u64,
-    /// What the host gave, and what of it will not do what it seems to.
+    /// The actual settings of the host, and warnings about those without their effect.
     pub(crate) host_facts: Vec<String>,
     pub(crate) verifier: Option<Verifier>,
-    /// Why the last look at everything written broke off.
+    /// The error that interrupted the final verification.
     pub(crate) verify_error: Option<io::Error>,
-    /// Whether that look was stopped by a signal, and how much it read.
+    /// Whether a signal stopped the final verification, and how much it read.
     pub(crate) verify_stopped: bool,
-    /// Whether it came to its end.
+    /// Whether the final verification was completed.
     pub(crate) verify_passed: bool,
     pub(crate) verify_read: Bytes,
-    /// What was found of the places that the load goes to first.
+    /// The content at the places of the first requests.
     pub(crate) places: PlacesSeen,
-    /// What was seen of the device and of the thread, until the replay's end.
+    /// The observations of the device and of the thread, until the replay's end.
     pub(crate) seen: Option<LaneSeen>,
     watch: Option<LaneWatch>,
 }
@@ -211,8 +211,8 @@ impl LaneEnd {
         }
     }
 
-    /// What is known of a lane whose thread has been stuck in a system call for so long, and may
-    /// never come back.
+    /// The result of a lane whose thread has been stuck in a system call for this long, and may
+    /// never return.
     pub(crate) fn given_up(control: &Control, still: Nanos) -> Self {
         let counts = Counts { issued: control.issued.load(Relaxed), ..Counts::default() };
         let totals = Totals {
@@ -228,17 +228,17 @@ impl LaneEnd {
     }
 }
 
-/// A device that is still to be closed, which may take as long as it does not answer.
+/// A device that is still to be closed, which may take as long as the device does not answer.
 pub(crate) type Closing = Option<Box<dyn Device + Send>>;
 
-/// Tells a warning, where there is one.
+/// Tells a warning, if there is one.
 fn warn(observer: &dyn Observer, warning: Option<String>) {
     if let Some(warning) = warning {
         observer.tell(&format!("warning: {warning}"));
     }
 }
 
-/// What there is to doubt of a target on places that hold nothing, unless it was made for the load.
+/// The warning about a target with empty places, unless it was made for the load.
 fn doubt(plan: &ReplayPlan, number: usize, empty: Emptiness) -> Option<String> {
     let Target::Real { path, .. } = plan.targets.get(number)? else { return None };
     let Emptiness { never_written, zeroes } = empty;
@@ -260,8 +260,8 @@ pub(crate) fn run(
     RingInput::wait_until_filled(&filled, &rings.control.stop);
     match lane {
         Lane::Real { mut device, clock, content, places, recheck } => {
-            // Meanwhile a trace was read, perhaps for long. The data are held by then, who uses
-            // them is not.
+            // Reading the trace may have taken long. The guard protects the data meanwhile, but the
+            // target may have got a user.
             let free = recheck.map_or(Ok(()), |recheck| {
                 plan.targets[number].recheck(&recheck, &plan.spec.destroy, &reads_alone())
             });
@@ -270,14 +270,15 @@ pub(crate) fn run(
                 start.give_up();
                 return (end, Some(device));
             }
-            // The time zero is fixed when every target may be written to.
+            // The time zero is fixed only after every target may be written to.
             if !start.wait(1) {
                 return (end, Some(device));
             }
             let (places, empty) = ahead::look(&mut rings.input, &content, places.as_ref());
             end.places = places;
             warn(observer, doubt(plan, number, empty));
-            // Without this a sleep ends 50 µs late; if it is refused, the lateness will tell.
+            // Without this a sleep ends 50 µs late; if the host refuses it, the measured lateness
+            // shows that.
             let _ = host_thread::set_timer_slack_ns(1);
             if let Some(Target::Real { facts, .. }) = plan.targets.get(number) {
                 end.watch = Some(LaneWatch::begin(facts));
@@ -309,7 +310,7 @@ pub(crate) fn run(
                 Pacing { start_at: Some(agreed.start_at), spin: agreed.spin, ..pacing(plan) };
             replay(plan, &mut rings, &mut end, (device.as_mut(), &clock, pacing));
             if end.totals.silent || end.error.is_some() {
-                // The run cannot become whole any more: who waits for its end need not wait longer.
+                // The run can no longer become complete, so it need not wait for its end.
                 rings.control.stop.store(true, Relaxed);
             }
             closing = Some(device);
@@ -365,14 +366,14 @@ fn replay<C: Clock>(
     .run();
     end.totals = totals;
     end.error = result.err();
-    // Before the last look at everything written, which is no part of the load.
+    // Taken before the final verification, which is not part of the load.
     end.seen = end.watch.take().map(LaneWatch::end);
     let whole = plan.spec.verify.ends_with_a_look();
     if let Some(verifier) = &mut end.verifier
         && whole
         && end.error.is_none()
         && !totals.stopped
-        // What is in flight still may use the tags, and may still change the data.
+        // Requests in flight may still use the tags and change the data.
         && totals.abandoned == 0
     {
         match final_pass(device, clock, verifier, &control.stop, &mut |_| {}) {
@@ -386,7 +387,7 @@ fn replay<C: Clock>(
     }
 }
 
-/// How long to look for the end of the run, and when to give up.
+/// The limits of the engine: start grace, failed requests, telemetry.
 fn pacing(plan: &ReplayPlan) -> Pacing {
     Pacing {
         start_grace: plan.spec.start_grace,
@@ -396,13 +397,14 @@ fn pacing(plan: &ReplayPlan) -> Pacing {
     }
 }
 
-/// Measures how this host wakes threads and what a request costs it, and fixes the time zero.
+/// Measures how late this host wakes threads and how much time a request takes, and fixes the time
+/// zero.
 fn agree(plan: &ReplayPlan, device: &mut dyn Device, clock: &MonotonicClock) -> Agreed {
     let (spin, near) = match plan.spec.pacing {
         PacingMode::Spin => (Nanos::MAX, None),
         PacingMode::Sleep => (Nanos::ZERO, None),
         PacingMode::Hybrid => {
-            // As the engine will sleep: a device that cannot wait is found out by the run itself.
+            // Sleeps as the engine will; if the device cannot wait, the run itself reports that.
             let mut none = Vec::new();
             let sleep = |until| drop(device.wait(until, &mut none));
             let near = calibrate::near_distance(sleep, clock);
@@ -418,8 +420,7 @@ fn agree(plan: &ReplayPlan, device: &mut dyn Device, clock: &MonotonicClock) -> 
     Agreed { start_at: clock.now() + plan.spec.start_grace, spin, near, request_cost }
 }
 
-/// What is to be said beforehand of a load that asks for more than this host can pace, as far as it
-/// is read yet.
+/// The warning about a load with a higher rate than this host can pace, as far as the load is read.
 fn too_much(plan: &ReplayPlan, agreed: &Agreed, demand: &Mutex<Demand>) -> Option<String> {
     let peak = demand.lock().map_or(0.0, |demand| demand.peak_per_s());
     let cost = agreed.request_cost.0;

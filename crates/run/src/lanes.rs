@@ -1,8 +1,8 @@
-//! The threads of a run's lanes, and what becomes of one whose device does not let it go.
+//! The threads of a run's lanes, and the handling of a lane that its device blocks.
 //!
 //! A device that hangs can hold the issuing thread in a system call, where no signal reaches it,
-//! and closing the device can take as long as it hangs. What was measured must not wait for either:
-//! a lane hands over what it has before it closes its device, and one that is stuck is given up.
+//! and closing the device can take equally long. The measured results must not wait for either: a
+//! lane hands over its results before it closes its device, and a stuck lane is given up.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -20,19 +20,19 @@ use crate::observer::Observer;
 use crate::plan::ReplayPlan;
 use crate::target::Target;
 
-/// How often the lanes are looked at, beside whenever one ends.
+/// How often the lanes are checked, in addition to whenever one ends.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
 
-/// How long a thread that is told to end may stand still. One that is not stuck comes round fifty
-/// times a second.
+/// How long a thread that was told to end may make no progress. A thread that is not stuck makes
+/// progress fifty times a second.
 const STOPPED_STILL_MAX: Duration = Duration::from_secs(10);
 
-/// How long closing a device may take before that is told.
+/// How long closing a device may take without a message.
 const CLOSING_UNTOLD: Duration = Duration::from_secs(2);
 
 /// A lane's thread.
 struct LaneThread {
-    /// What its target is called.
+    /// The name of its target.
     target: String,
     thread: JoinHandle<()>,
     end: Receiver<LaneEnd>,
@@ -40,8 +40,8 @@ struct LaneThread {
     pulse: Pulse,
 }
 
-/// The threads of all lanes. Dropping it waits for the devices to be closed, and says so where one
-/// does not let go; then the end of the process waits in the kernel.
+/// The threads of all lanes. Dropping it waits until the devices are closed, and reports devices
+/// that do not close; then the process can only end after the kernel releases them.
 pub(crate) struct Lanes {
     threads: Vec<LaneThread>,
     simulated: bool,
@@ -50,7 +50,7 @@ pub(crate) struct Lanes {
 }
 
 impl Lanes {
-    /// Starts them.
+    /// Starts the threads.
     pub(crate) fn start(
         plan: &ReplayPlan,
         run: &RunDirectory,
@@ -71,7 +71,7 @@ impl Lanes {
             let builder = Builder::new().name(format!("ioecho-lane-{}", work.number));
             let thread = builder.spawn(move || {
                 let (end, device) = lane::run(&plan, work, &start, observer.as_ref());
-                // Refused only where nobody wants it any more.
+                // Sending fails only if nobody waits for the result any more.
                 let _ = sender.send(end);
                 waiter.unpark();
                 drop(device);
@@ -84,7 +84,7 @@ impl Lanes {
         Ok(lanes)
     }
 
-    /// Waits until every lane has ended or is given up, and answers what they leave.
+    /// Waits until every lane has ended or is given up, and returns their results.
     pub(crate) fn wait(&mut self) -> Result<Vec<LaneEnd>> {
         let mut ends: Vec<Option<LaneEnd>> = self.threads.iter().map(|_| None).collect();
         loop {
@@ -102,7 +102,7 @@ impl Lanes {
 }
 
 impl LaneThread {
-    /// What it leaves, if it has ended or is given up.
+    /// The lane's result, if it has ended or is given up.
     fn look(&mut self, simulated: bool, run: &RunDirectory) -> Result<Option<LaneEnd>> {
         match self.end.try_recv() {
             Ok(end) => return Ok(Some(end)),
@@ -114,7 +114,7 @@ impl LaneThread {
         let Control { now_ns, replaying, stop, .. } = &*self.control;
         let (now, stopping) = (Instant::now(), stop.load(Relaxed));
         let still = self.pulse.still(now, (now_ns.load(Relaxed), stopping));
-        // A simulated device is never waited for in the kernel.
+        // A simulated device never blocks in the kernel.
         if simulated || !is_stuck(still, replaying.load(Relaxed), stopping) {
             return Ok(None);
         }
@@ -129,14 +129,14 @@ impl LaneThread {
     }
 }
 
-/// Whether a thread that has stood still for so long is not to be waited for. What it does before
-/// and after the replay, nobody knows from outside.
+/// Whether a thread without progress for this long should be given up. Before and after the replay
+/// its progress is not visible from outside.
 fn is_stuck(still: Duration, replaying: bool, stopping: bool) -> bool {
     let silence_max = Duration::from_nanos(Pacing::default().silence_max.0.unsigned_abs());
     (replaying && still > silence_max) || (stopping && still > STOPPED_STILL_MAX)
 }
 
-/// For how long something has not changed.
+/// Measures for how long a value has not changed.
 #[derive(Debug, Default)]
 struct Pulse {
     last: Option<(Instant, (i64, bool))>,
@@ -144,8 +144,8 @@ struct Pulse {
 }
 
 impl Pulse {
-    /// Takes a look, and answers for how long it has been the same. A pause in which nobody looked,
-    /// for the whole process was stopped, does not count.
+    /// Takes a sample, and returns for how long it has been the same. Pauses without samples,
+    /// because the whole process was stopped, do not count.
     fn still(&mut self, now: Instant, seen: (i64, bool)) -> Duration {
         self.still = match self.last {
             Some((before, last)) if last == seen => {
@@ -181,7 +181,8 @@ impl Drop for Lanes {
 mod tests {
     use super::*;
 
-    /// For how long a thread has stood still that was looked at so often, every `step_ms`.
+    /// For how long a thread without progress counts as standing still after `looks` samples, every
+    /// `step_ms`.
     fn still(looks: u32, step_ms: u64) -> Duration {
         let (begun, mut pulse) = (Instant::now(), Pulse::default());
         let at = |look: u32| begun + Duration::from_millis(step_ms) * look;

@@ -1,16 +1,17 @@
-//! A run: from what is asked for to a directory of results.
+//! A run: from a specification to a directory of results.
 //!
-//! [`spec`] is what is asked for. [`plan`] resolves and checks it, with [`target`], and can be
-//! printed before anything is touched ([`forecast`]). [`execute`](mod@execute) opens everything and
-//! starts the threads: `feeder` reads and plans the trace and keeps what a target is not ready for
-//! (`backlog`), a `lane` for each target issues, `writer` keeps the results, `watch` looks on and
-//! an [`observer`] tells. What they leave (`ends`) and the journal become the final files of the
-//! [`directory`] ([`finalise`]), whose `run.toml` is read by the types that wrote it ([`facts`]).
-//! Between the threads are bounded rings and nothing else. Afterwards a run can be verified
-//! ([`verify`]), held against its witness ([`witness`]) and merged with others ([`merge`]).
+//! A [`spec`] describes the replay. The [`plan`] resolves and checks it, with [`target`], and can
+//! be printed before anything is touched ([`forecast`]). [`execute`](mod@execute) opens everything
+//! and starts the threads: `feeder` reads and plans the trace and keeps requests for which a target
+//! is not ready (`backlog`), a `lane` for each target issues them, `writer` stores the results,
+//! `watch` samples the host, and an [`observer`] gets messages and meters. The threads' results
+//! (`ends`) and the journal become the final files of the [`directory`] ([`finalise`]), whose
+//! `run.toml` is read by the types that wrote it ([`facts`]). The threads exchange requests and
+//! results only through bounded rings. Afterwards a run can be verified ([`verify`]), compared with
+//! its witness ([`witness`]) and merged with others ([`merge`]).
 //!
-//! Nothing here prints, catches signals or keeps anything for the whole process: two runs can go on
-//! in one. What goes wrong has a kind ([`error`](mod@error)).
+//! Nothing here prints, catches signals or changes the state of the process, so two runs can go on
+//! in one process. Every error has a kind ([`error`](mod@error)).
 #![forbid(unsafe_code)]
 
 mod ahead;

@@ -1,6 +1,6 @@
-//! What the verdict must know of the load and of the targets before it can hold one against the
-//! other: how large the recorded devices were, what lies below the targets, what they held where
-//! the load goes, and how true the recording is.
+//! The facts that the verdict needs to compare the load with its targets: the sizes of the recorded
+//! devices, the layers below the targets, the content of the targets under the load, and the
+//! quality of the recording.
 
 use ioecho_linux::target::{Layer, TargetContent};
 use ioecho_replay::map::{Map, Route};
@@ -13,9 +13,10 @@ use crate::facts::{RunFacts, TargetEntry};
 use crate::feeder::FeederEnd;
 use crate::lane::LaneEnd;
 use crate::plan::ReplayPlan;
+use crate::target::Target;
 
-/// What is known when the run has ended; the sizes are those of the plan, `below` are the layers
-/// below each target.
+/// The facts at the end of the run; the sizes are those of the plan, `below` are the layers below
+/// each target.
 pub(crate) fn facts(
     plan: &ReplayPlan,
     facts: &RunFacts,
@@ -33,14 +34,17 @@ pub(crate) fn facts(
         size: None,
         fill_random_percent: Some(plan.fill.random),
         dedup: Some(plan.fill.dedup),
-        rotational: rotational(facts),
+        rotational: rotational(&plan.targets),
     }
 }
 
-/// Whether a disk turns in any of the targets, as far as each of them says.
-fn rotational(facts: &RunFacts) -> Option<bool> {
-    let said: Option<Vec<bool>> =
-        facts.targets.iter().map(|target| target.real()?.rotational).collect();
+/// Whether any of the targets is on a rotating disk; `None` if one of them does not say.
+fn rotational(targets: &[Target]) -> Option<bool> {
+    let said = |target: &Target| match target {
+        Target::Simulated { spec, .. } => Some(spec.is_rotational()),
+        Target::Real { facts, .. } => facts.rotational,
+    };
+    let said: Option<Vec<bool>> = targets.iter().map(said).collect();
     said.map(|said| said.contains(&true))
 }
 
@@ -74,7 +78,7 @@ fn target_facts(
 }
 
 fn content_facts(content: &TargetContent, places: PlacesSeen) -> ContentFacts {
-    // What was never written reads as zeroes too: those are counted once.
+    // Unwritten places also read as zeroes; they must count only once.
     let never = content.never_written.filter(|_| content.samples > 0);
     let share = |count: u32, of: u32| f64::from(count) / f64::from(of);
     let parts = content.parts.iter().map(|part| {
@@ -93,8 +97,8 @@ fn content_facts(content: &TargetContent, places: PlacesSeen) -> ContentFacts {
     }
 }
 
-/// The recorded device whose place on its target differs most from it in size. A load that was
-/// made comes from no device: its area is what was asked for.
+/// The recorded device whose size differs most from that of its place on the target. A generated
+/// load has no recorded device; its area is the one asked for.
 pub(crate) fn size(map: &Map, header: &Header) -> Option<SizeFacts> {
     if header.source.starts_with("gen:") {
         return None;
@@ -122,7 +126,7 @@ pub(crate) fn size(map: &Map, header: &Header) -> Option<SizeFacts> {
     worst.map(|(_, facts)| SizeFacts { unknown, ..facts })
 }
 
-/// How large the part of a volume is that takes a route, and its place.
+/// The sizes of a volume's part on a route, and of its place on the target.
 fn size_of(volume: &Volume, route: &Route) -> Option<SizeFacts> {
     let Bytes(size) = volume.size.filter(|size| size.0 > 0)?;
     let part = size.min(route.until.0).saturating_sub(route.from.0);

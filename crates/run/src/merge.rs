@@ -1,10 +1,10 @@
 //! Several runs as one system.
 //!
-//! A storage system is loaded from several hosts, or a load is divided over its parts, and then its
-//! users ask for one 99th percentile. That is not the mean of those of the runs, nor their largest:
-//! it takes the requests of all. So the requests are put together in the order of their issue, with
-//! volumes and targets kept apart, and counted anew. What the facts and verdicts of several runs
-//! become says `stats/merged`; here are the files and the words.
+//! If a storage system is loaded from several hosts, or a load is divided among its parts, its
+//! users ask for one 99th percentile. That is neither the mean of the runs' percentiles nor their
+//! maximum: it needs the requests of all. So the requests are merged in the order of their issue,
+//! with separate numbers for volumes and targets, and counted again. `stats/merged` defines how the
+//! facts and verdicts of several runs merge; this module handles the files and the wording.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -30,19 +30,19 @@ struct Part {
     facts: RunFacts,
     summary: RunSummary,
     source: Box<dyn Source>,
-    /// By how much its instants are moved.
+    /// The shift of its instants.
     shift: Nanos,
-    /// What is added to its targets' numbers.
+    /// The number to add to its targets' numbers.
     targets: u16,
-    /// Its volumes' numbers in the whole, by their own.
+    /// The numbers of its volumes in the merged run, by their own numbers.
     volumes: BTreeMap<u32, u32>,
     batch: Batch,
     row: usize,
 }
 
-/// Merges runs into one in the new directory `output`, and draws its page. `by_wall_clock`: each at
-/// its own hour by the clocks of their hosts, instead of all from one instant on. `command` is what
-/// the merged run keeps as its command line.
+/// Merges runs into one in the new directory `output`, and draws its page. With `by_wall_clock`,
+/// each run keeps its wall-clock time; otherwise all begin at the same instant. `command` is stored
+/// as the command line of the merged run.
 pub fn runs(
     inputs: &[PathBuf],
     output: &Path,
@@ -99,7 +99,7 @@ fn open(path: &Path) -> Result<Part> {
     })
 }
 
-/// Refuses runs that cannot be one system: the same run twice, or other rules of issue.
+/// Refuses runs that cannot be one system: the same run twice, or different rules of issue.
 fn refuse_unlike(parts: &[Part]) -> Result<()> {
     let refuse = |text: String| Err(RunError::new(Kind::NotComparable, text));
     for (number, part) in parts.iter().enumerate() {
@@ -119,7 +119,7 @@ fn refuse_unlike(parts: &[Part]) -> Result<()> {
     Ok(())
 }
 
-/// The first of the runs and the first that had other rules of issue.
+/// The error names the first run and the first with different rules of issue.
 fn not_one_replay(parts: &[Part]) -> RunError {
     let told = |part: &Part| {
         let engine = &part.summary.engine;
@@ -157,7 +157,7 @@ fn shift_by_wall_clock(parts: &mut [Part]) -> Result<()> {
     Ok(())
 }
 
-/// Gives volumes and targets their numbers in the whole; answers the whole's header.
+/// Gives volumes and targets their numbers in the merged run, and returns its header.
 fn number(parts: &mut [Part]) -> Result<Header> {
     let mut header =
         parts.first().map_or_else(Header::default, |part| part.source.header().clone());
@@ -197,7 +197,7 @@ fn number(parts: &mut [Part]) -> Result<Header> {
     Ok(header)
 }
 
-/// Writes the requests of all in the order of their issue.
+/// Writes the requests of all runs in the order of their issue.
 fn write_requests(
     parts: &mut [Part],
     mut header: Header,
@@ -223,7 +223,7 @@ fn write_requests(
         part.row += 1;
         request.issue = request.issue.saturating_add(part.shift);
         let own = request.volume.0;
-        // A header may leave out a volume that its requests name.
+        // A header may lack a volume that its requests name.
         request.volume = VolumeId(*part.volumes.entry(own).or_insert_with(|| {
             next_volume += 1;
             next_volume - 1
@@ -262,8 +262,8 @@ fn advance(part: &mut Part) -> Result<()> {
     Ok(())
 }
 
-/// `run.toml` of the whole: what is the same in all runs, with the targets of all, and which runs
-/// it is made of, each with what of its plan and its host differs.
+/// Writes `run.toml` of the merged run: the values that all runs share, the targets of all, and the
+/// list of runs, each with the values of its plan and its host that differ.
 fn write_facts(
     parts: &[Part],
     command: Vec<String>,
@@ -304,7 +304,8 @@ fn write_facts(
         started: all().map(|facts| facts.started.clone()).min().unwrap_or_default(),
         ended: all().filter_map(|facts| facts.ended.clone()).max(),
         command,
-        // Each run has its own witness, zero and process; the verdict says what they saw.
+        // Each run has its own witness, time zero and process; the verdict includes what the
+        // witnesses saw.
         zero_monotonic_ns: None,
         pid: None,
         witness: None,
@@ -318,7 +319,7 @@ fn write_facts(
     })
 }
 
-/// What of a run's facts may be the same in all runs.
+/// The facts that may be the same in all runs.
 #[derive(Serialize, Deserialize)]
 struct Told {
     ioecho: Option<String>,
@@ -327,14 +328,14 @@ struct Told {
 }
 
 impl Told {
-    /// That of a run, as a table.
+    /// The facts of a run, as a table.
     fn of(facts: &RunFacts) -> Result<toml::Table> {
         let RunFacts { ioecho, plan, host, .. } = facts.clone();
         Ok(toml::Table::try_from(Self { ioecho, plan: Some(plan), host: Some(host) })?)
     }
 }
 
-/// What all of the tables say alike, and of each what it says otherwise or alone.
+/// The entries that all tables share, and for each table its other entries.
 fn common(all: &[&toml::Table]) -> (toml::Table, Vec<toml::Table>) {
     let mut alike = toml::Table::new();
     let mut otherwise = vec![toml::Table::new(); all.len()];

@@ -1,18 +1,19 @@
-//! What a path names that is no file itself: a load of a library, `DIRECTORY#NAME`.
+//! Paths that are not files themselves: a load of a library, `DIRECTORY#NAME`.
 
 use std::path::{Path, PathBuf};
 
-/// The requests of a load, in its directory of a library.
+/// The file with the requests of a load, within its directory in a library.
 pub const LOAD_FILE: &str = "load.parquet";
 
-/// The library and the name of the load that a path is, if it is no file itself.
+/// The library and the name of the load, if the path names a load and is not a file itself.
 pub fn named(path: &Path) -> Option<(&Path, &str)> {
     let (library, name) = path.to_str()?.rsplit_once('#')?;
     let library = Path::new(library);
     (library.is_dir() && !path.exists()).then_some((library, name))
 }
 
-/// The file that a path names in a library, whatever it holds; the path itself if it names none.
+/// The file of the load that a path names, whether or not it exists; the path itself if it names no
+/// load.
 pub fn file_named(path: &Path) -> PathBuf {
     match named(path) {
         Some((library, name)) => library.join(name).join(LOAD_FILE),
@@ -20,7 +21,7 @@ pub fn file_named(path: &Path) -> PathBuf {
     }
 }
 
-/// The directory that a path lies in, by a name that can be typed.
+/// The directory that contains a path, in a form that a user can type.
 pub fn above(path: &Path) -> Option<&Path> {
     let parent = path.parent()?;
     Some(if parent.as_os_str().is_empty() { Path::new(".") } else { parent })

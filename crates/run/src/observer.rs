@@ -1,9 +1,9 @@
-//! Who looks on while a run goes on, and who may end it.
+//! Observers of a run, and the request to end it.
 //!
-//! A run prints nothing and installs no signal handler: it may be one of several in its process. It
-//! tells its [`Observer`] what a person should know and lends it the meters that it keeps anyway;
-//! whether that becomes a line, panels, a page or nothing is not its concern. The wish to end comes
-//! in as a value, [`Stopping`], which a signal, another thread or another host may raise.
+//! A run prints nothing and installs no signal handler, because it may be one of several in its
+//! process. It sends messages for the user to its [`Observer`], and shares the counters that it has
+//! anyway; the observer may turn them into a line, panels, a page or nothing. The request to end is
+//! a value, [`Stopping`], which a signal, another thread or another host may raise.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
@@ -18,12 +18,12 @@ use crate::facts::RunFacts;
 pub use crate::feeder::Demand;
 use crate::plan::ReplayPlan;
 
-/// The wish that a run ends. Clones are one wish.
+/// The request to end a run. Clones share one request.
 #[derive(Clone, Debug, Default)]
 pub struct Stopping {
     /// Raised when the run ends, for whatever reason.
     stop: Arc<AtomicBool>,
-    /// Raised by who asks for the end alone.
+    /// Raised only by a request to end.
     asked: Arc<AtomicBool>,
 }
 
@@ -33,17 +33,17 @@ impl Stopping {
         self.flags().iter().for_each(|flag| flag.store(true, Relaxed));
     }
 
-    /// Whether somebody asked.
+    /// Whether the end was requested.
     pub fn is_asked(&self) -> bool {
         self.asked.load(Relaxed)
     }
 
-    /// What has to be raised to ask, for a signal handler that can do no more.
+    /// The flags to raise for a request, for a signal handler that can do nothing else.
     pub fn flags(&self) -> [&Arc<AtomicBool>; 2] {
         [&self.asked, &self.stop]
     }
 
-    /// Raised by who asks alone.
+    /// Raised only by a request to end.
     pub fn asked(&self) -> &Arc<AtomicBool> {
         &self.asked
     }
@@ -54,71 +54,72 @@ impl Stopping {
     }
 }
 
-/// What a run keeps count of while it goes on, for whoever looks on.
+/// The counters of a run that is going on, for its observer.
 #[derive(Clone)]
 pub struct Meters {
-    /// One of each target.
+    /// One per target.
     pub controls: Vec<Arc<Control>>,
-    /// How many requests fall due when.
+    /// The demand over time.
     pub demand: Arc<Mutex<Demand>>,
     /// The results of the last moments.
     pub moments: Arc<Mutex<Moments>>,
-    /// How long the run is to take, where that is known.
+    /// The expected duration of the run, if known.
     pub duration: Option<Nanos>,
 }
 
-/// The results since somebody last looked, who takes them away.
+/// The results since the observer last took them.
 #[derive(Debug, Default)]
 pub struct Moments {
     /// How late they were issued.
     pub lateness: Latencies,
-    /// How many there were.
+    /// Their number.
     pub completed: u64,
 }
 
-/// Counts results in the thread that writes them.
+/// Counts results, in the thread that writes them.
 pub trait Counter: Send {
-    /// How far every lane has come that still runs, as `running` says; `None` when none does.
+    /// The earliest instant among the lanes that are still running, as `running` says; `None` if
+    /// there are none.
     fn clock(&self, running: &[bool]) -> Option<i64>;
 
-    /// Takes a result.
+    /// Counts a result.
     fn add(&mut self, record: &Record);
 
-    /// Every result from before this instant of the replay was taken.
+    /// All results before this instant of the replay were counted.
     fn close_until(&mut self, now: i64);
 
-    /// The run has ended, and every result was taken.
+    /// The run has ended, and all results were counted.
     fn finish(&mut self);
 }
 
-/// Who looks on. Every method may do nothing.
+/// An observer of a run. Every method may do nothing.
 pub trait Observer: Send + Sync {
-    /// Hears what a person should know: a warning or a note, in whole lines. Called from any
-    /// thread of the run, never from one that issues while it issues.
+    /// Receives a message for the user: a warning or a note, in whole lines. Called from any thread
+    /// of the run, but never from one that is issuing requests.
     fn tell(&self, text: &str);
 
-    /// The length of the intervals in which demand is to be counted, if anybody asks for it.
+    /// The length of the intervals in which demand is counted, if needed.
     fn interval(&self) -> Option<Nanos> {
         None
     }
 
-    /// Everything is open and nothing is issued. An error ends the run before it has begun.
+    /// Everything is open, and no request was issued. An error ends the run before it starts.
     fn begins(&self, plan: &ReplayPlan, facts: &RunFacts) -> Result<()> {
         let _ = (plan, facts);
         Ok(())
     }
 
-    /// The threads are about to start. Answers what is to be given every result.
+    /// The threads are about to start. Returns a counter for the results, if needed.
     fn starts(&self, meters: Meters) -> Result<Option<Box<dyn Counter>>> {
         let _ = meters;
         Ok(None)
     }
 
-    /// The last request was answered and every result was taken.
+    /// The last request was completed, and all results were counted.
     fn ends(&self) {}
 }
 
-/// Nobody looks on.
+/// An observer that does nothing.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Nobody;
 

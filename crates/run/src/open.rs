@@ -1,4 +1,5 @@
-//! A trace by its path: a file in any format, or the directory of a run, whose result is a trace.
+//! Opens a trace by its path: a file in any format, or a run's directory, whose results are a
+//! trace.
 
 use std::fs::File;
 use std::io::{self, BufReader};
@@ -15,19 +16,20 @@ use crate::directory::RunDirectory;
 use crate::error::{Kind, Result, RunError};
 use crate::regular;
 
-/// Where the traces are that somebody names, and who hears what takes time or room.
+/// Resolves the paths of traces, and passes on messages about slow or large operations.
 pub trait Opener: Sync {
-    /// The file behind a path, which may name something else: what is fetched, or kept elsewhere.
+    /// The file behind a path. The path may name something else: a URL to fetch, or a load in a
+    /// library.
     fn file(&self, path: &Path) -> Result<PathBuf>;
 
-    /// What is told of a path whose file is no trace.
+    /// The error for a path whose file is not a trace.
     fn unopened(&self, path: &Path, error: TraceError) -> RunError;
 
-    /// Hears what a person should know meanwhile.
+    /// Receives a message for the user.
     fn tell(&self, text: &str);
 }
 
-/// Paths are files of this host, and nobody hears anything.
+/// Paths are files of this host, and messages are dropped.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Files;
 
@@ -43,7 +45,8 @@ impl Opener for Files {
     fn tell(&self, _text: &str) {}
 }
 
-/// Opens the trace at `path`, cut to `window` and then transformed, until an end is asked for.
+/// Opens the trace at `path`, cut to `window` and then transformed. Reading ends when `stop` is
+/// raised.
 pub fn trace_until(
     opener: &dyn Opener,
     stop: &Stop,
@@ -64,7 +67,8 @@ pub fn trace_until(
             // A directory of a version that this program does not know is refused here.
             let facts = run.read_facts()?;
             if run.requests().exists() {
-                // A run that was received may hold a pipe in its place, which nobody writes to.
+                // In a run from someone else, a pipe that nobody writes to may stand in place of
+                // this file.
                 regular::open(&run.requests())
                     .map_err(|error| TraceError::read(&run.requests(), error))?;
                 regular::trace(&run.requests(), options)?
@@ -86,7 +90,8 @@ pub fn trace_until(
     tell_spills(opener, chain);
     let mut source =
         in_context(opener, stop, options, |context| transform::apply(chain, source, context))?;
-    // A window beside the trace is a slip of the hand, and its replay would be perfect.
+    // A window outside of the trace is a mistake, and without this error its replay would seem
+    // perfect.
     let mut first = Batch::new(source.header().columns);
     if !source.next_batch(&mut first)? {
         let name = path.display();
@@ -112,7 +117,7 @@ pub fn trace_until(
     Ok(Box::new(Begun { first: Some(first), source }))
 }
 
-/// Refuses to read the standard input twice: the first reader would take all of it.
+/// Refuses the standard input as two inputs: the first reader would take all of it.
 fn refuse_two_inputs(path: &Path, chain: &[Asked]) -> Result<()> {
     let merges = |asked: &&Asked| {
         let file = asked.text.split(',').next().unwrap_or_default().trim();
@@ -127,7 +132,7 @@ fn refuse_two_inputs(path: &Path, chain: &[Asked]) -> Result<()> {
     Err(RunError::new(Kind::Usage, text))
 }
 
-/// Says which transforms need room on a disk, and where.
+/// Names the transforms that need disk space, and its place.
 fn tell_spills(opener: &dyn Opener, chain: &[Asked]) {
     for asked in chain.iter().filter(|asked| asked.spills()) {
         tell_spill(opener, asked.kind.name);
@@ -139,14 +144,14 @@ fn tell_spill(opener: &dyn Opener, name: &str) {
     opener.tell(&format!("{name} keeps the trace in a temporary file in {}", directory.display()));
 }
 
-/// What transforms may need beside their source.
+/// The services that transforms may need in addition to their source.
 fn in_context<T>(
     opener: &dyn Opener,
     stop: &Stop,
     options: &ReadOptions,
     run: impl FnOnce(&Context<'_>) -> T,
 ) -> T {
-    // What was said of the trace need not be true of one that is merged into it.
+    // Options for the main trace need not apply to a trace that is merged into it.
     let options = ReadOptions { all_apply: false, ..options.clone() };
     let open = |path: &Path| {
         let unfetched =
@@ -157,8 +162,9 @@ fn in_context<T>(
     run(&Context { open: &open, spill_directory: std::env::temp_dir(), stop: stop.clone() })
 }
 
-/// Opens the trace at `path` as [`trace_until`] does and divides it, if the last one of its
-/// transforms makes several traces of it. What `over` lays over the trace stands before that.
+/// Opens the trace at `path` as [`trace_until`] does. If the last of its transforms makes several
+/// traces of it, it is divided by that; the transforms before it come first, and `over` is applied
+/// before the division.
 pub fn parts(
     opener: &dyn Opener,
     stop: &Stop,
@@ -175,8 +181,7 @@ pub fn parts(
     Ok(Some(in_context(opener, stop, options, |context| divide.divide(source, context))?))
 }
 
-/// Refuses a load without an end unless a window gives it one: who reads to the end would read for
-/// ever.
+/// Refuses an endless load without a window: reading it to its end would never finish.
 pub fn refuse_endless(path: &Path, load: &Load) -> Result<()> {
     match unending(path, load) {
         (Some(unending), _) | (None, Some(unending)) => Err(has_no_end(&unending)),
@@ -184,8 +189,8 @@ pub fn refuse_endless(path: &Path, load: &Load) -> Result<()> {
     }
 }
 
-/// The generated load without an end that a transform would read to its end, and the one that goes
-/// on behind all transforms, where there are such.
+/// Two endless generated loads, if they exist: one that a transform would read to its end, and one
+/// that is still endless after all transforms.
 fn unending(path: &Path, load: &Load) -> (Option<PathBuf>, Option<PathBuf>) {
     let endless = |path: &Path| generate::is_endless(path).then(|| path.to_owned());
     let is_cut = load.window.duration.is_some();
@@ -211,7 +216,7 @@ fn has_no_end(path: &Path) -> RunError {
     RunError::with_help(Kind::Usage, format!("{} has no end", path.display()), help)
 }
 
-/// A source whose first batch has been read already.
+/// A source whose first batch was already read.
 struct Begun<S> {
     first: Option<Batch>,
     source: S,
@@ -233,20 +238,20 @@ impl<S: Source> Source for Begun<S> {
     }
 }
 
-/// The results of a run that has not been finalised, as a trace: a run that goes on, or was killed.
+/// The results of a run that was not finalised, as a trace: the run goes on, or was killed.
 pub struct JournalSource {
     reader: JournalReader<BufReader<File>>,
     header: Header,
-    /// What the journal itself lost and what of it was guessed; known at its end.
+    /// The losses of the journal itself; complete at its end.
     pub losses: Notes,
-    /// What of it was guessed, likewise.
+    /// The guesses about it, also complete at its end.
     pub guesses: Notes,
     path: PathBuf,
     ended: bool,
 }
 
 impl JournalSource {
-    /// The journal in this directory, of a run that replays the trace of this header.
+    /// The journal in this directory, of a run that replays a trace with this header.
     pub fn open(run: &RunDirectory, trace: &Header) -> Result<Self> {
         let path = run.journal();
         let file = regular::open(&path).map_err(|error| {

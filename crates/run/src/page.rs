@@ -1,5 +1,5 @@
-//! What the page shows of a run, and of a trace that is none: a load, or the results of a run
-//! without its directory. How it looks, `ioecho_report` knows.
+//! The contents of the page for a run, and for a trace without a run's directory: a load, or the
+//! results of a run. `ioecho_report` decides how they look.
 
 use std::path::Path;
 
@@ -21,7 +21,7 @@ use crate::facts::{RunFacts, TargetEntry};
 use crate::open::Files;
 use crate::{telemetry, witness};
 
-/// Everything that the page of a trace shows; `command` is the command line that makes it.
+/// The contents of a trace's page; `command` is the command line that makes it.
 pub fn of_trace(path: &Path, found: &AllFigures, command: &[String]) -> Page {
     let header = &found.header;
     Page {
@@ -47,7 +47,7 @@ pub fn name_of(path: &Path) -> String {
     name.map_or_else(|| path.display().to_string(), |name| name.to_string_lossy().into_owned())
 }
 
-/// What was lost and guessed when a trace was read, and where it broke off.
+/// The losses and guesses of reading a trace, and the place where it broke off.
 pub fn warnings(header: &Header) -> Vec<String> {
     let mut warnings = Vec::new();
     if let Some(damage) = &header.damage {
@@ -75,7 +75,7 @@ fn facts(found: &AllFigures) -> Vec<(String, String)> {
     zero.into_iter().chain(rows).collect()
 }
 
-/// Everything that the report page shows.
+/// The contents of a run's page.
 pub fn of_run(run: &RunDirectory, summary: &RunSummary) -> Result<Page> {
     let options = formats::ReadOptions::default();
     let found =
@@ -83,7 +83,7 @@ pub fn of_run(run: &RunDirectory, summary: &RunSummary) -> Result<Page> {
     of_found(run, summary, &found)
 }
 
-/// The same, of what was found already.
+/// The same, with figures that were already counted.
 pub fn of_found(run: &RunDirectory, summary: &RunSummary, found: &AllFigures) -> Result<Page> {
     if found.run.recorded() != summary.recorded {
         let text = format!(
@@ -132,7 +132,7 @@ pub fn of_found(run: &RunDirectory, summary: &RunSummary, found: &AllFigures) ->
     })
 }
 
-/// What is folded away: more series of the run, and what the engines told of themselves.
+/// The folded part: more series of the run, and the telemetry of the engines.
 fn expert(run: &RunDirectory, found: &AllFigures) -> Vec<Chart> {
     let mut charts = charts::expert(&found.analysis);
     charts.extend(charts::telemetry::all(&telemetry::read(run)));
@@ -140,12 +140,12 @@ fn expert(run: &RunDirectory, found: &AllFigures) -> Vec<Chart> {
     charts
 }
 
-/// The command that does the run again, as it is typed into a shell.
+/// The command that repeats the run, for a shell.
 fn command_of(facts: &RunFacts) -> String {
     facts.command.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ")
 }
 
-/// A word as a shell takes it for one.
+/// A word, quoted for a shell if necessary.
 fn quoted(word: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=,+@%".contains(c);
     if !word.is_empty() && word.chars().all(is_plain) {
@@ -154,7 +154,7 @@ fn quoted(word: &str) -> String {
     format!("'{}'", word.replace('\'', "'\\''"))
 }
 
-/// The page of a run that goes on: what was made of its results so far.
+/// The page of a run that is still going on, with its results so far.
 pub fn so_far(facts: &RunFacts, summary: &RunSummary, picture: RunPicture) -> Page {
     Page {
         title: title(facts),
@@ -174,7 +174,8 @@ pub fn so_far(facts: &RunFacts, summary: &RunSummary, picture: RunPicture) -> Pa
     }
 }
 
-/// What stands across every picture of a run whose figures are none of a storage, or none at all.
+/// The stamp across every picture of a run whose figures are not those of a storage, or are not
+/// valid.
 pub fn stamp(summary: &RunSummary) -> String {
     let engine = &summary.engine;
     let stamps = [
@@ -198,12 +199,12 @@ pub fn title(facts: &RunFacts) -> String {
     format!("{name} → {target}")
 }
 
-/// What the run's targets are called, in their order.
+/// The names of the run's targets, in their order.
 fn names_of_targets(facts: &RunFacts) -> impl Iterator<Item = String> {
     facts.targets.iter().map(TargetEntry::name)
 }
 
-/// The run's facts as the page lays them out: what was run, on what, from what.
+/// The run's facts as sections of the page: what was run, on which targets, from which trace.
 fn sections(facts: &RunFacts, summary: &RunSummary) -> Vec<Section> {
     // Tables and targets have sections of their own.
     let mut run = table(facts);
@@ -235,12 +236,12 @@ fn sections(facts: &RunFacts, summary: &RunSummary) -> Vec<Section> {
         .collect()
 }
 
-/// Facts by the keys that they are stored with.
+/// Facts as a table with their stored keys.
 fn table(facts: &impl Serialize) -> toml::Table {
     toml::Table::try_from(facts).unwrap_or_default()
 }
 
-/// What was seen of the host and the devices during the run, a table each.
+/// The observations of the host and of the devices during the run, one table each.
 fn watched(host: &HostFacts) -> Vec<(String, toml::Table)> {
     let named = |heading: &str, table| (heading.to_owned(), table);
     let HostFacts { devices, clock, cpu, recorder } = host;
@@ -252,7 +253,7 @@ fn watched(host: &HostFacts) -> Vec<(String, toml::Table)> {
     all
 }
 
-/// Facts that the page shows in another place, or that only programs need.
+/// Facts that the page shows elsewhere, or that only programs need.
 const TOLD_ELSEWHERE: [&str; 8] =
     ["columns", "losses", "guesses", "version", "incomplete", "verify", "load", "host"];
 
@@ -260,7 +261,7 @@ fn label(key: &str) -> String {
     key.strip_suffix("_ns").unwrap_or(key).replace('_', " ")
 }
 
-/// A value as a person reads it: spans and sizes in their units, the rest as it is.
+/// A value for a person: spans and sizes in their units, others unchanged.
 fn shown(key: &str, value: &toml::Value) -> String {
     use toml::Value;
     const SIZES: [&str; 8] = [
@@ -290,7 +291,7 @@ fn shown(key: &str, value: &toml::Value) -> String {
         Value::Array(items) if items.iter().all(Value::is_str) => {
             items.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(" ")
         }
-        // The trace's volumes: their names.
+        // The names of the trace's volumes.
         Value::Array(items) => items
             .iter()
             .filter_map(|item| item.get("name").and_then(Value::as_str))

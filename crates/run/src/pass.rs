@@ -1,9 +1,9 @@
 //! One pass over a trace, on as many processors as there are.
 //!
-//! Whatever is counted merges, so a trace may be cut: a native file into runs of row groups, one
-//! for each thread, put together in their order. Other formats have to be read from their
-//! beginning, by one thread; there what is counted is divided instead, into two halves that know
-//! nothing of each other, each with a thread of its own that is handed every batch.
+//! All counts can be merged, so a trace may be cut: a native file is cut into runs of row groups,
+//! one for each thread, whose counts are merged in order. One thread must read other formats from
+//! their beginning; there the counting is divided into two independent halves, each with a thread
+//! that gets every batch.
 
 use std::fs::File;
 use std::io::Read;
@@ -20,29 +20,29 @@ use crate::directory::RunDirectory;
 use crate::error::Result;
 use crate::open::{self, Opener};
 
-/// How many batches may be on their way to a thread.
+/// Batches that may be queued for a thread.
 const ON_THE_WAY: usize = 8;
 
-/// What is counted in a pass, in two halves.
+/// The counts of a pass, in two halves.
 pub trait Counted: Send + Sized {
     /// The one half.
     type First: Send;
     /// The other half.
     type Second: Send;
 
-    /// Divides it.
+    /// Divides the counts into halves.
     fn divide(self) -> (Self::First, Self::Second);
 
-    /// Puts the halves together.
+    /// Joins the halves.
     fn unite(first: Self::First, second: Self::Second) -> Self;
 
-    /// Adds a batch to the one half.
+    /// Adds a batch to the first half.
     fn observe_first(first: &mut Self::First, batch: &Batch);
 
-    /// Adds a batch to the other half.
+    /// Adds a batch to the second half.
     fn observe_second(second: &mut Self::Second, batch: &Batch);
 
-    /// Adds a batch to both halves, which one thread may do with less effort than two.
+    /// Adds a batch to both halves; one thread may need less work for both than two threads.
     fn observe(first: &mut Self::First, second: &mut Self::Second, batch: &Batch) {
         Self::observe_first(first, batch);
         Self::observe_second(second, batch);
@@ -52,33 +52,33 @@ pub trait Counted: Send + Sized {
     fn merge(&mut self, later: Self);
 }
 
-/// What is read, and how.
+/// The input of a pass.
 pub struct Input<'a> {
-    /// What finds the trace.
+    /// Resolves the trace's path.
     pub opener: &'a dyn Opener,
-    /// Its name.
+    /// The trace's path.
     pub path: &'a Path,
-    /// How it is read.
+    /// The options for reading it.
     pub options: &'a ReadOptions,
-    /// What is made of it.
+    /// Its window and its transforms.
     pub load: &'a Load,
-    /// How many threads may count. Unpacking and reading ahead have their own.
+    /// The number of counting threads. Unpacking and reading ahead have threads of their own.
     pub threads: usize,
     /// The wish to end.
     pub stop: &'a Stop,
-    /// Where the first instant of the trace is kept, if instants of issue are to count from it on.
+    /// Stores the trace's first instant, if instants of issue are to be relative to it.
     pub origin: Option<&'a OnceLock<Nanos>>,
 }
 
-/// A source whose first request is issued at zero, for what is drawn: a part of a recording that
-/// begins after fifty minutes is no hour with nothing in it.
+/// A source whose first request is issued at zero, for drawing: a part of a recording that begins
+/// after fifty minutes must not be drawn with an empty hour before it.
 pub struct FromFirst<'a> {
     source: Box<dyn Source>,
     origin: &'a OnceLock<Nanos>,
 }
 
 impl<'a> FromFirst<'a> {
-    /// The origin is that of whoever is first to know it.
+    /// Whoever knows the origin first sets it.
     pub fn over(source: Box<dyn Source>, origin: &'a OnceLock<Nanos>) -> Self {
         Self { source, origin }
     }
@@ -91,7 +91,7 @@ impl Source for FromFirst<'_> {
 
     fn next_batch(&mut self, batch: &mut Batch) -> Result<bool, TraceError> {
         let is_there = self.source.next_batch(batch)?;
-        // The results of a replay have their own zero.
+        // The results of a replay have their own time zero.
         if is_there
             && !batch.columns().measured
             && let Some(first) = batch.first_issue()
@@ -102,17 +102,17 @@ impl Source for FromFirst<'_> {
     }
 }
 
-/// How many processors this program may use.
+/// The number of processors that this program may use.
 pub fn processors() -> usize {
     thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// What a thread that counts may come to hold, in bytes: a run of thousands of volumes that goes
-/// everywhere was seen to take 560 MiB in one thread, and 340 MiB in each further one.
+/// The memory that a counting thread may need, in bytes. A run on the whole of thousands of volumes
+/// was seen to take 560 MiB in one thread, and 340 MiB in each further one.
 const MEMORY_OF_THREAD: usize = 640 << 20;
 
-/// How many threads count unless somebody chooses: as many as there are processors, and no more
-/// than fit into the memory that is to be had. Each counts into summaries of its own.
+/// The default number of counting threads: one per processor, but no more than fit into the
+/// available memory. Each has summaries of its own.
 pub fn threads() -> usize {
     fitting(processors(), ioecho_linux::facts::memory_available())
 }
@@ -122,8 +122,8 @@ fn fitting(processors: usize, available: Option<usize>) -> usize {
     processors.min(fit).max(1)
 }
 
-/// Counts every request of a trace, beginning with what `new` makes, and answers the trace's header
-/// besides, complete.
+/// Counts every request of a trace, starting from the value of `new`. Also returns the trace's
+/// complete header.
 pub fn count<C: Counted>(input: &Input<'_>, new: impl Fn() -> C + Sync) -> Result<(C, Header)> {
     open::refuse_endless(input.path, input.load)?;
     if input.threads > 1
@@ -143,7 +143,7 @@ pub fn count<C: Counted>(input: &Input<'_>, new: impl Fn() -> C + Sync) -> Resul
     Ok((counted, source.header().clone()))
 }
 
-/// The source with the zero that is asked for.
+/// The source with the time zero that was asked for.
 fn from_first<'a>(source: Box<dyn Source>, input: &Input<'a>) -> Box<dyn Source + 'a> {
     match input.origin {
         Some(origin) => Box::new(FromFirst::over(source, origin)),
@@ -151,7 +151,7 @@ fn from_first<'a>(source: Box<dyn Source>, input: &Input<'a>) -> Box<dyn Source 
     }
 }
 
-/// The native file behind the path, if it is read as it is.
+/// The native file of the path, if it is read without transforms.
 fn native_file(input: &Input<'_>) -> Result<Option<PathBuf>> {
     let is_native = input.options.format.is_none_or(|format| format.name == native::FORMAT.name);
     if !input.load.is_whole() || !is_native {
@@ -202,7 +202,7 @@ fn in_halves<C: Counted>(source: &mut dyn Source, counted: C) -> Result<C, Trace
                     return Ok(());
                 }
                 let batch = Arc::new(batch);
-                // A thread that has gone has panicked, which is told below.
+                // Sending fails only if the thread has panicked, which is reported below.
                 let _ = to_first.send(Arc::clone(&batch));
                 let _ = to_second.send(batch);
             }
@@ -220,17 +220,17 @@ fn each(batches: &Receiver<Arc<Batch>>, mut observe: impl FnMut(&Batch)) {
     }
 }
 
-/// What a thread answers; its panic goes on in this one.
+/// The result of a thread; its panic continues in this one.
 pub fn finished<T>(thread: thread::ScopedJoinHandle<'_, T>) -> T {
     thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
-/// Counts a part; answers besides whether the file breaks off in it.
+/// Counts a part; also returns whether the file breaks off in it.
 fn part<C: Counted>(
     mut source: Box<dyn Source + '_>,
     counted: C,
 ) -> Result<(C, Header, bool), TraceError> {
-    // The results of a run that was ended say so from the start, and are all there.
+    // The header of a run that was ended says so from the start, yet its results are complete.
     let known = source.header().damage.clone();
     let counted = whole(&mut *source, counted)?;
     let header = source.header().clone();
@@ -238,7 +238,7 @@ fn part<C: Counted>(
     Ok((counted, header, breaks_off))
 }
 
-/// Counts runs of row groups in threads; `None` of a file that cannot be cut.
+/// Counts runs of row groups in threads; `None` if the file cannot be cut.
 fn in_parts<C: Counted>(
     input: &Input<'_>,
     file: &Path,
@@ -273,7 +273,7 @@ fn in_parts<C: Counted>(
                 (known.damage, known.damage_kind) = (header.damage, header.damage_kind);
             }
         }
-        // What is read in order ends at a damage, and so does what is read in parts.
+        // Reading in order ends at a damage, so reading in parts must end there too.
         if breaks_off {
             break;
         }

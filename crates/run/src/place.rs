@@ -1,4 +1,4 @@
-//! Where a run, and whatever else makes files, may write.
+//! Where a run, and other code that creates files, may write.
 
 use std::io;
 use std::path::Path;
@@ -9,12 +9,12 @@ use ioecho_trace::{Header, Sink};
 
 use crate::error::{Kind, Result, RunError};
 
-/// What is told to whoever would write into the directory of somebody else.
+/// The advice against writing into the directory of another user.
 pub const STRANGER_HELP: &str = "name a directory of your own, or run this as that user";
 
-/// Why nothing is written where a file of this path would lie, as a phrase behind its name:
-/// somebody else could lead it elsewhere. A directory that is not there yet is made by this
-/// program; what counts then is the one above it.
+/// The reason, as a phrase after the path, why no file may be written at it: another user could
+/// redirect it. A directory that does not exist yet will be created by this program; then the
+/// directory above it counts.
 pub fn stranger(output: &Path) -> Option<String> {
     let above = output.ancestors().skip(1).map(|above| match above.as_os_str() {
         empty if empty.is_empty() => Path::new("."),
@@ -29,15 +29,15 @@ pub fn stranger(output: &Path) -> Option<String> {
     ))
 }
 
-/// Refuses to write into the directory of another user who could lead it elsewhere.
+/// Refuses to write into the directory of another user who could redirect the files.
 pub fn refuse_stranger(directory: &Path) -> Result<()> {
     let Some(why) = stranger(&directory.join("x")) else { return Ok(()) };
     let text = format!("{} {why}\n  = help: {STRANGER_HELP}", directory.display());
     Err(RunError::new(Kind::Output, text))
 }
 
-/// Begins a trace in a directory that is held on to. Traces are written by their paths, so this
-/// must still be that of the directory.
+/// Creates a trace in a directory that is held open. Traces are written by path, so the path must
+/// still lead to that directory.
 pub fn trace_in(place: &OpenDirectory, file: &Path, header: &Header) -> Result<Box<dyn Sink>> {
     if let Some(text) = place.misplaced() {
         return Err(unwritable(file, &io::Error::new(io::ErrorKind::NotFound, text)));
@@ -45,7 +45,7 @@ pub fn trace_in(place: &OpenDirectory, file: &Path, header: &Header) -> Result<B
     Ok(write::create(file, header)?)
 }
 
-/// The error of a file that cannot be written.
+/// The error for a file that cannot be written.
 pub fn unwritable(path: &Path, error: &io::Error) -> RunError {
     RunError::new(Kind::Output, format!("cannot write {}: {error}", path.display()))
 }

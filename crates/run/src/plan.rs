@@ -1,4 +1,4 @@
-//! What was typed becomes what will be done: resolved, checked, and printable before anything is
+//! Turns the specification into a plan: resolved, checked, and printable before anything is
 //! touched.
 
 use std::fmt;
@@ -24,56 +24,57 @@ use crate::target::{Target, guard_all, reads_alone};
 use crate::verify::line::Continues;
 use crate::{kept, open, routes};
 
-/// Requests that the look-ahead of the scheduler holds.
+/// Requests in the look-ahead of the scheduler.
 const LOOK_AHEAD: usize = 1 << 12;
 
-/// More targets than any host has, and as many as a result can name.
+/// The most targets: more than any host has, and as many as a result can name.
 const TARGETS_MAX: usize = 1024;
 
-/// A replay, resolved.
+/// A replay with all settings resolved.
 #[derive(Clone, Debug)]
 pub struct ReplayPlan {
-    /// What was asked for.
+    /// The specification.
     pub spec: ReplaySpec,
-    /// The command line, as the run's directory keeps it.
+    /// The command line, as stored in the run's directory.
     pub command: Vec<String>,
-    /// The trace's path, likewise.
+    /// The trace's path, as stored in the run's directory.
     pub recorded_trace: PathBuf,
-    /// What is read.
+    /// The files that are read.
     pub inputs: Inputs,
-    /// How the trace's time becomes the replay's.
+    /// The conversion of the trace's time to the replay's.
     pub timing: Timing,
     /// The targets, in the order in which results name them.
     pub targets: Vec<Target>,
-    /// Where volumes of the trace go; empty where they are spread.
+    /// The routes of the trace's volumes; empty if they are spread.
     pub routes: Vec<RouteSpec>,
     /// The rules of the scheduler.
     pub scheduler: Config,
     /// How requests reach the kernel.
     pub device: DeviceOptions,
-    /// What the host is asked for.
+    /// The requested settings of the host.
     pub host: HostSetup,
-    /// What writes write.
+    /// The content of written data.
     pub fill: Fill,
-    /// The run that this one goes on from.
+    /// The run that this one continues.
     pub(crate) continues: Option<Continues>,
     /// The directory for the results.
     pub output: PathBuf,
 }
 
 impl ReplayPlan {
-    /// Resolves what was asked for with this command line, and opens the trace as `opener` does.
-    /// Looks at the targets and their hazards, and changes nothing.
+    /// Resolves a specification that came from this command line, and opens the trace with
+    /// `opener`. Inspects the targets and their hazards, and changes nothing.
     pub fn new(
         spec: ReplaySpec,
         command: Vec<String>,
         opener: &dyn Opener,
     ) -> Result<(Self, Box<dyn Source>)> {
         spec.check()?;
-        // A trace that cannot be opened is told before the target is so much as looked at.
+        // The trace is opened first, so that its errors are reported before the target is
+        // inspected.
         let mut options = ReadOptions { all_apply: true, ..spec.read.clone() };
         if options.whole_seconds == WholeSeconds::Unchosen {
-            // The instants of a replay are its point; nobody shall take invented ones for recorded.
+            // A replay depends on its instants, so invented ones must not pass for recorded ones.
             options.whole_seconds = WholeSeconds::Refuse;
         }
         let load = spec.load();
@@ -135,24 +136,26 @@ impl ReplayPlan {
         Ok((plan, source))
     }
 
-    /// Refuses targets that may hold somebody's data, unless they were named for it; answers
-    /// warnings of those that were.
+    /// Refuses targets that may hold a user's data, unless they were named for it; returns warnings
+    /// about those that were named.
     pub fn guard(&self) -> Result<Vec<String>> {
         let warnings = guard_all(&self.targets, &self.spec.destroy, &reads_alone())?;
         if self.timing.writes == Writes::Issue {
-            // Of what is mounted that was told already; here a file below another is left.
+            // Mounted targets were refused above; this finds a target file below the file system of
+            // the results.
             let place = Inputs::of_place(&self.output);
             self.targets.iter().try_for_each(|target| target.refuse_inputs(&place))?;
         }
         Ok(warnings)
     }
 
-    /// Refuses a target that no part of the trace goes to: its figures would be those of idleness.
+    /// Refuses a target that gets no part of the trace: its figures would be those of an idle
+    /// device.
     fn every_target_is_used(&self, trace: &Header) -> Result<()> {
         let limits: Vec<_> = self.targets.iter().map(Target::limits).collect();
         let map = self.map(&limits, trace)?;
         if self.routes.is_empty() && trace.volumes.is_empty() {
-            // They turn up while the trace is read.
+            // Volumes without a name in the header are only found by reading the trace.
             return Ok(());
         }
         let used =
@@ -171,12 +174,12 @@ impl ReplayPlan {
         Err(RunError::with_help(Kind::Usage, text, help.setting("map")))
     }
 
-    /// What plans the requests of a trace for targets with these limits.
+    /// The planner of a trace's requests for targets with these limits.
     pub fn planner(&self, limits: &[TargetLimits], trace: &Header) -> Result<Planner> {
         Ok(Planner::mapped(limits.to_vec(), self.map(limits, trace)?, self.timing))
     }
 
-    /// Where the volumes of a trace go.
+    /// The map of a trace's volumes.
     pub fn map(&self, limits: &[TargetLimits], trace: &Header) -> Result<Map> {
         if self.routes.is_empty() {
             return Ok(Map::spread(&trace.volumes, limits));
@@ -187,7 +190,7 @@ impl ReplayPlan {
             .map_err(|error| RunError::new(Kind::Usage, error.to_string()))
     }
 
-    /// Whether nothing that overlaps a write is ever in flight with it.
+    /// Whether no request that overlaps a write is ever in flight together with it.
     pub fn is_isolated(&self) -> bool {
         use ioecho_replay::conflict::{ConflictMode, Strong};
         self.scheduler.conflicts != ConflictMode::Allow
@@ -195,8 +198,8 @@ impl ReplayPlan {
     }
 }
 
-/// Refuses a trace that was converted without a choice of what to make of whole seconds. A trace
-/// that such a trace was merged into has its note, too.
+/// Refuses a trace that was converted without a decision on whole seconds. A trace into which such
+/// a trace was merged has its note too.
 fn refuse_unchosen_seconds(spec: &ReplaySpec, trace: &Header) -> Result<()> {
     if !trace.guesses.has(NoteKind::UnchosenSecond) {
         return Ok(());
@@ -211,7 +214,7 @@ fn refuse_unchosen_seconds(spec: &ReplaySpec, trace: &Header) -> Result<()> {
     Err(RunError::with_help(Kind::Trace, text, help))
 }
 
-/// Refuses to follow what the recording does not tell.
+/// Refuses to follow the number in flight if the recording does not contain it.
 fn follows_what_is_known(spec: &ReplaySpec, trace: &Header) -> Result<()> {
     let follows = spec.follow_in_flight || spec.timing.follows_recorded();
     if follows && !trace.columns.latency {
@@ -227,7 +230,8 @@ fn follows_what_is_known(spec: &ReplaySpec, trace: &Header) -> Result<()> {
     Ok(())
 }
 
-/// What this replay reads. Refuses targets that hold any of it: it would be overwritten.
+/// The inputs of this replay. Refuses targets that contain any of them, because they would be
+/// overwritten.
 fn inputs(spec: &ReplaySpec, load: &Load, targets: &[Target]) -> Result<Inputs> {
     let inputs = Inputs::of_load(&spec.trace, load);
     let inputs = spec.map_file.iter().fold(inputs, |inputs, file| inputs.and(file));
@@ -237,7 +241,7 @@ fn inputs(spec: &ReplaySpec, load: &Load, targets: &[Target]) -> Result<Inputs> 
     Ok(inputs)
 }
 
-/// The targets that were named, and those that only the map names.
+/// The named targets, and those that only the map names.
 fn targets(spec: &ReplaySpec, routes: &[RouteSpec]) -> Result<Vec<Target>> {
     let mut names = spec.targets.clone();
     for route in routes {
@@ -354,12 +358,12 @@ impl fmt::Display for ReplayPlan {
     }
 }
 
-/// `ioecho-` and the instant, in the current directory.
+/// `ioecho-` and the current date and time, in the current directory.
 pub fn default_output() -> PathBuf {
     dated("ioecho")
 }
 
-/// A name with the instant, to the second.
+/// A name with the current date and time, to the second.
 pub fn dated(prefix: &str) -> PathBuf {
     let now = jiff::Timestamp::now().strftime("%Y%m%d-%H%M%S").to_string();
     let names = (1..).map(|n| match n {
@@ -369,7 +373,7 @@ pub fn dated(prefix: &str) -> PathBuf {
     names.into_iter().find(|name| !name.exists()).unwrap_or_else(|| PathBuf::from(prefix))
 }
 
-/// How long the replay is to take, where the plan alone tells.
+/// The expected duration of the replay, if the plan alone determines it.
 pub fn known_duration(plan: &ReplayPlan) -> Option<Nanos> {
     let timed = plan.timing.mode.has_schedule();
     let spec = &plan.spec;
@@ -377,7 +381,7 @@ pub fn known_duration(plan: &ReplayPlan) -> Option<Nanos> {
     let span = match (spec.duration, spec.start) {
         (Some(window), _) => Some(described().map_or(window, |all| all.min(window))),
         (None, None) => described(),
-        // What is left of it behind its start.
+        // The rest of it after its start.
         (None, Some(start)) => described().map(|all| all.saturating_sub(start).max(Nanos::ZERO)),
     };
     span.filter(|_| timed).map(|span| span.scaled_down(plan.timing.speedup))

@@ -1,8 +1,8 @@
-//! Files that must be files.
+//! Opens only regular files.
 //!
-//! Who is given a library or a run may be given a pipe in the place of one of its files, which
-//! nobody ever writes to, a device that never ends, or a link to a file that is none of its
-//! business. A name that the user types may be anything; one that a directory holds may not.
+//! In a library or a run from someone else, one of the files may be replaced: by a pipe that nobody
+//! writes to, by an endless device, or by a link to a file outside. A name that the user types may
+//! be anything; a name in a directory may not.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -15,22 +15,22 @@ use ioecho_trace::{Source, TraceError};
 use rustix::fs::{Mode, OFlags, openat};
 use rustix::io::Errno;
 
-/// To open a pipe without waiting for its other end, which is then refused.
+/// Opens a pipe without waiting for its other end; the pipe is then refused.
 const READING: OFlags = OFlags::RDONLY.union(OFlags::NONBLOCK).union(OFlags::CLOEXEC);
 
-/// Opens a file to be read, also through a link.
+/// Opens a file for reading, also through a link.
 ///
 /// # Errors
-/// If it cannot be opened, or is no regular file.
+/// If it cannot be opened, or is not a regular file.
 pub fn open(path: &Path) -> io::Result<File> {
     let file = rustix::fs::open(path, READING, Mode::empty())?;
     regular(file)
 }
 
-/// Opens what lies below a directory under these names, one in the other. None may be a link.
+/// Opens a file below a directory: each of the names is within the one before. None may be a link.
 ///
 /// # Errors
-/// If it cannot be opened, a link stands in its way, or it is no regular file.
+/// If it cannot be opened, one of the names is a link, or it is not a regular file.
 pub fn open_below(directory: &Path, names: &[&str]) -> io::Result<File> {
     let way = READING | OFlags::DIRECTORY;
     let mut place = rustix::fs::open(directory, way, Mode::empty())?;
@@ -43,7 +43,7 @@ pub fn open_below(directory: &Path, names: &[&str]) -> io::Result<File> {
     regular(file.map_err(|error| led_away(error, name))?)
 }
 
-/// Reads such a file whole.
+/// Reads such a file as a whole.
 ///
 /// # Errors
 /// As [`open_below`], and if it cannot be read.
@@ -53,7 +53,7 @@ pub fn read_below(directory: &Path, names: &[&str]) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Reads such a file whole, also through a link.
+/// Reads a regular file as a whole, also through a link.
 ///
 /// # Errors
 /// As [`open`], and if it cannot be read.
@@ -63,10 +63,10 @@ pub fn read(path: &Path) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Opens a trace that a directory holds, which formats would read from a pipe as well.
+/// Opens a trace in a directory, which the formats themselves would also read from a pipe.
 ///
 /// # Errors
-/// As [`open`], and if it is no trace.
+/// As [`open`], and if it is not a trace.
 pub fn trace(path: &Path, options: &ReadOptions) -> Result<Box<dyn Source>, TraceError> {
     open(path).map_err(|error| TraceError::read(path, error))?;
     formats::open(path, options)
@@ -80,7 +80,7 @@ fn regular(file: OwnedFd) -> io::Result<File> {
     Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no regular file"))
 }
 
-/// A link is told as one: what the system says of it is puzzling.
+/// Reports a link as a link, because the system's own message is puzzling.
 fn led_away(error: Errno, name: impl AsRef<OsStr>) -> io::Error {
     match error {
         Errno::LOOP | Errno::NOTDIR => {

@@ -8,7 +8,7 @@ use ioecho_trace::wording::Wording;
 
 use crate::error::{Kind, Result, RunError};
 
-/// The routes of the command line and then those of the file, one in each line; `#` begins a
+/// The routes of the command line, followed by those of the file, one per line; `#` begins a
 /// comment.
 pub(crate) fn read(typed: &[RouteSpec], file: Option<&Path>) -> Result<Vec<RouteSpec>> {
     let mut routes = typed.to_vec();

@@ -1,11 +1,11 @@
-//! A replay as it is asked for: what is to be done, and nothing of what is there to do it with.
+//! The specification of a replay: a description of the request, independent of the host.
 //!
-//! A replay is asked for in more ways than one: on a command line, by a demonstration, by an agent
-//! that was sent it from another host. So what is asked is a value that can be written down and
-//! read back. Making one opens nothing and looks at nothing; the plan (`plan`) does that.
+//! A replay can be requested in several ways: on a command line, by a demonstration, by an agent
+//! that received it from another host. So a request is a value that can be written and read. Making
+//! one opens nothing and inspects nothing; the plan (`plan`) does that.
 //!
-//! Keys are named like those of `plan` in `run.toml`, with units. What is not named has the value
-//! that it has on the command line; a key that nobody knows is refused.
+//! Keys are named like those of `plan` in `run.toml`, with units. A missing key has the same
+//! default as on the command line; an unknown key is refused.
 
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
@@ -28,122 +28,122 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Kind, Result, RunError};
 
-/// How many times as fast as recorded.
+/// The replay's speed, relative to the recording.
 pub const SPEEDUPS: RangeInclusive<f64> = 1e-6..=1e6;
 
-/// How many times as many requests.
+/// The factor on the number of requests.
 pub const IOPS_SCALES: RangeInclusive<f64> = 1e-3..=1e3;
 
-/// How many blocks share one content.
+/// The number of blocks that share one content.
 pub const DEDUPS: RangeInclusive<f64> = 1.0..=1e3;
 
-/// From the moment when all is ready to the first request, at most.
+/// The longest time from readiness to the first request.
 pub const START_GRACE_MAX: Nanos = Nanos::from_secs(3600);
 
-/// The longest bundle: what is not issued within this counts as late.
+/// The longest bundle, because beyond it requests count as late.
 pub const BUNDLE_MAX: Nanos = Nanos::from_micros(100);
 
-/// Intervals in which the engine tells of itself. In shorter ones next to nothing happens, and a
-/// line for each takes its room.
+/// The intervals of the engine's telemetry. Shorter ones would contain almost nothing, yet each
+/// takes the room of a line.
 pub const EXPERT_INTERVALS: RangeInclusive<Nanos> = Nanos::from_millis(10)..=Nanos::from_secs(3600);
 
-/// Most requests in flight on a target.
+/// The most requests in flight on a target.
 pub const IN_FLIGHT: RangeInclusive<u32> = 1..=16384;
 
-/// Threads of the back end of that name.
+/// The number of threads of the back end `threads`.
 pub const THREADS: RangeInclusive<u32> = 1..=4096;
 
 /// Real-time priorities.
 pub const FIFO: RangeInclusive<u8> = 1..=FIFO_MAX;
 
-/// To how much of its size written data can be compressed, in percent.
+/// The compressed size of written data, in percent of their size.
 pub const PERCENT: RangeInclusive<u8> = 0..=100;
 
-/// What is to be replayed, on what, how, and what is to be kept of it.
+/// What is to be replayed, on which targets, how, and which results are kept.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ReplaySpec {
     /// A trace in any known format, or the directory of a run.
     pub trace: PathBuf,
-    /// How to read it.
+    /// The options for reading it.
     pub read: ReadOptions,
-    /// The part that is taken begins at this instant of the trace's own time; `None`: at its first
-    /// request.
+    /// The start of the replayed part, in the trace's own time; `None`: at its first request.
     #[serde(rename = "start_ns")]
     pub start: Option<Nanos>,
-    /// How much of the trace's own time is taken; `None`: all.
+    /// The length of the replayed part, in the trace's own time; `None`: all.
     #[serde(rename = "duration_ns")]
     pub duration: Option<Nanos>,
-    /// What is made of that part, in order: lines like `repeat 3`.
+    /// The transforms of that part, in order: lines like `repeat 3`.
     pub transforms: Vec<Asked>,
 
     /// Block devices, files, or simulations (`sim:…`); several take the volumes in turn.
     pub targets: Vec<String>,
-    /// Where volumes of the trace go.
+    /// The routes of the trace's volumes.
     pub map: Vec<RouteSpec>,
-    /// A file with more of that.
+    /// A file with more routes.
     pub map_file: Option<PathBuf>,
     /// The directory for the results; `None`: one with the date in its name.
     pub output: Option<PathBuf>,
 
-    /// What decides when a request is issued.
+    /// When requests are issued.
     pub timing: TimingMode,
     /// The replay runs this many times as fast as the recording.
     pub speedup: f64,
-    /// So many times as many requests are issued in the same time.
+    /// The factor on the number of requests in the same time.
     pub iops_scale: f64,
-    /// From the moment when all is ready to the first request.
+    /// The time from readiness to the first request.
     #[serde(rename = "start_grace_ns")]
     pub start_grace: Nanos,
     /// Whether requests are held back while more are in flight than in the recording.
     pub follow_in_flight: bool,
-    /// What is due within this of each other is issued together; zero: what is due by then.
+    /// Requests that fall due within this span are issued together; zero: only requests that are
+    /// already due.
     #[serde(rename = "bundle_ns")]
     pub bundle: Nanos,
 
-    /// What becomes of writes.
+    /// What happens to writes.
     pub writes: Writes,
     /// Targets whose content may be destroyed.
     pub destroy: Vec<PathBuf>,
-    /// Whether the page cache will do where the file system refuses direct I/O.
+    /// Whether the page cache may be used if the file system refuses direct I/O.
     pub allow_cached: bool,
-    /// How many failed requests end the run; `None`: no number of them.
+    /// The number of failed requests that ends the run; `None`: no limit.
     pub errors_max: Option<u64>,
 
-    /// To how much of its size written data can be compressed, in percent.
+    /// The compressed size of written data, in percent of their size.
     pub fill_random_percent: u8,
     /// How many blocks of 4 KiB share one content on average.
     pub dedup: f64,
     /// Whether every write goes through volatile caches (FUA).
     pub sync_writes: bool,
-    /// How much the storage's own cache holds, of each target.
+    /// The size of the storage's own cache, for each target.
     #[serde(rename = "cache_bytes")]
     pub cache_size: Option<Bytes>,
-    /// What is verified.
+    /// The extent of verification.
     pub verify: VerifyMode,
-    /// The directory of the run that this one goes on from.
+    /// The directory of the run that this one continues.
     pub continues: Option<PathBuf>,
-    /// What came between that run and this one.
+    /// What happened between that run and this one.
     pub after: After,
-    /// What becomes of requests that are not aligned.
+    /// What happens to requests that are not aligned.
     pub alignment: Alignment,
 
     /// What happens to a request that overlaps one in flight.
     pub conflicts: ConflictMode,
-    /// What conflicts: 0, 1 or 2.
+    /// Which overlaps count as conflicts: 0, 1 or 2.
     pub strong: Strong,
-    /// Most requests in flight on a target.
+    /// The most requests in flight on a target.
     pub in_flight_max: u32,
     /// How requests reach the kernel.
     pub backend: Backend,
-    /// Of the back end `threads`: how many.
+    /// For the back end `threads`: the number of threads.
     pub threads: Option<u32>,
-    /// Of `io_uring`: whether a thread of the kernel looks for requests.
+    /// For `io_uring`: whether a thread of the kernel polls for requests.
     pub sqpoll: bool,
-    /// Of `io_uring`: whether completions are polled for.
+    /// For `io_uring`: whether completions are polled for.
     pub iopoll: bool,
 
-    /// How the time to the next request is spent.
+    /// How a thread waits for the next request.
     pub pacing: PacingMode,
     /// The processors of the issuing threads.
     pub cpus: Option<CpuList>,
@@ -156,18 +156,18 @@ pub struct ReplaySpec {
 
     /// Checks of the verdict that must pass.
     pub require: Vec<Requirement>,
-    /// How long the intervals are in which the engine tells of itself, if it is to.
+    /// The length of the telemetry's intervals, if telemetry is wanted.
     #[serde(rename = "expert_ns")]
     pub expert: Option<Nanos>,
-    /// By which interface the kernel's view of the run is recorded, if it is to be.
+    /// The interface for recording the kernel's view of the run, if a witness is wanted.
     pub witness: Option<InterfaceChoice>,
-    /// Whether the target was made for this load alone, so that what the load does not touch need
-    /// not hold anything.
+    /// Whether the target was made for this load alone, so that places outside of the load may be
+    /// empty.
     pub scratch: bool,
 }
 
 impl Default for ReplaySpec {
-    /// What is done where nothing else is asked for; it lacks a trace and a target.
+    /// The default of everything except the trace and the target, which are empty.
     fn default() -> Self {
         Self {
             trace: PathBuf::new(),
@@ -218,14 +218,14 @@ impl Default for ReplaySpec {
 }
 
 impl ReplaySpec {
-    /// What is made of the trace before it is replayed.
+    /// The transforms of the trace before the replay.
     pub fn load(&self) -> Load {
         let window = Window { start: self.start, duration: self.duration };
         Load { window, chain: self.transforms.clone() }
     }
 
-    /// Refuses what says too little, values that lie beyond all measure, and what cannot be meant
-    /// together. Looks at nothing but this.
+    /// Refuses missing settings, values out of range, and contradictions. Depends on the
+    /// specification alone.
     pub fn check(&self) -> Result<()> {
         self.lacks()
             .or_else(|| self.beyond_measure())
@@ -233,7 +233,7 @@ impl ReplaySpec {
             .map_or(Ok(()), |(what, help)| Err(RunError::with_help(Kind::Usage, what, help)))
     }
 
-    /// What is missing, and the remedy.
+    /// A missing setting, and the remedy.
     fn lacks(&self) -> Option<(Wording, Wording)> {
         let names_target =
             !self.targets.is_empty() || !self.map.is_empty() || self.map_file.is_some();
@@ -244,7 +244,7 @@ impl ReplaySpec {
         }
     }
 
-    /// A value that no command line takes either, and the remedy.
+    /// A value that the command line would not accept either, and the remedy.
     fn beyond_measure(&self) -> Option<(Wording, Wording)> {
         fn within<T: PartialOrd>(range: &RangeInclusive<T>, value: Option<&T>) -> bool {
             value.is_none_or(|value| range.contains(value))
@@ -270,7 +270,7 @@ impl ReplaySpec {
         Some((format!("{key} is out of its range").into(), help.into()))
     }
 
-    /// What cannot be meant together, and the remedy.
+    /// A contradiction, and the remedy.
     fn contradiction(&self) -> Option<(Wording, Wording)> {
         let rules = self.timing_rules().into_iter().chain(self.verification_rules());
         let mut rules = rules.chain(self.writing_rules()).chain(self.backend_rules());
@@ -380,7 +380,7 @@ impl ReplaySpec {
     }
 }
 
-/// Whether a rule is broken, what is wrong then, and the remedy.
+/// Whether a rule is broken, the error in that case, and the remedy.
 type Rule = (bool, Wording, Wording);
 
 fn setting(name: &'static str) -> Wording {

@@ -1,17 +1,17 @@
-//! Reading back what this program has stored.
+//! Reads files that this program has stored.
 //!
-//! A file outlives the program that wrote it: it may be of a later version, be cut short by a full
-//! disk, or have been edited. Whoever takes out of it what is there, and does without the rest,
-//! judges a run by values that nobody stored. So a file is read whole by the type that wrote it,
-//! its version before everything else, and what does not fit is told with its key and its place.
+//! A file may be from a later version, truncated by a full disk, or edited. A reader that takes the
+//! readable values and ignores the rest would judge a run by values that nobody stored. So the type
+//! that wrote a file reads the whole of it, the version first, and an error names the key and the
+//! place.
 
 use std::fmt;
 
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
-/// Why a stored file cannot be read. Displayed, it is the end of a sentence that names the file,
-/// with the remedy in a line of its own.
+/// The reason why a stored file cannot be read. Displayed, it is the end of a sentence that names
+/// the file; the remedy is on a line of its own.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Unread {
     /// A later version of this program wrote it.
@@ -21,19 +21,19 @@ pub enum Unread {
         /// The latest version that this program knows.
         known: u32,
     },
-    /// It does not hold what it should.
+    /// Its content is not as expected.
     Broken {
-        /// The key, such as `plan.timing`; empty where the file as a whole is meant.
+        /// The key, such as `plan.timing`; empty if the whole file is meant.
         key: String,
-        /// Line and column, counted from 1, where they are known.
+        /// Line and column, counted from 1, if known.
         place: Option<(usize, usize)>,
-        /// What is wrong.
+        /// The error.
         reason: String,
     },
 }
 
 impl Unread {
-    /// What is wrong, without the remedy.
+    /// The error, without the remedy.
     pub fn what(&self) -> String {
         match self {
             Self::Newer { found, known } => {
@@ -49,7 +49,7 @@ impl Unread {
         }
     }
 
-    /// What can be done about it.
+    /// The remedy.
     const fn remedy(&self) -> &'static str {
         match self {
             Self::Newer { .. } => "use a newer ioecho",
@@ -67,7 +67,7 @@ impl fmt::Display for Unread {
     }
 }
 
-/// What decides whether the rest can be understood.
+/// The version, which decides whether the rest can be understood.
 #[derive(Deserialize)]
 struct Versioned {
     version: u64,
@@ -88,7 +88,7 @@ impl Versioned {
     }
 }
 
-/// Reads TOML as the type that wrote it, of the version `known` or an earlier one.
+/// Reads TOML as the type that wrote it, in version `known` or an earlier one.
 pub fn from_toml<T: DeserializeOwned>(text: &str, known: u32) -> Result<T, Unread> {
     let broken = |key: String, error: &toml::de::Error| Unread::Broken {
         key,
@@ -102,7 +102,7 @@ pub fn from_toml<T: DeserializeOwned>(text: &str, known: u32) -> Result<T, Unrea
         .map_err(|error| broken(key_of(error.path()), error.inner()))
 }
 
-/// Reads JSON as the type that wrote it, of the version `known` or an earlier one.
+/// Reads JSON as the type that wrote it, in version `known` or an earlier one.
 pub fn from_json<T: DeserializeOwned>(bytes: &[u8], known: u32) -> Result<T, Unread> {
     // The message of an error has line and column.
     let broken = |key: String, error: &serde_json::Error| Unread::Broken {
@@ -119,7 +119,7 @@ pub fn from_json<T: DeserializeOwned>(bytes: &[u8], known: u32) -> Result<T, Unr
     Ok(found)
 }
 
-/// The key that a path leads to; empty for the whole.
+/// The key at a path; empty for the whole file.
 fn key_of(path: &serde_path_to_error::Path) -> String {
     match path.to_string() {
         whole if whole == "." => String::new(),

@@ -1,9 +1,10 @@
-//! What a run may write to: how a target is named, looked at, and guarded.
+//! The targets of a run: how they are named, inspected, and guarded.
 //!
-//! A typing error in a device's name costs somebody's data. So a target is looked at without being
-//! opened for writing, what speaks against overwriting it is gathered, and it takes its exact name
-//! a second time to go on all the same. What was seen then may have changed by the first write: so
-//! the same is asked again of what was opened, and who uses it once more right before.
+//! A typing error in a device's name can destroy a user's data. So a target is inspected without
+//! being opened for writing, all reasons against overwriting it are gathered, and to overwrite it
+//! anyway the user must name it exactly a second time. The target may change before the first
+//! write. So the opened target is inspected again, and its users once more right before the first
+//! write.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -23,46 +24,46 @@ use ioecho_trace::{Bytes, Op};
 use crate::error::{Kind, Result, RunError};
 use crate::inputs::Inputs;
 
-/// How long a target that somebody uses is looked at before it is refused.
+/// How long a target in use is inspected before it is refused.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// How long one that this run has opened is: whoever tries to open it at the same moment, as
-/// another run does, tries for a second.
+/// The same for a target that this run has opened: another run that tries to open it at the same
+/// moment retries for a second.
 const PATIENCE_OPENED: Duration = Duration::from_secs(3);
 
-/// How long to wait between two looks.
+/// The pause between two inspections.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// What a replay can do all the same with a target that is not overwritten.
+/// The alternative for a target that must not be overwritten.
 pub fn reads_alone() -> Wording {
     Wording::from("; to replay the reads alone: ").setting("read-only")
 }
 
-/// Where requests go.
+/// The destination of requests.
 #[derive(Clone, Debug)]
 pub enum Target {
     /// Nowhere: a simulated device.
     Simulated {
-        /// As it was asked for.
+        /// The specification as it was typed.
         text: String,
-        /// What is simulated.
+        /// The parsed specification.
         spec: Box<SimSpec>,
     },
     /// A block device or a file.
     Real {
-        /// As it was asked for.
+        /// The path as it was typed.
         path: PathBuf,
-        /// How it is to be opened.
+        /// The options for opening it.
         options: OpenOptions,
-        /// What it was when it was looked at.
+        /// Its facts at the inspection.
         facts: Box<TargetFacts>,
-        /// What spoke against overwriting it then.
+        /// The reasons against overwriting it, at the inspection.
         hazards: Vec<Hazard>,
     },
 }
 
 impl Target {
-    /// Resolves what was typed, and looks at what it names; changes nothing.
+    /// Resolves a name and inspects its target; changes nothing.
     pub fn look_at(name: &str, reads_only: bool, allow_cached: bool) -> Result<Self> {
         if let Some(text) = name.strip_prefix("sim:").or((name == "sim").then_some("")) {
             let spec = text.parse().map_err(|error| {
@@ -74,7 +75,7 @@ impl Target {
         let path = Path::new(name);
         let access = if reads_only { Access::ReadOnly } else { Access::ReadWrite };
         let options = OpenOptions { allow_cached, ..OpenOptions::new(access) };
-        // Only looking: the target is opened for writing when the guard has agreed.
+        // Opened only for inspection: it is opened for writing after the guard has agreed.
         let looking = OpenOptions { allow_cached: true, ..OpenOptions::new(Access::ReadOnly) };
         let facts = target::open(path, looking)?.facts().clone();
         let hazards =
@@ -82,7 +83,7 @@ impl Target {
         Ok(Self::Real { path: path.to_owned(), options, facts: Box::new(facts), hazards })
     }
 
-    /// As it was typed.
+    /// The name as it was typed.
     pub fn name(&self) -> String {
         match self {
             Self::Simulated { text, .. } => text.clone(),
@@ -90,12 +91,12 @@ impl Target {
         }
     }
 
-    /// Whether nothing real is written to or read.
+    /// Whether it is simulated, so that no real device is read or written.
     pub fn is_simulated(&self) -> bool {
         matches!(self, Self::Simulated { .. })
     }
 
-    /// Whether what is written to the one is written to the other, whatever their names are.
+    /// Whether both are the same storage, whatever their names are.
     pub fn is_same(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Real { facts: a, .. }, Self::Real { facts: b, .. }) => a.shares_bytes_with(b),
@@ -108,8 +109,8 @@ impl Target {
         matches!(self, Self::Real { path: mine, .. } if same_file(mine, path))
     }
 
-    /// Refuses a target that shares bytes with what the command reads, by whatever names: what is
-    /// written to the one changes the other.
+    /// Refuses a target that shares bytes with an input of the command under any name, because
+    /// writing to one changes the other.
     pub fn refuse_inputs(&self, inputs: &Inputs) -> Result<()> {
         let Self::Real { path, .. } = self else { return Ok(()) };
         let ground = Ground::of(path).ok();
@@ -124,7 +125,7 @@ impl Target {
         Err(RunError::new(Kind::Usage, text))
     }
 
-    /// The limits that the target sets, as far as they are known without opening it for writing.
+    /// The limits of the target, as far as they are known without opening it for writing.
     pub fn limits(&self) -> TargetLimits {
         let (capacity, block_size) = match self {
             Self::Simulated { spec, .. } => (spec.capacity, spec.block_size),
@@ -134,7 +135,7 @@ impl Target {
         TargetLimits { capacity, block_size, length_max: Bytes(u64::MAX), supports }
     }
 
-    /// Opens the target for this run alone, and looks at it once more.
+    /// Opens the target for this run alone, and inspects it again.
     pub fn claim(&self, destroy: &[PathBuf], otherwise: &Wording) -> Result<OpenedTarget> {
         let Self::Real { path, options, .. } = self else {
             return Err(RunError::new(Kind::Usage, "a simulated target cannot be opened"));
@@ -144,8 +145,8 @@ impl Target {
         Ok(opened)
     }
 
-    /// Refuses what was opened in place of what was looked at, and what has come to hold or to be
-    /// used by anything that is not to be lost since then.
+    /// Refuses an opened target that is not the inspected one, or that since then contains data or
+    /// has users that must not be lost.
     pub fn look_again(
         &self,
         opened: &OpenedTarget,
@@ -163,8 +164,8 @@ impl Target {
         self.refuse(&hazards, destroy, otherwise)
     }
 
-    /// Refuses a target that somebody has begun to use since it was opened. The last thing before
-    /// the first write; reads nothing of it.
+    /// Refuses a target that has got a user since it was opened. This is the last step before the
+    /// first write; it reads nothing of the target.
     pub fn recheck(
         &self,
         recheck: &Recheck,
@@ -175,8 +176,9 @@ impl Target {
         self.refuse(&hazards, destroy, otherwise)
     }
 
-    /// Refuses a target that may hold somebody's data, unless `destroy` names it; answers what of
-    /// it cannot be told. `otherwise` ends the help: what can be done all the same.
+    /// Refuses a target that may hold a user's data, unless `destroy` names it; returns warnings
+    /// about facts that cannot be determined. `otherwise` ends the help: the alternative to
+    /// overwriting.
     fn guard(&self, destroy: &[PathBuf], otherwise: &Wording) -> Result<Vec<String>> {
         let Self::Real { path, hazards, options, .. } = self else { return Ok(Vec::new()) };
         if options.access == Access::ReadOnly {
@@ -194,7 +196,7 @@ impl Target {
         Ok(unknown.map(warning).collect())
     }
 
-    /// Refuses the target for those of the hazards that it was not named for.
+    /// Refuses the target because of hazards, except those that `destroy` accepts.
     fn refuse(&self, hazards: &[Hazard], destroy: &[PathBuf], otherwise: &Wording) -> Result<()> {
         let Self::Real { path, .. } = self else { return Ok(()) };
         let named = destroy.iter().any(|named| same_file(named, path));
@@ -224,9 +226,9 @@ fn is_unknown(hazard: &Hazard) -> bool {
     matches!(hazard, Hazard::CannotTell { .. })
 }
 
-/// Refuses targets that may hold somebody's data, and a name in `destroy` that is none of theirs;
-/// answers warnings of those that are not refused. `otherwise` ends the help: what can be done with
-/// a refused target all the same.
+/// Refuses targets that may hold a user's data, and a name in `destroy` that is not a target;
+/// returns warnings about the accepted targets. `otherwise` ends the help: the alternative to
+/// overwriting.
 pub fn guard_all(
     targets: &[Target],
     destroy: &[PathBuf],
@@ -249,8 +251,8 @@ pub fn guard_all(
     Ok(warnings)
 }
 
-/// What speaks against writing to a target, by this look. The kernel takes down what a killed
-/// process had open in its own time, so one that is only in use is looked at again for a while.
+/// The hazards of a target. The kernel closes a killed process's files with some delay, so a target
+/// that is only in use is inspected repeatedly for a while.
 fn lasting(
     patience: Duration,
     look: impl Fn() -> Result<Vec<Hazard>, TargetError>,
@@ -267,7 +269,7 @@ fn lasting(
     }
 }
 
-/// Whether both names lead to one thing: by links of either kind.
+/// Whether both names lead to the same file, also by symbolic or hard links.
 pub fn same_file(a: &Path, b: &Path) -> bool {
     let number = |path: &Path| fs::metadata(path).map(|data| (data.dev(), data.ino()));
     match (number(a), number(b)) {

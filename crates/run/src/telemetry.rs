@@ -1,8 +1,8 @@
-//! What the engines tell of themselves (`--expert`), on its way to `inside.jsonl` and back.
+//! The engines' telemetry (`--expert`), written to `inside.jsonl` and read from it.
 //!
-//! An engine hands over one block of counters in an interval, through a ring of its own that holds
-//! a hundred of them; the thread that writes the results writes them too. What has no room is
-//! counted, never waited for.
+//! An engine hands over one block of counters per interval, through a separate ring with room for a
+//! hundred of them; the thread that writes the results writes them too. Blocks without room are
+//! counted, so the engine never waits.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, BufWriter, Write};
@@ -17,17 +17,17 @@ use rtrb::{Consumer, Producer, RingBuffer};
 use crate::directory::RunDirectory;
 use crate::regular;
 
-/// Intervals that a ring holds: at the shortest interval a second, otherwise ten and more.
+/// Intervals in a ring: one second at the shortest interval, otherwise ten and more.
 const RING: usize = 128;
 
-/// The longest line that is read: a whole one has some 20 KiB at most.
+/// The longest accepted line; a complete one has about 20 KiB at most.
 const LINE_MAX: u64 = 1 << 20;
 
-/// The engine's end.
+/// The engine's end of the ring.
 pub struct TelemetrySender {
     producer: Producer<Telemetry>,
-    /// Intervals since the last one that had room. The writer reads it at the end: no interval
-    /// comes then that could tell of them.
+    /// Intervals without room since the last one with room. The writer reads this at the end,
+    /// because no later interval can report them.
     missing: Arc<AtomicU64>,
 }
 
@@ -47,7 +47,7 @@ impl TelemetrySender {
 /// The writing end, with a ring for each target.
 pub struct TelemetryWriter {
     consumers: Vec<Consumer<Telemetry>>,
-    /// What has found no room lately, of each target.
+    /// Recent intervals without room, by target.
     missing: Vec<Arc<AtomicU64>>,
     file: Option<BufWriter<File>>,
     run: RunDirectory,
@@ -58,8 +58,8 @@ pub struct TelemetryWriter {
     error: Option<io::Error>,
 }
 
-/// The rings of a run with so many targets. `real`: the run goes by the host's clock, so that what
-/// its threads take means something.
+/// The rings of a run with this number of targets. `real`: the run uses the host's clock, so the
+/// times of its threads have a meaning.
 pub fn rings(
     run: &RunDirectory,
     targets: usize,
@@ -79,15 +79,15 @@ pub fn rings(
 }
 
 impl TelemetryWriter {
-    /// Tells how long a write of results took.
+    /// Reports how long a write of results took.
     pub fn wrote(&mut self, took_ns: u64) {
         for most in &mut self.write_max {
             *most = (*most).max(took_ns);
         }
     }
 
-    /// Writes what has come. After an error nothing more is written, and the run goes on: these are
-    /// no results.
+    /// Writes the intervals that have arrived. After an error nothing more is written, and the run
+    /// continues, because telemetry is not a result.
     pub fn write(&mut self) {
         if self.error.is_none()
             && let Err(error) = self.try_write()
@@ -114,8 +114,8 @@ impl TelemetryWriter {
         self.file.as_mut().map_or(Ok(()), BufWriter::flush)
     }
 
-    /// Writes the rest, once the engines have ended. Answers what is to be told of it: the error
-    /// that made it stop, and intervals at the end that found no room.
+    /// Writes the rest, after the engines have ended. Returns messages: the error that stopped the
+    /// writing, and intervals at the end without room.
     pub fn finish(mut self) -> Vec<String> {
         self.write();
         let error = self.error.map(|error| format!("inside.jsonl ends before the run: {error}"));
@@ -168,8 +168,8 @@ fn spans(spans: &engine::Spans) -> Spans {
     }
 }
 
-/// What the engines of a run told; nothing where it was not asked for. A line that was cut off when
-/// the run was killed is counted, like any other that is none.
+/// The telemetry of a run; empty if it was not asked for. An incomplete last line of a killed run
+/// counts as damaged, like any other broken line.
 pub fn read(run: &RunDirectory) -> TelemetryFigures {
     let mut figures = TelemetryFigures::default();
     let Ok(file) = regular::open(&run.telemetry()) else { return figures };

@@ -1,4 +1,4 @@
-//! Verification as a part of a run: what follows each target, and what it found.
+//! Verification during a run: the verifier of each target, and the findings.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -14,10 +14,10 @@ use crate::verify;
 use crate::verify::later::TargetFindings;
 use crate::verify::result;
 
-/// Findings that `summary.json` and the report show; all that are kept stand in `verify.json`.
+/// The number of findings in `summary.json` and in the report; `verify.json` has all that are kept.
 const SHOWN: usize = 20;
 
-/// What follows the requests of a target; `None` where nothing is verified.
+/// The verifier for a target's requests; `None` if nothing is verified.
 pub(crate) fn verifier(
     plan: &ReplayPlan,
     run: &RunDirectory,
@@ -42,7 +42,7 @@ pub(crate) fn verifier(
     Ok(Some(verifier))
 }
 
-/// What verification found on all targets together; `None` where nothing is verified.
+/// The findings on all targets together; `None` if nothing is verified.
 pub(crate) fn figures(plan: &ReplayPlan, lanes: &[LaneEnd]) -> Option<VerifyFigures> {
     if !plan.spec.verify.is_on() {
         return None;
@@ -90,7 +90,7 @@ pub(crate) fn figures(plan: &ReplayPlan, lanes: &[LaneEnd]) -> Option<VerifyFigu
     Some(all)
 }
 
-/// Leaves every finding with the run. The tables of versions have served their time.
+/// Stores all findings with the run. The tables of versions are not needed any more.
 pub(crate) fn keep(
     plan: &ReplayPlan,
     run: &RunDirectory,
@@ -123,7 +123,7 @@ pub(crate) fn keep(
     result::keep(run, run_number, "run", &found)
 }
 
-/// Why not everything that was written was looked at.
+/// The reason why not all written data were checked.
 fn why_not_whole(plan: &ReplayPlan, lane: &LaneEnd) -> String {
     if !plan.spec.verify.ends_with_a_look() {
         "only what the load itself read was looked at; verifying the run afterwards looks at all"
@@ -137,7 +137,7 @@ fn why_not_whole(plan: &ReplayPlan, lane: &LaneEnd) -> String {
     }
 }
 
-/// Takes the rings away: of a run that came to its end the results alone tell all that they do.
+/// Removes the rings: after a complete run the results contain all of their information.
 pub(crate) fn drop_rings(plan: &ReplayPlan, run: &RunDirectory) {
     for number in 0..plan.targets.len() {
         let _ = run.remove(&run.intents(number));

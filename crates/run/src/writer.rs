@@ -1,9 +1,9 @@
-//! The writing side of a run: a thread that keeps every result.
+//! The writing side of a run: a thread that stores every result.
 //!
-//! The engine must never wait for a disk, and a result must never get lost in silence. So results
-//! pass through a ring that holds seconds of them; what does not fit is counted. The thread appends
-//! them to the journal and hands them to the system every tenth of a second, so that a killed run
-//! loses no more than that.
+//! The engine must never wait for a disk, and no result may be lost without notice. So results pass
+//! through a ring that holds at least a second of them; results that do not fit are counted. The
+//! thread appends them to the journal and passes them to the system every tenth of a second, so a
+//! killed run loses no more than that.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -23,22 +23,22 @@ use crate::directory::RunDirectory;
 use crate::observer::{Counter, Moments};
 use crate::telemetry::{self, TelemetrySender, TelemetryWriter};
 
-/// Results that the ring holds: at 100,000 requests/s more than a second.
+/// Results in a ring: at 100,000 requests/s more than a second.
 const RING: usize = 1 << 17;
 
 /// How long the thread sleeps when there is nothing to write.
 const IDLE_NAP: Duration = Duration::from_millis(5);
 
-/// How often what was gathered is handed to the system.
+/// How often buffered results are passed to the system.
 const FLUSH_EVERY: Duration = Duration::from_millis(100);
 
-/// How often results are put on the disk where they are to survive a power cut.
+/// How often results are synced to the disk if they are to survive a power cut.
 const SYNC_EVERY: Duration = Duration::from_secs(1);
 
-/// Results that are taken from a ring in one go.
+/// Results that are taken from a ring at once.
 const GO: usize = 4096;
 
-/// How much is gathered at most.
+/// The size of the buffer.
 const BUFFER_BYTES: usize = 1 << 20;
 
 /// The engine's end of the ring.
@@ -46,9 +46,9 @@ pub(crate) struct RingSink {
     producer: Producer<Record>,
     /// Results that did not fit.
     pub(crate) lost: u64,
-    /// In simulated time the writer's real time is nobody's fault: wait for it.
+    /// In simulated time the writer's real time must not count, so the engine waits for it.
     pub(crate) blocking: bool,
-    /// Where the engine tells of itself, if anybody asked.
+    /// The engine's end of the telemetry, if it was asked for.
     telemetry: Option<TelemetrySender>,
 }
 
@@ -68,13 +68,13 @@ impl ResultSink for RingSink {
         }
     }
 
-    /// In simulated time the ring tells of the host, not of the run.
+    /// In simulated time the level of the ring depends on the host and not on the run.
     fn level(&self) -> Option<u64> {
         (!self.blocking).then(|| (RING - self.producer.slots()) as u64)
     }
 }
 
-/// What the writer leaves.
+/// The writer's results.
 pub(crate) struct WriterEnd {
     /// Results that are in the journal.
     pub(crate) written: u64,
@@ -82,14 +82,14 @@ pub(crate) struct WriterEnd {
     pub(crate) lost: u64,
     /// The first error, after which the run was stopped.
     pub(crate) error: Option<io::Error>,
-    /// Most results that waited in a ring.
+    /// The most results that waited in a ring.
     pub(crate) peak: usize,
-    /// The longest that handing results to the system took.
+    /// The longest time that passing results to the system took.
     pub(crate) write_max: Duration,
 }
 
 impl WriterEnd {
-    /// How the writing kept up, for the verdict.
+    /// The writer's performance, for the verdict.
     pub(crate) fn facts(&self) -> RecorderFacts {
         RecorderFacts {
             room: RING as u64,
@@ -99,23 +99,22 @@ impl WriterEnd {
     }
 }
 
-/// How results are kept.
+/// The settings for storing results.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct WriterOptions {
-    /// How many recorders there are.
+    /// The number of recorders.
     pub(crate) targets: usize,
-    /// Whether what is written survives a power cut, as far as it can: once a second it is put on
-    /// the disk itself.
+    /// Whether results should survive a power cut: then they are synced to the disk once a second.
     pub(crate) durable: bool,
-    /// Whether the engines tell of themselves.
+    /// Whether the engines write telemetry.
     pub(crate) telemetry: bool,
-    /// Whether the run goes by the host's clock.
+    /// Whether the run uses the host's clock.
     pub(crate) real: bool,
 }
 
-/// Starts the thread. It ends when the recorders are dropped, or `ended` says that nothing more
-/// comes from those that are not, and everything is written. When the disk is full it stops the
-/// run, frees the reserve and goes on.
+/// Starts the thread. It ends after everything is written, once the recorders are dropped or
+/// `ended` says that the remaining ones send nothing more. When the disk is full it stops the run,
+/// frees the reserve and continues.
 pub(crate) fn spawn(
     run: &RunDirectory,
     journal: File,
@@ -162,9 +161,9 @@ struct Writer {
     buffered: u64,
     durable: bool,
     synced: Instant,
-    /// What counts results into intervals, where anybody asks for them.
+    /// Counts results into intervals, if needed.
     counter: Option<Box<dyn Counter>>,
-    /// What writes what the engines tell of themselves, where anybody asks.
+    /// Writes the engines' telemetry, if it was asked for.
     telemetry: Option<TelemetryWriter>,
     end: WriterEnd,
 }
@@ -175,7 +174,7 @@ impl Writer {
         loop {
             let abandoned =
                 self.ended.load(Relaxed) || consumers.iter().all(Consumer::is_abandoned);
-            // Looked at before the rings: what a lane put in before it came so far is there.
+            // Read before the rings, so that all results up to a lane's present are in its ring.
             let running: Vec<bool> =
                 consumers.iter().map(|consumer| !consumer.is_abandoned()).collect();
             let clock = self.counter.as_ref().and_then(|counter| counter.clock(&running));
@@ -246,7 +245,7 @@ impl Writer {
             Ok(()) => {
                 self.end.written += self.buffered;
                 if self.durable && self.synced.elapsed() >= SYNC_EVERY {
-                    // What this cannot keep, a later look will miss and say so.
+                    // A later verification will find what this failed to sync, and report it.
                     let _ = self.journal.sync_data();
                     self.synced = Instant::now();
                 }
@@ -265,8 +264,8 @@ impl Writer {
         self.buffered = 0;
     }
 
-    /// Writes the buffer. What a failed call did write is taken off, so that the next one goes on
-    /// where it ended and no record is torn.
+    /// Writes the buffer. After a partial failure the written part is removed from the buffer, so
+    /// the next call continues there and no record is torn.
     fn write(&mut self) -> io::Result<()> {
         let mut done = 0;
         let result = loop {

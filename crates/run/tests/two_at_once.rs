@@ -1,4 +1,4 @@
-//! Two runs go on in one process, asked for as another host would ask: by JSON, without a command
+//! Two runs go on in one process, specified in JSON as another host would do, without a command
 //! line, a terminal or a signal handler.
 
 // Helpers of tests panic as tests do; clippy.toml allows it only in the tests themselves.
@@ -21,10 +21,10 @@ use ioecho_run::spec::ReplaySpec;
 use ioecho_stats::run_summary::RunSummary;
 use serde_json::json;
 
-/// Longer than any of these runs takes on any machine.
+/// More time than any of these runs takes on any machine.
 const FOR_EVER: Duration = Duration::from_mins(2);
 
-/// Where runs wait for each other.
+/// A point at which runs wait for each other.
 #[derive(Default)]
 struct Rendezvous {
     arrived: Mutex<usize>,
@@ -32,7 +32,7 @@ struct Rendezvous {
 }
 
 impl Rendezvous {
-    /// Waits until `count` have come here, each as often as it did.
+    /// Waits until this was called `count` times by all runs together.
     fn meet(&self, count: usize) {
         let mut arrived = self.arrived.lock().unwrap();
         *arrived += 1;
@@ -42,7 +42,7 @@ impl Rendezvous {
     }
 }
 
-/// Waits at the beginning and at the end of a run for the other one, and notes what it sees.
+/// Waits for the other run at the beginning and at the end, and records what it sees.
 struct Meeting {
     place: Arc<Rendezvous>,
     seen: Mutex<Vec<&'static str>>,

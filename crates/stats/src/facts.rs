@@ -241,7 +241,7 @@ impl EngineFacts {
             return Err(Unlike);
         }
         // Counters: a request is in one run only.
-        for (mine, theirs) in [
+        merging::add_each([
             (&mut self.planned, planned),
             (&mut self.left_out, left_out),
             (&mut self.wrapped, wrapped),
@@ -259,9 +259,7 @@ impl EngineFacts {
             (&mut self.copies, copies),
             (&mut self.substituted, substituted),
             (&mut self.device_errors, device_errors),
-        ] {
-            *mine = mine.saturating_add(*theirs);
-        }
+        ]);
         // Of the runs as of the targets of one: the factor furthest from 1.
         self.wraparound_factor =
             merging::furthest(self.wraparound_factor, *wraparound_factor, f64::ln);
@@ -273,22 +271,14 @@ impl EngineFacts {
         self.submission_max_ns = self.submission_max_ns.max(*submission_max_ns);
         self.demanded_duration_ns = self.demanded_duration_ns.max(*demanded_duration_ns);
         // If a part is incomplete, so is the whole; the reasons of all parts are kept.
-        if !self.incomplete.is_empty() && !incomplete.is_empty() {
-            self.incomplete.push_str("; ");
-        }
-        self.incomplete.push_str(incomplete);
+        merging::behind_each_other_in_words(&mut self.incomplete, incomplete);
         // A flag that makes the figures of one run false makes those of the whole false.
         self.simulated |= simulated;
         self.memory |= memory;
         self.direct &= direct;
         // The lowest known: the tightest cap is what a request of all may have waited for.
         self.in_flight_max = merging::lowest_known(self.in_flight_max, *in_flight_max);
-        // Hosts pace side by side, each its own load, and busiest moments do not coincide: neither
-        // sums nor extremes of the two show whether a host was overloaded. The pair of the run that
-        // came nearest to its host's limit does.
-        let theirs = (*demanded_rate_peak, *paced_rate_max);
-        (self.demanded_rate_peak, self.paced_rate_max) =
-            merging::nearest_to_its_limit((self.demanded_rate_peak, self.paced_rate_max), theirs);
+        self.merge_pace((*demanded_rate_peak, *paced_rate_max));
         // The emptiest target of all.
         self.empty_share = merging::furthest(self.empty_share, *empty_share, |share| share);
         merging::both(&mut self.verify, verify.as_ref(), VerifyFigures::merge);
@@ -299,6 +289,16 @@ impl EngineFacts {
         // Nobody knows of two runs whether they had one target: each run's are counted.
         self.targets = before.saturating_add(added);
         Ok(())
+    }
+
+    /// Merges the demanded rate and the rate that the host can pace. Hosts pace side by side, each
+    /// its own load, and busiest moments do not coincide: neither sums nor extremes of the two show
+    /// whether a host was overloaded. The pair of the run that came nearest to its host's limit
+    /// does.
+    fn merge_pace(&mut self, theirs: (f64, Option<f64>)) {
+        let mine = (self.demanded_rate_peak, self.paced_rate_max);
+        (self.demanded_rate_peak, self.paced_rate_max) =
+            merging::nearest_to_its_limit(mine, theirs);
     }
 }
 
@@ -409,7 +409,7 @@ impl VerifyFigures {
         // All modes: each run checked other reads.
         self.mode.merge(mode);
         // Every sector was looked at in one run: sums.
-        for (mine, theirs) in [
+        merging::add_each([
             (&mut self.requests, requests),
             (&mut self.sectors, sectors),
             (&mut self.intact_sectors, intact_sectors),
@@ -423,9 +423,7 @@ impl VerifyFigures {
             (&mut self.unreadable_sectors, unreadable_sectors),
             (&mut self.unverifiable_sectors, unverifiable_sectors),
             (&mut self.findings, findings),
-        ] {
-            *mine = mine.saturating_add(*theirs);
-        }
+        ]);
         for (name, count) in damaged {
             let mine = self.damaged.entry(name.clone()).or_default();
             *mine = mine.saturating_add(*count);

@@ -1,36 +1,37 @@
-//! What a run comes to, for somebody who has five seconds.
+//! The result of a run in a sentence, for a reader with five seconds.
 //!
-//! A verdict speaks of schedules, causes and checks. Whoever decides about a device asks whether it
-//! is fast enough, and reads one sentence. That sentence stands here, one for each finding, with
-//! the figures that belong to it and to nothing else; terminal and page show the same.
+//! A verdict is about schedules, causes and checks. A reader who must decide about a device asks
+//! whether it is fast enough, and reads one sentence. This module has that sentence for each
+//! finding, with only the figures that belong to the finding; terminal and page show the same.
 
+use ioecho_trace::units::two_digits;
 use ioecho_trace::{LateCause, Nanos, TimingMode};
 
 use crate::judge::{GENERATOR, HOST, IN_FLIGHT_DEFAULT};
 use crate::late::DEVICE;
 use crate::picture::{Kind, Panels, Span};
 use crate::run_summary::{ByKind, Percentiles, RunSummary, cause_name};
-use crate::verdict::{Finding, Grade, Validity};
+use crate::verdict::{Check, Finding, Grade, Validity};
 
-/// From this ratio of the time that a run took to the time that was asked for it is worth a word.
+/// From this ratio of the run's duration to the demanded duration on, the sentence mentions it.
 const LONGER: f64 = 1.05;
 
 /// The first screen of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Headline {
-    /// What was found, in a sentence.
+    /// The finding in a sentence.
     pub sentence: String,
-    /// What was achieved, and what was asked for.
+    /// The achieved and the demanded throughput.
     pub throughput: Option<Throughput>,
-    /// Which span `percentiles` are of: without a schedule nobody knows since when a user of the
-    /// device would have waited, so it is the service time.
+    /// The span of `percentiles`: the service time for a run without a schedule, because then the
+    /// beginning of a user's wait is unknown.
     pub span: Span,
-    /// Reads and writes, where there were any; of a load without either, what there is.
+    /// Reads and writes, if there were any; otherwise the operations that there were.
     pub percentiles: Vec<(&'static str, Percentiles)>,
 }
 
-/// Rates over the time in which there was anything to do. What was demanded ends when the last
-/// request was due, what was achieved with the last completion.
+/// Rates over the time with requests. Demand ends when the last request was due, achievement with
+/// the last completion.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Throughput {
     /// Requests per second that completed in full.
@@ -42,7 +43,7 @@ pub struct Throughput {
 }
 
 impl Headline {
-    /// The first screen of a run of which this is the picture.
+    /// The first screen of the run with this picture.
     pub fn of(summary: &RunSummary, panels: &Panels) -> Self {
         let span = if summary.engine.has_schedule() { Span::Response } else { Span::Service };
         let throughput = Throughput::of(panels, summary.engine.has_schedule());
@@ -139,8 +140,11 @@ fn too_slow(summary: &RunSummary, panels: &Panels) -> String {
         "The device was too slow".to_owned()
     };
     let ratio = panels.achieved_end_ns as f64 / panels.demanded_end_ns.max(1) as f64;
-    let longer =
-        if ratio >= LONGER { format!("{} times as long, ", two(ratio)) } else { String::new() };
+    let longer = if ratio >= LONGER {
+        format!("{} times as long, ", two_digits(ratio))
+    } else {
+        String::new()
+    };
     let response = summary.response_time.get("all");
     let p99 = response.map_or(String::new(), |all| format!("p99 response {}", span(all.p99_ns)));
     format!("{device} for {load}: {longer}{p99}.")
@@ -160,7 +164,7 @@ fn held(summary: &RunSummary, rates: Option<&Throughput>) -> String {
         TimingMode::Timed | TimingMode::Afap => "As fast as possible",
     };
     let rate = rates.map_or(String::new(), |rates| {
-        format!(": {} requests/s on average", two(rates.achieved_requests))
+        format!(": {} requests/s on average", two_digits(rates.achieved_requests))
     });
     let slowest = summary.service_time.get("all");
     let slowest =
@@ -168,7 +172,7 @@ fn held(summary: &RunSummary, rates: Option<&Throughput>) -> String {
     format!("{how}{rate}{slowest}.")
 }
 
-/// What was replayed, in the sentence: no other load than the recorded one without a word.
+/// The replayed load, for the sentence: it must mention every difference from the recorded one.
 fn load(summary: &RunSummary) -> String {
     let speed = summary.engine.speedup;
     if speed > 0.0 && (speed - 1.0).abs() > 1e-9 {
@@ -186,57 +190,30 @@ fn share_of(causes: &[LateCause], summary: &RunSummary) -> String {
     if late == 0 || all == 0 {
         return "the load".to_owned();
     }
-    format!("{} % of the requests", two(late as f64 / all as f64 * 100.0))
+    format!("{} % of the requests", two_digits(late as f64 / all as f64 * 100.0))
 }
 
 /// The checks that make a run invalid.
 fn failed(summary: &RunSummary) -> String {
     let checks = &summary.verdict.checks;
-    let failed = checks.iter().filter(|check| check.grade == Grade::Invalid);
-    let names: Vec<&str> = failed.map(|check| check.name.as_str()).collect();
+    let failed: Vec<_> = checks.iter().filter(|check| check.grade == Grade::Invalid).collect();
+    if let [Check { name, measured, .. }] = *failed {
+        return format!("{measured} (check {name})");
+    }
+    let names: Vec<&str> = failed.iter().map(|check| check.name.as_str()).collect();
     match names.as_slice() {
         [] => "no check says that they measure what they should".to_owned(),
-        [one] => format!("the check {one} failed"),
         [first @ .., last] => format!("the checks {} and {last} failed", first.join(", ")),
     }
 }
 
-/// The same sentence behind a colon.
+/// The sentence as a continuation after a colon.
 fn lower(text: &str) -> String {
     let mut letters = text.chars();
     letters.next().map_or(String::new(), |first| first.to_lowercase().chain(letters).collect())
 }
 
-/// A number in two significant digits: 2.6, 96, 12,000.
-pub fn two(number: f64) -> String {
-    if number == 0.0 || !number.is_finite() {
-        return format!("{number}");
-    }
-    let digits = 1 - number.abs().log10().floor() as i32;
-    let scale = 10_f64.powi(digits);
-    let rounded = (number * scale).round() / scale;
-    if rounded.abs() < 10.0 {
-        let decimals = usize::try_from(1 - rounded.abs().log10().floor() as i32).unwrap_or(0);
-        let text = format!("{rounded:.decimals$}");
-        return if text.contains('.') {
-            text.trim_end_matches('0').trim_end_matches('.').to_owned()
-        } else {
-            text
-        };
-    }
-    let whole = format!("{rounded:.0}");
-    let first = whole.len() % 3;
-    let mut text = String::with_capacity(whole.len() * 4 / 3);
-    for (at, digit) in whole.char_indices() {
-        if at > 0 && at % 3 == first {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
-}
-
-/// A span in two significant digits and the unit that is spoken: 250 ms, 96 min, 2.6 h.
+/// A span in two significant digits and in the unit of speech: 250 ms, 96 min, 2.6 h.
 pub fn span(ns: u64) -> String {
     const UNITS: [(f64, f64, &str); 6] = [
         (1e3, 1.0, "ns"),
@@ -250,7 +227,7 @@ pub fn span(ns: u64) -> String {
     let unit = UNITS.iter().find(|(below, ..)| value < *below);
     unit.map_or_else(
         || Nanos(ns as i64).to_string(),
-        |(_, scale, unit)| format!("{} {unit}", two(value / scale)),
+        |(_, scale, unit)| format!("{} {unit}", two_digits(value / scale)),
     )
 }
 
@@ -259,7 +236,6 @@ mod tests {
     use super::*;
     use crate::facts::EngineFacts;
     use crate::run_summary::{LateShare, RunFigures};
-    use crate::verdict::Check;
 
     fn run(finding: Finding, validity: Validity) -> RunSummary {
         let engine = EngineFacts { planned: 100, issued: 100, ..EngineFacts::default() };
@@ -341,6 +317,10 @@ mod tests {
         summary.verdict.checks = vec![check("page-cache"), check("content")];
         let said = "Do not use these figures: the checks page-cache and content failed.";
         assert_eq!(told(&summary), said);
+        summary.verdict.checks = vec![check("failures")];
+        summary.verdict.checks[0].measured = "12000 requests failed (66.667 %)".to_owned();
+        let said = "Do not use these figures: 12000 requests failed (66.667 %) (check failures).";
+        assert_eq!(told(&summary), said);
     }
 
     #[test]
@@ -358,9 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_and_spans_keep_two_digits() {
-        let shown = [0.0, 0.123, 1.0, 2.617, 9.96, 96.4, 407.0, 14_389_182.1].map(two);
-        assert_eq!(shown, ["0", "0.12", "1", "2.6", "10", "96", "410", "14,000,000"]);
+    fn spans_keep_two_digits() {
         let shown = [7, 1_500, 216_000, 95_900_000_000, 5_760_000_000_000, 9_421_000_000_000];
         let expected = ["7 ns", "1.5 µs", "220 µs", "96 s", "96 min", "2.6 h"];
         assert_eq!(shown.map(span), expected);

@@ -129,6 +129,15 @@ impl Interval {
         self.squares[kind] = self.squares[kind].saturating_add(ns * ns);
     }
 
+    /// Leaves out what counts from when requests were due, in a run in which nothing was: how late
+    /// they were, and their response times.
+    pub fn forget_schedule(&mut self) {
+        self.late = Default::default();
+        for span in [Span::Lateness, Span::Response] {
+            self.spans[span as usize] = Default::default();
+        }
+    }
+
     /// Adds another stretch of the same run, in any order. The result reaches from the earlier
     /// start to the later end.
     pub fn merge(&mut self, other: &Self) {

@@ -1,10 +1,10 @@
-//! How a run is judged: the checks, their thresholds, and whose limits it met.
+//! The verdict on a run: the checks, their thresholds, and the cause of lateness.
 //!
-//! A replay that came late measures another load than the one it was given. Whether that is a
-//! finding about the device (it could not take the load) or a fault of the measurement (this
-//! program or this host could not issue it) decides whether the figures mean anything, and the user
-//! cannot tell from the figures themselves. The engine noted the cause of every late request; here
-//! the causes are weighed.
+//! A late replay measures another load than the given one. The lateness is either a finding about
+//! the device, which could not take the load, or a fault of the measurement, because this program
+//! or this host could not issue it. Only in the first case do the figures have a meaning, and they
+//! do not show which it is. The engine noted the cause of every late request; this module weighs
+//! the causes.
 
 mod checks;
 mod headline;
@@ -84,13 +84,13 @@ fn is_broken(checks: &[Check], name: &str) -> bool {
 
 /// The names of all checks, in the order in which a verdict has them.
 pub fn names() -> Vec<String> {
-    // Every verdict has every check: one that does not apply says so.
+    // Every verdict has every check, because a check that does not apply says so.
     let nothing = judge(&RunFigures::default(), &EngineFacts::default());
     nothing.checks.into_iter().map(|check| check.name).collect()
 }
 
-/// A device that cannot take its load has a backlog, which grows and shrinks with the load: service
-/// times that drift then are that finding again, and no want of a steady state.
+/// If a device cannot take its load, the backlog changes with the load. Drifting service times are
+/// then part of that finding, and not a missing steady state.
 fn excuse_backlog(checks: &mut [Check]) {
     let drifted = checks.iter_mut().filter(|check| {
         check.grade == Grade::Suspect && ["steady-state", "run-length"].contains(&&*check.name)
@@ -103,8 +103,8 @@ fn excuse_backlog(checks: &mut [Check]) {
     }
 }
 
-/// How often each kind of damage was found, in words: in sectors where they were counted, in
-/// requests where the records are all there is.
+/// How often each kind of damage was found, in words: counted in sectors if verification ran,
+/// otherwise in requests from the records.
 fn kinds_of_damage(figures: &RunFigures, engine: &EngineFacts) -> String {
     let Some(verify) = engine.verify.as_ref().filter(|verify| verify.is_damaged()) else {
         let told: Vec<String> = Integrity::ALL
@@ -126,17 +126,17 @@ fn kinds_of_damage(figures: &RunFigures, engine: &EngineFacts) -> String {
     format!("{} sectors", told.join(", "))
 }
 
-/// The cap on requests in flight unless another is asked for. A lower one is a choice, and what
-/// waits for a place below it is no finding about the device alone.
+/// The default cap on requests in flight. A lower cap is the user's choice, so waiting for a place
+/// below it is not a finding about the device alone.
 pub const IN_FLIGHT_DEFAULT: u32 = 4096;
 
-/// The cap, if it was set low and cost most of what is laid to the device.
+/// The cap, if it was set low and caused most of the lateness that counts for the device.
 fn low_cap(figures: &RunFigures, engine: &EngineFacts) -> Option<u32> {
     let cost = |cause: LateCause| figures.late(cause).lateness_ns;
     let cap = cost(LateCause::InFlightCap);
     let others = cost(LateCause::Conflict).saturating_add(cost(LateCause::Submission));
     let is_low = (1..IN_FLIGHT_DEFAULT).contains(&engine.in_flight_max);
-    // Where the device has no more places than that, it is the device that was full.
+    // If the device has no more places than the cap, the device was full.
     let places = engine.host.devices.iter().filter_map(|device| device.queue_limit);
     let is_less = places
         .filter(|places| *places > 0)
@@ -145,21 +145,21 @@ fn low_cap(figures: &RunFigures, engine: &EngineFacts) -> Option<u32> {
     (is_low && is_less && cap > others).then_some(engine.in_flight_max)
 }
 
-/// Causes that are this program's.
+/// Causes within this program.
 pub(crate) const GENERATOR: [LateCause; 4] =
     [LateCause::Input, LateCause::Generator, LateCause::Backlog, LateCause::Verification];
 
-/// Those of them that nobody asked for: reading and preparing requests.
+/// Causes within this program that were not asked for: reading and preparing requests.
 const OWN: [LateCause; 2] = [LateCause::Input, LateCause::Generator];
 
-/// Whether most of what is laid to this program came of one of its causes.
+/// Whether this cause made most of the lateness within this program.
 fn is_mostly(cause: LateCause, figures: &RunFigures) -> bool {
     let cost = |cause: LateCause| figures.late(cause).lateness_ns;
     let others = GENERATOR.into_iter().filter(|other| *other != cause);
     cost(cause) > others.map(cost).fold(0, i64::saturating_add)
 }
 
-/// Causes that are the host's; what nothing explains is counted against the measurement.
+/// Causes within the host; unexplained lateness counts here, against the measurement.
 pub(crate) const HOST: [LateCause; 2] = [LateCause::Host, LateCause::None];
 
 /// The share of issued requests that were late for one of these causes.
@@ -168,10 +168,10 @@ fn late_share(figures: &RunFigures, causes: &[LateCause]) -> f64 {
     share(late, figures.picture().spans_of_all(Span::Lateness).count())
 }
 
-/// Whose fault the late requests are.
+/// The cause of the late requests.
 ///
-/// Faults come first: where generator or host alone break the schedule, the run is theirs, however
-/// slow the device was besides. Otherwise it is whoever cost the most time.
+/// Faults come first: if generator or host alone break the schedule, the run is invalid because of
+/// them, however slow the device was. Otherwise the cause with the most time decides.
 fn blame(figures: &RunFigures, engine: &EngineFacts) -> Finding {
     if is_held_back(figures, engine) || fell_behind(figures, engine).is_some() {
         return Finding::DeviceLimited;
@@ -183,7 +183,8 @@ fn blame(figures: &RunFigures, engine: &EngineFacts) -> Finding {
     let seen = engine.witness.as_ref().filter(|seen| seen.is_there());
     let is_late = seen.is_some_and(|seen| seen.late_share() > LATE_SHARE_PASS);
     if is_late && device.max(generator).max(host) == 0 {
-        // A part on this side of the device, a part behind it, and neither long enough to be late.
+        // Each request was delayed before the device and behind it, but neither delay alone made it
+        // late.
         return Finding::HostStalled;
     }
     let breaks = |causes: &[LateCause]| late_share(figures, causes) > LATE_SHARE_PASS;
@@ -198,8 +199,8 @@ fn blame(figures: &RunFigures, engine: &EngineFacts) -> Finding {
     }
 }
 
-/// Whether this program read and prepared too slowly because others had the processors: then the
-/// host is to blame and no slowness of its own.
+/// Whether this program read and prepared too slowly because other programs used the processors.
+/// Then the cause is the host.
 fn is_starved(figures: &RunFigures, engine: &EngineFacts) -> bool {
     let is_own = !is_mostly(LateCause::Backlog, figures)
         && !is_mostly(LateCause::Verification, figures)
@@ -207,8 +208,8 @@ fn is_starved(figures: &RunFigures, engine: &EngineFacts) -> bool {
     is_own && !engine.simulated && checks::host::are_processors_taken(engine)
 }
 
-/// How the backlog of the devices grew until the end of the load, where this run was the one to
-/// tell: it had a schedule and, by itself, held it.
+/// How the backlog of the devices grew until the end of the load. Only determined for a run with a
+/// schedule that the run itself held.
 fn fell_behind(figures: &RunFigures, engine: &EngineFacts) -> Option<Growth> {
     let is_own = late_share(figures, &GENERATOR) + late_share(figures, &HOST) > LATE_SHARE_PASS;
     if !engine.has_schedule() || is_own || !engine.incomplete.is_empty() {
@@ -217,8 +218,8 @@ fn fell_behind(figures: &RunFigures, engine: &EngineFacts) -> Option<Growth> {
     figures.load().growth()
 }
 
-/// Whether requests were handed over in time and a witness saw the device get them late. What was
-/// handed over late by itself is not among them.
+/// Whether a witness saw requests late at the device that were handed over in time. Requests that
+/// were handed over late do not count.
 fn is_held_back(figures: &RunFigures, engine: &EngineFacts) -> bool {
     let own = late_share(figures, &LateCause::ALL);
     let seen = engine.witness.as_ref().filter(|seen| seen.is_there());

@@ -27,13 +27,6 @@ pub struct LateShare {
 pub fn cause_name(cause: LateCause) -> &'static str {
     match cause {
         LateCause::None => "unexplained",
-        LateCause::Conflict => "conflict",
-        LateCause::InFlightCap => "in-flight-cap",
-        LateCause::Submission => "submission",
-        LateCause::Input => "input",
-        LateCause::Host => "host",
-        LateCause::Generator => "generator",
-        LateCause::Backlog => "backlog",
-        LateCause::Verification => "verification",
+        known => known.name(),
     }
 }

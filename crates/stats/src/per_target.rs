@@ -38,6 +38,13 @@ pub struct TargetFigures {
     pub service_time: Option<Percentiles>,
 }
 
+impl TargetFigures {
+    /// Leaves out how late requests were, in a run in which nothing was due.
+    pub(crate) fn forget_schedule(&mut self) {
+        (self.late, self.lateness) = (0, None);
+    }
+}
+
 /// The targets of a run, fed request by request.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct PerTarget {

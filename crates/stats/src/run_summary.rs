@@ -100,6 +100,17 @@ impl RunFigures {
     /// The summary, with the engine's facts and the verdict on both.
     pub fn summary(&self, engine: EngineFacts) -> RunSummary {
         let verdict = judge(self, &engine);
+        // Without a schedule nothing is late, and nobody knows since when a user would have waited.
+        let of_schedule = |span| {
+            if engine.has_schedule() { self.by_kind(span) } else { ByKind::default() }
+        };
+        let late = |cause| {
+            if engine.has_schedule() { self.late(cause) } else { LateShare::default() }
+        };
+        let mut per_target = self.per_target(engine.targets);
+        if !engine.has_schedule() {
+            per_target.iter_mut().for_each(TargetFigures::forget_schedule);
+        }
         let outcomes =
             self.picture().outcomes().into_iter().map(|outcome| (outcome.name, outcome.count));
         RunSummary {
@@ -111,12 +122,12 @@ impl RunFigures {
             bytes_read: self.bytes_read(),
             bytes_written: self.bytes_written(),
             achieved_duration_ns: self.last_submitted().0,
-            lateness: self.by_kind(Span::Lateness),
+            lateness: of_schedule(Span::Lateness),
             service_time: self.by_kind(Span::Service),
-            response_time: self.by_kind(Span::Response),
+            response_time: of_schedule(Span::Response),
             late: LateCause::ALL
                 .iter()
-                .map(|cause| (cause_name(*cause).to_owned(), self.late(*cause)))
+                .map(|cause| (cause_name(*cause).to_owned(), late(*cause)))
                 .filter(|(_, share)| share.requests > 0)
                 .collect(),
             integrity: self.integrity_by_name(),
@@ -125,7 +136,7 @@ impl RunFigures {
                 .map(|op| (op.name().to_owned(), self.unsupported(op)))
                 .filter(|(_, count)| *count > 0)
                 .collect(),
-            per_target: self.per_target(engine.targets),
+            per_target,
             merged: Vec::new(),
             engine,
         }

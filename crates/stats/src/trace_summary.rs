@@ -6,7 +6,7 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 
-use ioecho_trace::{Batch, Bytes, Flags, Nanos, Op, Request, VolumeId};
+use ioecho_trace::{Batch, Bytes, Flags, Nanos, Op, Outcome, Request, VolumeId};
 use serde::Serialize;
 
 use crate::histogram::{Latencies, Summary};
@@ -179,8 +179,11 @@ impl TraceSummary {
             self.pushed_back += u64::from(measured.pushed_back);
             *self.outcomes.entry(measured.outcome.code()).or_default() += 1;
             measured.lateness().inspect(|span| self.lateness.record(*span));
-            measured.service_time().inspect(|span| self.service.record(*span));
-            measured.response_time().inspect(|span| self.response.record(*span));
+            // A quick error is not a quick answer.
+            if measured.outcome == Outcome::Ok {
+                measured.service_time().inspect(|span| self.service.record(*span));
+                measured.response_time().inspect(|span| self.response.record(*span));
+            }
         }
     }
 
@@ -274,9 +277,7 @@ impl TraceSummary {
                 outcomes: self
                     .outcomes
                     .iter()
-                    .filter_map(|(code, count)| {
-                        Some((ioecho_trace::Outcome::from_code(*code)?.name(), *count))
-                    })
+                    .filter_map(|(code, count)| Some((Outcome::from_code(*code)?.name(), *count)))
                     .collect(),
             }),
         }

@@ -166,6 +166,17 @@ impl Outcome {
         }
     }
 
+    /// The outcome that is called so, the inverse of [`Outcome::name`].
+    pub fn from_name(name: &str) -> Option<Self> {
+        if let Some(number) = name.strip_prefix("errno ") {
+            let number = number.parse().ok().filter(|number| *number > 0)?;
+            return Some(Self::Error(number));
+        }
+        (Self::Abandoned.code()..=0)
+            .filter_map(Self::from_code)
+            .find(|outcome| outcome.name() == name)
+    }
+
     /// Whether the request reached the device.
     pub const fn was_issued(self) -> bool {
         matches!(self, Self::Ok | Self::Error(_) | Self::Short | Self::Abandoned)
@@ -226,6 +237,21 @@ impl LateCause {
             7 => Some(Self::Backlog),
             8 => Some(Self::Verification),
             _ => None,
+        }
+    }
+
+    /// The name in the native file, JSON and documentation.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Conflict => "conflict",
+            Self::InFlightCap => "in-flight-cap",
+            Self::Submission => "submission",
+            Self::Input => "input",
+            Self::Host => "host",
+            Self::Generator => "generator",
+            Self::Backlog => "backlog",
+            Self::Verification => "verification",
         }
     }
 }

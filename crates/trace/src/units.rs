@@ -311,6 +311,35 @@ pub fn times(count: u64) -> String {
     if count == 1 { "once".to_owned() } else { format!("{count} times") }
 }
 
+/// A number in two significant digits: 2.6, 96, 12,000.
+pub fn two_digits(number: f64) -> String {
+    if number == 0.0 || !number.is_finite() {
+        return format!("{number}");
+    }
+    let digits = 1 - number.abs().log10().floor() as i32;
+    let scale = 10_f64.powi(digits);
+    let rounded = (number * scale).round() / scale;
+    if rounded.abs() < 10.0 {
+        let decimals = usize::try_from(1 - rounded.abs().log10().floor() as i32).unwrap_or(0);
+        let text = format!("{rounded:.decimals$}");
+        return if text.contains('.') {
+            text.trim_end_matches('0').trim_end_matches('.').to_owned()
+        } else {
+            text
+        };
+    }
+    let whole = format!("{rounded:.0}");
+    let first = whole.len() % 3;
+    let mut text = String::with_capacity(whole.len() * 4 / 3);
+    for (at, digit) in whole.char_indices() {
+        if at > 0 && at % 3 == first {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
 /// A span in seconds, exact, with as many decimals as it needs: `10`, `0.5`.
 pub(crate) fn decimal_seconds(span: Nanos) -> String {
     let ns = span.0.unsigned_abs();
@@ -398,5 +427,11 @@ mod tests {
         assert_eq!(decimal_seconds(Nanos::from_secs(10)), "10");
         assert_eq!(decimal_seconds(Nanos::from_millis(-1500)), "-1.5");
         assert_eq!(decimal_seconds(Nanos(1)), "0.000000001");
+    }
+
+    #[test]
+    fn numbers_keep_two_digits() {
+        let shown = [0.0, 0.123, 1.0, 2.617, 9.96, 96.4, 407.0, 14_389_182.1].map(two_digits);
+        assert_eq!(shown, ["0", "0.12", "1", "2.6", "10", "96", "410", "14,000,000"]);
     }
 }

@@ -41,9 +41,11 @@ pub(crate) struct ReportArgs {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum PictureFormat {
     /// Pixels
+    #[cfg(feature = "png")]
     #[default]
     Png,
     /// Lines and texts, for papers
+    #[cfg_attr(not(feature = "png"), default)]
     Svg,
 }
 
@@ -51,6 +53,7 @@ impl PictureFormat {
     /// The ending of the file's name.
     pub(crate) const fn ending(self) -> &'static str {
         match self {
+            #[cfg(feature = "png")]
             Self::Png => "png",
             Self::Svg => "svg",
         }

@@ -34,8 +34,11 @@ pub(crate) fn run(args: &AnalyzeArgs, out: &mut Out) -> anyhow::Result<u8> {
         part::write(&gate, path, &analysis, &header)?;
         tell_damage(&header);
     } else {
-        let figures = analysis.figures(&header, &args.asked());
+        let mut figures = analysis.figures(&header, &args.asked());
         let run = directory::facts_of(&args.file)?;
+        if run.as_ref().is_some_and(|run| !run.timing().has_schedule()) {
+            figures.forget_schedule();
+        }
         if args.json {
             let verdict = run.as_ref().and_then(|run| run.verdict.as_ref());
             out.json_line(&Printed { figures: &figures, verdict, trace: &header })?;

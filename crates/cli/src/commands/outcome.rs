@@ -8,13 +8,13 @@
 
 use std::io::{self, Write};
 
-use ioecho_stats::headline::{Headline, Throughput, two};
+use ioecho_stats::headline::{Headline, Throughput};
 use ioecho_stats::picture::{RunPicture, Span};
 use ioecho_stats::required::{self, Requirement};
 use ioecho_stats::run_summary::{Percentiles, RunSummary};
 use ioecho_stats::verdict::{Check, Grade};
 use ioecho_trace::Nanos;
-use ioecho_trace::units::counted;
+use ioecho_trace::units::{counted, two_digits};
 
 use crate::print::{is_read, visible};
 
@@ -87,10 +87,11 @@ pub(crate) fn print_outcome(
 /// Prints a line with its label. On a terminal it is broken between words and continues below.
 fn line(out: &mut dyn Write, label: &str, text: &str) -> io::Result<()> {
     let width = if is_read() { COLUMNS - INDENT } else { usize::MAX };
-    let mut label = label;
+    // A label may be as wide as the column.
+    let mut label = format!("{label} ");
     for part in broken(text, width) {
         writeln!(out, "{label:<INDENT$}{part}")?;
-        label = "";
+        label.clear();
     }
     Ok(())
 }
@@ -138,7 +139,7 @@ fn three(number: f64) -> String {
         n if n >= 99.95 => format!("{n:.0}"),
         n if n >= 9.995 => format!("{n:.1}"),
         n if n >= 0.995 => format!("{n:.2}"),
-        n => two(n),
+        n => two_digits(n),
     }
 }
 

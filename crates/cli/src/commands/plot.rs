@@ -7,6 +7,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
+use clap::ValueEnum as _;
 use ioecho_report::{Chart, Page, Sheet, charts};
 use ioecho_run::directory::RunDirectory;
 use ioecho_run::inputs::Inputs;
@@ -79,9 +80,9 @@ pub(crate) fn write_main(
     let size = Sheet::of(&Page::default()).size;
     let sheet = sheet(file, size, found)?;
     make_directory(directory)?;
-    for format in [PictureFormat::Svg, PictureFormat::Png] {
-        let path = |chart: &Chart| name(directory, file, chart, format);
-        write_all(gate, &drawn, &sheet, format, &path)?;
+    for format in PictureFormat::value_variants() {
+        let path = |chart: &Chart| name(directory, file, chart, *format);
+        write_all(gate, &drawn, &sheet, *format, &path)?;
     }
     Ok(())
 }
@@ -149,6 +150,7 @@ fn write_all(
         let svg = ioecho_report::svg(chart, sheet);
         let bytes = match format {
             PictureFormat::Svg => svg.into_bytes(),
+            #[cfg(feature = "png")]
             PictureFormat::Png => ioecho_report::png(&svg, 1.0)?,
         };
         Ok(gate.put(&path(chart), &bytes)?)

@@ -10,14 +10,6 @@ use super::{broken, code_of, files};
 /// Longest function, in lines with its signature.
 const FUNCTION_MAX: usize = 100;
 
-/// Functions that are still longer.
-const LONG: &[(&str, &str)] = &[
-    ("crates/stats/src/facts.rs", "merge"),
-    ("crates/stats/src/fidelity/compare.rs", "settle"),
-    ("crates/stats/src/fidelity/tally.rs", "figures"),
-    ("crates/trace/src/formats/blktrace/tests/simulated.rs", "run"),
-];
-
 /// For each top module of a crate the modules that it needs, each with a file that needs it.
 type Needs = BTreeMap<String, BTreeMap<String, String>>;
 
@@ -174,18 +166,11 @@ fn a_circle_is_found_however_modules_are_named() {
 #[test]
 fn functions_are_short_enough_to_read() {
     let mut places = Vec::new();
-    let mut used = BTreeSet::new();
     for (name, text) in files(&[".rs"]) {
-        for (function, lines) in functions(&text).filter(|(_, lines)| *lines > FUNCTION_MAX) {
-            let is_known = |(file, long): &(&str, &str)| *file == name && *long == function;
-            match LONG.iter().position(is_known) {
-                Some(number) => _ = used.insert(number),
-                None => places.push(format!("{name}: {function} has {lines} lines")),
-            }
-        }
+        let long = functions(&text).filter(|(_, lines)| *lines > FUNCTION_MAX);
+        places
+            .extend(long.map(|(function, lines)| format!("{name}: {function} has {lines} lines")));
     }
-    let gone = (0..LONG.len()).filter(|number| !used.contains(number));
-    places.extend(gone.map(|number| format!("{:?} is short: take it off the list", LONG[number])));
     broken("a function has at most 100 lines", &places);
 }
 

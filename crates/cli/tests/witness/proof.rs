@@ -1,6 +1,9 @@
 //! A witness that was damaged, removed or changed proves nothing, and the results say so.
 
 use std::fs;
+use std::path::Path;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
@@ -104,14 +107,29 @@ fn a_witness_that_was_changed_or_taken_away_is_told_and_proves_nothing() {
     assert!(page.contains("witness.parquet is no longer there"), "{told}");
 }
 
-/// A run with a witness that is killed in its middle.
+/// The size of all files in a directory, in bytes.
+fn bytes_in(directory: &Path) -> u64 {
+    let files = fs::read_dir(directory).into_iter().flatten().flatten();
+    files.filter_map(|file| Some(file.metadata().ok()?.len())).sum()
+}
+
+/// A run with a witness that is killed in its middle, once both have kept a part. On a busy machine
+/// that takes a while.
 fn killed() -> Result<(Fixture, LoopDevice), String> {
+    /// What the kernel says of a thousand requests, and a result of each, at the least.
+    const SEEN: u64 = 512 << 10;
+    const REPLAYED: u64 = 128 << 10;
     let (fixture, device) = watched_device()?;
-    let load = "gen:random?size=4k&rate=1000&duration=6s&area=32M";
+    let load = "gen:random?size=4k&rate=1000&duration=90s&area=32M";
     let words =
         ["replay", load, "-t", device.path(), "-o", "run", "-q", "--read-only", "--witness"];
     let mut running = fixture.command(&words).spawn().map_err(|error| error.to_string())?;
-    std::thread::sleep(std::time::Duration::from_secs(3));
+    let begun = Instant::now();
+    let replayed = || fs::metadata(fixture.path("run/requests.journal")).map_or(0, |of| of.len());
+    while bytes_in(&fixture.path("run/witness.recording")) < SEEN || replayed() < REPLAYED {
+        assert!(begun.elapsed() < Duration::from_secs(80), "nothing is kept of the run");
+        sleep(Duration::from_millis(50));
+    }
     running.kill().map_err(|error| error.to_string())?;
     running.wait().map_err(|error| error.to_string())?;
     Ok((fixture, device))
@@ -155,7 +173,7 @@ fn a_device_that_went_away_under_its_run_is_told_as_that() {
     let words =
         ["replay", load, "-t", device.path(), "-o", "run", "-q", "--read-only", "--witness"];
     let mut running = fixture.command(&words).spawn().unwrap();
-    std::thread::sleep(std::time::Duration::from_millis(1500));
+    sleep(Duration::from_millis(1500));
     let detached = device.detach();
     running.wait().unwrap();
     or_skip!(detached);

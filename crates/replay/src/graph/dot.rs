@@ -1,4 +1,4 @@
-//! A graph as a picture: the language of Graphviz.
+//! A graph in the language of Graphviz.
 //!
 //! Format: <https://graphviz.org/doc/info/lang.html>
 
@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 
 use ioecho_trace::{Nanos, Request};
 
-/// How many requests a picture shows at most; nobody reads a larger one.
+/// The most requests in a picture; a larger one is unreadable.
 pub const REQUESTS_MAX: usize = 2_000;
 
 /// A graph that is being drawn.
@@ -17,7 +17,7 @@ pub struct Dot {
 }
 
 impl Dot {
-    /// Adds a request under its number, with the numbers of its parents and its think time. Answers
+    /// Adds a request with its number, the numbers of its parents and its think time. Returns
     /// whether there was room for it.
     pub fn add(
         &mut self,

@@ -1,11 +1,11 @@
-//! Parents that the trace names itself.
+//! Checks parents that the trace names itself.
 //!
-//! Somebody else's annotations are to be kept as they are, if they can be carried out. A request
-//! that waits for itself by way of others would never be issued, so a cycle is refused. A parent
-//! may be named before it comes, so requests are held back until those before them are known to
-//! depend on nothing that is missing: each counts the parents that it still has to see through, and
-//! whatever is seen through counts down those that wait for it. What remains when the window is
-//! full either waits for a request that is not there, or for itself.
+//! Existing annotations are kept as they are, if a replay can follow them. A request that waits for
+//! itself through other requests would never be issued, so a cycle is refused. A parent may be
+//! named before it occurs, so requests are held back until all their ancestors have occurred: each
+//! request counts its parents that are not yet *seen through*, and a request that is seen through
+//! decrements the counts of its children. A request that still has a count when the window is full
+//! waits for a missing request or for itself.
 
 use std::collections::VecDeque;
 
@@ -14,14 +14,14 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::{Doubts, NEVER, Waits, completion};
 
-/// What was wrong with annotations.
+/// The defects of annotations.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct GivenDoubts {
-    /// What was wrong with the requests themselves.
+    /// The defects of the requests themselves.
     pub requests: Doubts,
-    /// Parents that are not in the trace, or more than a window away; nobody waits for them.
+    /// Parents that are not in the trace, or more than a window away; they are left out.
     pub missing_parents: u64,
-    /// Requests with the number of one before them: parents that are named by it are the latest.
+    /// Requests with the number of an earlier one: the number then refers to the latest.
     pub duplicate_ids: u64,
     /// Parents that are named more than once.
     pub duplicate_parents: u64,
@@ -29,34 +29,35 @@ pub struct GivenDoubts {
     pub negative_thinks: u64,
 }
 
-/// Requests that wait for each other in a circle: their numbers, the first one again at the end.
+/// Requests that wait for each other in a circle: their numbers, with the first one repeated at the
+/// end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cycle(pub Vec<u64>);
 
-/// The think time that a row may bring along, and what else is given back with its row.
+/// A checked request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Given<'a> {
     /// The request.
     pub request: &'a Request,
-    /// The number that others name it by.
+    /// The number by which other requests name it.
     pub id: u64,
-    /// What it waits for.
+    /// Its parents and its think time.
     pub waits: Waits<'a>,
     /// The numbers of its parents, in the order of `waits`.
     pub parents: &'a [u64],
 }
 
-/// Checks given parents; requests come in the order of their issue and leave in the same.
+/// Checks given parents; requests enter and leave in the order of their issue.
 pub struct Annotations {
     window_rows: usize,
-    /// The requests of the window: those that have left, and behind them those that are held back.
+    /// The requests of the window: first those that have left, then those that are held back.
     nodes: VecDeque<Node>,
-    /// The row of the first of these.
+    /// The row of the first request of the window.
     base: u64,
-    /// How many of them have left.
+    /// How many requests of the window have left.
     left: usize,
     rows: FxHashMap<u64, u64>,
-    /// Who waits for a number that has not come.
+    /// The rows of requests that wait for a number that has not occurred yet.
     awaited: FxHashMap<u64, Vec<u64>>,
     latest: i64,
     doubts: GivenDoubts,
@@ -72,9 +73,9 @@ struct Node {
     id: u64,
     end: i64,
     parents: Vec<Parent>,
-    /// Parents that are not seen through.
+    /// The number of its parents that are not seen through.
     unseen: usize,
-    /// Who waits for this one.
+    /// The rows of its children.
     children: Vec<u64>,
     think: Option<Nanos>,
 }
@@ -82,12 +83,12 @@ struct Node {
 #[derive(Clone, Copy)]
 struct Parent {
     id: u64,
-    /// Its row, once it has come.
+    /// Its row, once it has occurred.
     row: Option<u64>,
 }
 
 impl Annotations {
-    /// Looks for parents among so many requests before and behind each.
+    /// Searches parents among this number of requests before and after each.
     pub fn new(window_rows: u64) -> Self {
         Self {
             window_rows: usize::try_from(window_rows).unwrap_or(usize::MAX).max(1),
@@ -105,13 +106,12 @@ impl Annotations {
         }
     }
 
-    /// What was wrong so far.
+    /// The defects so far.
     pub fn doubts(&self) -> GivenDoubts {
         self.doubts
     }
 
-    /// Takes the next request, the number it has, the numbers of its parents and its think time, if
-    /// that is given too.
+    /// Takes the next request, its number, the numbers of its parents and its think time, if given.
     pub fn push(&mut self, request: &Request, id: u64, parents: &[u64], think: Option<Nanos>) {
         if request.issue.0 < self.latest {
             self.doubts.requests.clock_inversions += 1;
@@ -145,7 +145,7 @@ impl Annotations {
                     self.awaited.entry(*parent).or_default().push(row);
                     node.unseen += 1;
                 }
-                // Itself: it will never be seen through.
+                // The request itself: it will never be seen through.
                 Some(found) if found == row => node.unseen += 1,
                 Some(found) => {
                     let parent = &mut self.nodes[(found - self.base) as usize];
@@ -164,7 +164,7 @@ impl Annotations {
         }
     }
 
-    /// Tells those who wait for the number `id` that it has come as `row`.
+    /// Links the requests that wait for the number `id` to its row.
     fn arrive(&mut self, id: u64, row: u64) {
         for child in self.awaited.remove(&id).unwrap_or_default() {
             let Some(at) = child.checked_sub(self.base) else { continue };
@@ -176,7 +176,7 @@ impl Annotations {
         }
     }
 
-    /// Everything that `row` waits for is there: counts down those that wait for it.
+    /// All parents of `row` are seen through: decrements the counts of its children.
     fn see_through(&mut self, row: u64) {
         self.ready.push(row);
         while let Some(row) = self.ready.pop() {
@@ -191,10 +191,11 @@ impl Annotations {
         }
     }
 
-    /// Gives the next request, if the window is full or `ended` says that nothing follows.
+    /// Returns the next request, if the window is full or `ended` says that no more requests
+    /// follow.
     ///
     /// # Errors
-    /// The cycle that its request waits for.
+    /// The cycle in which its request waits.
     pub fn give(&mut self, ended: bool) -> Result<Option<Given<'_>>, Cycle> {
         let held = self.nodes.len() - self.left;
         if held == 0 || !ended && held <= self.window_rows {
@@ -203,7 +204,7 @@ impl Annotations {
         while self.nodes[self.left].unseen > 0 {
             self.untie(self.base + self.left as u64)?;
         }
-        // Only those that have left are forgotten.
+        // Only requests that have left are forgotten.
         if self.left > self.window_rows {
             self.forget();
         }
@@ -212,7 +213,7 @@ impl Annotations {
         Ok(Some(self.told(at)))
     }
 
-    /// Finds out for whom `row` waits in vain, and lets it no longer.
+    /// Finds a missing request for which `row` waits, and removes that parent; or finds a cycle.
     fn untie(&mut self, row: u64) -> Result<(), Cycle> {
         let mut way: Vec<u64> = Vec::new();
         let mut places: FxHashMap<u64, usize> = FxHashMap::default();
@@ -234,7 +235,7 @@ impl Annotations {
                     self.give_up(id);
                     return Ok(());
                 }
-                // Nothing is left to wait for, which the count would say too.
+                // No parent remains, so the count is zero too.
                 None => return Ok(()),
             }
         }
@@ -249,7 +250,7 @@ impl Annotations {
         at.and_then(|at| self.nodes.get(at as usize)).is_some_and(|node| node.unseen > 0)
     }
 
-    /// Nobody waits any longer for the number `id`.
+    /// Removes the number `id` from the parents of all requests.
     fn give_up(&mut self, id: u64) {
         for child in self.awaited.remove(&id).unwrap_or_default() {
             let node = &mut self.nodes[(child - self.base) as usize];
@@ -263,7 +264,7 @@ impl Annotations {
         }
     }
 
-    /// Forgets the first request, which has left.
+    /// Forgets the first request of the window, which has left.
     fn forget(&mut self) {
         let Some(node) = self.nodes.pop_front() else { return };
         if self.rows.get(&node.id) == Some(&self.base) {
@@ -273,7 +274,7 @@ impl Annotations {
         self.left -= 1;
     }
 
-    /// What is to be said of the request at `at`.
+    /// The request at `at`, with its parents and its think time.
     fn told(&mut self, at: usize) -> Given<'_> {
         let node = &self.nodes[at];
         self.parents.clear();
@@ -281,7 +282,7 @@ impl Annotations {
         for parent in &node.parents {
             let Some(row) = parent.row else { continue };
             self.parents.push((row, parent.id));
-            // What is forgotten completed long ago.
+            // A forgotten parent completed long ago.
             let end = row.checked_sub(self.base).and_then(|at| self.nodes.get(at as usize));
             last = last.max(Some(end.map_or(i64::MIN, |parent| parent.end)));
         }
@@ -293,7 +294,7 @@ impl Annotations {
         let start = node.request.issue;
         let think = last.map(|end| match node.think {
             Some(think) => think,
-            // Nobody knows when its parents completed.
+            // The completion of its parents is unknown.
             None if end == NEVER || end == i64::MIN => Nanos::ZERO,
             None => start.saturating_sub(Nanos(end)),
         });
@@ -367,7 +368,7 @@ mod tests {
         let (told, _) = all(9, &[(1, 0, &[]), (2, 1, &[4, 1]), (3, 2, &[2]), (4, 3, &[3])]);
         assert_eq!(told, Err(Cycle(vec![2, 4, 3, 2])));
         assert_eq!(all(9, &[(5, 0, &[5])]).0, Err(Cycle(vec![5, 5])));
-        // Also where the one that shows it only leads there.
+        // A cycle is also found from a request that only leads to it.
         let (told, _) = all(9, &[(1, 0, &[2]), (2, 1, &[3]), (3, 2, &[2])]);
         assert_eq!(told, Err(Cycle(vec![2, 3, 2])));
     }

@@ -1,9 +1,9 @@
-//! The parents of each request, while the trace streams by.
+//! Infers the parents of each request in one pass over the trace.
 //!
-//! A search among all that came before would be quadratic. So what completed is kept by process in
-//! the order of its completion, and of it only the *front*: what completed after the latest start
-//! of all of that process that completed before. Whatever is not in the front, something in the
-//! front waited for.
+//! A search among all earlier requests would be quadratic. So the completed requests of each
+//! process are kept in the order of completion, and of these only the *front*: those that completed
+//! after the latest start of the completed requests of that process. Some request in the front
+//! waited for every request that is not in it.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -16,36 +16,36 @@ use super::reach::{Beyond, Reach, Single};
 use super::survey::Processes;
 use super::{Doubts, NEVER, Waits, completion, is_barrier, is_change};
 
-/// By which rules parents are found.
+/// The rules for parents.
 #[derive(Clone, Debug, Default)]
 pub struct Rules {
-    /// A think time below it means that nobody waited.
+    /// A shorter think time means that the request did not wait.
     pub threshold: Nanos,
-    /// How many requests before a request its parents are looked for among.
+    /// The number of earlier requests among which parents are searched.
     pub window_rows: u64,
-    /// Who is linked to whom.
+    /// The links between processes.
     pub processes: Processes,
 }
 
-/// Finds the parents of requests that come in the order of their issue.
+/// Infers the parents of requests, which must come in the order of their issue.
 ///
-/// Memory is bounded by the window. Time for a request is that of its front, which is no longer
-/// than what was in flight at one instant, with the logarithm of that, and where processes hand
-/// work to each other as much again for each of those.
+/// Memory is bounded by the window. The time for a request is proportional to its front, which is
+/// no longer than the number of requests in flight at one instant, times the logarithm of that. If
+/// processes hand work to each other, the fronts of all givers count.
 pub struct Inference {
     rules: Rules,
     /// The requests of the window.
     nodes: VecDeque<Node>,
-    /// The row of the first of these.
+    /// The row of the first request of the window.
     base: u64,
     /// The latest issue.
     latest: i64,
-    /// Completions to come, with their rows.
+    /// Pending completions, with their rows.
     in_flight: BinaryHeap<Reverse<(i64, u64)>>,
     lines: FxHashMap<u32, Line>,
     places: Places,
     doubts: Doubts,
-    /// Requests since what nobody needs any more was thrown away.
+    /// Requests since unused entries were last removed.
     unswept: u64,
     candidates: Vec<Candidate>,
     writers: Vec<u64>,
@@ -57,24 +57,24 @@ pub struct Inference {
 #[derive(Debug)]
 struct Node {
     start: i64,
-    /// When it completed; [`NEVER`] if that is not known.
+    /// The instant of its completion; [`NEVER`] if unknown.
     end: i64,
     process: u32,
     volume: VolumeId,
-    /// Whether it keeps those behind it waiting even where they come at once.
+    /// Which requests it delays even if their think time is below the threshold.
     holds: Holds,
     /// The bytes that it changes.
     changes: Option<(u64, u64)>,
     beyond: Option<Box<Beyond>>,
 }
 
-/// Whom a request keeps waiting even where they come at once.
+/// The requests that a request delays even if their think time is below the threshold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Holds {
     Nobody,
-    /// Its own process: a synchronous write.
+    /// Those of its own process, because it is a synchronous write.
     Process,
-    /// All that are linked to it on its volume: a barrier.
+    /// All linked requests on its volume, because it is a barrier.
     Volume,
 }
 
@@ -86,23 +86,23 @@ struct Member {
     end: i64,
     volume: VolumeId,
     holds: Holds,
-    /// Whether its node says what lies beyond it.
+    /// Whether its node has a reach beyond its start and its process.
     has_beyond: bool,
 }
 
-/// What completed of a process.
+/// The completed requests of a process.
 #[derive(Debug, Default)]
 struct Line {
-    /// What completed less than the threshold ago, in the order of completion.
+    /// Requests that completed less than the threshold ago, in the order of completion.
     recent: VecDeque<Member>,
-    /// What completed before and nothing in here waited for, in the order of completion.
+    /// Earlier ones for which no other completed request waited, in the order of completion.
     front: VecDeque<Member>,
-    /// The latest start in front of `recent`.
+    /// The latest start of the requests that have left `recent`.
     latest_start: Option<i64>,
     last_row: u64,
 }
 
-/// One that may be a parent.
+/// A possible parent.
 #[derive(Clone, Copy, Debug)]
 struct Candidate {
     single: Single,
@@ -113,7 +113,7 @@ struct Candidate {
 }
 
 impl Line {
-    /// Takes into the front what has been complete for `threshold` at `now`.
+    /// Moves requests into the front that have been complete for `threshold` at `now`.
     fn advance(&mut self, now: i64, threshold: i64) {
         while let Some(member) = self.recent.front().copied() {
             if member.end.saturating_add(threshold) > now {
@@ -135,7 +135,7 @@ impl Line {
 }
 
 impl Inference {
-    /// Finds parents by these rules; a window of no requests counts as one of one.
+    /// Makes an inference with these rules; a window of 0 requests counts as 1.
     pub fn new(mut rules: Rules) -> Self {
         rules.window_rows = rules.window_rows.max(1);
         rules.threshold = rules.threshold.max(Nanos::ZERO);
@@ -156,17 +156,17 @@ impl Inference {
         }
     }
 
-    /// What was wrong so far.
+    /// The defects so far.
     pub fn doubts(&self) -> Doubts {
         self.doubts
     }
 
-    /// By which rules it goes.
+    /// The rules of this inference.
     pub fn rules(&self) -> &Rules {
         &self.rules
     }
 
-    /// Takes the next request and says what it waits for.
+    /// Takes the next request and returns its parents.
     pub fn push(&mut self, request: &Request) -> Waits<'_> {
         if request.issue.0 < self.latest {
             self.doubts.clock_inversions += 1;
@@ -188,7 +188,7 @@ impl Inference {
         Waits { row, parents: &self.parents, think }
     }
 
-    /// Lets nobody who comes wait for anybody who came: events were lost in between.
+    /// Separates later requests from all earlier ones, because events were lost in between.
     pub fn cut(&mut self) {
         let held =
             self.lines.values().filter(|line| !line.front.is_empty() || !line.recent.is_empty());
@@ -202,7 +202,7 @@ impl Inference {
         self.places.clear();
     }
 
-    /// Takes the completions up to `now` to where they are looked for.
+    /// Moves the requests that completed until `now` to the completed ones of their processes.
     fn complete(&mut self, now: i64) {
         while let Some(Reverse((end, row))) = self.in_flight.peek().copied() {
             if end > now {
@@ -229,7 +229,7 @@ impl Inference {
         }
     }
 
-    /// Forgets what is a window away at `now`.
+    /// Forgets requests that are further away than the window at `now`.
     fn forget(&mut self, now: i64) {
         while self.nodes.len() as u64 > self.rules.window_rows {
             let gone = self.nodes.pop_front();
@@ -252,7 +252,8 @@ impl Inference {
         }
     }
 
-    /// Gathers all that may be parents of `request`; answers whether all of them are.
+    /// Gathers the possible parents of `request`; returns whether all of them are parents for
+    /// certain.
     fn gather(&mut self, request: &Request, process: u32, start: i64) -> bool {
         let threshold = self.rules.threshold.0;
         let base = self.base;
@@ -300,8 +301,8 @@ impl Inference {
         is_plain
     }
 
-    /// Adds the last writers of what `request` reads, where no other rule links them; answers
-    /// whether there are any.
+    /// Adds the last writers of the bytes that `request` reads, unless another rule links them;
+    /// returns whether it added any.
     fn gather_writers(&mut self, request: &Request, process: u32, start: i64) -> bool {
         self.writers.clear();
         let (from, to) = (request.offset.0, request.end().0);
@@ -330,7 +331,7 @@ impl Inference {
         self.candidates.len() > before
     }
 
-    /// Leaves of the candidates those that no other one leads to; answers what lies beyond the
+    /// Keeps only the candidates that no other candidate leads to; returns the reach of the
     /// request.
     fn reduce(&mut self, process: u32, start: i64) -> Option<Box<Beyond>> {
         self.reach.clear();
@@ -355,14 +356,14 @@ impl Inference {
             .iter()
             .filter(|candidate| candidate.is_special)
             .map(|candidate| candidate.single);
-        // Of the window nothing was ready before its first request began.
+        // No request of the window was ready before the window's first request began.
         let oldest = self.nodes.front().map_or(i64::MIN, |node| node.start);
         let mut beyond = self.reach.beyond(singles, is_own, oldest, self.base)?;
         beyond.singles.retain(|single| !is_own(single.process) || single.ready > start);
         (!beyond.instants.is_empty() || !beyond.singles.is_empty()).then_some(beyond)
     }
 
-    /// Takes the request into the window.
+    /// Adds the request to the window.
     fn enter(
         &mut self,
         request: &Request,

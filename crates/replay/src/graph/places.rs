@@ -1,22 +1,22 @@
-//! Who wrote a place last.
+//! The last writer of each place.
 //!
-//! A read of what was just written waited for the write, whoever issued either. So for every piece
-//! of a volume the last one of the completed writes is kept: the last to be issued, because of
-//! writes that overlap in time nobody knows which one came to rest.
+//! A read of recently written data waited for the write, whichever processes issued them. So for
+//! every piece of a volume the last of its completed writes is kept: the one that was issued last,
+//! because the final content after writes that overlap in time is unknown.
 
 use std::collections::BTreeMap;
 
 use ioecho_trace::VolumeId;
 use rustc_hash::FxHashMap;
 
-/// Pieces by their first byte: the first byte behind each, and the row of the write.
+/// Pieces by their first byte: the end of each, exclusive, and the row of its write.
 type Pieces = BTreeMap<u64, (u64, u64)>;
 
 /// The last completed write of every place that was written.
 #[derive(Debug, Default)]
 pub(super) struct Places {
     volumes: FxHashMap<VolumeId, Pieces>,
-    /// Pieces that `insert` puts in, kept for its memory.
+    /// New pieces for `insert`, a buffer that is used again.
     fresh: Vec<(u64, (u64, u64))>,
     stale: Vec<u64>,
 }
@@ -27,7 +27,7 @@ impl Places {
         let pieces = self.volumes.entry(volume).or_default();
         self.fresh.clear();
         self.stale.clear();
-        // From where on nobody later has written.
+        // From here on no later write has been found.
         let mut from = start;
         let before =
             pieces.range(..start).next_back().filter(|(_, (piece_end, _))| *piece_end > start);
@@ -39,7 +39,7 @@ impl Places {
                 from = piece_end;
                 continue;
             }
-            // What sticks out on either side stays.
+            // Parts outside of the new write on either side stay.
             self.stale.push(piece);
             if piece < start {
                 self.fresh.push((piece, (start, writer)));
@@ -57,8 +57,8 @@ impl Places {
         pieces.extend(self.fresh.iter().copied());
     }
 
-    /// Adds the rows of the last writes to the bytes from `start` up to `end`; a row may come more
-    /// than once.
+    /// Adds the rows of the last writes to the bytes from `start` up to `end`; a row may occur
+    /// several times.
     pub(super) fn writers(&self, volume: VolumeId, start: u64, end: u64, rows: &mut Vec<u64>) {
         let Some(pieces) = self.volumes.get(&volume) else { return };
         let before =
@@ -74,7 +74,7 @@ impl Places {
         self.volumes.retain(|_, pieces| !pieces.is_empty());
     }
 
-    /// Forgets all.
+    /// Forgets all writes.
     pub(super) fn clear(&mut self) {
         self.volumes.clear();
     }
@@ -94,7 +94,8 @@ mod tests {
     fn a_place_belongs_to_the_write_that_was_issued_last() {
         let mut places = Places::default();
         places.wrote(VolumeId(0), 10, 20, 3);
-        // Issued before, completed after: it gets what the other did not write.
+        // Issued before the other write, completed after it: it gets only the bytes that the other
+        // did not write.
         places.wrote(VolumeId(0), 0, 30, 1);
         assert_eq!(writers(&places, 0, 30), [1, 3, 1]);
         places.wrote(VolumeId(0), 5, 15, 4);

@@ -1,31 +1,31 @@
-//! What lies behind a request.
+//! The ancestors of a request, in a compact form.
 //!
-//! Whether a link is redundant is a question of reach: does another way lead there? The ancestors
-//! of a request are too many to be kept. But those of one process that it reaches by the rule of
-//! think times are all that had completed by some instant (the latest start, among the request and
-//! its ancestors, of one that the process is linked to). So an instant for each process says all of
-//! them, and what the other rules add beyond that instant is a short list.
+//! A link from a request is redundant if a longer path leads from it to the same descendant. A
+//! request has too many ancestors to store. But its ancestors within one process, by the rule of
+//! think times, are all requests that had completed by some instant: the latest start of the
+//! request or of an ancestor that is linked to that process. So one instant per process describes
+//! all of them, and the ancestors by other rules beyond that instant are a short list.
 
 use rustc_hash::FxHashMap;
 
-/// A request that is reached though it completed after the instant of its process.
+/// An ancestor that completed after the instant of its process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Single {
     pub(super) row: u64,
     pub(super) process: u32,
-    /// When it completed, and the threshold later: in nanoseconds.
+    /// The instant of its completion plus the threshold, in nanoseconds.
     pub(super) ready: i64,
 }
 
-/// What is reached by way of a request beyond what its start and its process say.
+/// The ancestors of a request that do not follow from its start and its process.
 #[derive(Debug, Default)]
 pub(super) struct Beyond {
-    /// For a process the instant by which what was ready is reached.
+    /// For each process, the instant up to which all ready requests are ancestors.
     pub(super) instants: Vec<(u32, i64)>,
     pub(super) singles: Vec<Single>,
 }
 
-/// What several requests reach together.
+/// The joint ancestors of several requests.
 #[derive(Debug, Default)]
 pub(super) struct Reach {
     instants: FxHashMap<u32, i64>,
@@ -38,14 +38,14 @@ impl Reach {
         self.singles.clear();
     }
 
-    /// All of `process` that was ready at `instant` is reached.
+    /// Adds all requests of `process` that were ready at `instant`.
     #[inline]
     pub(super) fn raise(&mut self, process: u32, instant: i64) {
         let known = self.instants.entry(process).or_insert(i64::MIN);
         *known = (*known).max(instant);
     }
 
-    /// What lies beyond one of the requests is reached.
+    /// Adds the ancestors of one of the requests.
     pub(super) fn join(&mut self, beyond: &Beyond) {
         for (process, instant) in &beyond.instants {
             self.raise(*process, *instant);
@@ -53,27 +53,27 @@ impl Reach {
         self.singles.extend_from_slice(&beyond.singles);
     }
 
-    /// Makes the list of single requests fit to be searched.
+    /// Sorts the list of single requests for searching.
     pub(super) fn settle(&mut self) {
         self.singles.sort_unstable();
         self.singles.dedup();
     }
 
-    /// Whether `single` is reached by the instant of its process.
+    /// Whether the instant of its process includes `single`.
     #[inline]
     pub(super) fn covers(&self, single: &Single) -> bool {
         self.instants.get(&single.process).is_some_and(|instant| single.ready <= *instant)
     }
 
-    /// Whether `single` is reached at all.
+    /// Whether `single` is an ancestor.
     #[inline]
     pub(super) fn has(&self, single: &Single) -> bool {
         self.covers(single) || self.singles.binary_search(single).is_ok()
     }
 
-    /// What is to be kept of it for a request: of the instants what `is_own` does not say of their
-    /// process and what is later than `oldest`, and of these single requests and those of before
-    /// what is not covered and not before row `base`.
+    /// The ancestors to store for a request. Instants are stored if they are later than `oldest`
+    /// and `is_own` does not include their process. Single requests are stored, from `singles` and
+    /// from before, if no instant includes them and they are not before row `base`.
     pub(super) fn beyond(
         &self,
         singles: impl Iterator<Item = Single>,

@@ -1,9 +1,9 @@
-//! What a graph looks like, in figures.
+//! Figures of a graph.
 //!
-//! A chain begins with a request that waits for nobody, and goes on with each request whose last
-//! parent to complete belongs to it. Its *length* is the most requests that wait one behind the
-//! other in it. *Width* is how many requests went on at once, none of which waits for another: what
-//! was in flight, just after each issue.
+//! A chain begins with a request without parents, and continues with each request whose last parent
+//! to complete belongs to it. Its *length* is the largest number of requests in it that wait for
+//! one another in sequence. *Width* is the number of concurrent requests, none of which waits for
+//! another: the number in flight, just after each issue.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -15,14 +15,14 @@ use serde::Serialize;
 
 use super::Waits;
 
-/// Some of a distribution: a half, nine tenths and 99 of 100 are at most that; and the largest.
+/// Some quantiles of a distribution, and its largest value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Spread {
     /// The median.
     pub p50: u64,
-    /// Nine tenths are at most that.
+    /// 90 % are at most this.
     pub p90: u64,
-    /// 99 of 100 are at most that.
+    /// 99 % are at most this.
     pub p99: u64,
     /// The largest.
     pub max: u64,
@@ -37,15 +37,15 @@ pub struct Figures {
     pub links: u64,
     /// The most parents of a request.
     pub parents_max: u64,
-    /// Requests that wait for nobody, each of which begins a chain.
+    /// Requests without parents, each of which begins a chain.
     pub chains: u64,
-    /// Their share of all requests: what stays an open load.
+    /// Their share of all requests, which remains an open load.
     pub open_share: f64,
-    /// How many requests wait one behind the other in a chain.
+    /// The number of requests in sequence in a chain.
     pub length: Spread,
-    /// How many requests went on at once, on average over the requests.
+    /// The number of concurrent requests, on average over the requests.
     pub width_mean: f64,
-    /// The most that went on at once.
+    /// The most concurrent requests.
     pub width_max: u64,
     /// Think times in nanoseconds.
     pub think_ns: Spread,
@@ -53,11 +53,12 @@ pub struct Figures {
     pub think_sum_ns: u64,
 }
 
-/// Figures that are being counted. Memory is bounded by the window.
+/// Counts the figures of a graph. Memory is bounded by the window.
 #[derive(Debug)]
 pub struct Statistics {
     window_rows: u64,
-    /// For each row of the window its chain, how deep in it it lies, and when it completed.
+    /// For each row of the window its chain, its depth in the chain, and the instant of its
+    /// completion.
     rows: VecDeque<(u64, u64, i64)>,
     base: u64,
     /// For each chain its length, and its last row.
@@ -70,7 +71,7 @@ pub struct Statistics {
     figures: Figures,
 }
 
-/// A distribution that knows its largest value.
+/// A distribution with its exact largest value.
 #[derive(Debug, Default)]
 struct Exact {
     histogram: Histogram<7>,
@@ -91,7 +92,7 @@ impl Exact {
 }
 
 impl Statistics {
-    /// Counts a graph whose parents are at most so many rows away.
+    /// Counts a graph whose parents are at most this number of rows away.
     pub fn new(window_rows: u64) -> Self {
         Self {
             window_rows: window_rows.max(1),
@@ -131,7 +132,7 @@ impl Statistics {
         self.lengthen(waits, end);
     }
 
-    /// Puts the request into its chain.
+    /// Adds the request to its chain.
     fn lengthen(&mut self, waits: Waits<'_>, end: i64) {
         let known = |row: &u64| self.rows.get(row.checked_sub(self.base)? as usize).copied();
         let parents = || waits.parents.iter().filter_map(known);
@@ -160,7 +161,7 @@ impl Statistics {
         }
     }
 
-    /// The figures of all that was counted.
+    /// The figures of all counted requests.
     pub fn finish(mut self) -> Figures {
         for (length, _) in std::mem::take(&mut self.chains).into_values() {
             self.lengths.record(length);

@@ -1,20 +1,20 @@
-//! What must be known of a trace before its first parent is found.
+//! The first pass over a trace: facts that the inference of parents needs.
 //!
-//! **The threshold.** Between the completion of a request and one that waited for it lies a time in
-//! which an interrupt is taken, a thread woken and a system call made. What comes sooner did not
-//! wait. How long that takes is different on every host, so it is read off those that certainly
-//! waited: requests of a process that had nothing else in flight. The first percentile of their
-//! think times is taken, and never more than hfplayer's 10 µs: a dependency that is overlooked does
-//! more harm than one too many.
+//! **The threshold.** Between the completion of a request and the issue of one that waited for it,
+//! the system takes an interrupt, wakes a thread and makes a system call. A request that is issued
+//! sooner did not wait. The time differs between hosts, so it is measured on requests that
+//! certainly waited: those of a process without other requests in flight. The threshold is the
+//! first percentile of their think times, and never more than hfplayer's 10 µs, because a missing
+//! link does more harm than an additional one.
 //!
-//! **Who hands work to whom.** A database's backend waits for its log writer, and a file system for
-//! its journal; four threads of a benchmark do not wait for each other, though their requests come
-//! as close. What tells them apart is the direction: where work is handed on, a request that its
-//! process begins with comes *behind* completions of the other's far more often than before them.
-//! Of processes that do not know of each other it comes as often on either side, whatever the load
-//! does. So both sides are counted, within 50 µs, and a difference of four standard deviations that
-//! is also a half counts as a hand-over. (In a difference of counts a and b of independent events
-//! the variance is a + b.)
+//! **Hand-over of work.** A database's backend waits for its log writer, and a file system for its
+//! journal; four threads of a benchmark do not wait for each other, although their requests are
+//! equally close. The direction distinguishes the two cases: if work is handed over, the first
+//! request of a process comes *after* completions of the other process far more often than before
+//! them. For independent processes both are equally frequent, under any load. So both are counted,
+//! within 50 µs, and a hand-over is a difference of at least four standard deviations and at least
+//! half of the larger count. (For a difference of counts a and b of independent events the variance
+//! is a + b.)
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -25,40 +25,40 @@ use rustc_hash::FxHashMap;
 
 use super::{Doubts, NEVER, completion};
 
-/// hfplayer's threshold, and the most that is read off a trace.
+/// hfplayer's threshold, and the largest one that is derived from a trace.
 pub const THRESHOLD_MAX: Nanos = Nanos(10_000);
 
-/// From how many think times a threshold is read off.
+/// The least number of think times for deriving a threshold.
 const SAMPLES_MIN: u64 = 100;
 
-/// Which share of the think times lies below the threshold.
+/// The share of the think times below the threshold.
 const SAMPLE_SHARE: f64 = 0.01;
 
-/// How close a request comes to a completion that it may have to do with, in nanoseconds.
+/// The distance at which a request may be related to a completion, in nanoseconds.
 const NEAR_NS: i64 = 50_000;
 
-/// How many completions, and how many requests, of the last 50 µs are looked at.
+/// The numbers of completions, and of requests, of the last 50 µs that are compared.
 const NEAR_MAX: usize = 16;
 
-/// How many pairs of processes, and how many processes, are looked at.
+/// The numbers of pairs of processes, and of processes, that are counted.
 const PAIRS_MAX: usize = 1 << 16;
 
-/// How many requests in flight are followed.
+/// The number of requests in flight that are followed.
 const IN_FLIGHT_MAX: usize = 1 << 22;
 
-/// From how many hand-overs on they count.
+/// The least number of hand-overs that count.
 const HAND_OVERS_MIN: u64 = 8;
 
-/// Whom a request is linked to.
+/// The links between processes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Processes {
     are_known: bool,
-    /// For a process those that hand work to it.
+    /// For each process the processes that hand work to it.
     givers: FxHashMap<u32, Vec<u32>>,
 }
 
 impl Processes {
-    /// Processes that are recorded, and of which these pairs hand work on: the giver stands first.
+    /// Processes of a trace that records them, with these pairs of giver and taker.
     pub fn known(pairs: &[(u32, u32)]) -> Self {
         let mut givers: FxHashMap<u32, Vec<u32>> = FxHashMap::default();
         for (giver, taker) in pairs.iter().filter(|(giver, taker)| giver != taker) {
@@ -71,12 +71,12 @@ impl Processes {
         Self { are_known: true, givers }
     }
 
-    /// Whether the trace says who issued a request.
+    /// Whether the trace has the process of each request.
     pub fn are_known(&self) -> bool {
         self.are_known
     }
 
-    /// The pairs that hand work on, the giver first.
+    /// The pairs of giver and taker.
     pub fn pairs(&self) -> Vec<(u32, u32)> {
         let pair = |(taker, givers): (&u32, &Vec<u32>)| -> Vec<_> {
             givers.iter().map(|giver| (*giver, *taker)).collect()
@@ -86,47 +86,49 @@ impl Processes {
         pairs
     }
 
-    /// The process of a request; one and the same for all where none is recorded.
+    /// The process of a request; the same for all requests if the trace has no processes.
     pub(super) fn of(&self, request: &Request) -> u32 {
         request.origin.filter(|_| self.are_known).map_or(0, |origin| origin.pid)
     }
 
-    /// Those that hand work to `taker`.
+    /// The processes that hand work to `taker`.
     pub(super) fn givers(&self, taker: u32) -> &[u32] {
         self.givers.get(&taker).map_or(&[], Vec::as_slice)
     }
 
-    /// Whether what `giver` did keeps `taker` waiting.
+    /// Whether requests of `taker` may wait for requests of `giver`.
     pub(super) fn is_linked(&self, giver: u32, taker: u32) -> bool {
         giver == taker || self.givers(taker).contains(&giver)
     }
 
-    /// Whether both are one known process.
+    /// Whether both are the same known process.
     pub(super) fn is_itself(&self, giver: u32, taker: u32) -> bool {
         self.are_known && giver == taker
     }
 }
 
-/// What a first pass found.
+/// The findings of a first pass.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Surveyed {
     /// Requests of the trace.
     pub requests: u64,
-    /// Below which a think time means that nobody waited.
+    /// A shorter think time means that the request did not wait.
     pub threshold: Nanos,
-    /// How many think times that was read off; 0 where there were too few and hfplayer's was taken.
+    /// The number of think times behind the threshold; 0 if there were too few and hfplayer's was
+    /// used.
     pub samples: u64,
-    /// Who hands work to whom.
+    /// The processes that hand work to each other.
     pub processes: Processes,
-    /// Processes that issued requests; 0 where none is recorded.
+    /// The number of processes that issued requests; 0 if the trace has no processes.
     pub process_count: u64,
     /// The most requests in flight at once.
     pub in_flight_max: u64,
-    /// The smallest window in which nothing is still in flight when it is forgotten.
+    /// The smallest window in which every request has completed before it is forgotten.
     pub window_rows: u64,
-    /// Whether more was in flight than is followed, so that both are larger still.
+    /// Whether there were more requests in flight than are followed, so that both values are too
+    /// small.
     pub is_cut_off: bool,
-    /// Requests whose completion is known.
+    /// Requests with a known completion.
     pub completed: u64,
 }
 
@@ -137,10 +139,10 @@ pub struct Survey {
     latest: i64,
     in_flight: BinaryHeap<Reverse<(i64, u64, u32)>>,
     processes: FxHashMap<u32, Process>,
-    /// The last completions, and the last requests that a process began with.
+    /// The last completions, and the last requests with which a process began.
     completions: VecDeque<(i64, u32)>,
     beginnings: VecDeque<(i64, u32)>,
-    /// By giver and taker: how often a beginning of the taker came behind a completion of the
+    /// By giver and taker: how often the taker's first request came after a completion of the
     /// giver, and how often before one.
     pairs: FxHashMap<(u32, u32), (u64, u64)>,
     thinks: Histogram<7>,
@@ -150,7 +152,7 @@ pub struct Survey {
     doubts: Doubts,
 }
 
-/// What is in flight of a process.
+/// The requests in flight of a process.
 #[derive(Debug, Default)]
 struct Process {
     in_flight: u64,
@@ -158,7 +160,7 @@ struct Process {
 }
 
 impl Survey {
-    /// Begins a pass over a trace that says who issued a request, or does not.
+    /// Begins a pass over a trace with or without processes.
     pub fn new(has_processes: bool) -> Self {
         Self {
             has_processes,
@@ -212,7 +214,7 @@ impl Survey {
         }
     }
 
-    /// A process that had nothing in flight issues a request.
+    /// Notes the first request of a process without requests in flight.
     fn begin(&mut self, start: i64, pid: u32) {
         if !self.has_processes {
             return;
@@ -225,7 +227,7 @@ impl Survey {
         keep(&mut self.beginnings, (start, pid));
     }
 
-    /// Takes the completions up to `now`.
+    /// Takes the completions until `now`.
     fn complete(&mut self, now: i64) {
         while let Some(Reverse((end, row, pid))) = self.in_flight.peek().copied() {
             if end > now {
@@ -249,7 +251,7 @@ impl Survey {
         }
     }
 
-    /// What was found.
+    /// The findings.
     pub fn finish(mut self) -> Surveyed {
         self.complete(i64::MAX);
         let samples = self.thinks.count();
@@ -294,7 +296,7 @@ fn count(
     }
 }
 
-/// Keeps the last few.
+/// Keeps the last few events.
 fn keep(last: &mut VecDeque<(i64, u32)>, event: (i64, u32)) {
     if last.len() == NEAR_MAX {
         last.pop_front();
@@ -302,7 +304,7 @@ fn keep(last: &mut VecDeque<(i64, u32)>, event: (i64, u32)) {
     last.push_back(event);
 }
 
-/// Whether so many beginnings behind completions, and so many before, are a hand-over.
+/// Whether these counts, of first requests after and before completions, are a hand-over.
 fn is_hand_over(behind: u64, before: u64) -> bool {
     let (more, less) = (behind as f64, before as f64);
     behind >= HAND_OVERS_MIN && more >= 2.0 * less && more - less >= 4.0 * (more + less).sqrt()

@@ -28,7 +28,7 @@ fn rules(threshold_us: i64) -> Rules {
     }
 }
 
-/// The same by the definitions alone: every pair is looked at, every way is walked.
+/// The same by the definitions alone: all pairs are compared, and all paths are followed.
 fn oracle(rules: &Rules, requests: &[Request]) -> Vec<Vec<u64>> {
     let end = |row: usize| {
         let latency = requests[row].latency?.0;
@@ -69,7 +69,7 @@ fn oracle(rules: &Rules, requests: &[Request]) -> Vec<Vec<u64>> {
     let mut all = Vec::new();
     for after in 0..count {
         let linked: Vec<usize> = (0..after).filter(|before| is_linked(*before, after)).collect();
-        // What is reached by way of another one is no parent.
+        // A request that is reached through another one is not a parent.
         let is_behind = |before: &&usize| linked.iter().any(|by| reached[*by][**before]);
         all.push(
             linked.iter().filter(|before| !is_behind(before)).map(|row| *row as u64).collect(),
@@ -85,7 +85,7 @@ fn oracle(rules: &Rules, requests: &[Request]) -> Vec<Vec<u64>> {
 
 #[test]
 fn the_example_of_the_paper_gives_its_graph() {
-    // Figure 2: A and B overlap, C follows B at once, and E waits for A by way of D.
+    // Figure 2: A and B overlap, C follows B immediately, and E waits for A through D.
     let from_a_to_e = [(0, 30), (10, 50), (65, 35), (70, 20), (120, 10)];
     let requests = from_a_to_e.map(|(us, latency_us)| read(us, latency_us, 0));
     let graph = parents(&rules(10), &requests);
@@ -93,12 +93,12 @@ fn the_example_of_the_paper_gives_its_graph() {
     let with_b_longer = [from_a_to_e[0], (10, 58), (72, 28), (62, 20), from_a_to_e[4]];
     let mut requests = with_b_longer.map(|(us, latency_us)| read(us, latency_us, 0));
     requests[1..].sort_by_key(|request| request.issue);
-    // D starts while B goes on, and C less than the threshold after B: only E waits for B.
+    // D starts while B is in flight, and C less than the threshold after B: only E waits for B.
     assert_eq!(parents(&rules(10), &requests), [vec![], vec![], vec![0], vec![0], vec![1, 2, 3]]);
 }
 
-/// `hfplayer-sampleDepTrace.csv` of hfplayer's repository: when its requests began, and how long
-/// they took, in microseconds.
+/// `hfplayer-sampleDepTrace.csv` of hfplayer's repository: the start and the latency of its
+/// requests, in microseconds.
 const SAMPLE: [(i64, i64); 7] =
     [(0, 20), (50, 245), (100, 190), (150, 135), (200, 80), (250, 10), (300, 20)];
 
@@ -106,8 +106,8 @@ const SAMPLE: [(i64, i64); 7] =
 fn the_published_sample_gives_its_graph() {
     let requests = SAMPLE.map(|(us, latency_us)| read(us, latency_us, 0));
     let graph = parents(&rules(10), &requests);
-    // Five overlap behind the first; of these one completed 5 µs before the last was issued, one
-    // exactly the threshold before.
+    // Five requests overlap after the first; of these, one completed 5 µs before the last was
+    // issued, and another exactly the threshold before.
     let first: Vec<Vec<u64>> = vec![vec![], vec![0], vec![0], vec![0], vec![0], vec![0]];
     assert_eq!(graph[..6], first);
     assert_eq!(graph[6], [2, 3, 4, 5]);
@@ -153,7 +153,7 @@ fn a_read_waits_for_the_write_of_another_process() {
     let mut by_process = rules(10);
     by_process.processes = Processes::known(&[]);
     let mut requests = [write, read(11, 10, 2), read(50, 10, 2)];
-    // The second read waits for it by way of the first.
+    // The second read waits for it through the first.
     assert_eq!(parents(&by_process, &requests), [vec![], vec![0], vec![1]]);
     requests[1].offset = Bytes(512);
     assert_eq!(parents(&by_process, &requests), [vec![], vec![], vec![0, 1]]);
@@ -240,7 +240,7 @@ fn threads_of_a_benchmark_hand_no_work_to_each_other() {
 
 #[test]
 fn a_log_writer_is_told_from_a_bystander() {
-    // Process 1 reads, 2 then writes its log, and 1 goes on; 3 reads all the while.
+    // Process 1 reads, then 2 writes its log, and 1 continues; 3 reads all the time.
     let mut requests = closed_loops(&[(3, 150, 80)], 1_000_000);
     let mut random = crate::pattern::SplitMix64(3);
     let mut us = 0;
@@ -263,12 +263,12 @@ fn a_log_writer_is_told_from_a_bystander() {
 fn the_threshold_is_that_of_requests_that_certainly_waited() {
     let mut survey = Survey::new(false);
     for number in 0..1_000 {
-        // 4 to 13 µs after the one before had completed.
+        // 4 to 13 µs after the previous one had completed.
         survey.push(&read(number * 100 + (number * 7) % 10, 90, 0));
     }
     let surveyed = survey.finish();
     assert!(surveyed.threshold.0 <= 10_000 && surveyed.samples > 900, "{surveyed:?}");
-    // Nothing to read it off.
+    // There are no think times to derive it from.
     let mut survey = Survey::new(false);
     (0..1_000).for_each(|number| survey.push(&read(number, 90, 0)));
     let surveyed = survey.finish();
@@ -295,7 +295,7 @@ fn figures_of_two_closed_loops() {
 }
 
 prop_compose! {
-    /// A request with little room: everything meets everything.
+    /// A request with little variation, so that many requests conflict.
     fn any_request()(
         gap in 0_i64..6,
         latency in prop_oneof![

@@ -38,6 +38,13 @@ pub struct SimSpec {
     pub seed: u64,
 }
 
+impl SimSpec {
+    /// Whether it matters how far apart requests lie, as on a disk that turns.
+    pub fn is_rotational(&self) -> bool {
+        matches!(self.model, ServiceModel::Disk(_))
+    }
+}
+
 impl Default for SimSpec {
     /// Something like a small SATA SSD.
     fn default() -> Self {

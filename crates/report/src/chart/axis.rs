@@ -1,7 +1,8 @@
-//! Where a chart's axes begin and end, and what stands at them.
+//! The extent of a chart's axes, and their marks.
 //!
-//! The extent follows from the figures, which may be none, one, all alike, endless or no numbers at
-//! all. Whatever they are, an axis has a beginning below its end and a few round marks.
+//! The extent follows from the figures. There may be none of them, one, or many equal ones, and
+//! some may be infinite or not a number. In every case an axis begins below its end and has a few
+//! round marks.
 
 use ioecho_stats::analysis::shape::{self, Quantity};
 
@@ -21,8 +22,8 @@ pub(super) struct Axis {
 /// Marks that a linear axis has at most.
 const MARKS: usize = 8;
 
-/// Decades that a logarithmic axis shows at most below its largest value; of a mean number of
-/// requests what is less is as good as none.
+/// Decades that a logarithmic axis shows at most below its largest value. A mean number of requests
+/// below that is practically zero.
 const DECADES: f64 = 14.0;
 const DECADES_OF_REQUESTS: f64 = 5.0;
 
@@ -39,7 +40,7 @@ impl Axis {
 
     fn of(side: &Side, values: &[f64]) -> Self {
         let logarithmic = side.spacing == Spacing::Logarithmic;
-        // Beyond that a round mark may be no number any more.
+        // Near the largest number, computing a round mark would overflow.
         let shown = |value: &f64| value.abs() <= 1e300 && (!logarithmic || *value > 0.0);
         let known = || values.iter().copied().chain(side.from).chain(side.to).filter(shown);
         let low = known().fold(f64::INFINITY, f64::min);
@@ -98,8 +99,8 @@ impl Axis {
         Self { from, to, marks, label: label(name, unit), spacing: side.spacing }
     }
 
-    /// How far along a value lies, 0 to 1; what lies outside is outside of that. `None` of a value
-    /// that cannot be shown.
+    /// How far along the axis a value lies: 0 to 1, or beyond for a value outside of the axis.
+    /// `None` for a value that cannot be shown.
     pub(super) fn share(&self, value: f64) -> Option<f64> {
         if !value.is_finite() {
             return None;
@@ -119,7 +120,7 @@ fn label(name: &str, unit: &str) -> String {
     }
 }
 
-/// The values that an axis has to have room for: the smallest and the largest of each layer.
+/// The values that an axis must include: the smallest and the largest of each layer.
 fn values(chart: &Chart, along: bool) -> Vec<f64> {
     let mut values = Vec::new();
     for layer in &chart.layers {
@@ -149,7 +150,7 @@ fn values(chart: &Chart, along: bool) -> Vec<f64> {
                 let low = grid.cells.iter().map(cell).min();
                 let high = grid.cells.iter().map(cell).max();
                 if let (Some(low), Some(high)) = (low, high) {
-                    // A map over time shows all of the time, also where nothing was.
+                    // A map over time shows the whole time, also where there were no requests.
                     let low = if chart.x.spacing == Spacing::Time && along { 0 } else { low };
                     values.extend([edge(axis, low), edge(axis, high.saturating_add(1))]);
                 }

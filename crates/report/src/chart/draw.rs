@@ -1,8 +1,8 @@
 //! A chart as SVG.
 //!
-//! Density is drawn as cells whose opacity grows with the logarithm of their count: dots laid over
-//! one another, as blkreplay's pictures have them, hide how many there are, and what is drawn last
-//! hides everything else.
+//! Density is drawn as cells whose opacity grows with the logarithm of their count. The overlapping
+//! dots of blkreplay's pictures do not show how many there are, and the last ones drawn hide all
+//! others.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use super::axis::{self, Axis};
 use super::{Chart, Layer, Shape, Stroke, thin};
 use crate::svg::{Line, Plot};
 
-/// Columns and rows that a map is drawn in at most.
+/// Columns and rows of a map at most.
 const COLUMNS: u32 = 450;
 const ROWS: u32 = 160;
 /// Steps of opacity from a single request to the densest cell.
@@ -72,12 +72,13 @@ fn points(layer: &Layer, x: &Axis, y: &Axis) -> Points {
     }
 }
 
-/// The place of a value along an axis; what a logarithmic axis cannot show lies at its beginning.
+/// The place of a value along an axis; a value that a logarithmic axis cannot show is placed at its
+/// beginning.
 fn held(axis: &Axis, value: f64) -> f64 {
     axis.share(value).unwrap_or(0.0).clamp(0.0, 1.0)
 }
 
-/// A step: a value that holds from one place to another.
+/// A step: one value over a stretch of the axis.
 fn step(points: &mut Points, (from, to): (f64, f64), value: Option<f64>) {
     match value {
         Some(value) => points.extend([Some((from, value)), Some((to, value))]),
@@ -98,7 +99,7 @@ fn of_series(series: &Series, x: &Axis, y: &Axis) -> Points {
 fn of_bins(bins: &Bins, x: &Axis, y: &Axis) -> Points {
     let mut points = Vec::new();
     for (edges, count) in bins.edges.windows(2).zip(&bins.counts) {
-        // An outline that falls to the ground where there is nothing.
+        // The outline falls to the ground where there is no value.
         let value = if *count == 0 { Some(0.0) } else { y.share(*count as f64) };
         step(&mut points, (held(x, edges[0]), held(x, edges[1])), value);
     }
@@ -106,7 +107,7 @@ fn of_bins(bins: &Bins, x: &Axis, y: &Axis) -> Points {
 }
 
 fn of_curve(curve: &Curve, stroke: Stroke, x: &Axis, y: &Axis) -> Points {
-    // A curve of a million ranks has no more room than one of a thousand.
+    // The picture has only room for about a thousand points, even of a curve with a million.
     let every = curve.points.len().div_ceil(4 * POINTS).max(1);
     let last = curve.points.len().saturating_sub(1);
     let shown = curve.points.iter().enumerate();
@@ -124,7 +125,7 @@ fn of_curve(curve: &Curve, stroke: Stroke, x: &Axis, y: &Axis) -> Points {
     points
 }
 
-/// Maps with the same cells, together: they lie on each other.
+/// Maps with the same cells, grouped, because they overlap exactly.
 fn alike<'a>(grids: &[(&'a Grid, &'a str)]) -> Vec<Vec<(&'a Grid, &'a str)>> {
     let mut groups: Vec<Vec<(&Grid, &str)>> = Vec::new();
     for (grid, colour) in grids {
@@ -139,15 +140,15 @@ fn alike<'a>(grids: &[(&'a Grid, &'a str)]) -> Vec<Vec<(&'a Grid, &'a str)>> {
     groups
 }
 
-/// A run of like cells: row, first column, columns.
+/// A run of cells with equal opacity: row, first column, number of columns.
 type Run = (u32, u32, u32);
 
-/// The cells of maps that lie on each other, joined to what a picture can show.
+/// The cells of overlapping maps, joined until a picture can show them.
 struct Cells<'a> {
     colours: Vec<&'a str>,
-    /// How many cells along and up make one.
+    /// How many cells along and up are joined into one.
     join: (u32, u32),
-    /// The counts of each map, by row and column of what is joined.
+    /// The counts of each map, by row and column of the joined cells.
     counts: BTreeMap<(u32, u32), Vec<u64>>,
 }
 
@@ -169,16 +170,16 @@ impl<'a> Cells<'a> {
         Self { colours: maps.iter().map(|(_, colour)| *colour).collect(), join, counts }
     }
 
-    /// Draws them as boxes, neighbours of like density in one. Maps that fill the same cell share
-    /// its height, each in its own density: none lies over another and hides it.
+    /// Draws the cells as boxes; neighbours of equal density become one box. Maps that fill the
+    /// same cell share its height, each with its own density, so none hides another.
     fn draw(&self, plot: &mut Plot, grid: &Grid, (x, y): (&Axis, &Axis)) {
-        // One scale for all: the densities of classes are to be held against each other.
+        // All maps share one scale, so that a reader can compare the densities of classes.
         let most = self.counts.values().flatten().copied().max().unwrap_or(1);
         let level = |count: u64| {
             let density = (count as f64).ln_1p() / (most as f64).ln_1p();
             ((density * LEVELS as f64).ceil() as usize).clamp(1, LEVELS)
         };
-        // By map, level, and which part of the cell's height out of how many.
+        // Keys: map, level, the part of the cell's height, and the number of parts.
         let mut runs: BTreeMap<(usize, usize, usize, usize), Vec<Run>> = BTreeMap::new();
         for ((row, column), counts) in &self.counts {
             let filled = || counts.iter().enumerate().filter(|(_, count)| **count > 0);
@@ -224,7 +225,7 @@ mod tests {
         Shape::Grid(Grid { name: "a map".to_owned(), x: axis(), y: axis(), cells })
     }
 
-    /// Top and bottom of each box in a colour.
+    /// Top and bottom of each box of a colour.
     fn boxes(svg: &str, colour: &str) -> Vec<(f64, f64)> {
         let is_box = |line: &&str| line.starts_with("<path") && line.contains("fill-opacity");
         let paths = svg.lines().filter(is_box).filter(|line| line.contains(colour));

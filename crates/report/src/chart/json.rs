@@ -1,4 +1,4 @@
-//! Charts as the page carries them: few digits, cells packed like those of the sonar diagram.
+//! Charts as JSON for the page: few digits, cells packed like those of the sonar diagram.
 
 use std::borrow::Cow;
 
@@ -52,7 +52,7 @@ enum ShapeData<'a> {
         start_ns: i64,
         step_ns: i64,
         values: Vec<Option<f64>>,
-        /// The largest value of each step, where steps are means of several.
+        /// The largest value of each step, if steps are means of several values.
         #[serde(skip_serializing_if = "Option::is_none")]
         peaks: Option<Vec<Option<f64>>>,
     },
@@ -70,21 +70,21 @@ enum ShapeData<'a> {
     },
 }
 
-/// Points that a curve has at most on the page.
+/// Points of a curve on the page, at most.
 const POINTS: usize = 2000;
 
-/// Filled cells that all maps over time have at most on the page: some 1.3 MB.
+/// Filled cells of all maps over time together on the page, at most: about 1.3 MB.
 const CELLS: usize = 400_000;
 
-/// Charts ready to be written as JSON; those that show nothing are left out, and maps of many
-/// volumes are coarser, so that the page stays small.
+/// Charts for the page's JSON. Charts without figures are left out, and maps of many volumes are
+/// made coarser, so that the page stays small.
 pub(crate) fn charts(charts: &[Chart]) -> Vec<ChartData<'_>> {
     let grids = charts.iter().flat_map(|chart| &chart.layers);
     let grids = grids.filter_map(|layer| match &layer.shape {
         Shape::Grid(grid) => Some(grid.cells.len()),
         _ => None,
     });
-    // Half of the cells of a dense map are left by each joining of neighbours.
+    // Joining neighbours once leaves half of the cells of a dense map.
     let joinings = (grids.sum::<usize>().max(1).div_ceil(CELLS)).next_power_of_two().ilog2();
     charts.iter().filter(|chart| !chart.is_empty()).map(|chart| of(chart, joinings)).collect()
 }
@@ -171,7 +171,7 @@ fn layer(layer: &Layer, joinings: u32) -> LayerData<'_> {
     }
 }
 
-/// The filled cells column by column: the distance from the cell before and the count.
+/// The filled cells, column by column: for each the distance from the previous one, and its count.
 fn pack(grid: &shape::Grid) -> String {
     let mut cells: Vec<(u64, u64)> = grid
         .cells
@@ -182,7 +182,7 @@ fn pack(grid: &shape::Grid) -> String {
     let mut bytes = Vec::new();
     let mut next = 0;
     for (cell, count) in cells {
-        // The same cell twice would make a distance below nothing.
+        // A repeated cell would make the distance negative.
         leb128(&mut bytes, cell.saturating_sub(next));
         leb128(&mut bytes, count);
         next = cell.max(next) + 1;

@@ -1,7 +1,7 @@
-//! As many values as can be seen, in as many digits as can be read.
+//! Reduces series to as many values and digits as a reader can see.
 //!
-//! A load of a week has 604,800 seconds, and a page that carries each of them in sixteen digits for
-//! ten series is larger than the load's summary. No screen shows more than some thousand columns.
+//! A load of a week has 604,800 seconds. A page with ten series of so many values in sixteen digits
+//! would be larger than the load's summary, and no screen shows more than some thousand columns.
 
 use std::collections::BTreeMap;
 
@@ -9,11 +9,11 @@ use ioecho_stats::analysis::shape::{Axis, Grid, Scale, Series};
 
 use super::Stroke;
 
-/// Values that a series has at most.
+/// Values of a series, at most.
 pub(super) const VALUES: usize = 2048;
 
-/// A series with neighbours joined until it has at most so many values: to their mean, or to the
-/// largest where peaks are what is shown.
+/// A series of at most `most` values, by joining neighbours: to their mean, or to the largest if
+/// the stroke shows peaks.
 pub(super) fn thinned(series: &Series, stroke: Stroke, most: usize) -> Series {
     let join = series.values.len().div_ceil(most.max(1)).max(1);
     if join == 1 {
@@ -37,8 +37,8 @@ pub(super) fn thinned(series: &Series, stroke: Stroke, most: usize) -> Series {
     }
 }
 
-/// A grid with neighbours along a linear axis joined in pairs: along where it has more cells that
-/// way, otherwise upwards. `None` of a grid without such an axis.
+/// A grid with neighbouring cells joined in pairs along a linear axis: the axis with more cells.
+/// `None` for a grid without a linear axis.
 pub(super) fn coarser(grid: &Grid) -> Option<Grid> {
     let linear = |axis: &Axis| match axis.scale {
         Scale::Linear { from, step } if axis.cells > 1 => Some((from, step)),
@@ -65,7 +65,7 @@ pub(super) fn coarser(grid: &Grid) -> Option<Grid> {
     Some(coarse)
 }
 
-/// A number in five digits; `None` of what is no number.
+/// A number in five digits; `None` if it is not a number.
 pub(super) fn rounded(value: f64) -> Option<f64> {
     if !value.is_finite() {
         return None;
@@ -74,7 +74,7 @@ pub(super) fn rounded(value: f64) -> Option<f64> {
         return Some(0.0);
     }
     let digits = 4 - value.abs().log10().floor() as i32;
-    // Dividing by a power of ten is exact where multiplying by its inverse is not.
+    // Dividing by a power of ten is exact; multiplying by its inverse is not.
     if digits > 300 {
         return Some(0.0);
     }

@@ -1,4 +1,4 @@
-//! Tables of figures: what is better read than drawn.
+//! Tables of figures that are easier to read than a drawing.
 
 use ioecho_stats::analysis::breakdown::Share;
 use ioecho_stats::analysis::slowest::Slow;
@@ -8,7 +8,7 @@ use ioecho_trace::{Bytes, LateCause, Nanos};
 use crate::Listing;
 use crate::tables::grouped;
 
-/// What is not known.
+/// Stands for an unknown value.
 const NONE: &str = "–";
 
 pub(super) fn columns(names: &[&str]) -> Vec<String> {
@@ -19,7 +19,7 @@ fn span(ns: Option<i64>) -> String {
     ns.map_or(NONE.to_owned(), |ns| Nanos(ns).to_string())
 }
 
-/// The slowest requests with what was around them.
+/// The slowest requests and their circumstances.
 pub(super) fn slowest(slow: &[Slow], by: &str, volume_name: impl Fn(u32) -> String) -> Listing {
     let row = |(number, slow): (usize, &Slow)| {
         let cause =
@@ -72,7 +72,7 @@ pub(super) fn slowest(slow: &[Slow], by: &str, volume_name: impl Fn(u32) -> Stri
     }
 }
 
-/// The shares of volumes or of processes; none where there is one only.
+/// The shares of volumes or of processes; empty if there is only one.
 pub(super) fn shares(shares: &[Share], heading: &str, what: &str) -> Listing {
     let row = |share: &Share| {
         let name = match share.id {

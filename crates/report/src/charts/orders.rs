@@ -8,12 +8,12 @@ use ioecho_trace::Nanos;
 use super::space;
 use crate::{Chart, Ink, Shape, Side, Stroke};
 
-/// What graph.sh calls a bad latency.
+/// The limit above which graph.sh calls a latency bad.
 const BAD_LATENCY: Nanos = Nanos::from_secs(5);
-/// What it calls a bad delay.
+/// The limit above which graph.sh calls a delay bad.
 const BAD_DELAY: Nanos = Nanos::from_secs(10);
 
-/// Every cloud under its name, and turns by completion (g43).
+/// Every cloud under its name, and the turns in the order of completions (g43).
 pub fn all(orders: &mut Orders, recorded: bool) -> Vec<Chart> {
     let (what, up) = if recorded {
         ("Recorded latency", "recorded latency")
@@ -44,7 +44,7 @@ pub fn all(orders: &mut Orders, recorded: bool) -> Vec<Chart> {
         let values = series.values.iter().map(|value| value.map(|share| share * 100.0)).collect();
         Shape::Series(Series { values, ..series })
     };
-    // The sum lies at the bottom.
+    // The sum lies at the bottom, because it would hide its parts.
     let series = orders.turns().into_iter().rev();
     let inks = [Ink::All, Ink::Write, Ink::Read];
     charts.push(
@@ -69,7 +69,7 @@ fn cloud(name: &str, title: &str, order: Order, up: &str, layers: Vec<(Class, Gr
     })
 }
 
-/// Marks what is too long, where anything is.
+/// Marks the limit if any value exceeds it.
 fn limited(chart: Chart, longest: Nanos, limit: Nanos, what: &str) -> Chart {
     if longest < limit {
         return chart;

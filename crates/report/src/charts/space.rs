@@ -1,4 +1,5 @@
-//! The load in space: what is in use, how often, how far apart, and what a cache would do.
+//! The load in space: used pages, their frequencies, distances between requests, and the effect of
+//! a cache.
 
 use ioecho_stats::analysis::order::OrderFigures;
 use ioecho_stats::analysis::pages::{PageFigures, WorkingSet};
@@ -12,7 +13,7 @@ use super::listing::columns;
 use super::{by_kind, span_name};
 use crate::{Chart, Ink, Shape, Side, Spacing, Stroke};
 
-/// Working sets: how much a load touches in windows of some lengths, and from its start on
+/// Working sets: how much a load touches in windows of several lengths, and since its start
 /// (blkreplay's g30 and g31).
 pub fn working_sets(figures: &PageFigures, spacing: Spacing) -> Chart {
     let (name, title) = match spacing {
@@ -30,7 +31,7 @@ pub fn working_sets(figures: &PageFigures, spacing: Spacing) -> Chart {
         figures.exact,
         figures.relative_error,
     );
-    // Steps of several windows hide the fullest of them.
+    // If a step covers several windows, its mean hides the fullest of them.
     for (set, window) in windows(figures) {
         if set.pages.all.step_ns > window {
             note.push_str(&fullest(set, window));
@@ -53,7 +54,7 @@ pub fn working_sets(figures: &PageFigures, spacing: Spacing) -> Chart {
     chart
 }
 
-/// The working sets but that of the whole, with the length of their windows in nanoseconds.
+/// All working sets except that of the whole load, with the length of their windows in nanoseconds.
 fn windows(figures: &PageFigures) -> impl Iterator<Item = (&WorkingSet, i64)> {
     figures.working_sets.iter().filter_map(|set| Some((set, set.window_ns?)))
 }
@@ -81,7 +82,7 @@ pub fn frequencies(figures: &PageFigures) -> Chart {
             quantile.speedup
         )
     });
-    // Pages in a sample stand for others, but the hottest page stands for itself.
+    // A sampled page stands for several pages, but the hottest page stands for itself alone.
     let told = match frequency.relative_error * 100.0 {
         error if error > 0.0 => {
             format!("{told}; of a sample whose accesses are off by {error:.0} %")
@@ -156,7 +157,7 @@ pub fn miss_ratio(figures: &ReuseFigures) -> Chart {
         )
 }
 
-/// How far apart the requests of windows lie: the sums (blkreplay's g32) or the means (its g33).
+/// The distances between the requests of a window: their sums (blkreplay's g32) or means (its g33).
 pub fn distances(figures: &PlaceFigures, means: bool) -> Chart {
     let mut chart = distance_chart(
         if means { "g33.avg_dist" } else { "g32.sum_dist" },
@@ -169,7 +170,7 @@ pub fn distances(figures: &PlaceFigures, means: bool) -> Chart {
     chart
 }
 
-/// The same, a chart for each window: `g32.sum_dist.006` and so on.
+/// The same, with one chart for each window: `g32.sum_dist.006` and so on.
 pub fn distances_apart(figures: &PlaceFigures) -> Vec<Chart> {
     let mut charts = Vec::new();
     for means in [false, true] {
@@ -203,7 +204,7 @@ fn distance_layer(distance: &Distance, means: bool) -> Shape {
     Shape::Series(Series { name: span_name(distance.window_ns), ..series.clone() })
 }
 
-/// Where requests go (blkreplay's g41).
+/// The positions of requests (blkreplay's g41).
 pub fn positions(figures: &PlaceFigures) -> Chart {
     by_kind(
         Chart::new(
@@ -219,7 +220,7 @@ pub fn positions(figures: &PlaceFigures) -> Chart {
     )
 }
 
-/// Where requests go over time, a map for each volume.
+/// The positions of requests over time, one map for each volume.
 pub fn maps(figures: &PlaceFigures, volume_name: impl Fn(u32) -> String) -> Vec<Chart> {
     let several = figures.maps.len() > 1;
     let map = |map: &Map| {
@@ -238,7 +239,7 @@ pub fn maps(figures: &PlaceFigures, volume_name: impl Fn(u32) -> String) -> Vec<
     figures.maps.iter().map(map).collect()
 }
 
-/// A map over seconds as one over nanoseconds, which all charts over time have.
+/// A map over seconds, converted to nanoseconds, the unit of all charts over time.
 fn over_time(grid: &Grid, name: &str) -> Grid {
     let mut grid = grid.clone();
     if let (Scale::Linear { from, step }, "s") = (grid.x.scale, grid.x.quantity.unit.as_str()) {
@@ -248,7 +249,7 @@ fn over_time(grid: &Grid, name: &str) -> Grid {
     grid
 }
 
-/// How large requests are (blkreplay's g40).
+/// The sizes of requests (blkreplay's g40).
 pub fn sizes(figures: &SizeFigures) -> Chart {
     let mut chart = Chart::new(
         "g40.rqsize.bins",
@@ -268,7 +269,7 @@ pub fn sizes(figures: &SizeFigures) -> Chart {
     chart
 }
 
-/// The share of requests that go back (blkreplay's g42).
+/// The share of requests at a lower position than the one before (blkreplay's g42).
 pub fn turns(figures: &OrderFigures) -> Chart {
     by_kind(
         turns_chart("g42.turns.setpoint", "Turns"),
@@ -278,7 +279,7 @@ pub fn turns(figures: &OrderFigures) -> Chart {
     )
 }
 
-/// A chart that turns are put into.
+/// An empty chart for turns.
 pub fn turns_chart(name: &str, title: &str) -> Chart {
     let side = Side { from: Some(0.0), to: Some(100.0), ..Side::linear("share of requests", "%") };
     Chart::new(name, title, Side::time(), side)
@@ -291,7 +292,7 @@ fn percent(series: &Series) -> Shape {
     Shape::Series(Series { values, ..series.clone() })
 }
 
-/// How far it is from one request to the next.
+/// The distance from one request to the next.
 pub fn seeks(figures: &OrderFigures) -> Chart {
     let all = &figures.seeks.all;
     Chart::new(
@@ -308,7 +309,7 @@ pub fn seeks(figures: &OrderFigures) -> Chart {
     .with(named(&all.backward, "before"), Ink::Nth(1), Stroke::Steps)
 }
 
-/// How many sequential streams go on at once.
+/// The number of concurrent sequential streams.
 pub fn streams(figures: &OrderFigures) -> Chart {
     by_kind(
         Chart::new(
@@ -335,7 +336,7 @@ fn named(bins: &Bins, name: &str) -> Shape {
     Shape::Bins(Bins { name: name.to_owned(), ..bins.clone() })
 }
 
-/// Tables of what a load in space holds: what caches leave, and the hottest regions.
+/// Tables of a load in space: the effect of caches, and the hottest regions.
 pub(super) fn listings(
     reuse: &ReuseFigures,
     places: &PlaceFigures,

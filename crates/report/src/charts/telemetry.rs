@@ -1,15 +1,15 @@
 //! The engine's own state over time, for experts: blkreplay's verbosity graphics (manual, appendix
 //! C.2), over time instead of over the number of the request.
 //!
-//! None of these is a figure of the device. They tell how near the generator was to its limits.
+//! None of these is a figure of the device. They show how near the generator was to its limits.
 
 use ioecho_stats::telemetry::{LevelOf, Of, Part, SpanOf, TelemetryFigures};
 
 use super::span_name;
 use crate::{Chart, Ink, Shape, Side, Stroke};
 
-/// Every picture of the engine's own state, in the order of their names; those with nothing to draw
-/// among them.
+/// Every picture of the engine's own state, in the order of their names, including pictures without
+/// figures.
 pub fn all(figures: &TelemetryFigures) -> Vec<Chart> {
     vec![
         look_ahead(figures),
@@ -31,7 +31,7 @@ fn chart(figures: &TelemetryFigures, name: &str, title: &str, side: Side, note: 
 }
 
 fn requests() -> Side {
-    // Linear: what matters most is how near they are to none.
+    // Linear, because the distance from zero matters most.
     Side { from: Some(0.0), ..Side::linear("requests", "requests") }
 }
 
@@ -58,7 +58,7 @@ fn waiting(figures: &TelemetryFigures) -> Chart {
         .with(level(Of::Mean, "mean"), Ink::PushedBack, Stroke::Steps)
 }
 
-/// How far the look-ahead reaches.
+/// The span of time that the look-ahead covers.
 fn ahead(figures: &TelemetryFigures) -> Chart {
     let level = |of, name: &str| Shape::Series(figures.level(LevelOf::Ahead, of, name));
     let note = "from now to when the last request that the scheduler holds is due; nothing is \
@@ -68,7 +68,7 @@ fn ahead(figures: &TelemetryFigures) -> Chart {
         .with(level(Of::Min, "least"), Ink::Nth(1), Stroke::Dashed)
 }
 
-/// What lies between due and handed over.
+/// The time from when a request is due to its hand-over.
 fn submission(figures: &TelemetryFigures) -> Chart {
     let span = |span, of, name: &str| Shape::Series(figures.span(span, of, name));
     let most = Of::Quantile(0.99);
@@ -86,7 +86,7 @@ fn submission(figures: &TelemetryFigures) -> Chart {
         )
 }
 
-/// How long completions lay unseen.
+/// How long completions waited until the engine saw them.
 fn completion(figures: &TelemetryFigures) -> Chart {
     let span = |of, name: &str| Shape::Series(figures.span(SpanOf::Unseen, of, name));
     let note = "no longer than this did completions lie unseen while the engine was busy; those \
@@ -108,7 +108,7 @@ fn input_wait(figures: &TelemetryFigures) -> Chart {
     )
 }
 
-/// Requests that came when they were due already.
+/// Requests that the engine received after they were due.
 fn input_stalls(figures: &TelemetryFigures) -> Chart {
     let side = Side { from: Some(0.0), to: Some(1.0), ..Side::linear("stalls", "stalls") };
     let note = "requests that were due already when they were read";

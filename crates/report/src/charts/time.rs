@@ -1,5 +1,5 @@
-//! The load over time: what was demanded and achieved, what was in flight, how long it took, and
-//! what goes along with what.
+//! The load over time: demanded and achieved throughput, requests in flight, latencies, and
+//! correlations between them.
 
 use ioecho_stats::analysis::correlation::{Correlation, CorrelationFigures};
 use ioecho_stats::analysis::flight::FlightFigures;
@@ -12,7 +12,7 @@ use ioecho_stats::picture::Span;
 use super::{named, span_name};
 use crate::{Chart, Ink, Shape, Side, Spacing, Stroke};
 
-/// By what throughput is counted.
+/// The unit in which throughput is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Amount {
     /// Requests per second.
@@ -32,13 +32,14 @@ fn ink(group: Subset) -> Ink {
     }
 }
 
-/// The stroke of a group of requests: both kinds that are pushed back have one colour.
+/// The stroke of a group of requests. Both groups of pushed-back requests have the same colour, so
+/// their strokes differ.
 fn told_apart(group: Subset, stroke: Stroke) -> Stroke {
     let is_dashed = group == Subset::PushedWrites && stroke == Stroke::Steps;
     if is_dashed { Stroke::Dashed } else { stroke }
 }
 
-/// What was demanded and what was achieved (blkreplay's `g000.overview`).
+/// Demanded and achieved throughput (blkreplay's `g000.overview`).
 pub fn overview(figures: &ThroughputFigures, amount: Amount) -> Chart {
     let (name, demanded, achieved) = match amount {
         Amount::Requests => {
@@ -53,7 +54,7 @@ pub fn overview(figures: &ThroughputFigures, amount: Amount) -> Chart {
     Chart::new(name, "Throughput, demanded and achieved", Side::time(), rate(amount))
         .note(&windows(figures))
         .with(all(demanded, "demanded"), Ink::All, Stroke::Steps)
-        // Where both are alike, the dashes leave the demand to be seen.
+        // If both are equal, the demand still shows between the dashes.
         .with(all(achieved, "achieved"), Ink::Achieved, Stroke::Dashed)
 }
 
@@ -87,7 +88,7 @@ fn windows(figures: &ThroughputFigures) -> String {
 
 fn of_groups(chart: Chart, series: &[SeriesOf], stroke: Stroke) -> Chart {
     let (all, parts): (Vec<_>, Vec<_>) = series.iter().partition(|one| one.of == Subset::All);
-    // The sum lies at the bottom: over its parts it would hide them.
+    // The sum lies at the bottom, because it would hide its parts.
     all.into_iter().chain(parts).fold(chart, |chart, one| {
         chart.with(Shape::Series(one.series.clone()), ink(one.of), told_apart(one.of, stroke))
     })
@@ -127,7 +128,7 @@ pub fn waiting(figures: &FlightFigures) -> Chart {
     of_groups(chart, &figures.waiting, Stroke::Steps)
 }
 
-/// How many requests took how long (blkreplay's g06), or were how late (its g07).
+/// How many requests had which latency (blkreplay's g06) or lateness (its g07).
 pub fn bins(figures: &[SpanFigures], lateness: bool) -> Chart {
     let (name, title, span) = if lateness {
         ("g07.delay.bins", "Lateness", Span::Lateness)
@@ -138,7 +139,7 @@ pub fn bins(figures: &[SpanFigures], lateness: bool) -> Chart {
     let chart = Chart::new(name, title, along, up).note("ten bins for each power of ten");
     let of_span = figures.iter().filter(|figures| figures.span == span);
     let (all, parts): (Vec<_>, Vec<_>) = of_span.partition(|one| one.group == Subset::All);
-    // The sum lies at the bottom: over its parts it would hide them.
+    // The sum lies at the bottom, because it would hide its parts.
     all.into_iter().chain(parts).fold(chart, |chart, one| {
         chart.with(
             Shape::Bins(one.bins.clone()),
@@ -183,8 +184,7 @@ pub fn smoothed(figures: &ThroughputFigures) -> Chart {
     chart
 }
 
-/// The correlations that the page shows and `plot` writes, each with the name of its picture and
-/// the title.
+/// The correlations on the page and in `plot`, each with the name of its picture and the title.
 const CORRELATIONS: [(Correlation, &str, &str); 5] = [
     (Correlation::LatencyInFlight, "latency.flight", "Service time over all in flight"),
     (
@@ -197,7 +197,7 @@ const CORRELATIONS: [(Correlation, &str, &str); 5] = [
     (Correlation::SizeLatency, "size.latency", "Service time over size"),
 ];
 
-/// What goes along with what, as density (blkreplay's g10 to g12, and size against latency).
+/// Correlations as density (blkreplay's g10 to g12, and size with latency).
 pub fn correlations(figures: &[CorrelationFigures]) -> Vec<Chart> {
     let chart = |(key, name, title): &(Correlation, &str, &str)| {
         let of = || figures.iter().filter(|figures| figures.name == *key);
@@ -215,7 +215,7 @@ pub fn correlations(figures: &[CorrelationFigures]) -> Vec<Chart> {
     CORRELATIONS.iter().filter_map(chart).collect()
 }
 
-/// The steps of burstiness: the index of dispersion over the length of the spans it is taken over.
+/// Burstiness: the index of dispersion, by the length of its spans.
 pub fn dispersion(curve: &Curve) -> Chart {
     let unit = if curve.x.unit.is_empty() { "ns" } else { &curve.x.unit };
     let x = Side { spacing: Spacing::Logarithmic, ..Side::linear("length of the spans", unit) };

@@ -1,10 +1,10 @@
-//! A run as its device saw it, beside what the engine says of the same requests.
+//! A run as its device saw it, compared with the engine's own account of the same requests.
 
 use ioecho_stats::witnessed::WitnessPanels;
 
 use crate::{Chart, Ink, Shape, Side, Stroke};
 
-/// The pictures, first over time; those with nothing to draw are left out.
+/// The pictures, first those over time; empty ones are left out.
 pub fn all(panels: &WitnessPanels) -> Vec<Chart> {
     let mut charts = vec![map(panels), in_flight(panels), issue(panels), service(panels)];
     charts.retain(|chart| !chart.is_empty());
@@ -26,7 +26,7 @@ fn map(panels: &WitnessPanels) -> Chart {
         .with(Shape::Grid(panels.map()), Ink::Read, Stroke::Steps)
 }
 
-/// What was in flight.
+/// The requests in flight.
 fn in_flight(panels: &WitnessPanels) -> Chart {
     let side = Side::linear("requests in flight", "requests");
     let [device, engine] = panels.in_flight();
@@ -70,7 +70,7 @@ fn curves(
         .with(held(device), Ink::Read, Stroke::Line)
 }
 
-/// A curve on a logarithmic side: what is next to nothing stands at its foot.
+/// A curve for a logarithmic side; values near zero are placed at the lower end.
 fn held(mut curve: ioecho_stats::analysis::shape::Curve) -> Shape {
     for (_, ns) in &mut curve.points {
         *ns = ns.max(100.0);

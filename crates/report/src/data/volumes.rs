@@ -1,8 +1,8 @@
-//! The sonar diagrams of the volumes, as a page carries them.
+//! The sonar diagrams of the volumes, packed for a page.
 //!
-//! Seventeen diagrams as fine as that of the whole may have twenty megabytes, and a page has three
-//! at most. So they are made coarser in time, all alike, until they fit. Where few requests are in
-//! each volume, which is mostly so, they stay as fine as the whole.
+//! Seventeen diagrams in the full resolution may have twenty megabytes, and a page should have at
+//! most three. So all of them are made coarser in time, by the same factor, until they fit. If each
+//! volume has few requests, as is usual, they keep the full resolution.
 
 use ioecho_stats::picture::{Panels, Sonar};
 use ioecho_stats::raster::Raster;
@@ -10,26 +10,25 @@ use serde::Serialize;
 
 use super::{base64, pack};
 
-/// How large the packed diagrams of all volumes may be before they become text, in bytes; as text
-/// they have a third more.
+/// The limit of all volumes' packed diagrams together, in bytes before base64, which adds a third.
 const LARGEST: usize = 700_000;
 
-/// The volumes of a page; none where there is one.
+/// The volumes of a page; empty if there is only one.
 #[derive(Serialize)]
 pub(super) struct Volumes {
-    /// A bucket of these diagrams is 2^doublings of the others'.
+    /// Each bucket of these diagrams covers 2^doublings buckets of the other diagrams.
     doublings: u32,
     list: Vec<Volume>,
 }
 
-/// A volume under its name; for each class the cells of its diagram.
+/// A volume with its name; for each class the cells of its diagram.
 #[derive(Serialize)]
 struct Volume {
     name: String,
     cells: Vec<String>,
 }
 
-/// The diagrams of all volumes, as fine as they may be.
+/// The diagrams of all volumes, in the finest resolution that fits.
 pub(super) fn packed(panels: &Panels, names: &[(u32, String)]) -> Volumes {
     let mut sonars: Vec<Sonar> = panels.volumes.iter().map(|(_, sonar)| sonar.clone()).collect();
     let finest = sonars.iter().flatten().map(Raster::doublings).max().unwrap_or(0);
@@ -38,7 +37,7 @@ pub(super) fn packed(panels: &Panels, names: &[(u32, String)]) -> Volumes {
         let packed: Vec<Vec<Vec<u8>>> =
             sonars.iter().map(|sonar| sonar.iter().map(pack).collect()).collect();
         let size: usize = packed.iter().flatten().map(Vec::len).sum();
-        // Beyond that a diagram is a single column.
+        // After eleven doublings a diagram is a single column.
         if size <= LARGEST || doublings >= 11 {
             break packed;
         }

@@ -1,7 +1,7 @@
 //! A target, as `run.toml` holds it.
 //!
-//! What a device or a file was when it was opened decides later whether it is the same one. A
-//! simulated target has none of these facts and its specification alone, so an entry is one of two
+//! The facts of a device or a file at its opening later decide whether a target is the same one. A
+//! simulated target has none of these facts, only its specification. So an entry is one of two
 //! tables with different keys, and each is read strictly.
 
 use std::path::PathBuf;
@@ -25,16 +25,16 @@ pub enum TargetEntry {
     Simulated(SimulatedTarget),
 }
 
-/// A device of which there is only a specification.
+/// A device that exists only as a specification.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SimulatedTarget {
-    /// As it was typed.
+    /// The specification as it was typed.
     pub simulated: String,
 }
 
-/// A block device or a file when it was opened. What the kernel does not tell is absent;
-/// [`TargetFacts`] says what each of the facts is.
+/// A block device or a file at its opening. Facts that the kernel does not report are absent;
+/// [`TargetFacts`] explains each of them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[expect(missing_docs, reason = "`TargetFacts` says what each of them is")]
@@ -63,7 +63,7 @@ pub struct RealTarget {
     pub discard_granularity: Option<Bytes>,
     pub write_zeroes_max: Option<Bytes>,
     pub zoned: Option<String>,
-    /// What a sample of it held before the run.
+    /// A sample of its content before the run.
     pub content: TargetContent,
 }
 
@@ -100,7 +100,7 @@ impl RealTarget {
 }
 
 impl TargetEntry {
-    /// What was typed for it.
+    /// The name as it was typed.
     pub fn name(&self) -> String {
         match self {
             Self::Real(target) => target.path.display().to_string(),
@@ -108,7 +108,7 @@ impl TargetEntry {
         }
     }
 
-    /// The device or file, where there is one.
+    /// The device or file, if it is real.
     pub fn real(&self) -> Option<&RealTarget> {
         match self {
             Self::Real(target) => Some(target),
@@ -121,7 +121,7 @@ impl TargetEntry {
         self.real().is_none()
     }
 
-    /// Whether the page cache was bypassed.
+    /// Whether requests bypassed the page cache.
     pub fn is_direct(&self) -> bool {
         self.real().is_some_and(|target| target.direct)
     }
@@ -148,7 +148,7 @@ impl<'de> Deserialize<'de> for TargetEntry {
     }
 }
 
-/// Tells the two tables apart by their first key, so that each is read with its own errors.
+/// Distinguishes the two tables by their first key, so that each is read with its own errors.
 struct EntryVisitor;
 
 impl<'de> Visitor<'de> for EntryVisitor {
@@ -170,7 +170,7 @@ impl<'de> Visitor<'de> for EntryVisitor {
     }
 }
 
-/// A table whose first key was taken.
+/// A table whose first key was already read.
 struct Begun<A> {
     first: Option<String>,
     map: A,

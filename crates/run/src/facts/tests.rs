@@ -2,7 +2,7 @@ use super::*;
 use ioecho_linux::target::{TargetContent, TargetKind, ToldBy, WrittenBy};
 use ioecho_trace::Bytes;
 
-/// A run of two targets with everything that can be said of one.
+/// A run of two targets with all optional facts.
 fn whole() -> RunFacts {
     let content = TargetContent {
         samples: 1000,
@@ -162,7 +162,7 @@ fn an_entry_that_mixes_targets_and_a_plan_that_lacks_a_key_are_refused() {
 #[test]
 fn wherever_a_file_is_cut_it_is_read_as_nothing_else() {
     let text = whole().text().unwrap();
-    // Behind it stands only what a trace may lack.
+    // After it come only keys that a trace may lack.
     let last = text.find("format = ").unwrap();
     for end in 0..last {
         let told = RunFacts::read(&text[..end]).unwrap_err().to_string();

@@ -1,8 +1,8 @@
-//! The verification of a run that is over: killed, cut off, or long ago.
+//! The verification of a past run: completed, killed, or interrupted by a power cut.
 //!
-//! The run's files say what was written, and when. From them the state that its targets may have
-//! is rebuilt, and then the targets are read, and nothing is written to them. Everything is
-//! streamed: a run of a billion requests takes no more memory than one of a thousand.
+//! The run's files say what was written, and when. From them this rebuilds the states that its
+//! targets may be in, and then reads the targets, without writing to them. Everything is streamed:
+//! a run of a billion requests takes no more memory than one of a thousand.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
@@ -30,37 +30,37 @@ use crate::regular;
 /// Reads in flight.
 const DEPTH: u32 = 4;
 
-/// Memory for their data: an eighth of it is the largest read.
+/// The memory for their data; the largest read is an eighth of it.
 const BUFFERS: Bytes = Bytes(16 << 20);
 
-/// A run, as far as its verification needs it.
+/// The part of a run that its verification needs.
 #[derive(Clone, Debug)]
 pub struct Past {
     pub(super) run: RunDirectory,
-    /// Its number, which stands in every sector that it wrote.
+    /// Its number, which every sector contains that it wrote.
     pub number: u64,
-    /// What it wrote to.
+    /// Its targets.
     pub targets: Vec<PastTarget>,
     /// Whether no two overlapping changes were ever in flight together.
     pub(super) ordered: bool,
     /// Whether it came to its end and has a record of every request.
     pub(super) complete: bool,
-    /// Whether it verified, and so kept rings.
+    /// Whether it verified, and so has rings.
     pub(super) verified: bool,
-    /// What it replayed.
+    /// The trace that it replayed.
     pub(super) trace: Option<PathBuf>,
-    /// The run that it goes on from, as it noted it.
+    /// The run that it continued, as its `run.toml` says.
     pub(super) continued: Option<Continued>,
-    /// The same and those before it, oldest first.
+    /// That run and the ones before it, oldest first.
     earlier: Vec<Continues>,
 }
 
-/// One of its targets.
+/// A target of a past run.
 #[derive(Clone, Debug)]
 pub struct PastTarget {
-    /// Its number among those of the run.
+    /// Its number among the run's targets.
     pub number: u16,
-    /// Where it is, or is now.
+    /// Its path, then or now.
     pub path: PathBuf,
     /// For a loop device: the file behind it.
     pub(super) backing_file: Option<PathBuf>,
@@ -68,29 +68,29 @@ pub struct PastTarget {
     direct: bool,
 }
 
-/// What was found on a target.
+/// The findings on a target.
 #[derive(Debug, Serialize)]
 pub struct TargetFindings {
     /// The target's number among those of the run.
     pub target: u16,
-    /// Where the target is.
+    /// The target's path.
     pub path: PathBuf,
-    /// How much was read.
+    /// The amount of data that was read.
     pub read: Bytes,
-    /// Whether all was read and could be judged.
+    /// Whether everything was read and could be judged.
     pub complete: bool,
-    /// How many sectors are how.
+    /// The numbers of sectors in each state.
     pub figures: VerifyFigures,
-    /// What was under way when the process ended, and may be there or not.
+    /// Requests that were in flight when the process ended; their data may be there or not.
     pub in_flight: u64,
-    /// What there is to know of how far this goes.
+    /// Remarks on the limits of this verification.
     pub notes: Vec<String>,
-    /// What is wrong, the first of it.
+    /// The first findings.
     pub findings: Vec<Finding>,
 }
 
 impl TargetFindings {
-    /// What there is to say of a target that does not even let go of who looks at it.
+    /// The result for a target that blocks even its reader.
     pub fn nothing(past: &PastTarget) -> Self {
         let note = "the target did not answer, and the verification was told to end";
         Self {
@@ -107,13 +107,13 @@ impl TargetFindings {
 }
 
 impl Past {
-    /// Reads what the run was, and what the runs were that it goes on from.
+    /// Reads the facts of a run, and of the runs that it continues.
     pub fn open(path: &Path) -> Result<Self> {
         let past = Self::open_alone(path)?;
         Ok(Self { earlier: line::earlier(&past)?, ..past })
     }
 
-    /// Reads what the run was.
+    /// Reads the facts of a run alone.
     pub(super) fn open_alone(path: &Path) -> Result<Self> {
         let name = path.display();
         let run = RunDirectory::at(path).ok_or_else(|| {
@@ -153,8 +153,9 @@ impl Past {
         })
     }
 
-    /// Takes these paths in place of those that the run knew: a device may have another name after
-    /// a reboot. As many as the run had targets: one that is not looked at is not intact.
+    /// Replaces the paths of the run's targets, because a device may have another name after a
+    /// reboot. Needs as many paths as the run had targets, because an unread target must not count
+    /// as intact.
     pub fn retarget(&mut self, paths: &[PathBuf]) -> Result<()> {
         if paths.is_empty() {
             return Ok(());
@@ -177,7 +178,7 @@ impl Past {
         Ok(())
     }
 
-    /// Verifies one of its targets.
+    /// Verifies a target of the run.
     pub fn verify(
         &self,
         past: &PastTarget,
@@ -204,7 +205,8 @@ impl Past {
             rebuilt(self, number, after, table, stop)?;
         let clock = MonotonicClock::new();
         let options = DeviceOptions {
-            // No choice by trial: the trial waits where no signal reaches it.
+            // The back end is not chosen by trial, because a trial may wait where no signal reaches
+            // it.
             backend: uring_available().map_or(Backend::Auto, |()| Backend::Uring),
             in_flight_max: DEPTH,
             buffer_memory: Some(BUFFERS),
@@ -212,13 +214,13 @@ impl Past {
         };
         let mut device = open_device(opened, &options, clock)?;
         let pass = if verifier.figures().table_errors > 0 {
-            // Whatever is read could not be judged.
+            // The data that it reads could not be judged.
             Ok(FinalPass { stopped: true, ..FinalPass::default() })
         } else {
             final_pass(device.as_mut(), &clock, &mut verifier, stop, progress)
         };
         if !pass.as_ref().is_ok_and(|pass| !pass.stopped) {
-            // Closing a device waits for its reads in flight: what was found does not.
+            // Closing a device waits for its reads in flight; the findings must not wait.
             thread::spawn(move || drop(device));
         }
         let pass = pass.map_err(|error| {
@@ -248,20 +250,21 @@ impl Past {
         Records::open(&self.run, self.number, self.complete)
     }
 
-    /// The runs that it goes on from, oldest first, and itself, each with what came after it.
+    /// The runs that it continues, oldest first, and itself, each with what happened after it.
     pub(super) fn line(&self, after: After) -> Vec<(&Self, After)> {
         let earlier = self.earlier.iter().map(|continues| (&continues.past, continues.after));
         earlier.chain([(self, after)]).collect()
     }
 }
 
-/// Whether the finalised results have a row for every request, so that a row is its number.
+/// Whether the final results have a row for every request, so that the row's position is its
+/// number.
 fn is_whole(run: &RunDirectory) -> Result<bool> {
     let summary = run.read_summary()?;
     Ok(summary.engine.results_lost == 0 && summary.recorded == summary.engine.planned)
 }
 
-/// Refuses a run that still goes on.
+/// Refuses a run that is still going on.
 fn refuse_running(run: &RunDirectory) -> Result<()> {
     if regular::open(&run.journal()).is_ok_and(|journal| journal.try_lock().is_err()) {
         let text = format!(

@@ -1,10 +1,9 @@
-//! The runs that a run goes on from (`--continues`).
+//! Runs that continue other runs (`--continues`).
 //!
-//! A test of data that ends with its process proves little: what was written must be there after a
-//! kill, a reboot, a power cut, and while the next load runs. So a run may go on from an earlier
-//! one on the same targets. What that one left is rebuilt from its results before the first
-//! request, as `ioecho verify` rebuilds it, and the runs stay apart by their numbers: a finding
-//! names the run.
+//! A test of data within one process proves little: the data must survive a kill, a reboot, a power
+//! cut, and the next load. So a run may continue an earlier one on the same targets. The earlier
+//! run's state is rebuilt from its results before the first request, as `ioecho verify` does, and
+//! the runs are distinguished by their numbers, so a finding names its run.
 
 use std::fmt;
 use std::fs::{self, File};
@@ -21,14 +20,14 @@ use crate::facts::{Continued, RunNumber};
 use crate::spec::ReplaySpec;
 use crate::target::Target;
 
-/// A run that another one goes on from, and what came between the two.
+/// A run that another one continues, and what happened between the two.
 #[derive(Clone, Debug)]
 pub(crate) struct Continues {
     pub(super) past: Past,
     pub(super) after: After,
 }
 
-/// The runs that `past` goes on from, oldest first.
+/// The runs that `past` continues, oldest first.
 pub(super) fn earlier(past: &Past) -> Result<Vec<Continues>> {
     let mut line = Vec::new();
     let mut numbers = vec![past.number];
@@ -62,7 +61,7 @@ pub(super) fn earlier(past: &Past) -> Result<Vec<Continues>> {
 }
 
 impl Continues {
-    /// The run that was named, if one was. Refuses one that wrote to other targets.
+    /// The named run, if there is one. Refuses a run that wrote to other targets.
     pub(crate) fn new(spec: &ReplaySpec, targets: &[Target]) -> Result<Option<Self>> {
         let Some(path) = &spec.continues else { return Ok(None) };
         let past = Past::open(path)?;
@@ -93,7 +92,7 @@ impl Continues {
         Ok(Some(Self { past, after: spec.after }))
     }
 
-    /// What `run.toml` says of it.
+    /// Its entry in `run.toml`.
     pub(crate) fn entry(&self) -> Continued {
         let path = self.past.run.path();
         Continued {
@@ -103,7 +102,8 @@ impl Continues {
         }
     }
 
-    /// A verifier for a target of the run that goes on, which knows what the earlier ones left.
+    /// A verifier for a target of the continuing run, which knows the state that the earlier runs
+    /// left.
     pub(super) fn verifier(
         &self,
         config: VerifyConfig,
@@ -112,7 +112,7 @@ impl Continues {
         tell: &dyn Fn(&str),
     ) -> Result<Verifier> {
         let target = usize::from(config.target);
-        // From now on they must outlast a power cut: nothing is added to them any more.
+        // These files are final now, and must survive a power cut.
         for path in [self.past.run.journal(), self.past.run.intents(target)] {
             let _ = File::open(path).and_then(|file| file.sync_all());
         }
@@ -125,7 +125,7 @@ impl Continues {
     }
 }
 
-/// Why a target is not the one that it was; `None` if it is.
+/// The difference between a target then and now; `None` if it is the same.
 fn difference(then: &PastTarget, now: &Target) -> Option<String> {
     let Target::Real { facts, .. } = now else {
         return Some(format!("{} is simulated", now.name()));

@@ -1,8 +1,8 @@
-//! Verification on a host: the files that it needs, and the verification of a run that is over.
+//! Verification on a host: its files, and the verification of a past run.
 //!
-//! What decides is in `ioecho_replay::verify` and does no I/O. Here are a `table` of versions in
-//! a file, the `ring` of what was about to be written, and [`later`], which rebuilds from the
-//! `records` of a run what its targets may hold, and reads them; `notes` say how far that goes.
+//! The decisions are in `ioecho_replay::verify`, which does no I/O. Here are a `table` of versions
+//! in a file, the `ring` of intended writes, and [`later`], which rebuilds from the `records` of a
+//! run the states that its targets may be in, and reads them; `notes` describe the limits of that.
 
 pub mod later;
 pub(crate) mod line;
@@ -21,10 +21,10 @@ use crate::error::Result;
 use line::Continues;
 use ring::RingFile;
 
-/// What follows a target while a run goes on, with its files in the run's directory; of a real
-/// target also the ring, for a verification after the process was killed. `tags` is how many
-/// requests can be in flight, and `tell` hears what there is to know. A run that continues another
-/// one begins with what that one left.
+/// The verifier of a target during a run, with its files in the run's directory. For a real target
+/// it includes the ring, for a verification after the process was killed. `tags` is the number of
+/// requests that can be in flight, and `tell` receives messages. A run that continues another one
+/// begins with the state that the other one left.
 pub(crate) fn verifier(
     run: &RunDirectory,
     config: VerifyConfig,

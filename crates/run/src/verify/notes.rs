@@ -1,4 +1,4 @@
-//! How far the verification of a run that is over goes, in sentences.
+//! The limits of the verification of a past run, in sentences.
 
 use std::path::Path;
 
@@ -7,8 +7,8 @@ use ioecho_trace::Integrity;
 
 use super::ring::Ring;
 
-/// What is missing of a ring, and what follows; `None` if nothing is. `verified` says whether the
-/// run kept one, `path` where.
+/// The missing part of a ring and its consequence; `None` if the ring is complete. `verified` says
+/// whether the run wrote one, `path` is its place.
 pub(super) fn of_ring(ring: &Ring, path: &Path, verified: bool) -> Option<String> {
     let name = path.display();
     let why = match ring {
@@ -26,7 +26,7 @@ pub(super) fn of_ring(ring: &Ring, path: &Path, verified: bool) -> Option<String
     Some(format!("{why}, so {what}"))
 }
 
-/// That records of the journal are lost, and what follows; `None` if none are.
+/// The loss of records of the journal and its consequence; `None` if none are lost.
 pub(super) fn of_damage(damaged: u64, journal: &Path) -> Option<String> {
     let name = journal.display();
     (damaged > 0).then(|| {
@@ -37,7 +37,7 @@ pub(super) fn of_damage(damaged: u64, journal: &Path) -> Option<String> {
     })
 }
 
-/// What the figures mean. `table` is where the table of versions was.
+/// The meaning of the figures. `table` is the path of the table of versions.
 pub(super) fn of_figures(after: After, verifier: &Verifier, table: &Path) -> Vec<String> {
     let figures = verifier.figures();
     let mut notes = Vec::new();

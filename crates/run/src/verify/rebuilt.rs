@@ -1,9 +1,10 @@
-//! What the runs of a line may have left on a target, rebuilt from their records.
+//! The possible states of a target after a line of runs, rebuilt from their records.
 //!
-//! A run that goes on from another one must know what that one wrote, and whoever verifies the
-//! last of them must know all. Each is rebuilt as if it stood alone, in the state that the one
-//! before it left. What each may have lost depends on what came after it: a kill takes the end of
-//! its records, and a power cut, at whatever later time, what nobody had made durable until then.
+//! A run that continues another one must know what that one wrote, and the verification of the last
+//! run of a line must know the writes of all. Each run is rebuilt separately, starting from the
+//! state that the previous one left. The possible losses of a run depend on later events: a kill
+//! loses its last records, and a power cut, however late, loses all data that were not made durable
+//! before it.
 
 use std::iter::Peekable;
 use std::sync::atomic::AtomicBool;
@@ -20,40 +21,41 @@ use super::records::erasing_of;
 use super::ring::{self, Ring};
 use crate::error::{Kind, Result, RunError};
 
-/// What is known of a target.
+/// The rebuilt state of a target.
 pub(super) struct Rebuilt {
     pub(super) verifier: Verifier,
-    /// What was under way when the processes ended.
+    /// Requests that were in flight when the processes ended.
     pub(super) in_flight: u64,
-    /// How far it goes, in sentences.
+    /// The limits of this state, in sentences.
     pub(super) notes: Vec<String>,
-    /// Records that are lost in the midst of others.
+    /// Lost records between others.
     pub(super) damaged: u64,
 }
 
-/// What a first look at the records of a run tells.
+/// The findings of a first pass over a run's records.
 #[derive(Default)]
 struct Survey {
     durable: DurableBefore,
-    /// Records that are lost in the midst of others.
+    /// Lost records between others.
     damaged: u64,
-    /// What requests without a record may have left.
+    /// The possible effect of requests without a record.
     erasing: Erasing,
 }
 
-/// A run of the line, as it was looked at.
+/// A run of the line after its first pass.
 struct Member<'a> {
     past: &'a Past,
-    /// What came next, or between it and now.
+    /// The event after it: before the next run, or before now.
     after: After,
-    /// The place in the line of the run after which the power failed, if it did.
+    /// The position in the line of the first run from here on after which the power failed, if it
+    /// did.
     cut: Option<usize>,
     ring: Ring,
     survey: Survey,
 }
 
-/// Rebuilds what the target of this number may hold after `past` and the runs that it goes on from.
-/// `after` is what came after the last of them.
+/// Rebuilds the possible states of a target after `past` and the runs that it continues. `after` is
+/// the event after the last of them.
 pub(super) fn rebuilt(
     past: &Past,
     target: usize,
@@ -78,7 +80,7 @@ pub(super) fn rebuilt(
     for (at, member) in members.into_iter().enumerate() {
         notes.extend(member.notes(target, at < last));
         damaged += member.survey.damaged;
-        // A flush of a later run makes durable what the earlier ones wrote.
+        // A flush of a later run also makes the writes of earlier ones durable.
         let later = member.cut.is_some_and(|cut| flushed[at + 1..=cut].contains(&true));
         let durable = if later { DurableBefore::EVERYTHING } else { member.survey.durable };
         let effective = if member.cut.is_some() { After::PowerCut } else { After::Kill };
@@ -100,8 +102,8 @@ pub(super) fn rebuilt(
     Ok(Rebuilt { verifier, in_flight, notes, damaged })
 }
 
-/// Looks through the records for what must be known before the state is rebuilt. `is_cut`: the
-/// power failed at some time since.
+/// The first pass over the records, for facts that the rebuilding needs. `is_cut`: the power failed
+/// at some time after this run.
 fn survey(
     past: &Past,
     target: usize,
@@ -112,7 +114,7 @@ fn survey(
 ) -> Result<Survey> {
     let mut survey = Survey::default();
     if !is_cut && !past.run.journal().exists() {
-        // Finalised results have a row for every request, or none of them can be told.
+        // Final results have a row for every request, or lack the numbers of all requests.
         return Ok(survey);
     }
     let mut records = past.records()?;
@@ -131,7 +133,7 @@ fn survey(
 }
 
 impl Member<'_> {
-    /// How far its records go. `is_earlier`: it is not the run that is verified.
+    /// The limits of its records. `is_earlier`: it is not the run that is verified.
     fn notes(&self, target: usize, is_earlier: bool) -> Vec<String> {
         let Self { past, after, ring, survey, .. } = self;
         let mut notes = Vec::new();
@@ -148,7 +150,7 @@ impl Member<'_> {
         notes
     }
 
-    /// Goes through its records; answers what is known then, and how many of its requests were in
+    /// Applies its records; returns the resulting state, and how many of its requests were in
     /// flight at its end.
     fn rebuild(self, target: usize, mut rebuild: Rebuild) -> Result<(Verifier, u64)> {
         let Self { past, after, ring, survey, .. } = self;
@@ -162,7 +164,8 @@ impl Member<'_> {
         let mut records = past.records()?;
         while let Some((number, request)) = records.next()? {
             in_flight += apply_noted(&mut rebuild, &mut noted, number);
-            // With a note of every change, a request without a record changed nothing.
+            // If the ring has a note of every change, a request without a record and a note changed
+            // nothing.
             rebuild.record(number, all_noted);
             if let Some(change) = change(number, &request, target) {
                 rebuild.apply(&change);
@@ -173,13 +176,13 @@ impl Member<'_> {
     }
 }
 
-/// Whether the ring tells of every change without a record. It is in the page cache, which a power
-/// cut takes away.
+/// Whether the ring has every change without a record. The ring is in the page cache, so a power
+/// cut may lose it.
 fn all_noted(ring: &Ring, after: After) -> bool {
     after == After::Kill && matches!(ring, Ring::Whole(_))
 }
 
-/// Applies what was noted of the requests below `number`; answers how many of them were in flight.
+/// Applies the notes on requests below `number`; returns how many of these were in flight.
 fn apply_noted(rebuild: &mut Rebuild, noted: &mut Peekable<IntoIter<Intent>>, number: u64) -> u64 {
     let mut in_flight = 0;
     while let Some(intent) = noted.next_if(|intent| intent.request < number) {
@@ -201,12 +204,12 @@ fn apply_noted(rebuild: &mut Rebuild, noted: &mut Peekable<IntoIter<Intent>>, nu
             outcome,
         });
     }
-    // What has a record is told by it.
+    // A request with a record does not need its note.
     while noted.next_if(|intent| intent.request == number).is_some() {}
     in_flight
 }
 
-/// The request as a change of this target; `None` if it went to another one, or nowhere.
+/// The request as a change of this target; `None` if it went to another target, or was not issued.
 fn change(number: u64, request: &Request, target: usize) -> Option<Change> {
     let measured = request.measured.filter(|measured| usize::from(measured.target) == target)?;
     Some(Change {

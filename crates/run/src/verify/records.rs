@@ -1,4 +1,4 @@
-//! The records of a run that is over, with the numbers of the requests.
+//! The records of a past run, with the numbers of the requests.
 
 use std::fs::File;
 use std::io::{self, BufReader};
@@ -24,8 +24,9 @@ pub(super) enum Records {
 }
 
 impl Records {
-    /// The journal, where there is one: it alone has the numbers of the requests. In the finalised
-    /// results they are the rows, if none is missing: if the run is `complete`.
+    /// Reads the journal if it exists, because it contains the numbers of the requests. In final
+    /// results a number is the position of the row, provided that no row is missing: that the run
+    /// is `complete`.
     pub(super) fn open(run: &RunDirectory, run_number: u64, complete: bool) -> Result<Self> {
         let (journal, finalised) = (run.journal(), run.requests());
         let there = match regular::open(&journal) {
@@ -48,7 +49,7 @@ impl Records {
             return Ok(Self::Journal { reader, path: journal });
         }
         if !finalised.exists() {
-            // One error for a run that holds nothing, whoever asks.
+            // Makes the same error for a run without results in every case.
             JournalSource::open(run, &Header::default())?;
         }
         let source = regular::trace(&finalised, &ReadOptions::default())?;
@@ -88,8 +89,8 @@ impl Records {
         }
     }
 
-    /// How many records were damaged, once all are read. What is missing at the end is no damage: a
-    /// kill leaves one record in part there, and a power cut as many as it likes.
+    /// The number of damaged records, after all were read. Missing records at the end do not count:
+    /// a kill leaves at most one partial record there, and a power cut any number.
     pub(super) fn damaged(&self, after: After) -> u64 {
         let Self::Journal { reader, .. } = self else { return 0 };
         let is_cut = after == After::PowerCut || reader.damaged_last <= 1;
@@ -97,8 +98,8 @@ impl Records {
     }
 }
 
-/// What the requests of the trace leave. Where it is not there any more, it is taken for possible
-/// that some write zeroes: they raise no alarm, and everything else still does.
+/// The effect of the trace's requests on data. If the trace is gone, some of them may have written
+/// zeroes: zeroes then raise no alarm, and everything else still does.
 pub(super) fn erasing_of(trace: Option<&Path>, stop: &AtomicBool) -> Erasing {
     let read = |path: &Path| -> Result<Erasing, TraceError> {
         let mut source = regular::trace(path, &ReadOptions::default())?;
@@ -109,7 +110,7 @@ pub(super) fn erasing_of(trace: Option<&Path>, stop: &AtomicBool) -> Erasing {
         }
         Ok(erasing)
     };
-    // Anything but a file, a pipe for one, cannot be read a second time.
+    // Anything but a regular file, such as a pipe, cannot be read a second time.
     let file = trace.filter(|path| path.is_file());
     file.and_then(|path| read(path).ok()).unwrap_or(Erasing::Zeroes)
 }

@@ -1,4 +1,4 @@
-//! `verify.json`: what a verification found, whole.
+//! `verify.json`: all findings of a verification.
 
 use serde::Serialize;
 
@@ -19,13 +19,13 @@ pub struct Verified<'a> {
     targets: &'a [TargetFindings],
 }
 
-/// Whether everything was looked at, and whether any of it is damaged.
+/// Whether everything was read, and whether anything is damaged.
 pub fn verdict(found: &[TargetFindings]) -> (bool, bool) {
     let complete = found.iter().all(|found| found.complete && found.figures.table_errors == 0);
     (complete, found.iter().any(|found| found.figures.is_damaged()))
 }
 
-/// The file's content. `after` is what came before: `run`, `kill` or `power-cut`.
+/// The file's content. `after` is the event before the verification: `run`, `kill` or `power-cut`.
 pub fn whole<'a>(
     run_number: u64,
     after: &'static str,
@@ -41,15 +41,15 @@ pub fn whole<'a>(
     }
 }
 
-/// Leaves the result with the run. A run that cannot be written to is verified all the same: that
-/// it cannot is no more than a warning.
+/// Stores the result with the run. If the run's directory cannot be written, that is only a
+/// warning, because the verification itself is done.
 pub fn keep(
     run: &RunDirectory,
     run_number: u64,
     after: &'static str,
     found: &[TargetFindings],
 ) -> Result<()> {
-    // Maps with keys of text and plain values always become JSON.
+    // Maps with text keys and plain values can always be written as JSON.
     let json = serde_json::to_vec_pretty(&whole(run_number, after, found)).unwrap_or_default();
     run.put(&run.verify(), &json)
 }

@@ -1,9 +1,9 @@
-//! The ring of what was about to be written, in a file of the run's directory.
+//! The ring of intended writes, in a file of the run's directory.
 //!
-//! What a `write` has handed to the kernel outlives the process, and that is all that is asked for:
-//! nothing waits for a disk. The room is taken at the start, so that a disk that fills up later
-//! takes none of it. A ring that can no longer be written is emptied: half a truth would raise
-//! false alarms.
+//! Data that a `write` has passed to the kernel outlive the process, and that is sufficient here:
+//! no thread waits for a disk. The disk space is allocated at the start, so a disk that fills later
+//! cannot affect it. A ring that can no longer be written is emptied, because an incomplete ring
+//! would raise false alarms.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -20,7 +20,7 @@ use crate::directory::RunDirectory;
 use crate::error::{Kind, Result, RunError};
 use crate::regular;
 
-/// A ring that is written while a run goes on.
+/// A ring during a run.
 #[derive(Debug)]
 pub(crate) struct RingFile {
     file: File,
@@ -29,7 +29,7 @@ pub(crate) struct RingFile {
 }
 
 impl RingFile {
-    /// Makes the ring of a target at `path`, for requests with tags below `tags`.
+    /// Creates the ring of a target at `path`, for requests with tags below `tags`.
     pub(crate) fn create(
         directory: &RunDirectory,
         path: &Path,
@@ -84,19 +84,19 @@ impl Intents for RingFile {
     }
 }
 
-/// A ring as it is read after the run.
+/// A ring after the run.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Ring {
-    /// All that it holds, by the numbers of the requests.
+    /// All of its notes, by the numbers of the requests.
     Whole(Vec<Intent>),
-    /// There is none.
+    /// It does not exist.
     Missing,
-    /// It is no ring, or that of another run or target.
+    /// It is not a ring, or belongs to another run or target.
     Foreign,
-    /// It is there in part: it was emptied because it could not be written, or cut since.
+    /// It is incomplete: it was emptied because it could not be written, or was truncated later.
     Cut,
-    /// So many of its places hold neither nothing nor a whole note. What they held is not known, so
-    /// that what it does not hold tells nothing.
+    /// This number of its places are neither empty nor contain a complete note. Their content is
+    /// unknown, so the lack of a note proves nothing.
     Damaged(u64),
     /// It cannot be read.
     Unreadable(io::ErrorKind),

@@ -1,9 +1,9 @@
 //! The table of versions of a large target.
 //!
 //! Eight bytes for every sector that a run touches are 16 GiB for a terabyte: too much for memory.
-//! So the table of a large target is a sparse file, of which only pages exist that the run touched.
-//! Which ones those are is kept in memory, at one bit for 256 KiB of target; a page that was never
-//! written is not asked for.
+//! So the table of a large target is a sparse file, in which only the pages exist that the run
+//! touched. A bitmap of these pages is in memory, with one bit per 256 KiB of target, so that pages
+//! that were never written need not be read.
 
 use std::fs::File;
 use std::io;
@@ -16,20 +16,20 @@ use ioecho_trace::Bytes;
 use crate::directory::RunDirectory;
 use crate::error::{Kind, Result, RunError};
 
-/// Targets up to this size have their table in memory, where it takes 64 MiB at most.
+/// Targets up to this size have their table in memory, which takes 64 MiB at most.
 const IN_MEMORY_MAX: Bytes = Bytes(4 << 30);
 
-/// Entries on a page of the table: 4 KiB of it, 256 KiB of target.
+/// Entries per page of the table: 4 KiB of the table, 256 KiB of target.
 const PAGE: u64 = 512;
 
 /// Bytes of an entry.
 const ENTRY: u64 = 8;
 
-/// Entries that are written in one go.
+/// Entries that are written at once.
 const GO: usize = 8192;
 
-/// A table for a target of this capacity: in memory if it is small, or else in a new file at
-/// `path`, which goes away with the table.
+/// A table for a target of this capacity: in memory if it is small, otherwise in a new file at
+/// `path`, which is removed with the table.
 pub(crate) fn open(
     run: &RunDirectory,
     path: &Path,
@@ -56,14 +56,14 @@ pub(crate) struct FileTable {
     file: File,
     run: RunDirectory,
     path: PathBuf,
-    /// Which pages were written, one bit each.
+    /// A bitmap of the written pages.
     written: Vec<u64>,
     bytes: Vec<u8>,
 }
 
 impl FileTable {
     fn create(run: &RunDirectory, path: &Path, capacity: Bytes) -> io::Result<Self> {
-        // What a verification that was killed has left.
+        // A killed verification may have left its table.
         let _ = run.remove(path);
         let file = run.new_file(path)?;
         let sectors = capacity.0.div_ceil(512);
@@ -77,7 +77,7 @@ impl FileTable {
         self.written.get((page / 64) as usize).is_some_and(|word| word >> (page % 64) & 1 == 1)
     }
 
-    /// The first page at or behind this one that was written.
+    /// The first written page at or after this one.
     fn next_written(&self, page: u64) -> Option<u64> {
         let mut index = (page / 64) as usize;
         let mut word = self.written.get(index)? & (u64::MAX << (page % 64));

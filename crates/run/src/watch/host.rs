@@ -1,4 +1,4 @@
-//! The host's clocks and processors while a run goes on.
+//! Watches the host's clocks and processors during a run.
 
 use std::io;
 use std::sync::Arc;
@@ -14,23 +14,23 @@ use ioecho_linux::watch::{
 use ioecho_stats::facts::{ClockFacts, CpuFacts};
 use ioecho_trace::Nanos;
 
-/// How often it is looked at.
+/// The interval of the samples.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// Less processor time than this says little in ticks of 10 ms.
+/// With less processor time than this, ticks of 10 ms are too coarse for a share.
 const TICKS_MIN: Nanos = Nanos::from_millis(500);
 
-/// The thread that looks; ends when told.
+/// The sampling thread, until its end is asked for.
 pub(crate) struct HostWatch {
     thread: JoinHandle<(ClockFacts, Option<CpuFacts>)>,
     end: Arc<AtomicBool>,
 }
 
 impl HostWatch {
-    /// Begins to look: at these processors, or at all that the program may use.
+    /// Starts sampling: these processors, or all that the program may use.
     ///
     /// # Errors
-    /// If there can be no more threads.
+    /// If no thread can be started.
     pub(crate) fn start(cpus: Option<&CpuList>) -> io::Result<Self> {
         let cpus = cpus.map_or_else(usable_cpus, |cpus| cpus.numbers().to_vec());
         let mut watched = Watched::begin(cpus);
@@ -50,7 +50,7 @@ impl HostWatch {
         Ok(Self { thread, end })
     }
 
-    /// Looks a last time and says what was seen.
+    /// Takes a last sample and returns the findings.
     pub(crate) fn finish(self) -> (ClockFacts, Option<CpuFacts>) {
         self.end.store(true, Relaxed);
         self.thread.thread().unpark();
@@ -63,10 +63,10 @@ struct Watched {
     clock: ClockWatch,
     source: String,
     before: Option<CpuState>,
-    /// The account at the last look, and how many looks found others with how many tenths.
+    /// The last sample, and the number of samples by the share of time that others had, in tenths.
     last: Option<CpuState>,
     others_by_tenth: [u64; 10],
-    /// Lowest and highest mean frequency.
+    /// The lowest and the highest mean frequency.
     frequencies: Option<(u64, u64)>,
 }
 
@@ -95,8 +95,8 @@ impl Watched {
         }
     }
 
-    /// Counts how much of the time since the last look others had, where that was long enough to
-    /// count in ticks.
+    /// Counts the share of time that others had since the last sample, if it is long enough to be
+    /// measured in ticks.
     fn look_at_processors(&mut self) {
         let (Some(last), Some(now)) = (self.last.as_ref(), CpuState::of(&self.cpus)) else {
             return;

@@ -7,15 +7,15 @@ use ioecho_linux::watch::{Counters, DeviceState, own_wait};
 use ioecho_stats::facts::{CountedFacts, DeviceFacts, LayerFacts};
 use ioecho_trace::Nanos;
 
-/// What was seen of a lane.
+/// The observations of a lane.
 pub(crate) struct LaneSeen {
-    /// What the device is and what it was given.
+    /// The facts of the device and its requests.
     pub(crate) device: DeviceFacts,
-    /// How long the issuing thread stood ready and waited for a processor.
+    /// How long the issuing thread was ready but waited for a processor.
     pub(crate) waited: Option<Nanos>,
 }
 
-/// A lane that is watched.
+/// A lane under observation.
 pub(crate) struct LaneWatch {
     target: TargetFacts,
     before: DeviceState,
@@ -24,13 +24,13 @@ pub(crate) struct LaneWatch {
 }
 
 impl LaneWatch {
-    /// Looks at it before the first request, from the issuing thread.
+    /// Samples it before the first request, in the issuing thread.
     pub(crate) fn begin(target: &TargetFacts) -> Self {
         let before = DeviceState::of(target);
         Self { target: target.clone(), before, waited: own_wait(), begun: Instant::now() }
     }
 
-    /// Looks at it after the last request, from the same thread, and says what came in between.
+    /// Samples it after the last request, in the same thread, and returns the differences.
     pub(crate) fn end(self) -> LaneSeen {
         let span = i64::try_from(self.begun.elapsed().as_nanos()).unwrap_or(i64::MAX);
         let waited = own_wait().zip(self.waited).map(|(after, before)| after - before);

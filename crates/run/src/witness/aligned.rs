@@ -1,17 +1,16 @@
-//! How far a recording's zero lies behind a run's.
+//! The offset between a recording's time zero and a run's.
 //!
-//! Both count by `CLOCK_MONOTONIC`, which is a clock of one host since its boot: a recording of
-//! another host, or of another boot, counts from elsewhere, and to align it by that clock would be
-//! wrong by days.
+//! Both use `CLOCK_MONOTONIC`, which begins at the boot of a host. A recording of another host, or
+//! of another boot, has another zero, and aligning it by that clock would be wrong by days.
 
 use ioecho_trace::Header;
 
-/// How long before and after a run a recording of it begins at most: an hour, in nanoseconds.
+/// How long before and after a run its recording may begin: an hour, in nanoseconds.
 const ABOUT_NS: i64 = 3_600_000_000_000;
 
-/// How far the recording's zero lies behind the run's, in nanoseconds; `None` where one of the two
-/// is not known, or of a recording that was not made about the time of the run. `zero_ns` is the
-/// run's zero on `CLOCK_MONOTONIC`, `duration_ns` how long it took, as far as that is known.
+/// The recording's zero minus the run's, in nanoseconds; `None` if one of them is unknown, or if
+/// the recording was not made near the time of the run. `zero_ns` is the run's zero on
+/// `CLOCK_MONOTONIC`, `duration_ns` its duration, as far as known.
 pub fn shift(zero_ns: Option<i64>, recording: &Header, duration_ns: u64) -> Option<i64> {
     let recording = recording.recording.as_ref()?.zero_monotonic_ns?;
     let shift = i64::try_from(i128::from(recording) - i128::from(zero_ns?)).ok()?;

@@ -1,4 +1,4 @@
-//! A run held against its witness.
+//! Compares a run with its witness.
 
 use std::iter;
 use std::sync::atomic::AtomicBool;
@@ -21,27 +21,27 @@ pub(crate) fn holds(run: &RunDirectory) -> bool {
     run.witness().is_file() && run.requests().is_file()
 }
 
-/// What a witness is of, and how it and the run find to each other.
+/// The subject of a witness, and the alignment of its clock with the run's.
 #[derive(Clone, Debug)]
 pub(crate) struct Witnessed {
-    /// What `run.toml` says of it.
+    /// The witness's entry in `run.toml`.
     entry: WitnessEntry,
-    /// The run's time zero on `CLOCK_MONOTONIC`, ns; unknown of a run that was killed.
+    /// The run's time zero on `CLOCK_MONOTONIC`, ns; unknown for a run that was killed.
     zero_monotonic_ns: Option<i64>,
-    /// When its requests were issued: without a schedule there is nothing to hold instants against.
+    /// The run's timing: without a schedule there are no due instants to compare with.
     timing: TimingMode,
 }
 
 impl Witnessed {
-    /// That of a run which says this of itself; `None` where no witness was asked for.
+    /// From the facts of a run; `None` if no witness was asked for.
     pub(crate) fn of(facts: &RunFacts) -> Option<Self> {
         let (zero_monotonic_ns, timing) = (facts.zero_monotonic_ns, facts.timing());
         let entry = facts.witness.clone()?;
         Some(Self { entry, zero_monotonic_ns, timing })
     }
 
-    /// Of a run whose process was killed: makes a trace of what was recorded until then, and adds
-    /// to `facts` what came of it. `None` where no witness was asked for.
+    /// For a run whose process was killed: converts the recording as far as it goes, and adds the
+    /// result to `facts`. `None` if no witness was asked for.
     pub(crate) fn recovered(run: &RunDirectory, facts: &mut RunFacts) -> Option<Self> {
         let entry = facts.witness.as_mut()?;
         let raw = raw_directory(run.path());
@@ -56,8 +56,8 @@ impl Witnessed {
         Self::of(facts)
     }
 
-    /// What the verdict has to know. A witness that tells only a part is none to judge by: what it
-    /// did not see may have been there.
+    /// The facts for the verdict. An incomplete witness counts as failed, because the requests that
+    /// it did not see may have existed.
     pub(crate) fn facts(&self, run: &RunDirectory) -> WitnessFacts {
         let WitnessEntry { targets, without, incomplete, lost: told, .. } = &self.entry;
         if targets.is_empty() && !without.is_empty() {
@@ -69,14 +69,14 @@ impl Witnessed {
         match figures(run, self, &mut |_| ()) {
             Ok((figures, header)) => match header.broken() {
                 Some(damage) => WitnessFacts::failed(format!("the recording is damaged: {damage}")),
-                // A recorder that was killed could not say what it had lost; its events do.
+                // A killed recorder could not report its losses, but its events contain them.
                 None => WitnessFacts::of(&figures, lost(&header).max(*told)),
             },
             Err(error) => WitnessFacts::failed(format!("{error:#}")),
         }
     }
 
-    /// The target that a device of the witness is.
+    /// The target of a device in the witness.
     fn target(&self, header: &Header, volume: u32) -> Option<u32> {
         let name = &header.volumes.iter().find(|one| one.id.0 == volume)?.name;
         let known = self.entry.targets.iter().find(|one| one.device == *name);
@@ -84,15 +84,15 @@ impl Witnessed {
     }
 }
 
-/// The events that a recording says were lost.
+/// The number of lost events according to a recording.
 fn lost(header: &Header) -> u64 {
     let lost = header.recording.iter().flat_map(|recording| recording.lost.values());
     lost.fold(0, |all, lost| all.saturating_add(*lost))
 }
 
-/// Compares a run with its witness; `watch` is told of each request that the device saw, with its
-/// instants in the time of the run. The header is that of the witness at its end. Requests of
-/// targets without a witness are left out.
+/// Compares a run with its witness; `watch` receives each request that the device saw, with its
+/// instants in the time of the run. The returned header is that of the witness at its end. Requests
+/// of targets without a witness are left out.
 pub(crate) fn figures(
     run: &RunDirectory,
     witnessed: &Witnessed,
@@ -104,7 +104,7 @@ pub(crate) fn figures(
     let is_witnessed = |target: u32| targets.iter().any(|one| one.target == target);
     let asked = asked.filter(|event| event.as_ref().map_or(true, |one| is_witnessed(one.target)));
     let source = regular::trace(&run.witness(), &options)?;
-    // How long the run took says only that a recording cannot have begun later.
+    // Zero suffices for the run's duration, which only bounds how late a recording can have begun.
     let shift = aligned::shift(witnessed.zero_monotonic_ns, source.header(), 0);
     let mut seen = Recorded::new(source, shift.unwrap_or(0), |volume, header| {
         witnessed.target(header, volume)
@@ -116,7 +116,7 @@ pub(crate) fn figures(
         ..Settings::default()
     };
     let compared = compare(asked, iter::from_fn(|| seen.next()), &settings, watch)?;
-    // Losses and damage are known only now.
+    // Losses and damage are known only at the end.
     let header = seen.source().header().clone();
     let figures = compared.figures(&Blind::of(&header, shift.unwrap_or(0)));
     Ok((figures, header))

@@ -1,10 +1,10 @@
-//! The witness of a run: what the kernel saw of its requests at the devices themselves.
+//! The witness of a run: the kernel's view of its requests at the devices.
 //!
-//! A generator that is late takes its time late as well, so its own figures cannot show it. With
-//! `--witness` the kernel's block events of every target that is a block device are recorded beside
-//! the run, from before its first request until after its last, and become a trace of its own in
-//! the run's directory (`witness.parquet`). `held` holds the run against it, `page` lays it
-//! out for the report.
+//! A late generator also takes its timestamps late, so its own figures cannot show its lateness.
+//! With `--witness` the kernel's block events of every target that is a block device are recorded
+//! during the run, from before its first request until after its last, and become a separate trace
+//! in the run's directory (`witness.parquet`). `held` compares the run with it, `page` presents the
+//! comparison on the report.
 
 pub mod aligned;
 mod held;
@@ -31,7 +31,7 @@ use crate::observer::Observer;
 use crate::plan::ReplayPlan;
 use crate::target::Target;
 
-/// The targets that can be recorded, and what is to be said of the others.
+/// The targets that can be recorded, and messages about the others.
 struct Divided {
     devices: Vec<(usize, Device)>,
     without: Vec<String>,
@@ -79,17 +79,17 @@ fn options(run: &Path, interface: InterfaceChoice) -> Options {
     Options { interface, ..Options::new(&raw_directory(run), recorder) }
 }
 
-/// Where the kernel's events go until the run has ended.
+/// The directory for the kernel's events until the run has ended.
 fn raw_directory(run: &Path) -> PathBuf {
     run.join("witness.recording")
 }
 
-/// Whether what was recorded was never made a trace, because the run was killed or goes on.
+/// Whether the recording was never converted into a trace, because the run was killed or goes on.
 pub fn is_raw(run: &RunDirectory) -> bool {
     !run.witness().is_file() && raw_directory(run.path()).is_dir()
 }
 
-/// What would be recorded, as lines for `--dry-run`.
+/// The planned recording, as lines for `--dry-run`.
 pub fn planned(plan: &ReplayPlan) -> Result<Vec<String>> {
     let Some(interface) = plan.spec.witness else { return Ok(Vec::new()) };
     let Divided { devices, without } = divide(plan)?;
@@ -114,18 +114,18 @@ pub fn planned(plan: &ReplayPlan) -> Result<Vec<String>> {
     Ok(lines)
 }
 
-/// A witness that records. Dropping it ends the recording and leaves what there is of it: a run may
-/// have gone before. [`forget`] takes it away.
+/// A witness that is recording. Dropping it ends the recording and keeps its files, because a run
+/// may have been recorded. [`forget`] removes them.
 pub(crate) struct Witness {
-    /// None where no target can be recorded: then the run says why it has no witness.
+    /// `None` if no target can be recorded; then the run states why it has no witness.
     recorder: Option<Recorder>,
     directory: PathBuf,
     entry: WitnessEntry,
 }
 
 impl Witness {
-    /// Begins to record what can be recorded, where that was asked for. An error means that nothing
-    /// is left in the kernel and nothing on the disk.
+    /// Starts the recording as far as possible, if it was asked for. After an error nothing is left
+    /// in the kernel or on the disk.
     pub(crate) fn start(
         plan: &ReplayPlan,
         run: &RunDirectory,
@@ -163,13 +163,13 @@ impl Witness {
         Ok(Some(Self { recorder: Some(recorder), directory, entry }))
     }
 
-    /// What `run.toml` says of it so far.
+    /// Its entry in `run.toml` so far.
     pub(crate) fn entry(&self) -> &WitnessEntry {
         &self.entry
     }
 
-    /// Ends the recording and makes a trace of it, unless `stop` is raised. Whatever fails makes
-    /// the witness incomplete and never the run: its results do not hang on it.
+    /// Ends the recording and converts it into a trace, unless `stop` is raised. An error makes the
+    /// witness incomplete but never the run, whose results do not depend on it.
     pub(crate) fn finish(
         self,
         run: &RunDirectory,
@@ -204,19 +204,19 @@ impl Witness {
     }
 }
 
-/// Takes away what was recorded of a run that issued nothing.
+/// Removes the recording of a run that issued nothing.
 pub(crate) fn forget(run: &RunDirectory) {
     let _ = std::fs::remove_dir_all(raw_directory(run.path()));
 }
 
-/// Makes the raw recording a trace, and takes it away when that holds everything. Answers why it
-/// does not, where that is so.
+/// Converts the raw recording into a trace, and removes it if the trace is complete. Otherwise
+/// returns the reason.
 fn finalise(directory: &Path, run: &RunDirectory, stop: &AtomicBool) -> Option<String> {
     match convert(directory, run, stop) {
-        // Of a run that was killed the recorder was killed too: that loses nothing that is there.
+        // With a killed run its recorder was killed too; that does not damage the existing events.
         Ok(damage) => match damage {
             None => {
-                // What cannot be removed only takes room.
+                // Files that cannot be removed only take disk space.
                 let _ = std::fs::remove_dir_all(directory);
                 None
             }
@@ -235,8 +235,8 @@ fn finalise(directory: &Path, run: &RunDirectory, stop: &AtomicBool) -> Option<S
     }
 }
 
-/// Makes a trace of what was recorded: requests as they were queued at the device. Answers what of
-/// it could not be read.
+/// Converts the recording into a trace with the instants at which requests were queued at the
+/// device. Returns a description of damage, if there is any.
 fn convert(directory: &Path, run: &RunDirectory, stop: &AtomicBool) -> Result<Option<String>> {
     let options = ReadOptions { event: IssueEvent::Queued, ..ReadOptions::default() };
     let mut source = Until { stop, source: formats::open(directory, &options)? };
@@ -245,7 +245,7 @@ fn convert(directory: &Path, run: &RunDirectory, stop: &AtomicBool) -> Result<Op
     Ok(source.header().broken().map(str::to_owned))
 }
 
-/// A source until a signal asks for its end.
+/// A source that ends when a signal asks for it.
 struct Until<'a> {
     stop: &'a AtomicBool,
     source: Box<dyn Source>,

@@ -13,7 +13,7 @@ use super::seal;
 use crate::directory::RunDirectory;
 use crate::facts::{RunFacts, WitnessEntry};
 
-/// What the page says of the witness of a run that ended at `end`; nothing where there is none.
+/// The page's section on the witness of a run that ended at `end`; `None` without a witness.
 pub(crate) fn section(
     run: &RunDirectory,
     facts: &RunFacts,
@@ -47,7 +47,7 @@ pub(crate) fn section(
     let found = held::figures(run, &witnessed, watch);
     let (figures, header) = match found {
         Ok(found) => found,
-        // The run's own figures stand without it.
+        // The run's own figures are valid without the witness.
         Err(error) => {
             let text = vec![format!("The witness cannot be read: {error:#}.")];
             return Some(Witness { text, ..Witness::default() });
@@ -72,7 +72,7 @@ fn sight(pair: &Pair, has_schedule: bool) -> Sight {
     }
 }
 
-/// What has to be known before the figures are read.
+/// Explanations that a reader needs before the figures.
 fn text(entry: &WitnessEntry, figures: &FidelityFigures) -> Vec<String> {
     let mut text = Vec::new();
     if let Some(why) = &entry.incomplete {
@@ -115,7 +115,7 @@ fn listing(columns: &[&str], rows: Vec<Vec<String>>, note: &str) -> Listing {
     }
 }
 
-/// Which requests were seen.
+/// The numbers of seen and unseen requests.
 fn requests(figures: &FidelityFigures) -> Listing {
     let count = |name: &str, count: u64| row(name, [count.to_string()]);
     let whole = figures.found.saturating_sub(figures.split).saturating_sub(figures.merged);
@@ -142,7 +142,7 @@ fn span(ns: i64) -> String {
     Nanos(ns).to_string()
 }
 
-/// How long things took and how late they were.
+/// Latencies and lateness.
 fn times(figures: &FidelityFigures) -> Listing {
     let error = |name: &str, error: Option<&ErrorFigures>| {
         error.map(|error| {
@@ -188,7 +188,7 @@ fn times(figures: &FidelityFigures) -> Listing {
     )
 }
 
-/// In which order, and how many together.
+/// The order and the number in flight.
 fn order(figures: &FidelityFigures) -> Listing {
     let known = |value: Option<f64>| value.map_or_else(String::new, |value| format!("{value:.2}"));
     let mut rows = Vec::new();
@@ -217,7 +217,7 @@ fn order(figures: &FidelityFigures) -> Listing {
     listing(&["order and flight", "value"], rows, "")
 }
 
-/// What the recorder took and lost.
+/// The cost and the losses of the recorder.
 fn recorder(header: &Header) -> Listing {
     let Some(recording) = &header.recording else { return Listing::default() };
     let Recording { interface, why, lost, gaps, cost, matching, .. } = recording;

@@ -1,7 +1,7 @@
-//! Whether a witness is still the one that was recorded.
+//! Checks whether a witness is unchanged since it was recorded.
 //!
-//! A witness proves something only as long as nobody changed it. So `run.toml` has its length and
-//! its SHA-256, and whoever uses it looks first.
+//! A witness is evidence only if nobody changed it. So `run.toml` has its length and its SHA-256,
+//! and every use checks them first.
 
 use std::fs;
 use std::path::Path;
@@ -10,19 +10,19 @@ use crate::digest;
 use crate::directory::RunDirectory;
 use crate::facts::WitnessEntry;
 
-/// Length and hash of a witness, where it is there.
+/// The length and the hash of a witness, if it exists.
 pub fn of(path: &Path) -> Option<(u64, String)> {
     let bytes = fs::metadata(path).ok()?.len();
     Some((bytes, digest::of_file(path).ok()?))
 }
 
-/// Why the witness that `run.toml` tells of is not to be believed, if it is not. Nothing is said of
-/// a run that has none.
+/// The reason not to trust the witness in `run.toml`; `None` if there is no such reason, or no
+/// witness.
 pub fn broken(run: &RunDirectory, entry: Option<&WitnessEntry>) -> Option<String> {
     let entry = entry?;
     let path = run.witness();
     if !path.is_file() {
-        // Why it could not be made is told where that is so.
+        // The reason of an incomplete witness is reported elsewhere.
         let is_known = entry.incomplete.is_some();
         let gone = "the run was witnessed, and witness.parquet is no longer there";
         return (!entry.targets.is_empty() && !is_known).then(|| gone.to_owned());

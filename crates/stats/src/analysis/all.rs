@@ -21,6 +21,7 @@ use super::seconds::{Seconds, ThroughputFigures, WINDOW_S};
 use super::sizes::{SizeFigures, Sizes};
 use super::spans::{SpanFigures, Spans};
 use super::steadiness::{Steadiness, SteadyFigures};
+use crate::picture::Span;
 
 /// The version of [`AnalysisFigures`] and of what partial results hold. It changes when a key
 /// changes its meaning or goes away.
@@ -366,4 +367,13 @@ pub struct AnalysisFigures {
     pub order: OrderFigures,
     /// Request sizes and alignment.
     pub sizes: SizeFigures,
+}
+
+impl AnalysisFigures {
+    /// Leaves out what counts from when requests were due, in a run in which nothing was: how late
+    /// they were, and their response times.
+    pub fn forget_schedule(&mut self) {
+        self.spans.retain(|figures| figures.span == Span::Service);
+        self.flight.slowest_response.clear();
+    }
 }

@@ -5,10 +5,10 @@
 //! Users wait for responses, so the response time of all requests answers; only where that tells
 //! nothing apart, other figures are asked.
 
+use ioecho_trace::units::two_digits;
 use serde::Serialize;
 
 use super::row::{Decision, Metric, Row};
-use crate::headline::two;
 use crate::picture::Span;
 
 /// The answer to "which is slower?".
@@ -113,12 +113,12 @@ pub fn percent(ratio: f64) -> String {
         return "unknown".to_owned();
     }
     if ratio >= 3.0 {
-        return format!("×{}", two(ratio));
+        return format!("×{}", two_digits(ratio));
     }
     let change = (ratio - 1.0) * 100.0;
     if ratio > 0.0 && change < -99.9 {
         // Less than a thousandth is left, and something is.
-        return format!("÷{}", two(1.0 / ratio));
+        return format!("÷{}", two_digits(1.0 / ratio));
     }
     if change.abs() < 0.05 {
         return "0.0 %".to_owned();
@@ -127,5 +127,5 @@ pub fn percent(ratio: f64) -> String {
     if change.abs() < 1.0 || (change.abs() > 99.0 && change.abs() < 100.0) {
         return format!("{change:+.1} %");
     }
-    format!("{}{} %", if change < 0.0 { '-' } else { '+' }, two(change.abs()))
+    format!("{}{} %", if change < 0.0 { '-' } else { '+' }, two_digits(change.abs()))
 }

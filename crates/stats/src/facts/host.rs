@@ -98,7 +98,7 @@ pub struct LayerFacts {
     pub is_disk: bool,
     /// Whether a file system lies above it, whose journal is written on it too.
     pub is_below_file: bool,
-    /// What the kernel counted on it from the first request to the last.
+    /// The kernel's counters on it, likewise from the first request to the last.
     pub counted: Option<CountedFacts>,
 }
 

@@ -8,6 +8,21 @@ use std::collections::BTreeSet;
 /// Between words of runs that differ.
 pub(super) const BETWEEN: &str = " / ";
 
+/// Adds counters of things each of which is in one run only.
+pub(super) fn add_each<const N: usize>(counters: [(&mut u64, &u64); N]) {
+    for (mine, theirs) in counters {
+        *mine = mine.saturating_add(*theirs);
+    }
+}
+
+/// Puts a sentence behind another; an empty one says nothing.
+pub(super) fn behind_each_other_in_words(mine: &mut String, theirs: &str) {
+    if !mine.is_empty() && !theirs.is_empty() {
+        mine.push_str("; ");
+    }
+    mine.push_str(theirs);
+}
+
 /// Merges values that both have; a value that only one has is kept.
 pub(super) fn both<T: Clone>(
     mine: &mut Option<T>,

@@ -309,81 +309,147 @@ fn settle<A, B>(
     A: Iterator<Item = Result<Event, TraceError>>,
     B: Iterator<Item = Result<Event, TraceError>>,
 {
-    let mut gone = vec![false; asked.events.len()];
-    // A request asked for leaves with its counterpart; an extra request leaves alone.
-    let mut goes = vec![false; seen.events.len()];
-    let mut is_wanted = vec![false; seen.events.len()];
-    let pair = |at: usize, seen: i64, latency: Option<i64>, how: How| Pair {
-        at: asked.events[at].at,
-        number: asked.numbers[at].number,
-        crowded: asked.numbers[at].crowded,
-        seen,
-        op: asked.events[at].op,
-        target: asked.events[at].target,
-        asked_latency: asked.events[at].latency,
-        seen_latency: latency,
-        engine: asked.events[at].engine,
-        how,
+    let mut gone = Gone {
+        asked: vec![false; asked.events.len()],
+        seen: vec![false; seen.events.len()],
+        is_wanted: vec![false; seen.events.len()],
     };
-    // A write that asked for a flush begins with it: that is how long it takes, and its instant.
-    let begun = |at: usize, begin: i64, latency: Option<i64>| {
-        let before = at.checked_sub(1).filter(|before| asked.events[*before].implied);
-        let flush = before.map(|before| found[before]).filter(|other| *other != NONE);
-        match flush.map(|other| seen.events[other as usize].at).filter(|flush| *flush < begin) {
-            Some(flush) => {
-                (flush, latency.map(|latency| latency.saturating_add(difference(begin, flush))))
-            }
-            None => (begin, latency),
-        }
+    let window = Window {
+        asked: &asked.events,
+        numbers: &asked.numbers,
+        seen: &seen.events,
+        found,
+        leaving,
     };
-    for (at, other) in found.iter().enumerate().filter(|(_, other)| **other != NONE) {
-        let other = *other as usize;
-        is_wanted[other] = true;
-        if leaving.asked[at] {
-            (gone[at], goes[other]) = (true, true);
-            let event = &seen.events[other];
-            if !asked.events[at].implied {
-                let (begin, latency) = begun(at, event.at, event.latency);
-                ready.push(pair(at, begin, latency, How::Whole));
+    window.pair_whole(&mut gone, ready);
+    window.pair_split(&left.split, &mut gone, tally, ready);
+    window.pair_merged(&left.merged, &mut gone, tally, ready);
+    let seen_until = seen.ended.then(|| difference(seen.last, END_SLACK_NS));
+    window.count_missing(seen_until, &mut gone, tally);
+    window.count_extra(&mut gone, tally);
+    asked.keep(&gone.asked);
+    seen.keep(&gone.seen);
+}
+
+/// The requests that have left the window. A request asked for leaves with its counterpart; an
+/// extra request leaves alone.
+struct Gone {
+    asked: Vec<bool>,
+    seen: Vec<bool>,
+    /// Whether a request that was seen has a counterpart, in the window or gone.
+    is_wanted: Vec<bool>,
+}
+
+/// Both sides of the window, and which of their requests belong together and leave.
+#[derive(Clone, Copy)]
+struct Window<'a> {
+    asked: &'a [Event],
+    numbers: &'a [Numbered],
+    seen: &'a [Event],
+    found: &'a [u32],
+    leaving: &'a Leaving,
+}
+
+impl Window<'_> {
+    /// A request that was asked for, with its counterpart that began at `begin`. A write that asked
+    /// for a flush begins with it: that is its instant, and it takes so much longer.
+    fn pair(&self, at: usize, begin: i64, latency: Option<i64>, how: How) -> Pair {
+        let event = &self.asked[at];
+        let before = at.checked_sub(1).filter(|before| self.asked[*before].implied);
+        let flush = before.map(|before| self.found[before]).filter(|other| *other != NONE);
+        let flush = flush.map(|other| self.seen[other as usize].at).filter(|flush| *flush < begin);
+        let seen = flush.unwrap_or(begin);
+        Pair {
+            at: event.at,
+            number: self.numbers[at].number,
+            crowded: self.numbers[at].crowded,
+            seen,
+            op: event.op,
+            target: event.target,
+            asked_latency: event.latency,
+            seen_latency: latency.map(|latency| latency.saturating_add(difference(begin, seen))),
+            engine: event.engine,
+            how,
+        }
+    }
+
+    /// Those that were seen as they were asked for.
+    fn pair_whole(&self, gone: &mut Gone, ready: &mut Vec<Pair>) {
+        for (at, other) in self.found.iter().enumerate().filter(|(_, other)| **other != NONE) {
+            let other = *other as usize;
+            gone.is_wanted[other] = true;
+            if self.leaving.asked[at] {
+                (gone.asked[at], gone.seen[other]) = (true, true);
+                let event = &self.seen[other];
+                if !self.asked[at].implied {
+                    ready.push(self.pair(at, event.at, event.latency, How::Whole));
+                }
             }
         }
     }
-    for group in &left.split {
-        let at = group.whole as usize;
-        let parts = || group.parts.iter().map(|part| &seen.events[*part as usize]);
-        for part in &group.parts {
-            is_wanted[*part as usize] = true;
-            goes[*part as usize] |= leaving.asked[at];
-        }
-        if leaving.asked[at] {
-            gone[at] = true;
-            let first = parts().map(|part| part.at).min().unwrap_or_default();
-            let ends = parts().map(|part| Some(part.at.saturating_add(part.latency?)));
-            let end: Option<Vec<i64>> = ends.collect();
-            let end = end.and_then(|ends| ends.into_iter().max());
-            tally.pieces += group.parts.len() as u64;
-            let latency = end.map(|end| difference(end, first));
-            let (begin, latency) = begun(at, first, latency);
-            ready.push(pair(at, begin, latency, How::Split));
-        }
-    }
-    for group in &left.merged {
-        let event = &seen.events[group.whole as usize];
-        is_wanted[group.whole as usize] = true;
-        if group.parts.iter().any(|part| leaving.asked[*part as usize]) {
-            goes[group.whole as usize] = true;
-            tally.unions += 1;
-            for (number, part) in group.parts.iter().enumerate() {
-                gone[*part as usize] = true;
-                let latency = event.latency.filter(|_| number == 0);
-                ready.push(pair(*part as usize, event.at, latency, How::Merged));
+
+    /// Those that were seen in pieces.
+    fn pair_split(
+        &self,
+        split: &[pieces::Group],
+        gone: &mut Gone,
+        tally: &mut Tally,
+        ready: &mut Vec<Pair>,
+    ) {
+        for group in split {
+            let at = group.whole as usize;
+            let parts = || group.parts.iter().map(|part| &self.seen[*part as usize]);
+            for part in &group.parts {
+                gone.is_wanted[*part as usize] = true;
+                gone.seen[*part as usize] |= self.leaving.asked[at];
+            }
+            if self.leaving.asked[at] {
+                gone.asked[at] = true;
+                let first = parts().map(|part| part.at).min().unwrap_or_default();
+                let ends = parts().map(|part| Some(part.at.saturating_add(part.latency?)));
+                let end: Option<Vec<i64>> = ends.collect();
+                let end = end.and_then(|ends| ends.into_iter().max());
+                tally.pieces += group.parts.len() as u64;
+                let latency = end.map(|end| difference(end, first));
+                ready.push(self.pair(at, first, latency, How::Split));
             }
         }
     }
-    let mut known = None;
-    for (at, event) in asked.events.iter().enumerate() {
-        if leaving.asked[at] && !gone[at] {
-            gone[at] = true;
+
+    /// Those of which several were seen as one.
+    fn pair_merged(
+        &self,
+        merged: &[pieces::Group],
+        gone: &mut Gone,
+        tally: &mut Tally,
+        ready: &mut Vec<Pair>,
+    ) {
+        for group in merged {
+            let event = &self.seen[group.whole as usize];
+            gone.is_wanted[group.whole as usize] = true;
+            if group.parts.iter().any(|part| self.leaving.asked[*part as usize]) {
+                gone.seen[group.whole as usize] = true;
+                tally.unions += 1;
+                for (number, part) in group.parts.iter().enumerate() {
+                    gone.asked[*part as usize] = true;
+                    let latency = event.latency.filter(|_| number == 0);
+                    let mut pair = self.pair(*part as usize, event.at, None, How::Merged);
+                    (pair.seen, pair.seen_latency) = (event.at, latency);
+                    ready.push(pair);
+                }
+            }
+        }
+    }
+
+    /// Those that were asked for and not seen; `seen_until` is where what was seen ends for certain,
+    /// if all of it was read.
+    fn count_missing(&self, seen_until: Option<i64>, gone: &mut Gone, tally: &mut Tally) {
+        let mut known = None;
+        for (at, event) in self.asked.iter().enumerate() {
+            if !self.leaving.asked[at] || gone.asked[at] {
+                continue;
+            }
+            gone.asked[at] = true;
             // Where the kernel knows of no cache it may end such a flush before anybody sees it.
             if event.implied {
                 continue;
@@ -392,22 +458,23 @@ fn settle<A, B>(
             // neighbours.
             let submitted = event.engine.and_then(|engine| engine.submitted);
             let expected = if let Some(submitted) = submitted {
-                submitted.saturating_add(leaving.apart)
+                submitted.saturating_add(self.leaving.apart)
             } else {
-                let known = known.get_or_insert_with(|| sure(&asked.events, &seen.events, found));
-                let shift = local_shift(known, event.at).unwrap_or(leaving.shift);
+                let known = known.get_or_insert_with(|| sure(self.asked, self.seen, self.found));
+                let shift = local_shift(known, event.at).unwrap_or(self.leaving.shift);
                 event.at.saturating_add(shift)
             };
-            let is_behind = seen.ended && expected >= difference(seen.last, END_SLACK_NS);
-            tally.missing(event, expected, is_behind);
+            tally.missing(event, expected, seen_until.is_some_and(|until| expected >= until));
         }
     }
-    for (at, event) in seen.events.iter().enumerate() {
-        if leaving.seen[at] && !is_wanted[at] {
-            goes[at] = true;
-            tally.extra(event);
+
+    /// Those that were seen and not asked for.
+    fn count_extra(&self, gone: &mut Gone, tally: &mut Tally) {
+        for (at, event) in self.seen.iter().enumerate() {
+            if self.leaving.seen[at] && !gone.is_wanted[at] {
+                gone.seen[at] = true;
+                tally.extra(event);
+            }
         }
     }
-    asked.keep(&gone);
-    seen.keep(&goes);
 }

@@ -323,17 +323,7 @@ impl Tally {
         let rows = self.errors.rows().iter().map(|row| (row.0, row.1)).collect();
         let slope = drift::slope(rows, self.stalls.places());
         let unseen = self.unseen.figures(blind, self.late_ns.max(SLACK_NS));
-        for op in Op::ALL {
-            let code = op.code();
-            let ends = self.ends_by_kind[usize::from(code)];
-            let of_kind = self.errors.rows().iter().filter(|row| row.2 == code);
-            self.kinds[usize::from(code)].issue =
-                errors(of_kind.map(|row| row.1).collect(), ends, shift.unwrap_or(0));
-            self.kinds[usize::from(code)].reordered.get_or_insert(0);
-            self.kinds[usize::from(code)].engine = self.engine_by_kind[usize::from(code)].errors();
-            self.kinds[usize::from(code)].submission_lag =
-                self.submission_by_kind[usize::from(code)].spread();
-        }
+        self.close_kinds(shift.unwrap_or(0));
         let by_crowd = |is_crowded: bool| {
             let rows = self.errors.rows().iter().filter(|row| row.3 == is_crowded);
             let ends = self.ends_by_crowd[usize::from(is_crowded)];
@@ -342,18 +332,10 @@ impl Tally {
         let (issue_apart, issue_crowded) = (by_crowd(false), by_crowd(true));
         let all = self.errors.rows().iter().map(|row| row.1).collect();
         let issue = errors(all, self.ends, shift.unwrap_or(0));
-        // Stalls that the slope could not leave out must not count as a fast or slow clock.
-        let p50 = |errors: &ErrorFigures| errors.p50_ns;
-        let detrended = self.detrended(slope);
-        let is_worse = detrended.as_ref().map(p50) > issue.as_ref().map(p50);
-        let (slope, detrended) = if is_worse { (None, None) } else { (slope, detrended) };
+        let (slope, detrended) = self.without_drift(slope, issue.as_ref());
         let merged = self.found[How::Merged as usize];
         let asked = self.asked.figures(0);
         let seen = self.seen.figures(merged.saturating_sub(self.unions));
-        let share = |ours: Option<f64>, theirs: Option<f64>| {
-            let (ours, theirs) = (ours?, theirs?);
-            (ours > 0.0).then(|| theirs / ours - 1.0)
-        };
         let of = |side: &SideFigures, ns: Option<i64>| ns.filter(|_| side.requests > 1);
         let as_f64 = |ns: i64| ns as f64;
         let is_whole = unseen.not_witnessed == 0;
@@ -418,6 +400,32 @@ impl Tally {
             seen,
         };
         if self.has_schedule { figures } else { figures.without_schedule() }
+    }
+
+    /// Fills in the figures of each kind that need all of its requests.
+    fn close_kinds(&mut self, shift: i64) {
+        for op in Op::ALL {
+            let kind = usize::from(op.code());
+            let of_kind = self.errors.rows().iter().filter(|row| row.2 == op.code());
+            self.kinds[kind].issue =
+                errors(of_kind.map(|row| row.1).collect(), self.ends_by_kind[kind], shift);
+            self.kinds[kind].reordered.get_or_insert(0);
+            self.kinds[kind].engine = self.engine_by_kind[kind].errors();
+            self.kinds[kind].submission_lag = self.submission_by_kind[kind].spread();
+        }
+    }
+
+    /// The slope of the errors and the errors without it, unless these are larger: stalls that the
+    /// slope could not leave out must not count as a fast or slow clock.
+    fn without_drift(
+        &self,
+        slope: Option<f64>,
+        issue: Option<&ErrorFigures>,
+    ) -> (Option<f64>, Option<ErrorFigures>) {
+        let p50 = |errors: &ErrorFigures| errors.p50_ns;
+        let detrended = self.detrended(slope);
+        let is_worse = detrended.as_ref().map(p50) > issue.map(p50);
+        if is_worse { (None, None) } else { (slope, detrended) }
     }
 
     fn median(&self) -> Option<i64> {
@@ -520,6 +528,12 @@ fn ks(ours: &[i64], theirs: &[i64]) -> Option<f64> {
         most = most.max(distance.abs());
     }
     Some(most)
+}
+
+/// By which share `theirs` is more than `ours`.
+fn share(ours: Option<f64>, theirs: Option<f64>) -> Option<f64> {
+    let (ours, theirs) = (ours?, theirs?);
+    (ours > 0.0).then(|| theirs / ours - 1.0)
 }
 
 /// The order on all devices together.

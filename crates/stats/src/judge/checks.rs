@@ -1,7 +1,7 @@
-//! The checks, one function each: what was measured, what it is held against, and what to do.
+//! The checks, one function each: the measured value, the threshold, and the advice.
 //!
 //! A threshold without its reason is a guess, so each stands here once, named, with its source. A
-//! check that does not apply says why; one that passes gives no advice.
+//! check that does not apply says why; a check that passes gives no advice.
 
 pub(super) mod host;
 pub(super) mod load;
@@ -20,25 +20,26 @@ use crate::verdict::{Check, Finding, Grade};
 
 /// At most this share of requests may be late by more than [`LATE`] in a faithful run.
 pub(super) const LATE_SHARE_PASS: f64 = 0.01;
-/// Beyond this share the run measured something else.
+/// Above this share the run measured another load.
 const LATE_SHARE_SUSPECT: f64 = 0.05;
-/// The run may take this much longer than demanded …
+/// The run may take longer than demanded by this share …
 const DURATION_PASS: f64 = 0.001;
-/// … or this much in absolute terms, which short runs need …
+/// … or by this span, which short runs need …
 const DURATION_PASS_ABSOLUTE: Nanos = Nanos::from_millis(5);
-/// … and beyond this it measured something else.
+/// … and above this share it measured another load.
 const DURATION_SUSPECT: f64 = 0.02;
-/// The share of requests pushed back or dropped above which a load is another load: what the 95th
-/// percentile shows. blkreplay's manual (section 2.4) says to look at them, without a figure.
+/// The share of requests pushed back or dropped above which a load is another load, because the
+/// 95th percentile shows it. blkreplay's manual (section 2.4) advises to check them, without a
+/// figure.
 pub(super) const CONFLICT_SHARE: f64 = 0.05;
 /// Wraparound factors that blkreplay's manual calls sound.
 pub const WRAPAROUND: std::ops::RangeInclusive<f64> = 0.5..=2.0;
-/// Where ten places of the load share one of the target, neither seeks nor caches nor conflicts are
-/// the load's any more.
+/// If ten places of the load share one of the target, seeks, caches and conflicts are no longer
+/// those of the load.
 pub(super) const ABSURD: f64 = 10.0;
 /// The share of requests that could not be issued above which a load is another load.
 const REFUSED_SHARE: f64 = 0.01;
-/// The share of failed requests above which a run says nothing about a sound device.
+/// The share of failed requests above which a run shows nothing about an intact device.
 const FAILED_SHARE: f64 = 0.01;
 
 fn check(name: &str, grade: Grade, measured: String, threshold: &str, advice: &str) -> Check {
@@ -62,7 +63,7 @@ fn graded(value: f64, pass: f64, suspect: f64) -> Grade {
     }
 }
 
-/// Lateness of which the device is the cause is a finding, not a fault.
+/// Lateness caused by the device is a finding and not a fault.
 fn excused(mut check: Check, blame: Finding, advice: &str) -> Check {
     if check.grade > Grade::Pass && blame == Finding::DeviceLimited {
         check.grade = Grade::Limited;
@@ -153,7 +154,7 @@ pub(super) fn lateness(figures: &RunFigures, engine: &EngineFacts, blame: Findin
         all.max().unwrap_or_default(),
         share * 100.0
     );
-    // Where the device itself was asked, what it saw counts.
+    // With a witness, the larger share counts: late for the engine, or late at the device.
     let (share, measured) = match seen {
         None => (share, measured),
         Some(seen) => (
@@ -202,7 +203,7 @@ pub(super) fn lateness(figures: &RunFigures, engine: &EngineFacts, blame: Findin
     excused(check("lateness", grade, measured, threshold, advice), blame, excuse)
 }
 
-/// Without a schedule nothing can be late.
+/// The check does not apply, because without a schedule no request can be late.
 fn no_schedule(name: &str, engine: &EngineFacts) -> Check {
     let measured = format!("no schedule (timing {})", engine.timing);
     check(name, Grade::NotApplicable, measured, "", "")
@@ -230,7 +231,7 @@ pub(super) fn duration(figures: &RunFigures, engine: &EngineFacts, blame: Findin
         demanded.as_secs_f64(),
         error * 100.0
     );
-    // Everything may have been handed over in time, and answered ever later.
+    // All requests may have been handed over in time, yet completed ever later.
     let grown = fell_behind(figures, engine);
     let grade = if grown.is_some() { grade.max(Grade::Suspect) } else { grade };
     if let Some(grown) = grown {
@@ -259,8 +260,9 @@ pub(super) fn duration(figures: &RunFigures, engine: &EngineFacts, blame: Findin
     )
 }
 
-/// Which percentiles of the response times are the device's: one that rests on a handful of
-/// requests is chance, and one among requests that host or generator delayed is theirs.
+/// Decides which percentiles of the response times are those of the device: a percentile that
+/// depends on a handful of requests is chance, and one among requests that host or generator
+/// delayed is theirs.
 pub(super) fn percentiles(figures: &RunFigures, engine: &EngineFacts) -> Check {
     const NAME: &str = "percentiles";
     if !engine.has_schedule() {
@@ -277,7 +279,7 @@ pub(super) fn percentiles(figures: &RunFigures, engine: &EngineFacts) -> Check {
     let late = figures.not_device();
     let owned = known.iter().copied().find(|share| {
         let Some(at) = response.quantile(*share) else { return false };
-        // A bin is a thousandth wide: what lies at the percentile counts as beyond it.
+        // A bin is a thousandth wide, so values within the percentile's bin count as beyond it.
         let before = Nanos((at.0 as f64 * 0.998) as i64);
         let beyond = |spans: &Latencies| spans.count().saturating_sub(spans.count_until(before));
         let of_device = service.quantile(*share).unwrap_or_default();
@@ -302,7 +304,8 @@ pub(super) fn percentiles(figures: &RunFigures, engine: &EngineFacts) -> Check {
         at(&response),
         at(&service)
     );
-    // The last one rests on a request in ten thousand, which no host of a general kind is free of.
+    // The highest percentile depends on one request in ten thousand, and every general-purpose host
+    // delays that many.
     let grade = if owned < 0.999_5 { Grade::Suspect } else { Grade::Pass };
     let advice = "Percentiles of response times from there on tell of this host and not of the \
                   device: read the lower ones, or the service times, or replay on a quiet host.";
@@ -314,12 +317,12 @@ const PERCENTILES: &str = "p99 and p99.9 of the response times are the device's"
 /// Requests that must lie beyond a percentile for it to be more than chance.
 const BEYOND: f64 = 10.0;
 
-/// How many requests it takes to know the percentile at this share.
+/// The number of requests that a percentile at this share needs.
 fn needed(share: f64) -> u64 {
     (BEYOND / (1.0 - share)).round() as u64
 }
 
-/// Whether so many requests tell the percentile at this share.
+/// Whether this number of requests suffices for the percentile at this share.
 fn is_known(share: f64, requests: u64) -> bool {
     requests >= needed(share)
 }
@@ -329,7 +332,7 @@ fn named_quantile(share: f64) -> String {
     format!("p{}", (share * 1e6).round() / 1e4)
 }
 
-/// Requests that never reached the target make the replayed load another one.
+/// Requests that never reached the target make the replayed load another load.
 pub(super) fn issued(figures: &RunFigures, engine: &EngineFacts) -> Check {
     let refused = figures.recorded() - figures.issued() - figures.dropped();
     let left_out = share(engine.unmapped, engine.unmapped.saturating_add(figures.recorded()));
@@ -356,7 +359,7 @@ pub(super) fn issued(figures: &RunFigures, engine: &EngineFacts) -> Check {
     let grade = graded(share, 0.0, REFUSED_SHARE);
     check(
         "issued",
-        // Who leaves a volume out may mean it; what is replayed is another load all the same.
+        // A volume may be left out on purpose, but the replayed load is another load nevertheless.
         grade.max(graded(left_out, 0.0, REFUSED_SHARE)),
         measured.join("; "),
         "none (invalid above 1 %, refused or left out)",
@@ -384,7 +387,7 @@ pub(super) fn failures(figures: &RunFigures, engine: &EngineFacts) -> Check {
     )
 }
 
-/// Damaged data say nothing against the measurement. They are its most important result.
+/// Damaged data are not a fault of the measurement. They are its most important result.
 pub(super) fn integrity(figures: &RunFigures, engine: &EngineFacts) -> Check {
     let requests = figures.damaged();
     let verified = engine.verify.as_ref();
@@ -397,7 +400,7 @@ pub(super) fn integrity(figures: &RunFigures, engine: &EngineFacts) -> Check {
             };
             format!("{kinds}, {} checked{read}", counted(verify.sectors, "sector"))
         }
-        // What the run never wrote was looked at and says nothing: that is no proof of anything.
+        // Reading only sectors that the run never wrote proves nothing.
         Some(verify) if verify.intact_sectors == 0 && verify.unverifiable_sectors == 0 => {
             let why = format!(
                 "{} sectors were read and the run wrote none of them",
@@ -410,7 +413,7 @@ pub(super) fn integrity(figures: &RunFigures, engine: &EngineFacts) -> Check {
             counted(verify.intact_sectors, "sector"),
             verify.unknown_sectors
         ),
-        // A run that was killed: the records are all there is.
+        // In a run that was killed, only the records remain.
         None if requests > 0 => super::kinds_of_damage(figures, engine),
         None => return check("integrity", Grade::NotApplicable, "not verified".into(), "", ""),
     };
@@ -435,7 +438,7 @@ pub(super) fn integrity(figures: &RunFigures, engine: &EngineFacts) -> Check {
 const DAMAGED: &str = "The device gave back other data than those written: trust it with none. The \
                        findings name the places and the writes.";
 
-/// Whether the load asks for more than this host can pace, however fast the device is.
+/// Whether the load's rate exceeds the rate that this host can pace, independent of the device.
 pub(super) fn demand(engine: &EngineFacts) -> Check {
     let not_applicable = |why: &str| check("demand", Grade::NotApplicable, why.to_owned(), "", "");
     if engine.simulated {
@@ -488,9 +491,11 @@ pub(super) fn wraparound(engine: &EngineFacts) -> Check {
     let Some(factor) = engine.wraparound_factor else {
         return check("wraparound", Grade::NotApplicable, "not known".into(), "", "");
     };
+    // A corner of flash is no shorter way to anything: what a disk gains by it are seeks.
+    let is_corner_of_flash = factor < *WRAPAROUND.start() && engine.load.rotational == Some(false);
     let grade = if factor > ABSURD {
         Grade::Invalid
-    } else if WRAPAROUND.contains(&factor) {
+    } else if WRAPAROUND.contains(&factor) || is_corner_of_flash {
         Grade::Pass
     } else {
         Grade::Suspect
@@ -499,6 +504,8 @@ pub(super) fn wraparound(engine: &EngineFacts) -> Check {
         0 | 1 => format!("factor {factor:.3}"),
         targets => format!("factor {factor:.3} on the worst of {targets} targets"),
     };
+    let note = if is_corner_of_flash { "; a corner of it, and no disk turns" } else { "" };
+    let measured = format!("{measured}{note}");
     let advice = if factor > 1.0 {
         "Requests that lay apart fall onto each other: seeks are shorter and caches hit more often \
          than on a device of the recorded size. Use a larger target."
@@ -506,7 +513,8 @@ pub(super) fn wraparound(engine: &EngineFacts) -> Check {
         "The load uses only a corner of the target: seeks are shorter than the device's. Use a \
          smaller target, or spread the load."
     };
-    check("wraparound", grade, measured, "0.5 to 2 (invalid above 10)", advice)
+    let threshold = "0.5 to 2; less where no disk turns (invalid above 10)";
+    check("wraparound", grade, measured, threshold, advice)
 }
 
 pub(super) fn page_cache(engine: &EngineFacts) -> Check {

@@ -1,11 +1,11 @@
-//! The sentence that a person reads first.
+//! The first sentence of a report.
 //!
-//! It names one cause. A figure in it that belongs to all requests is read as that cause's doing:
-//! 242 requests that waited for others make a p99 of 28 ms, and the headline lays it to the host,
-//! which delayed 71 by a few milliseconds. So each sentence states share and percentiles of the
-//! requests that were late for the cause it names, and of nothing else.
+//! It names one cause, so readers attribute every figure in it to that cause. If it stated figures
+//! of all requests, 242 requests that waited for others could make a p99 of 28 ms, and the headline
+//! would attribute that to the host, which delayed 71 by a few milliseconds. So each sentence
+//! states only the share and the percentiles of the requests that were late for the cause it names.
 
-use ioecho_trace::units::{counted, times};
+use ioecho_trace::units::{counted, times, two_digits};
 use ioecho_trace::{LateCause, Nanos, TimingMode};
 
 use super::checks::{CONFLICT_SHARE, LATE_SHARE_PASS};
@@ -18,7 +18,7 @@ use crate::picture::Span;
 use crate::run_figures::RunFigures;
 use crate::verdict::{Check, Finding, Grade};
 
-/// The share of the time in which nothing was completed from which on a headline says so.
+/// The share of time without a completion from which on a headline mentions it.
 const STOOD_STILL: f64 = 0.01;
 
 pub(super) fn sentence(
@@ -55,7 +55,7 @@ pub(super) fn sentence(
     format!("{first}{altered}{simulated}{doubts}", altered = altered(figures, engine))
 }
 
-/// How exactly the schedule was held, by whoever can tell best.
+/// How exactly the schedule was held: as the witness saw it, otherwise as the engine did.
 fn in_time(figures: &RunFigures, engine: &EngineFacts) -> String {
     let took = figures.last_submitted().as_secs_f64();
     if let Some(seen) = engine.witness.as_ref().filter(|seen| seen.is_there()) {
@@ -72,7 +72,7 @@ fn in_time(figures: &RunFigures, engine: &EngineFacts) -> String {
     format!("99 % of {count} were issued within {p99} of their time, over {took:.1} s")
 }
 
-/// The first sentence on a run that had the device not to itself.
+/// The first sentence on a run that shared its device with other programs.
 fn foreign(figures: &RunFigures, engine: &EngineFacts) -> String {
     let seen = engine.witness.as_ref();
     let extra = seen.map_or(0, |seen| seen.extra);
@@ -90,7 +90,7 @@ fn foreign(figures: &RunFigures, engine: &EngineFacts) -> String {
     )
 }
 
-/// How many were late for these causes, which share that is, and by how much.
+/// The number and share of requests that were late for these causes, and their lateness.
 fn late_for(figures: &RunFigures, causes: &[LateCause]) -> String {
     let spans = figures.lateness_for(causes);
     let all = figures.picture().spans_of_all(Span::Lateness).count();
@@ -158,7 +158,7 @@ fn generator_limited(figures: &RunFigures) -> String {
 
 fn host_stalled(figures: &RunFigures, engine: &EngineFacts) -> String {
     if figures.lateness_for(&HOST).is_empty() && figures.lateness_for(&OWN).is_empty() {
-        // Nothing was late by itself; a witness saw it be late in the end.
+        // The engine saw no late request, but the witness saw late requests at the device.
         return "Host-stalled: requests reached the device late, a part of the way on this side of \
                 it, as a witness saw; do not trust these figures."
             .to_owned();
@@ -177,7 +177,7 @@ fn host_stalled(figures: &RunFigures, engine: &EngineFacts) -> String {
     )
 }
 
-/// The first sentence on a run that had no schedule to hold.
+/// The first sentence on a run without a schedule.
 fn unscheduled(figures: &RunFigures, engine: &EngineFacts) -> String {
     let took = figures.picture().achieved_end().as_secs_f64();
     let issued = figures.issued();
@@ -189,10 +189,13 @@ fn unscheduled(figures: &RunFigures, engine: &EngineFacts) -> String {
     let what = counted(issued, "request");
     let pauses = figures.load().pauses().filter(|pauses| pauses.share() > STOOD_STILL);
     let stood_still = pauses.map_or(String::new(), |pauses| format!(" {}.", stood_still(&pauses)));
-    format!("As fast as possible{how}: {what} in {took:.1} s, {rate:.0} requests/s.{stood_still}")
+    format!(
+        "As fast as possible{how}: {what} in {took:.1} s, {} requests/s.{stood_still}",
+        two_digits(rate)
+    )
 }
 
-/// For how long nothing was completed, in words.
+/// The time without a completion, in words.
 pub(super) fn stood_still(pauses: &Pauses) -> String {
     let longest = match pauses.pauses {
         1 => format!("after {:.1} s", pauses.longest_at.as_secs_f64()),
@@ -211,7 +214,7 @@ pub(super) fn stood_still(pauses: &Pauses) -> String {
     )
 }
 
-/// What makes this another load than the recorded one, told whether asked for or not.
+/// The differences from the recorded load, including those that were asked for.
 fn altered(figures: &RunFigures, engine: &EngineFacts) -> String {
     let dropped = share(engine.dropped, figures.recorded());
     let dropped = (dropped > CONFLICT_SHARE).then(|| {
@@ -235,7 +238,7 @@ fn altered(figures: &RunFigures, engine: &EngineFacts) -> String {
     .collect()
 }
 
-/// That time was scaled, if it was.
+/// The factor on time, if there is one.
 fn speed(engine: &EngineFacts) -> Option<String> {
     let is_scaled = engine.has_schedule()
         && engine.speedup > 0.0

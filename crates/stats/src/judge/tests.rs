@@ -1,4 +1,4 @@
-//! Verdicts on runs that went wrong in one way each.
+//! Verdicts on runs with one fault each.
 
 use super::*;
 use ioecho_trace::{
@@ -135,7 +135,7 @@ fn a_run_without_requests_is_not_faithful() {
     assert_eq!(judge(&RunFigures::default(), &nothing).validity, Validity::Invalid);
 }
 
-/// The check of a name.
+/// The check of this name.
 fn named(verdict: &Verdict, name: &str) -> Check {
     verdict.checks.iter().find(|check| check.name == name).unwrap().clone()
 }
@@ -166,7 +166,7 @@ fn changed(change: impl Fn(u64, &mut Request)) -> RunFigures {
     figures
 }
 
-/// What the engine says of a run of ten requests.
+/// The engine's facts of a run of ten requests.
 fn ten() -> EngineFacts {
     EngineFacts { planned: 10, issued: 10, demanded_duration_ns: 9_000_000, ..engine() }
 }
@@ -193,7 +193,7 @@ fn damaged_data_are_the_first_finding_and_say_nothing_against_the_measurement() 
         "{}",
         verdict.summary
     );
-    // Whatever else is wrong is still told.
+    // Another fault must still be reported.
     let cut = EngineFacts { incomplete: "interrupted".to_owned(), ..facts };
     let verdict = judge(&run(200, LateCause::Host, Outcome::Ok), &cut);
     assert_eq!((verdict.finding, verdict.validity), (Finding::DataDamaged, Validity::Invalid));
@@ -222,7 +222,7 @@ fn data_that_nobody_looked_at_are_neither_sound_nor_damaged() {
     assert_eq!(grade(EngineFacts { verify: Some(nothing), ..engine() }), Grade::NotApplicable);
     let intact = VerifyFigures { intact_sectors: 90, unknown_sectors: 10, ..verified(&[]) };
     assert_eq!(grade(EngineFacts { verify: Some(intact), ..engine() }), Grade::Pass);
-    // Reading what the run never wrote proves nothing.
+    // Reading sectors that the run never wrote proves nothing.
     let unknown = VerifyFigures { unknown_sectors: 100, ..verified(&[]) };
     assert_eq!(grade(EngineFacts { verify: Some(unknown), ..engine() }), Grade::NotApplicable);
     assert!(figures.summary(engine()).integrity.is_empty());
@@ -337,22 +337,22 @@ fn where_a_witness_was_the_device_decides_who_was_late() {
     assert!(faithful.summary.contains("as a witness saw"), "{}", faithful.summary);
     let lateness = &faithful.checks[2];
     assert!(lateness.measured.starts_with("at the device (witness)"), "{lateness:?}");
-    // In time for the engine, late for the device: something between held them back.
+    // In time for the engine, late at the device: a layer between them held these requests back.
     let held_back = verdict(200, 200, 0);
     assert_eq!(held_back.finding, Finding::DeviceLimited);
     assert!(held_back.summary.contains("held back"), "{}", held_back.summary);
     assert_eq!(held_back.checks[2].grade, Grade::Limited);
-    // What was handed over late already was not held back.
+    // Requests that were handed over late were not held back.
     let mixed = verdict(300, 200, 0);
     assert!(mixed.summary.contains("device, 200 of them"), "{}", mixed.summary);
     assert_eq!(verdict(60, 5, 0).finding, Finding::HostStalled);
     assert_eq!(verdict(12, 3, 9).finding, Finding::HostStalled);
-    // The engine's own lateness stays what it was.
+    // The engine's own lateness is judged as before.
     assert_eq!(verdict(200, 0, 200).finding, Finding::HostStalled);
 }
 
-/// A run of a request each millisecond for so many seconds; `change` gets the millisecond in which
-/// each is due, and what was measured of it where it was answered at once.
+/// A run of this many seconds with a request each millisecond. `change` gets the millisecond in
+/// which a request is due, and its measured columns for an immediate completion.
 fn lasting(seconds: i64, change: impl Fn(i64, &mut Measured)) -> (RunFigures, EngineFacts) {
     let mut batch = Batch::new(Columns { measured: true, ..Columns::default() });
     for ms in 0..seconds * 1000 {
@@ -381,7 +381,7 @@ fn lasting(seconds: i64, change: impl Fn(i64, &mut Measured)) -> (RunFigures, En
     (figures, EngineFacts { planned: count, issued: count, demanded_duration_ns, ..engine() })
 }
 
-/// Makes a request late by so much for this cause.
+/// Makes a request late by this span, for this cause.
 fn delay(measured: &mut Measured, by: Nanos, cause: LateCause) {
     measured.submitted = measured.submitted.map(|at| at + by);
     measured.completed = measured.completed.map(|at| at + by);
@@ -390,7 +390,7 @@ fn delay(measured: &mut Measured, by: Nanos, cause: LateCause) {
 
 #[test]
 fn a_headline_states_share_and_percentiles_of_the_cause_that_it_names_and_of_nothing_else() {
-    // 3 % wait 300 ms for others, 2 % come 5 ms late by the host's doing.
+    // 3 % wait 300 ms for others; the host makes 2 % late by 5 ms.
     let (figures, facts) = lasting(10, |ms, measured| match ms % 100 {
         0..3 => delay(measured, Nanos::from_millis(300), LateCause::Conflict),
         10..12 => delay(measured, Nanos::from_millis(5), LateCause::Host),

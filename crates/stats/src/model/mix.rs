@@ -1,4 +1,4 @@
-//! What requests are and how they follow each other.
+//! Statistics of single requests and of their sequences, for the model of a trace.
 //!
 //! Operation and size belong together: a database reads pages and writes a log. A request continues
 //! a sequence if it begins where one of the last requests of its operation and volume ended; the
@@ -175,7 +175,7 @@ pub(super) struct GroupMix {
     pub(super) aligned_share: f64,
 }
 
-/// What requests are and how they follow each other.
+/// The mix of operations and sizes, and the sequentiality of requests.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct MixFigures {
     /// By operation, then by size.

@@ -10,7 +10,8 @@
 //! whatever the length of the trace.
 //!
 //! The way through: `schema` (the columns and the keys of the footer) → `writer`; and back:
-//! `footer` (what a file claims is checked) → `reader` → `columns` (one at a time) → `pages`.
+//! `footer` (what a file claims is checked) → `reader` → `columns` (one at a time) → `names` (of
+//! codes) → `pages`.
 //! `checksums` stand between either and the file.
 //!
 //! [header]: crate::header::Header
@@ -18,6 +19,7 @@
 mod checksums;
 mod columns;
 mod footer;
+mod names;
 mod pages;
 mod reader;
 mod schema;
@@ -35,7 +37,7 @@ use super::{Format, Several, Writable};
 
 /// The version of the format that this program writes, and the newest that it reads. It grows when
 /// a reader of the version before would misread a file; a further column alone is no such change.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// ioecho's own format, as it is read.
 pub const FORMAT: Format = Format {

@@ -51,7 +51,8 @@ pub(super) fn print(
     if let Some(run) = run {
         row!(out, "verdict", "{}", verdict_of(run, file))?;
     }
-    print_throughput(&mut out, figures)?;
+    let has_schedule = run.is_none_or(|run| run.timing().has_schedule());
+    print_throughput(&mut out, figures, has_schedule)?;
     print_arrivals(&mut out, figures)?;
     print_space(&mut out, figures)?;
     print_times(&mut out, figures)?;
@@ -73,7 +74,11 @@ fn rate(amount: Amount, seconds: f64) -> String {
     format!("{:.1} requests/s, {}/s", per(amount.requests), Bytes(per(amount.bytes) as u64))
 }
 
-fn print_throughput(out: &mut impl Write, figures: &AnalysisFigures) -> io::Result<()> {
+fn print_throughput(
+    out: &mut impl Write,
+    figures: &AnalysisFigures,
+    has_schedule: bool,
+) -> io::Result<()> {
     let throughput = &figures.throughput;
     let until = |end_ns: i64| Nanos(end_ns.saturating_sub(figures.first_ns)).as_secs_f64();
     let mut lines = |name: &str, totals: &Totals, seconds: f64| -> io::Result<()> {
@@ -93,12 +98,17 @@ fn print_throughput(out: &mut impl Write, figures: &AnalysisFigures) -> io::Resu
         }
         Ok(())
     };
-    lines("demanded", &throughput.demanded, until(throughput.demanded_end_ns))?;
+    if has_schedule {
+        lines("demanded", &throughput.demanded, until(throughput.demanded_end_ns))?;
+    }
     if throughput.answered {
         lines("achieved", &throughput.achieved, until(figures.end_ns))?;
     }
     if throughput.failed > 0 {
         row!(out, "failed", "{}", throughput.failed)?;
+    }
+    if !has_schedule {
+        return Ok(());
     }
     let (requests, bytes) = (throughput.peak_requests, throughput.peak_bytes);
     row!(

@@ -120,6 +120,9 @@ impl Tally {
         if let Some(portrait) = &mut self.portrait {
             portrait.flush();
         }
+        if self.demand.is_none() {
+            interval.forget_schedule();
+        }
         let demand = self.demand.as_ref().and_then(|demand| demand.lock().ok());
         let ago = if self.simulated { 0 } else { now.saturating_sub(end).max(0) };
         let in_flight = self.controls.iter().map(|control| control.in_flight.load(Relaxed));

@@ -18,7 +18,7 @@ use crate::sim::spec::{parsed, share};
 /// Bytes of a page of the cache.
 const PAGE: u64 = 4096;
 
-/// What is a hit.
+/// The rule that decides which requests hit the cache.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Hits {
     /// This share of the reads and writes, whichever.
@@ -31,7 +31,7 @@ pub enum Hits {
 /// What model `bimodal` has beside `units` and `service`, which are those of the misses.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct BimodalSpec {
-    /// What is a hit.
+    /// The rule for hits.
     pub hits: Hits,
     /// How long a hit takes, its transfer aside. Hits wait for nobody.
     pub hit_service: Nanos,

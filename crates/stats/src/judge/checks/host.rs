@@ -1,8 +1,8 @@
 //! Checks of the host and of the kernel between the replay and the device.
 //!
-//! What a replay hands over is not what a device is given: the kernel merges, cuts and queues,
-//! other programs use the same device, and the host's clocks and processors are not the replay's
-//! own. All of that changes figures without a trace in them, so it is read beside the run and
+//! The replay's requests differ from those that the device gets: the kernel merges, cuts and
+//! queues, other programs use the same device, and the host's clocks and processors are shared. All
+//! of this changes the figures without leaving a sign in them, so it is observed during the run and
 //! judged here.
 
 mod device;
@@ -17,21 +17,21 @@ use crate::verdict::{Check, Grade};
 /// The wall clock and the run's clock may drift apart by what time synchronisation corrects: up to
 /// 500 ppm (`adjtimex(2)`), with as much again for what `adjtimex` does in ticks.
 const SLEW_PPM: f64 = 1000.0;
-/// The share of processor time taken by the hypervisor above which it reaches the 99th percentile.
+/// The share of processor time taken by the hypervisor above which the 99th percentile shows it.
 const STOLEN_SHARE: f64 = 0.01;
-/// The share of processor time spent by other programs above which a thread that wakes finds its
-/// processor taken more often than not.
+/// The share of processor time spent by other programs above which a waking thread finds its
+/// processor in use more often than not.
 const OTHERS_SHARE: f64 = 0.5;
-/// The same at one look: the tenth from which on they had 40 % or more. A mean over the run hides
-/// whoever came for a part of it.
+/// For a single sample: the tenth from which on other programs had 40 % or more. A mean over the
+/// run hides programs that ran only for a part of it.
 const OTHERS_TENTH: usize = 4;
-/// The share of the looks that may find them so: beyond, it reaches the 99th percentile.
+/// The share of such samples above which the 99th percentile shows them.
 const TAKEN_SHARE: f64 = 0.01;
-/// The lowest mean frequency may be this share of the highest: below, the processor's part of a
-/// latency is another at every moment.
+/// The least ratio of the lowest to the highest mean frequency. Below it, the processor's part of a
+/// latency varies too much over the run.
 const FREQUENCY_SHARE: f64 = 0.75;
-/// The share of the room for results that may be in use: beyond, a pause of the writer that is
-/// twice as long loses results.
+/// The share of the room for results above which a pause of the writer twice as long would lose
+/// results.
 const RECORDER_SHARE: f64 = 0.5;
 
 /// Every check of this file, in the order in which the verdict names them.
@@ -48,18 +48,18 @@ pub(in crate::judge) fn all(figures: &RunFigures, engine: &EngineFacts) -> Vec<C
     ]
 }
 
-/// A check that says nothing of this run, and why.
+/// A check that does not apply to this run, with the reason.
 fn silent(name: &str, engine: &EngineFacts) -> Check {
     let why = if engine.simulated { "simulated: no host was measured" } else { "not looked at" };
     check(name, Grade::NotApplicable, why.to_owned(), "", "")
 }
 
-/// Clocks that cost a microsecond or a system call each time they are read.
+/// Clock sources whose reading costs a microsecond or a system call.
 fn is_slow(source: &str) -> bool {
     matches!(source, "hpet" | "acpi_pm" | "jiffies" | "refined-jiffies" | "xen")
 }
 
-/// Whether time went on evenly and forwards.
+/// Whether the clocks ran evenly and forwards.
 fn clock(figures: &RunFigures, engine: &EngineFacts) -> Check {
     let reached = figures.reached();
     let threshold = "instants in order; no step, no suspend, one fast clock source";
@@ -121,14 +121,14 @@ fn clock(figures: &RunFigures, engine: &EngineFacts) -> Check {
     check("clock", grade, measured.join(", "), threshold, &advice.join(" "))
 }
 
-/// Looks that found the processors taken by others, and all looks.
+/// The number of samples with the processors in use by other programs, and of all samples.
 fn taken(cpu: &CpuFacts) -> (u64, u64) {
     let sum = |tenths: &[u64]| tenths.iter().fold(0_u64, |sum, more| sum.saturating_add(*more));
     let tenths = &cpu.others_by_tenth;
     (sum(tenths.get(OTHERS_TENTH..).unwrap_or_default()), sum(tenths))
 }
 
-/// Whether other programs had the processors, in all of the run or in a part of it.
+/// Whether other programs used the processors, during the whole run or a part of it.
 pub(in crate::judge) fn are_processors_taken(engine: &EngineFacts) -> bool {
     engine.host.cpu.as_ref().is_some_and(|cpu| {
         let (found, looks) = taken(cpu);
@@ -137,7 +137,7 @@ pub(in crate::judge) fn are_processors_taken(engine: &EngineFacts) -> bool {
     })
 }
 
-/// Whether the processors were the run's own, and always as fast.
+/// Whether the run had the processors for itself, at a constant speed.
 fn cpu(engine: &EngineFacts) -> Check {
     let threshold = "at most 1 % stolen, 50 % used by other programs, 40 % in no more than 1 % of \
                      the time, no throttling, frequency within 25 %";
@@ -199,7 +199,7 @@ fn cpu(engine: &EngineFacts) -> Check {
     check("cpu", grade, measured.join(", "), threshold, &advice.join(" "))
 }
 
-/// Whether results could be written as fast as they came.
+/// Whether results could be written as fast as they arrived.
 fn recorder(engine: &EngineFacts) -> Check {
     let threshold = "none lost, at most half of the room for results in use";
     let Some(recorder) = engine.host.recorder.filter(|recorder| recorder.room > 0) else {
@@ -223,7 +223,7 @@ fn recorder(engine: &EngineFacts) -> Check {
     check("recorder", grade, measured, threshold, advice)
 }
 
-/// Whether anything of the host was looked at.
+/// Whether the host was observed.
 fn is_known(host: &HostFacts) -> bool {
     !host.devices.is_empty()
 }

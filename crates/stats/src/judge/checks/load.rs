@@ -1,4 +1,5 @@
-//! Checks of the load against the target, and of the run's length against the device's memory.
+//! Checks of the load in relation to the target, and of the run's length in relation to the
+//! device's memory.
 
 use ioecho_trace::{Bytes, LateCause, Nanos, TimingMode};
 
@@ -14,50 +15,51 @@ use crate::verdict::{Check, Finding, Grade};
 /// The share of empty places up to which a target counts as filled.
 const EMPTY_SHARE: f64 = 0.05;
 
-/// By how much a device's service times may change over a run. SNIA's PTS calls a device steady
-/// whose figure moves by a fifth under a constant load; a natural load is not constant, so only
-/// what is beyond doubt counts.
+/// The factor by which a device's service times may change over a run. SNIA's PTS calls a device
+/// steady if its figure varies by a fifth under a constant load. A natural load is not constant, so
+/// this counts only changes beyond doubt.
 const DRIFT: f64 = 1.5;
 
 /// The share of the run by which a device must have settled for its steady state to be what was
 /// measured.
 const SETTLED_BY: f64 = 0.5;
 
-/// A run is to be so many times as long as the time to steady state (blkreplay's manual, section
-/// 3.1.2.1).
+/// The least length of a run, as a multiple of the time to steady state (blkreplay's manual,
+/// section 3.1.2.1).
 const RUN_TO_SETTLING: f64 = 10.0;
 
-/// What a shorter run that ended where it began says of the time to steady state: nothing. Caches
-/// take longer than that to fill.
+/// A shorter run that ended as it began does not show the time to steady state, because caches may
+/// take longer to fill.
 const RUN_LENGTH_MIN: Nanos = Nanos::from_secs(30);
 
-/// The share of the time in which a device without a schedule may stand still: beyond, a percentile
-/// by time shows it and one by requests does not.
+/// The share of time without completions that a run without a schedule may have. Above it,
+/// percentiles by time show the pauses and percentiles by requests do not.
 const STANDSTILL_SHARE: f64 = 0.01;
 
-/// How far the mean number in flight may be from the recorded one without a word: the factor that
-/// the manual allows to sizes, for want of one of its own.
+/// The factor by which the mean number in flight may differ from the recorded one. The manual has
+/// no figure for this, so it is the factor that it allows for sizes.
 const IN_FLIGHT_LIKE: f64 = 2.0;
 
-/// An order of magnitude off, the device works in another regime than the recorded one.
+/// From this factor on, the device works in another regime than the recorded one.
 const IN_FLIGHT_OTHER: f64 = 10.0;
 
-/// Steps of time with equal demand, and their correlation, from which on two volumes have one load.
-/// Random loads of ten requests in a step agree in one of ten; copies agree in all.
+/// The share of time steps with equal demand, and the correlation, from which on two volumes have
+/// the same load. Random loads with ten requests per step agree in one step of ten; copies agree in
+/// all.
 const SAME_STEPS: f64 = 0.9;
 const SAME_CORRELATION: f64 = 0.95;
 
-/// What data that do not compress may lose all the same: headers of sectors.
+/// Incompressible data may still compress by this much, because of the headers of sectors.
 const INCOMPRESSIBLE_PERCENT: u8 = 95;
 
-/// The share of a recording's events that may be missing. Recorders lose them in bursts, at the
-/// peaks that matter most, so it is small.
+/// The share of a recording's events that may be missing. It is small, because recorders lose
+/// events in bursts, during the most important peaks.
 const LOST_SHARE: f64 = 0.001;
 
-/// The share of requests that may be unreadable, or guessed.
+/// The share of requests that may be unreadable or guessed.
 const GUESSED_SHARE: f64 = 0.01;
 
-/// Every check of this file but [`content`], in the order in which the verdict names them.
+/// Every check of this file except [`content`], in the order in which the verdict names them.
 pub(in crate::judge) fn all(
     figures: &RunFigures,
     engine: &EngineFacts,
@@ -79,7 +81,7 @@ fn not_applicable(name: &str, why: &str) -> Check {
     check(name, Grade::NotApplicable, why.to_owned(), "", "")
 }
 
-/// A share in percent: never 0 of what is there or 100 of what is not all.
+/// A share in percent: 0 only for none, and 100 only for all.
 fn percent(share: f64) -> String {
     let whole = (share * 100.0).round();
     if (whole < 1.0 && share > 0.0) || (whole > 99.0 && share < 1.0) {
@@ -89,8 +91,8 @@ fn percent(share: f64) -> String {
     }
 }
 
-/// Whether the load found anything where it went. What was never written is answered from nowhere,
-/// faster than any storage; zeroes are stored as nothing by thin and compressing storage.
+/// Whether there were data at the places of the load. Storage answers reads of places that were
+/// never written without reading anything; thin and compressing storage does not store zeroes.
 pub(in crate::judge) fn content(figures: &RunFigures, engine: &EngineFacts) -> Check {
     let under_load = engine.load.targets.iter().enumerate().filter_map(|(number, target)| {
         let content = target.content.as_ref().filter(|content| content.samples > 0)?;
@@ -100,7 +102,7 @@ pub(in crate::judge) fn content(figures: &RunFigures, engine: &EngineFacts) -> C
     let worst = under_load.max_by(|a, b| a.0.max(a.1).total_cmp(&b.0.max(b.1)));
     let threshold = "at most 5 %";
     let Some((never, zeroes, name)) = worst else {
-        // A run made before the load was looked at.
+        // The run was made before places under the load were checked.
         let Some(empty) = engine.empty_share else {
             return not_applicable("content", "not looked at");
         };
@@ -133,7 +135,7 @@ const ZEROES: &str = "Thin, compressing and deduplicating storage keeps zeroes a
                       target wiped with zeroes is as good as empty. Fill it with data that do not \
                       compress: ioecho prepare TARGET.";
 
-/// The shares of the load that went to places never written and to zeroes.
+/// The shares of the load on places never written, and on zeroes.
 fn emptiness(figures: &RunFigures, target: usize, content: &ContentFacts) -> (f64, f64) {
     let weighed = |of: fn(&(f64, f64)) -> f64| {
         let shares: Vec<_> = content.parts.iter().map(|part| part.as_ref().map(of)).collect();
@@ -142,7 +144,8 @@ fn emptiness(figures: &RunFigures, target: usize, content: &ContentFacts) -> (f6
     let never = if content.places > 0 {
         content.places_never_written as f64 / content.places as f64
     } else if content.prepared {
-        // Filled, if only where the load goes: a sample looks everywhere.
+        // The target was filled, perhaps only under the load, so a sample of all of it does not
+        // count.
         0.0
     } else {
         let sampled = content.never_written.unwrap_or(0.0);
@@ -156,7 +159,7 @@ fn emptiness(figures: &RunFigures, target: usize, content: &ContentFacts) -> (f6
     (never, zeroes)
 }
 
-/// For how long nothing was completed where no schedule tells what was to be completed when.
+/// The time without completions, for runs without a schedule.
 pub(in crate::judge) fn standstill(figures: &RunFigures, engine: &EngineFacts) -> Check {
     const NAME: &str = "standstill";
     if engine.has_schedule() {
@@ -205,7 +208,7 @@ fn target_size(engine: &EngineFacts) -> Check {
         let Some(factor) = engine.wraparound_factor.filter(|factor| *factor > 0.0) else {
             return not_applicable(NAME, "the size of the recorded device is not known");
         };
-        // Its furthest request is all that is known of the device: it was no smaller than that.
+        // Only the furthest request is known; the device was at least that large.
         if factor >= 1.0 / WRAPAROUND.end() {
             let grade = if factor > ABSURD {
                 Grade::Invalid
@@ -236,7 +239,7 @@ fn target_size(engine: &EngineFacts) -> Check {
         Bytes(size.target_bytes),
         Bytes(size.recorded_bytes)
     );
-    // More room on flash is no shorter way to anything: what a disk gains by it are seeks.
+    // More room on flash has no advantage; on a disk it makes seeks shorter.
     let is_roomy = ratio > 1.0 && engine.load.rotational == Some(false);
     let grade = if ratio < 1.0 / ABSURD {
         Grade::Invalid
@@ -250,7 +253,7 @@ fn target_size(engine: &EngineFacts) -> Check {
     check(NAME, grade, measured, threshold, if ratio < 1.0 { smaller } else { larger })
 }
 
-/// Whether what the load touches fits into a cache below the target.
+/// Whether the touched area fits into a cache below the target.
 fn lower_cache(figures: &RunFigures, engine: &EngineFacts) -> Check {
     const NAME: &str = "lower-cache";
     let caches = engine.load.targets.iter().enumerate().flat_map(|(number, target)| {
@@ -288,7 +291,7 @@ fn lower_cache(figures: &RunFigures, engine: &EngineFacts) -> Check {
     )
 }
 
-/// Whether the device's service times came to rest, each held against its like.
+/// Whether the device's service times became steady, compared among like requests.
 fn steady_state(figures: &RunFigures, engine: &EngineFacts) -> Check {
     const NAME: &str = "steady-state";
     let unsettled = match figures.load().course() {
@@ -333,19 +336,18 @@ fn course(unsettled: &Unsettled) -> String {
     )
 }
 
-/// Whether the run is long enough for what came before the steady state not to matter.
+/// Whether the run is so long that the time before the steady state has little weight.
 fn run_length(figures: &RunFigures) -> Check {
     const NAME: &str = "run-length";
     let threshold = "at least 10 times the time to steady state";
     let course_of_run = figures.load().course();
-    let is_short = |unsettled: &Unsettled| {
-        is_drift(unsettled) && unsettled.share() * RUN_TO_SETTLING > 1.0
-    };
+    let is_short =
+        |unsettled: &Unsettled| is_drift(unsettled) && unsettled.share() * RUN_TO_SETTLING > 1.0;
     let end = figures.picture().achieved_end();
     let untold = match &course_of_run {
         Course::Unknown(why) => Some((*why).to_owned()),
         Course::Unsettled(unsettled) if is_short(unsettled) => None,
-        // A few seconds without a drift are no proof that none comes.
+        // A few seconds without a drift do not prove that none would follow.
         Course::Settled | Course::Unsettled(_) => (end < RUN_LENGTH_MIN)
             .then(|| format!("{:.1} s tell nothing of what comes later", end.as_secs_f64())),
     };
@@ -370,7 +372,7 @@ fn run_length(figures: &RunFigures) -> Check {
 fn in_flight(figures: &RunFigures, engine: &EngineFacts, blame: Option<Finding>) -> Check {
     const NAME: &str = "in-flight";
     match engine.timing {
-        // As many as the device takes: nothing of the recording decides on that.
+        // The device alone decides the number in flight, not the recording.
         TimingMode::Afap => return no_schedule(NAME, engine),
         TimingMode::Load => {
             return not_applicable(
@@ -392,12 +394,13 @@ fn in_flight(figures: &RunFigures, engine: &EngineFacts, blame: Option<Finding>)
     if matches!(blame, Some(Finding::HostStalled | Finding::GeneratorLimited)) {
         return not_applicable(NAME, "requests were not issued when they were due");
     }
-    // What the engine saw counts how long it took to see it.
+    // The engine's number in flight includes completions that it has not seen yet.
     let seen = engine.witness.as_ref().filter(|seen| seen.is_there());
     let seen = seen.and_then(|seen| seen.in_flight_mean);
     let replayed = seen.unwrap_or(mean.replayed);
     let by_whom = if seen.is_some() { ", as a witness saw" } else { "" };
-    // Programs that wait as long for their requests and ask so many times as often.
+    // At a higher speed, the recorded programs would wait equally long for a request but issue
+    // requests that much more often.
     let speed = if engine.speedup > 0.0 { engine.speedup } else { 1.0 };
     let recorded = mean.recorded * speed;
     let ratio = replayed / recorded;
@@ -432,7 +435,7 @@ fn in_flight(figures: &RunFigures, engine: &EngineFacts, blame: Option<Finding>)
     )
 }
 
-/// Whether two volumes were fed one load.
+/// Whether two volumes got the same load.
 fn same_load(figures: &RunFigures) -> Check {
     const NAME: &str = "same-load";
     let Some(alike) = figures.load().same_demand() else {
@@ -456,7 +459,7 @@ fn same_load(figures: &RunFigures) -> Check {
     )
 }
 
-/// Whether what was written shrinks on a device that compresses or deduplicates.
+/// Whether the written data shrink on a device that compresses or deduplicates.
 fn compression(figures: &RunFigures, engine: &EngineFacts) -> Check {
     const NAME: &str = "compression";
     let facts = &engine.load;
@@ -487,13 +490,13 @@ fn compression(figures: &RunFigures, engine: &EngineFacts) -> Check {
     )
 }
 
-/// Whether the recording is what happened.
+/// Whether the recording is complete and correct.
 fn recording(engine: &EngineFacts) -> Check {
     const NAME: &str = "recording";
     let Some(recording) = &engine.load.recording else {
         return not_applicable(NAME, "not known");
     };
-    // What was lost stands beside the requests, what was guessed is among them.
+    // Lost requests are not among the recorded ones; guessed requests are.
     let beside = |count: u64| {
         let all = recording.requests.saturating_add(count).max(1);
         if count > recording.requests { 1.0 } else { count as f64 / all as f64 }

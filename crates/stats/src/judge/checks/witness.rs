@@ -8,19 +8,20 @@ use crate::facts::{EngineFacts, WitnessFacts};
 use crate::fidelity::{EXTRA_SHARE, REORDERED_SHARE};
 use crate::verdict::{Check, Grade};
 
-/// The share from which on it is another load: as much as may be dropped (`conflicts`).
+/// The share of foreign requests from which on it is another load: the same as for dropped ones
+/// (`conflicts`).
 const EXTRA_SHARE_INVALID: f64 = CONFLICT_SHARE;
 
 const THRESHOLD: &str = "every request seen (invalid above 1 % missing); at most 1 % held back by \
                          more than 1 ms, or of others (invalid above 5 %), and 0.1 % reordered \
                          that were not held back";
 
-/// The share that others have in all that the device saw during the run.
+/// The share of other programs' requests in all that the device saw during the run.
 fn extra_share(seen: &WitnessFacts) -> f64 {
     share(seen.extra, seen.found.saturating_add(seen.extra))
 }
 
-/// Whether others loaded the device so much that the run was not the only one.
+/// Whether other programs loaded the device so much that the run was not the only load.
 pub(in crate::judge) fn is_foreign(engine: &EngineFacts) -> bool {
     let seen = engine.witness.as_ref().filter(|seen| seen.is_there());
     seen.is_some_and(|seen| extra_share(seen) > EXTRA_SHARE)
@@ -62,7 +63,7 @@ fn findings(seen: &WitnessFacts, has_schedule: bool) -> Vec<(Grade, &'static str
     if foreign > Grade::Pass {
         all.push((foreign, EXTRA));
     }
-    // Without a schedule requests have no order to keep.
+    // Without a schedule the order of requests is not given.
     let by_itself = seen.reordered.saturating_sub(seen.reordered_held_back);
     if has_schedule && share(by_itself, seen.found) > REORDERED_SHARE {
         all.push((Grade::Suspect, REORDERED));

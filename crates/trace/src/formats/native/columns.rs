@@ -12,6 +12,9 @@ use super::schema::Column;
 use crate::batch::{Batch, UNKNOWN};
 use crate::request::Op;
 
+/// Up to here every whole number is a floating point number.
+const EXACT_MAX: f64 = 9_007_199_254_740_992.0;
+
 /// What is wrong with a column.
 pub(super) enum Fault {
     Library(ParquetError),
@@ -102,10 +105,22 @@ pub(super) fn check_ranges(batch: &Batch) -> Result<(), Fault> {
     Ok(())
 }
 
+/// Checks that nothing begins before the beginning, and that nothing is shorter than nothing.
+fn check_size(values: &[i64], column: Column, null: Option<i64>) -> Result<(), Fault> {
+    let is_bad = |value: &i64| *value < 0 && Some(*value) != null;
+    if !values.iter().fold(false, |bad, value| bad | is_bad(value)) {
+        return Ok(());
+    }
+    let row = values.iter().position(is_bad).unwrap_or(0);
+    Err(Fault::Value(row, format!("{} is {}, below zero", column.name(), values[row])))
+}
+
 /// The columns of a row group, of which so many rows are read at a time.
 pub(super) struct GroupColumns<'a> {
     pub(super) readers: &'a mut [Option<ColumnReader>],
     pub(super) rows: usize,
+    /// Whether sizes have no sign.
+    pub(super) unsigned: bool,
     /// The level of a value in a list; where there is none, or the list is null, it is lower.
     pub(super) list_level: i16,
 }
@@ -122,7 +137,11 @@ impl GroupColumns<'_> {
             Some(Some(ColumnReader::Int64ColumnReader(reader))) => {
                 read_column(reader, column, self.rows, values, levels, null)?;
             }
+            Some(Some(other)) => cast_column(other, column, self.rows, values, levels, null)?,
             _ => return Err(missing(column)),
+        }
+        if column.is_size() && !self.unsigned {
+            check_size(values, column, null)?;
         }
         if null == Some(UNKNOWN) { check_unknown(values, levels, column) } else { Ok(()) }
     }
@@ -177,6 +196,7 @@ impl GroupColumns<'_> {
             Some(Some(ColumnReader::Int32ColumnReader(reader))) => {
                 read_column(reader, column, self.rows, values, levels, null)
             }
+            Some(Some(other)) => cast_column(other, column, self.rows, values, levels, null),
             None | Some(None) if column.is_young() => {
                 values.clear();
                 values.resize(self.rows, null.unwrap_or_default());
@@ -214,6 +234,72 @@ fn read_column<T: DataType<T: Copy>>(
     levels: &mut Vec<i16>,
     null: Option<T::T>,
 ) -> Result<(), Fault> {
+    read_values(reader, column, rows, values, levels)?;
+    spread(column, rows, values, levels, null)
+}
+
+/// Reads `rows` values of a column that has another type of numbers; each must be a whole number
+/// that the column can hold.
+fn cast_column<V: Copy + TryFrom<i64>>(
+    reader: &mut ColumnReader,
+    column: Column,
+    rows: usize,
+    values: &mut Vec<V>,
+    levels: &mut Vec<i16>,
+    null: Option<V>,
+) -> Result<(), Fault> {
+    let wide: Vec<i64> = match reader {
+        ColumnReader::Int32ColumnReader(reader) => {
+            let mut found = Vec::new();
+            read_values(reader, column, rows, &mut found, levels)?;
+            found.into_iter().map(i64::from).collect()
+        }
+        ColumnReader::Int64ColumnReader(reader) => {
+            let mut found = Vec::new();
+            read_values(reader, column, rows, &mut found, levels)?;
+            // A column of 32 bits without a sign is read as one with a sign.
+            let folded =
+                |wide: i64| u32::try_from(wide).map_or(wide, |bits| i64::from(bits as i32));
+            found.into_iter().map(folded).collect()
+        }
+        ColumnReader::DoubleColumnReader(reader) => {
+            let mut found = Vec::new();
+            read_values(reader, column, rows, &mut found, levels)?;
+            let is_exact = |value: &f64| value.fract() == 0.0 && value.abs() <= EXACT_MAX;
+            if let Some(number) = found.iter().position(|value| !is_exact(value)) {
+                let (name, value) = (column.name(), found[number]);
+                let reason = format!("{name} is {value}, no exact whole number");
+                return Err(Fault::Value(row_of(number, levels), reason));
+            }
+            found.into_iter().map(|value| value as i64).collect()
+        }
+        _ => return Err(missing(column)),
+    };
+    values.clear();
+    for (number, wide) in wide.into_iter().enumerate() {
+        let value = V::try_from(wide).map_err(|_| {
+            let reason = format!("{} is {wide}, beyond what it can be", column.name());
+            Fault::Value(row_of(number, levels), reason)
+        })?;
+        values.push(value);
+    }
+    spread(column, rows, values, levels, null)
+}
+
+/// The row of value `number`, of a column without gaps where it has null.
+fn row_of(number: usize, levels: &[i16]) -> usize {
+    let mut present = levels.iter().enumerate().filter(|(_, level)| **level != 0);
+    present.nth(number).map_or(number, |(row, _)| row)
+}
+
+/// Reads the values of the next `rows` of a column, without gaps where it has null.
+fn read_values<T: DataType>(
+    reader: &mut ColumnReaderImpl<T>,
+    column: Column,
+    rows: usize,
+    values: &mut Vec<T::T>,
+    levels: &mut Vec<i16>,
+) -> Result<(), Fault> {
     values.clear();
     levels.clear();
     let (records, found, _) = reader.read_records(rows, Some(levels), None, values)?;
@@ -222,6 +308,18 @@ fn read_column<T: DataType<T: Copy>>(
         let short = format!("column {name} has fewer rows than its row group");
         return Err(Fault::Library(ParquetError::General(short)));
     }
+    Ok(())
+}
+
+/// Puts values without gaps to their rows, and `null` where the file has null.
+fn spread<V: Copy>(
+    column: Column,
+    rows: usize,
+    values: &mut Vec<V>,
+    levels: &[i16],
+    null: Option<V>,
+) -> Result<(), Fault> {
+    let found = values.len();
     if found == rows {
         return Ok(());
     }

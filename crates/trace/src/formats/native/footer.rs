@@ -4,8 +4,9 @@
 //! file: a missing, differently packed or misplaced column must be a clear error, not a panic or
 //! wrong values.
 
-use parquet::basic::{Compression, Repetition};
+use parquet::basic::{Compression, ConvertedType, LogicalType, Repetition, TimeUnit, Type};
 use parquet::file::metadata::ParquetMetaData;
+use parquet::schema::types::ColumnDescriptor;
 
 use super::schema::{COLUMNS, Column};
 use crate::batch::Columns;
@@ -31,7 +32,7 @@ pub(super) fn check_places(metadata: &ParquetMetaData, length: u64) -> Result<()
     Ok(())
 }
 
-/// Checks that the columns are packed as this program can unpack them: with zstd or not at all.
+/// Checks that the columns are packed as this program can unpack them.
 pub(super) fn check_codecs(
     metadata: &ParquetMetaData,
     indices: &[Option<usize>; COLUMNS],
@@ -40,7 +41,13 @@ pub(super) fn check_codecs(
         for index in indices.iter().flatten() {
             let column = group.column(*index);
             let codec = column.compression();
-            if !matches!(codec, Compression::UNCOMPRESSED | Compression::ZSTD(_)) {
+            if !matches!(
+                codec,
+                Compression::UNCOMPRESSED
+                    | Compression::ZSTD(_)
+                    | Compression::SNAPPY
+                    | Compression::GZIP(_)
+            ) {
                 let name = column.column_path().string();
                 return Err(format!(
                     "column {name} is packed with {codec}, which is not read here"
@@ -49,6 +56,39 @@ pub(super) fn check_codecs(
         }
     }
     Ok(())
+}
+
+/// Whether the values of `found` can be read as those of `column`: other programs widen numbers,
+/// make those that may be null floating point, and write codes where a trace has names.
+fn is_castable(found: &ColumnDescriptor, column: Column) -> bool {
+    // Other times and decimal numbers count in other units than their numbers say.
+    let in_its_unit = match found.logical_type_ref() {
+        Some(LogicalType::Timestamp(time)) => time.unit == TimeUnit::NANOS,
+        Some(LogicalType::Integer(_) | LogicalType::String | LogicalType::Enum) => true,
+        Some(_) => false,
+        None => !matches!(
+            found.converted_type(),
+            ConvertedType::DECIMAL
+                | ConvertedType::DATE
+                | ConvertedType::TIME_MILLIS
+                | ConvertedType::TIME_MICROS
+                | ConvertedType::TIMESTAMP_MILLIS
+                | ConvertedType::TIMESTAMP_MICROS
+        ),
+    };
+    let is_number = matches!(found.physical_type(), Type::INT32 | Type::INT64 | Type::DOUBLE);
+    let is_kin = match column.physical_type() {
+        Type::BOOLEAN => found.physical_type() == Type::BOOLEAN,
+        Type::BYTE_ARRAY => is_number || found.physical_type() == Type::BYTE_ARRAY,
+        _ => is_number,
+    };
+    in_its_unit && is_kin
+}
+
+/// Whether sizes were written without a sign, as in version 1: all 64 bits are theirs.
+pub(super) fn is_unsigned(metadata: &ParquetMetaData, offset: Option<usize>) -> bool {
+    let schema = metadata.file_metadata().schema_descr();
+    offset.is_some_and(|index| schema.column(index).converted_type() == ConvertedType::UINT_64)
 }
 
 /// Where each of our columns stands in the file, which optional ones there are, and the names of
@@ -66,9 +106,10 @@ pub(super) fn layout(metadata: &ParquetMetaData) -> Result<Layout, String> {
             continue;
         };
         let repeated = found.self_type().get_basic_info().repetition() == Repetition::REPEATED;
-        if found.physical_type() != column.physical_type() || repeated {
+        if !is_castable(found, column) || repeated {
+            let of = found.logical_type_ref().map_or(String::new(), |kind| format!(" ({kind:?})"));
             return Err(format!(
-                "column {name} is of type {}, where a trace has '{}'",
+                "column {name} is of type {}{of}, where a trace has '{}'",
                 found.physical_type(),
                 column.declaration().trim_end_matches(';')
             ));

@@ -10,16 +10,29 @@ use parquet::column::reader::{ColumnReader, get_column_reader};
 use parquet::errors::{ParquetError, Result};
 use parquet::file::reader::RowGroupReader;
 
-/// The reader of a column of `group`.
-pub(super) fn column_reader(group: &dyn RowGroupReader, index: usize) -> Result<ColumnReader> {
-    let column = group.metadata().column(index).column_descr_ptr();
-    let value_bits = match column.physical_type() {
+use super::names::{CodedPages, coded};
+use super::schema::Column;
+
+/// The reader of `column` of `group`, which stands there as number `index`: a reader of codes also
+/// where the file holds names.
+pub(super) fn column_reader(
+    group: &dyn RowGroupReader,
+    column: Column,
+    index: usize,
+) -> Result<ColumnReader> {
+    let found = group.metadata().column(index).column_descr_ptr();
+    let value_bits = match found.physical_type() {
         Type::BOOLEAN => 1,
-        Type::INT32 => 32,
+        // A string takes four bytes for its length, and more.
+        Type::INT32 | Type::BYTE_ARRAY => 32,
         _ => 64,
     };
-    let pages = group.get_column_page_reader(index)?;
-    Ok(get_column_reader(column, Box::new(CheckedPages { pages, value_bits })))
+    let pages = CheckedPages { pages: group.get_column_page_reader(index)?, value_bits };
+    if found.physical_type() != Type::BYTE_ARRAY {
+        return Ok(get_column_reader(found, Box::new(pages)));
+    }
+    let pages = CodedPages { pages, column, is_optional: found.max_def_level() > 0 };
+    Ok(get_column_reader(coded(&found, column)?, Box::new(pages)))
 }
 
 /// Pages of a column whose values take so many bits where they are not packed.

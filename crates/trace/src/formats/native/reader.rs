@@ -17,7 +17,8 @@ use super::checksums::Checksums;
 use super::columns::{
     Fault, GroupColumns, check, check_flushes, check_order, check_ranges, check_start, unknown,
 };
-use super::footer::{check_codecs, check_places, layout};
+use super::footer::{check_codecs, check_places, is_unsigned, layout};
+use super::names::UnknownName;
 use super::pages::column_reader;
 use super::schema::{COLUMNS, Column, KEY_HEADER, KEY_ORDER, KEY_VERSION, ORDER};
 use super::{Scratch, VERSION, into_io};
@@ -137,11 +138,13 @@ impl Reader {
             );
         }
         check_codecs(metadata, &indices).map_err(|reason| {
-            unusable(reason, "write it with zstd; in pandas: to_parquet(..., compression='zstd')")
+            unusable(reason, "write it with zstd, snappy or gzip; in pandas: to_parquet(..., compression='zstd')")
         })?;
         let ordered = value_of(KEY_ORDER) == Some(ORDER);
         let end_group = file.num_row_groups();
+        let unsigned = is_unsigned(file.metadata(), indices[Column::Offset as usize]);
         Ok(Self {
+            unsigned,
             path: path.to_owned(),
             strict: options.strict,
             file,
@@ -174,18 +177,20 @@ fn volumes_of(
     for number in 0..file.num_row_groups() {
         let group = file.get_row_group(number)?;
         let Some(index) = indices[Column::Volume as usize] else { break };
-        let ColumnReader::Int32ColumnReader(mut reader) = column_reader(&*group, index)? else {
-            break;
-        };
+        let mut readers: Vec<Option<ColumnReader>> = Column::ALL.iter().map(|_| None).collect();
+        readers[Column::Volume as usize] = Some(column_reader(&*group, Column::Volume, index)?);
         let (mut values, mut levels) = (Vec::new(), Vec::new());
-        loop {
-            values.clear();
-            levels.clear();
-            let (records, ..) =
-                reader.read_records(BATCH_ROWS, Some(&mut levels), None, &mut values)?;
-            found.extend(values.iter().map(|volume| *volume as u32));
-            if records == 0 || found.len() > VOLUMES_MAX {
-                break;
+        let mut rows_left = usize::try_from(group.metadata().num_rows())?;
+        while rows_left > 0 && found.len() <= VOLUMES_MAX {
+            let rows = rows_left.min(BATCH_ROWS);
+            rows_left -= rows;
+            let mut column =
+                GroupColumns { readers: &mut readers, rows, unsigned: false, list_level: 0 };
+            match column.ints(Column::Volume, &mut values, &mut levels, None) {
+                Ok(()) => found.extend(values.iter().map(|volume| *volume as u32)),
+                Err(Fault::Library(error)) => return Err(error),
+                // It is told where the rows are read.
+                Err(Fault::Value(..)) => break,
             }
         }
     }
@@ -237,6 +242,8 @@ struct Reader {
     checksums: Option<Checksums>,
     header: Header,
     indices: [Option<usize>; COLUMNS],
+    /// Whether sizes have no sign.
+    unsigned: bool,
     /// The columns of the row group at hand, by the number of the column.
     readers: Vec<Option<ColumnReader>>,
     next_group: usize,
@@ -269,9 +276,9 @@ impl Reader {
             let group = self.file.get_row_group(number)?;
             self.rows_left = usize::try_from(group.metadata().num_rows())?;
             self.readers.clear();
-            for index in self.indices {
-                let reader = index.map(|index| column_reader(&*group, index)).transpose()?;
-                self.readers.push(reader);
+            for (column, index) in Column::ALL.into_iter().zip(self.indices) {
+                let reader = index.map(|index| column_reader(&*group, column, index));
+                self.readers.push(reader.transpose()?);
             }
         }
         Ok(true)
@@ -311,7 +318,8 @@ impl Reader {
         let descriptor = self.file.metadata().file_metadata().schema_descr();
         let list_level = self.indices[Column::Parents as usize]
             .map_or(0, |index| descriptor.column(index).max_def_level());
-        let mut columns = GroupColumns { readers: &mut self.readers, rows, list_level };
+        let unsigned = self.unsigned;
+        let mut columns = GroupColumns { readers: &mut self.readers, rows, unsigned, list_level };
         let Scratch { longs, ints, bools, levels, repeats } = &mut self.scratch;
         columns.longs(Column::Issue, &mut batch.issue_ns, levels, None)?;
         check_start(&batch.issue_ns)?;
@@ -418,6 +426,10 @@ impl Source for Reader {
         let mut fault = None;
         let filled = guarded(|| match self.fill(batch, rows) {
             Ok(()) => Ok(()),
+            Err(Fault::Library(ParquetError::External(name))) if name.is::<UnknownName>() => {
+                fault = Some((0, name.to_string()));
+                Ok(())
+            }
             Err(Fault::Library(error)) => Err(error),
             Err(Fault::Value(row, reason)) => {
                 fault = Some((row, reason));

@@ -106,10 +106,10 @@ impl Column {
     pub(super) const fn declaration(self) -> &'static str {
         match self {
             Self::Issue => "required int64 issue_ns (INTEGER(64,true));",
-            Self::Op => "required int32 op (INTEGER(8,false));",
+            Self::Op => "required binary op (STRING);",
             Self::Flags => "required int32 flags (INTEGER(16,false));",
-            Self::Offset => "required int64 offset_bytes (INTEGER(64,false));",
-            Self::Length => "required int64 length_bytes (INTEGER(64,false));",
+            Self::Offset => "required int64 offset_bytes (INTEGER(64,true));",
+            Self::Length => "required int64 length_bytes (INTEGER(64,true));",
             Self::Volume => "required int32 volume (INTEGER(32,false));",
             Self::Latency => "optional int64 latency_ns (INTEGER(64,true));",
             Self::Pid => "required int32 pid (INTEGER(32,false));",
@@ -117,18 +117,18 @@ impl Column {
             Self::Scheduled => "optional int64 scheduled_ns (INTEGER(64,true));",
             Self::Submitted => "optional int64 submitted_ns (INTEGER(64,true));",
             Self::Completed => "optional int64 completed_ns (INTEGER(64,true));",
-            Self::TargetOffset => "optional int64 target_offset_bytes (INTEGER(64,false));",
-            Self::InFlight => "optional int32 in_flight (INTEGER(32,false));",
-            Self::Outcome => "optional int32 outcome (INTEGER(32,true));",
+            Self::TargetOffset => "optional int64 target_offset_bytes (INTEGER(64,true));",
+            Self::InFlight => "optional int32 in_flight (INTEGER(32,true));",
+            Self::Outcome => "optional binary outcome (STRING);",
             Self::PushedBack => "optional boolean pushed_back;",
-            Self::LateCause => "optional int32 late_cause (INTEGER(8,false));",
+            Self::LateCause => "optional binary late_cause (STRING);",
             Self::Target => "optional int32 target (INTEGER(16,false));",
-            Self::Integrity => "optional int32 integrity (INTEGER(8,false));",
-            Self::Id => "required int64 request_id (INTEGER(64,false));",
+            Self::Integrity => "optional binary integrity (STRING);",
+            Self::Id => "required int64 request_id (INTEGER(64,true));",
             Self::Think => "optional int64 think_ns (INTEGER(64,true));",
             Self::Parents => {
                 "required group parents (LIST) { repeated group list { \
-                 required int64 element (INTEGER(64,false)); } }"
+                 required int64 element (INTEGER(64,true)); } }"
             }
         }
     }
@@ -147,8 +147,49 @@ impl Column {
             | Self::Think
             | Self::Parents => parquet::basic::Type::INT64,
             Self::PushedBack => parquet::basic::Type::BOOLEAN,
+            _ if self.is_named() => parquet::basic::Type::BYTE_ARRAY,
             _ => parquet::basic::Type::INT32,
         }
+    }
+
+    /// Whether the file holds names where a batch holds codes. Version 1 held the codes.
+    pub(super) const fn is_named(self) -> bool {
+        matches!(self, Self::Op | Self::Outcome | Self::LateCause | Self::Integrity)
+    }
+
+    /// The name of a code of this column; `None` where the code means nothing.
+    pub(super) fn name_of(self, code: i32) -> Option<String> {
+        let small = u8::try_from(code).ok();
+        match self {
+            Self::Op => small.and_then(Op::from_code).map(|op| op.name().to_owned()),
+            Self::Outcome => Outcome::from_code(code).map(Outcome::name),
+            Self::LateCause => {
+                small.and_then(LateCause::from_code).map(|cause| cause.name().to_owned())
+            }
+            Self::Integrity => {
+                small.and_then(Integrity::from_code).map(|found| found.name().to_owned())
+            }
+            _ => None,
+        }
+    }
+
+    /// The code of a name of this column; `None` where the name means nothing.
+    pub(super) fn code_of(self, name: &str) -> Option<i32> {
+        let small = |codes: usize| {
+            (0..codes as i32).find(|code| self.name_of(*code).as_deref() == Some(name))
+        };
+        match self {
+            Self::Op => small(Op::ALL.len()),
+            Self::Outcome => Outcome::from_name(name).map(Outcome::code),
+            Self::LateCause => small(LateCause::ALL.len()),
+            Self::Integrity => small(Integrity::ALL.len()),
+            _ => None,
+        }
+    }
+
+    /// Whether a value below zero has no meaning.
+    pub(super) const fn is_size(self) -> bool {
+        matches!(self, Self::Offset | Self::Length | Self::TargetOffset)
     }
 
     /// Whether a trace with these optional columns has this one.
@@ -191,29 +232,24 @@ impl Column {
     }
 }
 
-/// What the numbers of the columns mean, for readers without this program.
+/// What may stand in the columns of names, and what the bits of `flags` mean, for readers without
+/// this program.
 pub(super) fn codes() -> String {
-    let ops: serde_json::Map<_, _> =
-        Op::ALL.iter().map(|op| (op.code().to_string(), op.name().into())).collect();
     let flags: serde_json::Map<_, _> = Flags::all()
         .iter_names()
         .map(|(name, flag)| (flag.bits().to_string(), name.to_ascii_lowercase().into()))
         .collect();
-    let mut outcomes: serde_json::Map<_, _> = (-7..=0)
-        .filter_map(|code| Some((code.to_string(), Outcome::from_code(code)?.name().into())))
-        .collect();
-    outcomes.insert("1..".to_owned(), "the kernel's error number".into());
-    let causes: serde_json::Map<_, _> = LateCause::ALL
-        .iter()
-        .filter_map(|cause| Some(((*cause as u8).to_string(), serde_json::to_value(cause).ok()?)))
-        .collect();
-    let integrity: serde_json::Map<_, _> = Integrity::ALL
-        .iter()
-        .map(|found| ((*found as u8).to_string(), found.name().into()))
-        .collect();
+    let names = |column: Column, codes: std::ops::Range<i32>| -> Vec<String> {
+        codes.filter_map(|code| column.name_of(code)).collect()
+    };
+    let mut outcomes = names(Column::Outcome, Outcome::Abandoned.code()..1);
+    outcomes.push("errno N: the kernel's error number N".to_owned());
     serde_json::json!({
-        "op": ops, "flags (a sum of)": flags, "outcome": outcomes, "late_cause": causes,
-        "integrity": integrity,
+        "op": names(Column::Op, 0..Op::ALL.len() as i32),
+        "flags (a sum of)": flags,
+        "outcome": outcomes,
+        "late_cause": names(Column::LateCause, 0..LateCause::ALL.len() as i32),
+        "integrity": names(Column::Integrity, 0..Integrity::ALL.len() as i32),
     })
     .to_string()
 }

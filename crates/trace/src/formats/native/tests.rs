@@ -4,10 +4,14 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use parquet::basic::{Compression, ConvertedType, Encoding, GzipLevel};
+use parquet::data_type::{ByteArray, ByteArrayType, DoubleType, Int64Type};
 use parquet::file::metadata::KeyValue;
+use parquet::file::properties::{WriterProperties, WriterPropertiesBuilder, WriterVersion};
 use parquet::file::reader::{FileReader, SerializedFileReader};
-use parquet::file::writer::SerializedFileWriter;
+use parquet::file::writer::{SerializedColumnWriter, SerializedFileWriter};
 use parquet::schema::parser::parse_message_type;
+use parquet::schema::types::ColumnPath;
 use proptest::prelude::*;
 
 use super::columns::{Fault, check_order, check_unknown};
@@ -15,14 +19,14 @@ use super::reader::UNREAD_DEPENDENCIES;
 use super::schema::{
     Column, KEY_CODES, KEY_CRC_FOOTER, KEY_CRC_GROUPS, KEY_HEADER, KEY_ORDER, KEY_VERSION, ORDER,
 };
-use super::writer::GROUP_ROWS;
+use super::writer::{BEYOND, GROUP_ROWS};
 use super::{create, open, open_part};
 use crate::batch::tests::any_request;
 use crate::batch::{Batch, Columns, UNKNOWN};
 use crate::error::TraceError;
 use crate::formats::ReadOptions;
 use crate::header::{Header, NoteKind};
-use crate::{Bytes, Dependency, Flags, Integrity, Nanos, Op, Request};
+use crate::{Bytes, Dependency, Flags, Integrity, Nanos, Op, Request, VolumeId};
 
 fn header(columns: Columns) -> Header {
     let mut header = Header { columns, ..Header::default() };
@@ -196,14 +200,14 @@ fn the_footer_says_version_order_and_codes() {
     let pairs = file.metadata().file_metadata().key_value_metadata().unwrap().clone();
     let value =
         |key: &str| pairs.iter().find(|pair| pair.key == key).unwrap().value.clone().unwrap();
-    assert_eq!(value(KEY_VERSION), "1");
+    assert_eq!(value(KEY_VERSION), "2");
     assert_eq!(value(KEY_ORDER), "issue_ns");
     let codes: serde_json::Value = serde_json::from_str(&value(KEY_CODES)).unwrap();
-    assert_eq!(codes["op"]["4"], "write-zeroes");
+    assert_eq!(codes["op"][4], "write-zeroes");
     assert_eq!(codes["flags (a sum of)"]["16"], "readahead");
-    assert_eq!(codes["outcome"]["-2"], "crosses the end of the target");
-    assert_eq!(codes["late_cause"]["2"], "in-flight-cap");
-    assert_eq!(codes["integrity"]["8"], "stale");
+    assert_eq!(codes["outcome"][5], "crosses the end of the target");
+    assert_eq!(codes["late_cause"][2], "in-flight-cap");
+    assert_eq!(codes["integrity"][8], "stale");
 }
 
 /// A file with these columns and one row, as another program might write it.
@@ -251,7 +255,7 @@ trait Descr {
     fn typed_descr_is_optional(&mut self) -> bool;
 }
 
-impl Descr for parquet::file::writer::SerializedColumnWriter<'_> {
+impl Descr for SerializedColumnWriter<'_> {
     fn typed_descr_is_optional(&mut self) -> bool {
         use parquet::column::writer::ColumnWriter;
         match self.untyped() {
@@ -293,8 +297,13 @@ fn a_foreign_file_is_refused_with_the_name_of_what_is_missing() {
     let (_directory, path) = file();
     foreign(&path, "message m { required int64 issue_ns; }", &ROW[..1], &[]);
     assert!(message(&path).contains("no column op"), "{}", message(&path));
-    foreign(&path, "message m { required int64 issue_ns; required int64 op; }", &ROW, &[]);
-    assert!(message(&path).contains("column op is of type INT64"), "{}", message(&path));
+    for (kind, of) in [("boolean op", "BOOLEAN"), ("int64 op (TIMESTAMP(MILLIS,true))", "INT64 (T")]
+    {
+        let schema = format!("message m {{ required int64 issue_ns; required {kind}; }}");
+        foreign(&path, &schema, &ROW, &[]);
+        let reason = format!("column op is of type {of}");
+        assert!(message(&path).contains(&reason), "{}", message(&path));
+    }
     let row = [&ROW[..], &[("scheduled_ns", 3)]].concat();
     foreign(&path, &format!("{SCHEMA} optional int64 scheduled_ns; }}"), &row, &[]);
     assert!(message(&path).contains("no column submitted_ns"), "{}", message(&path));
@@ -308,9 +317,9 @@ fn a_file_packed_otherwise_is_refused_with_the_remedy() {
     let bytes = fs::read(&path).unwrap();
     let name = b"issue_ns\x15\x00";
     let place = memchr::memmem::rfind(&bytes, name).unwrap() + name.len() - 1;
-    let snappy = [&bytes[..place], &[2], &bytes[place + 1..]].concat();
-    fs::write(&path, snappy).unwrap();
-    assert!(message(&path).contains("issue_ns is packed with SNAPPY"), "{}", message(&path));
+    let brotli = [&bytes[..place], &[8], &bytes[place + 1..]].concat();
+    fs::write(&path, brotli).unwrap();
+    assert!(message(&path).contains("issue_ns is packed with BROTLI"), "{}", message(&path));
 }
 
 #[test]
@@ -320,7 +329,8 @@ fn a_value_that_means_nothing_is_refused_with_its_row() {
         (1, 6, "row 0: op is 6"),
         (1, -1, "row 0: op is -1"),
         (2, 32, "row 0: flags is 32"),
-        (3, -1024, "row 0: offset_bytes + length_bytes"),
+        (3, -1024, "row 0: offset_bytes is -1024, below zero"),
+        (4, -1, "row 0: length_bytes is -1, below zero"),
         (0, UNKNOWN, "row 0: issue_ns is null"),
         (0, -1, "row 0: issue_ns is -1, before the start"),
         (0, UNKNOWN + 1, "before the start of the trace"),
@@ -352,6 +362,125 @@ fn a_value_that_means_nothing_is_refused_with_its_row() {
         foreign(&path, &format!("{SCHEMA} {schema} }}"), &row, &[]);
         assert!(message(&path).contains(reason), "{}", message(&path));
     }
+}
+
+/// Writes the values of a column.
+type WriteColumn<'a> = dyn FnMut(&mut SerializedColumnWriter<'_>) + 'a;
+
+/// Writes a row for each operation, as another program might: with `properties`, and offsets and
+/// lengths as floating point numbers.
+fn named(path: &Path, ops: &[&str], properties: WriterPropertiesBuilder) {
+    let schema = "message m { optional int64 issue_ns; optional binary op (STRING); \
+        required int64 flags; optional double offset_bytes; optional double length_bytes; \
+        required int64 volume; }";
+    let schema = Arc::new(parse_message_type(schema).unwrap());
+    let (file, properties) = (File::create(path).unwrap(), Arc::new(properties.build()));
+    let mut writer = SerializedFileWriter::new(file, schema, properties).unwrap();
+    let mut group = writer.next_row_group().unwrap();
+    let levels = vec![1; ops.len()];
+    let names: Vec<ByteArray> = ops.iter().map(|op| ByteArray::from(*op)).collect();
+    let volumes = vec![i64::from(u32::MAX); ops.len()];
+    let mut columns: [Box<WriteColumn<'_>>; 6] = [
+        Box::new(|column| {
+            let instants: Vec<i64> = (0..ops.len() as i64).collect();
+            column.typed::<Int64Type>().write_batch(&instants, Some(&levels), None).unwrap();
+        }),
+        Box::new(|column| {
+            column.typed::<ByteArrayType>().write_batch(&names, Some(&levels), None).unwrap();
+        }),
+        Box::new(|column| {
+            column.typed::<Int64Type>().write_batch(&vec![2; ops.len()], None, None).unwrap();
+        }),
+        Box::new(|column| {
+            let sizes = vec![512.0; ops.len()];
+            column.typed::<DoubleType>().write_batch(&sizes, Some(&levels), None).unwrap();
+        }),
+        Box::new(|column| {
+            let sizes = vec![0.0; ops.len()];
+            column.typed::<DoubleType>().write_batch(&sizes, Some(&levels), None).unwrap();
+        }),
+        Box::new(|column| {
+            column.typed::<Int64Type>().write_batch(&volumes, None, None).unwrap();
+        }),
+    ];
+    for write in &mut columns {
+        let mut column = group.next_column().unwrap().unwrap();
+        write(&mut column);
+        column.close().unwrap();
+    }
+    group.close().unwrap();
+    writer.close().unwrap();
+}
+
+#[test]
+fn names_and_wide_numbers_of_other_programs_are_read_however_they_are_encoded() {
+    let (_directory, path) = file();
+    let names = ["write", "read", "flush", "write", "write-zeroes"];
+    let gzip = Compression::GZIP(GzipLevel::default());
+    for version in [WriterVersion::PARQUET_1_0, WriterVersion::PARQUET_2_0] {
+        for (is_dictionary, codec) in [(true, Compression::SNAPPY), (false, gzip)] {
+            let properties = WriterProperties::builder()
+                .set_writer_version(version)
+                .set_dictionary_enabled(is_dictionary)
+                .set_column_encoding(ColumnPath::from("op"), Encoding::PLAIN)
+                .set_compression(codec);
+            named(&path, &names, properties);
+            let (all, header) = read(&path).unwrap();
+            assert_eq!(header.volumes.len(), 1);
+            assert_eq!(all.iter().map(|request| request.op.name()).collect::<Vec<_>>(), names);
+            let first = all[0];
+            assert_eq!(
+                (first.offset, first.length, first.flags),
+                (Bytes(512), Bytes(0), Flags::FUA)
+            );
+            assert_eq!(first.volume, VolumeId(u32::MAX));
+        }
+    }
+}
+
+#[test]
+fn a_name_that_means_nothing_is_refused() {
+    let (_directory, path) = file();
+    named(&path, &["read", "trim"], WriterProperties::builder());
+    let text = message(&path);
+    assert!(text.contains("row 0: op is 'trim' here or later"), "{text}");
+}
+
+#[test]
+fn others_read_names_and_differences_of_offsets() {
+    let (_directory, path) = file();
+    write(&path, Columns { measured: true, ..Columns::default() }, &some_requests(10), 10);
+    let file = SerializedFileReader::new(File::open(&path).unwrap()).unwrap();
+    let schema = file.metadata().file_metadata().schema_descr();
+    for column in schema.columns() {
+        let name = column.name();
+        let is_named = ["op", "outcome", "late_cause", "integrity"].contains(&name);
+        assert_eq!(column.converted_type() == ConvertedType::UTF8, is_named, "{name}");
+        let is_number_of_something = ["flags", "volume", "target"].contains(&name);
+        let unsigned = [ConvertedType::UINT_16, ConvertedType::UINT_32, ConvertedType::UINT_64];
+        assert_eq!(unsigned.contains(&column.converted_type()), is_number_of_something, "{name}");
+    }
+}
+
+#[test]
+fn offsets_of_version_1_have_all_64_bits_and_those_that_version_2_cannot_hold_are_left_out() {
+    let (_directory, path) = file();
+    let schema = "message m { required int64 issue_ns; required int32 op; required int32 flags; \
+        required int64 offset_bytes (INTEGER(64,false)); \
+        required int64 length_bytes (INTEGER(64,false)); required int32 volume; }";
+    let mut row = ROW;
+    row[3].1 = -4096;
+    foreign(&path, schema, &row, &[(KEY_VERSION, "1")]);
+    let (all, header) = read(&path).unwrap();
+    assert_eq!(all[0].offset, Bytes(u64::MAX - 4095));
+
+    let mut sink = create(&path, &header).unwrap();
+    let mut batch = Batch::new(header.columns);
+    batch.extend(&[all[0], Request::new(Nanos(9), Op::Read, Bytes(512), Bytes(512))]);
+    sink.write(&batch).unwrap();
+    let written = sink.finish(&header).unwrap();
+    assert_eq!((written.requests, written.lost.count_of(BEYOND)), (1, 1));
+    assert_eq!(read(&path).unwrap().0[0].issue, Nanos(9));
 }
 
 #[test]
@@ -414,16 +543,16 @@ fn a_dictionary_that_claims_more_values_than_it_holds_takes_no_room_for_them() {
     let (_directory, path) = file();
     write(&path, WITH_LATENCY, &some_requests(3), 3);
     let mut bytes = fs::read(&path).unwrap();
-    // The header of the dictionary of `op` (parquet.thrift, compact): kind 2, sizes of 8 and 17
-    // bytes, then its own header, whose first field is the number of values: 2, in zigzag.
-    let page = [0x15, 4, 0x15, 16, 0x15, 34, 0x4c, 0x15, 4];
+    // The header of the dictionary of `flags` (parquet.thrift, compact): kind 2, sizes of 4 and 13
+    // bytes, then its own header, whose first field is the number of values: 1, in zigzag.
+    let page = [0x15, 4, 0x15, 8, 0x15, 26, 0x4c, 0x15, 2];
     let place = memchr::memmem::find(&bytes, &page).unwrap() + page.len() - 1;
-    // 2^31 - 1 values take four bytes more; as many go behind the rest of this page, 22 bytes.
+    // 2^31 - 1 values take four bytes more; as many go behind the rest of this page, 18 bytes.
     bytes.splice(place..=place, [0xfe, 0xff, 0xff, 0xff, 0x0f]);
-    bytes.drain(place + 27..place + 31);
+    bytes.drain(place + 23..place + 27);
     unsum(&mut bytes);
     fs::write(&path, &bytes).unwrap();
-    let reason = "a dictionary of 8 bytes claims to hold 2147483647 values";
+    let reason = "a dictionary of 4 bytes claims to hold 2147483647 values";
     assert!(message(&path).contains(reason), "{}", message(&path));
 }
 
@@ -560,7 +689,7 @@ fn the_number_that_stands_for_null_in_memory_is_no_value_of_a_file() {
 fn a_newer_version_is_refused_with_both_versions() {
     let (_directory, path) = file();
     for (version, reason) in
-        [("2", "format has version 2, and this program reads versions up to 1"), ("x", "'x' is no")]
+        [("3", "format has version 3, and this program reads versions up to 2"), ("x", "'x' is no")]
     {
         foreign(&path, &format!("{SCHEMA} }}"), &ROW, &[(KEY_VERSION, version)]);
         assert!(message(&path).contains(reason), "{}", message(&path));

@@ -3,12 +3,13 @@
 //! A trace is longer than memory and a column of Parquet is written whole for each group of rows:
 //! rows are gathered until they make a group, and then go out column by column.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use parquet::basic::{Compression, Encoding, ZstdLevel};
-use parquet::data_type::{BoolType, Int32Type, Int64Type};
+use parquet::data_type::{BoolType, ByteArray, ByteArrayType, Int32Type, Int64Type};
 use parquet::errors::ParquetError;
 use parquet::file::metadata::KeyValue;
 use parquet::file::properties::{EnabledStatistics, WriterProperties};
@@ -24,7 +25,7 @@ use super::{Scratch, VERSION, into_io};
 use crate::batch::{BATCH_ROWS, Batch, Columns, UNKNOWN};
 use crate::compression::PartialFile;
 use crate::error::TraceError;
-use crate::header::{Header, Notes};
+use crate::header::{Header, NoteKind, Notes};
 use crate::stream::{Sink, Written};
 
 /// Rows of a row group: what a writer holds in memory, some 20 MiB with every column.
@@ -73,6 +74,7 @@ pub fn create(path: &Path, header: &Header) -> Result<Box<dyn Sink>, TraceError>
         latest: i64::MIN,
         requests: 0,
         ordered: true,
+        lost: Notes::default(),
         scratch: Scratch::default(),
     }))
 }
@@ -90,6 +92,7 @@ struct Writer {
     /// Rows so far.
     requests: u64,
     ordered: bool,
+    lost: Notes,
     scratch: Scratch,
 }
 
@@ -163,11 +166,25 @@ fn write_column(
         parquet::basic::Type::BOOLEAN => {
             writer.typed::<BoolType>().write_batch(bools, levels, None)?;
         }
+        parquet::basic::Type::BYTE_ARRAY => {
+            let names = named(column, ints);
+            writer.typed::<ByteArrayType>().write_batch(&names, levels, None)?;
+        }
         _ => {
             writer.typed::<Int32Type>().write_batch(ints, levels, None)?;
         }
     }
     writer.close()
+}
+
+/// The names of codes. Those that are alike share their bytes.
+fn named(column: Column, codes: &[i32]) -> Vec<ByteArray> {
+    let mut known: BTreeMap<i32, ByteArray> = BTreeMap::new();
+    let name = |code: &i32| {
+        let new = || ByteArray::from(column.name_of(*code).unwrap_or_default().into_bytes());
+        known.entry(*code).or_insert_with(new).clone()
+    };
+    codes.iter().map(name).collect()
 }
 
 /// Takes apart which values are there and which are null.
@@ -237,8 +254,31 @@ fn write_measured(
     }
 }
 
+/// Requests that a column of sizes with a sign has no place for.
+pub(super) const BEYOND: &str = "requests that reach beyond 8 EiB";
+
+/// The requests of a batch whose sizes fit; `None` where all of them do.
+fn fitting(batch: &Batch) -> Option<Batch> {
+    let fits = |offset: u64, length: u64| {
+        offset.checked_add(length).is_some_and(|end| i64::try_from(end).is_ok())
+    };
+    let ranges = || batch.offset_bytes.iter().zip(&batch.length_bytes);
+    if ranges().fold(true, |all, (offset, length)| all & fits(*offset, *length)) {
+        return None;
+    }
+    let mut fitting = Batch::new(batch.columns());
+    fitting.reset(batch.columns());
+    let rows = ranges().enumerate().filter(|(_, (offset, length))| fits(**offset, **length));
+    rows.for_each(|(row, _)| fitting.append(batch, row, row + 1));
+    Some(fitting)
+}
+
 impl Sink for Writer {
     fn write(&mut self, batch: &Batch) -> Result<(), TraceError> {
+        if let Some(fitting) = fitting(batch) {
+            self.lost.add(NoteKind::LeftOut.of(BEYOND), (batch.len() - fitting.len()) as u64, None);
+            return self.write(&fitting);
+        }
         if let Some((&first, &last)) = batch.issue_ns.first().zip(batch.issue_ns.last()) {
             self.requests += batch.len() as u64;
             self.ordered &= first >= self.latest && batch.is_ordered();
@@ -281,6 +321,6 @@ impl Sink for Writer {
         self.file.inner_mut().begin_tail();
         let file = self.file.into_inner().map_err(into_io).map_err(write_error)?;
         file.finish().map_err(write_error)?;
-        Ok(Written { requests: self.requests, lost: Notes::default() })
+        Ok(Written { requests: self.requests, lost: self.lost })
     }
 }

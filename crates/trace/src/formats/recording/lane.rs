@@ -140,7 +140,7 @@ impl Relay {
         Ok(None)
     }
 
-    /// Holds what was read against what the recorder counted.
+    /// Compares the events in the relay data with the recorder's count, and notes the missing ones.
     fn compare(&mut self, counted: u64, at: u64) -> Result<(), TraceError> {
         let read = |feed: &Feed| feed.kinds().iter().chain(feed.passthrough()).sum::<u64>();
         let missing = counted.saturating_sub(self.feed.as_ref().map_or(0, read));
@@ -224,7 +224,7 @@ impl Pages {
         Ok(())
     }
 
-    /// Holds what was read against what the recorder counted.
+    /// Compares the number of decoded events with the recorder's count, and notes the missing ones.
     fn compare(&mut self) -> Result<(), TraceError> {
         let Some((counted, at)) = self.counted else { return Ok(()) };
         let missing = counted.saturating_sub(self.decoded.records);

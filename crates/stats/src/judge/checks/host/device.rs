@@ -1,4 +1,4 @@
-//! What the kernel made of the requests on their way to the device, and who else used it.
+//! Checks of the kernel's changes to requests on their way to the device, and of its other users.
 
 use std::fmt::Write as _;
 
@@ -12,32 +12,32 @@ use crate::reached::{Reach, TargetReach};
 use crate::run_figures::RunFigures;
 use crate::verdict::{Check, Grade};
 
-/// The share of requests that may be merged or cut though the device would take them whole:
+/// The share of requests that may be merged, or cut although the device would take them whole:
 /// blkreplay's manual, section 2.3, calls less than this a minor modification.
 const ALTERED_SHARE: f64 = 0.01;
-/// As many merges as in the recording, and up to so many times as many, are those of the load.
+/// Merges up to this multiple of the recording's belong to the load.
 const MERGED_LIKE: f64 = 2.0;
-/// The share of submissions that may find the queue full: beyond, it reaches the 99th percentile.
+/// The share of submissions into a full queue above which the 99th percentile shows it.
 const FULL_SHARE: f64 = 0.01;
-/// The share of a device's requests or bytes that may be others': as much as blkreplay's manual
-/// allows to be dropped before a load is another load.
+/// The share of a device's requests or bytes that may come from others: the share that blkreplay's
+/// manual allows to be dropped before a load is another load.
 const OTHERS_SHARE: f64 = 0.05;
-/// The same of what lies below a file system or a loop device, which add writes of their own.
+/// The same below a file system or a loop device, which add writes of their own.
 const OTHERS_SHARE_BELOW: f64 = 0.25;
-/// Fewer requests than this are what a look at the partition table and the signatures of a device
-/// takes (udev, blkid).
+/// Fewer requests than this are normal reads of a device's partition table and signatures (udev,
+/// blkid).
 const OTHERS_REQUESTS: u64 = 100;
-/// As many bytes.
+/// The same in bytes.
 const OTHERS_BYTES: u64 = 4 << 20;
-/// What a file system below writes of its own for a flush of the run: a commit of its journal, of
-/// at least a descriptor, a block of metadata and a commit block (`fs/jbd2/commit.c`), of 4 KiB
-/// each, and another block of metadata.
+/// The bytes that a file system below writes itself for a flush of the run: a commit of its
+/// journal, with at least a descriptor, a block of metadata and a commit block
+/// (`fs/jbd2/commit.c`), of 4 KiB each, and another block of metadata.
 const COMMIT_BYTES: u64 = 16 << 10;
-/// The share of writes that may need a block to be read first: beyond, it reaches the 99th
-/// percentile.
+/// The share of writes that need a block to be read first, above which the 99th percentile shows
+/// it.
 const MISALIGNED_SHARE: f64 = 0.01;
 
-/// How a check came out on one device.
+/// The result of a check on one device.
 struct DeviceGrade {
     grade: Grade,
     measured: String,
@@ -50,7 +50,7 @@ impl DeviceGrade {
     }
 }
 
-/// Judges every target's device and tells of the worst.
+/// Judges every target's device and reports the worst.
 fn of_devices(
     name: &str,
     threshold: &str,
@@ -66,7 +66,7 @@ fn of_devices(
         let reach = figures.reached().target(number).unwrap_or(&none);
         (device, judge(device, reach))
     });
-    // Of equals the first.
+    // The first of equally bad devices.
     let worst = found.reduce(|a, b| if b.1.grade > a.1.grade { b } else { a });
     let Some((device, found)) = worst else { return silent(name, engine) };
     let measured = match engine.host.devices.len() {
@@ -77,7 +77,7 @@ fn of_devices(
     check(name, found.grade, measured, threshold, found.advice)
 }
 
-/// Why a device's own counters say nothing.
+/// The reason why a device's own counters are of no use.
 fn uncounted(device: &DeviceFacts) -> DeviceGrade {
     DeviceGrade::nothing(if device.unknown.is_empty() {
         format!("the kernel counts nothing on {}", device.name)
@@ -86,30 +86,32 @@ fn uncounted(device: &DeviceFacts) -> DeviceGrade {
     })
 }
 
-/// What cannot be told where the run's own part is not known.
+/// The reason for no judgement if the run's own part is unknown.
 const LOST: &str = "results were lost, so nobody can tell which requests were the run's own";
 
-/// The run's own part of what the kernel counted.
+/// The run's own part of the kernel's counters.
 #[derive(Clone, Copy)]
 struct Own {
     requests: u64,
-    /// In pieces, as many as they may have been cut into, and with the flushes, which the kernel
-    /// counts as writes of nothing.
+    /// The number of pieces if cut as often as possible, including flushes, which the kernel counts
+    /// as writes of zero length.
     pieces: u64,
     bytes: u64,
 }
 
 impl Own {
     fn of(device: &DeviceFacts, reach: &TargetReach, engine: &EngineFacts) -> Self {
-        // As many pieces as can be: what may be the run's own is not told as others'.
+        // The largest possible number of pieces, so that no request of the run is counted as
+        // another program's.
         let limit = [device.request_max, device.request_max_scattered].into_iter().flatten().min();
         let cut = limit.map_or(0, |limit| reach.pieces_beyond(limit));
         let moved = reach.bytes();
-        // Every write is read again (`--verify paranoia`), which the records do not hold.
+        // Every write is read again (`--verify paranoia`), and the records do not contain these
+        // reads.
         let verified = engine.verify.as_ref();
         let rereads = verified.is_some_and(|of| of.mode.contains(VerifyMode::Paranoia));
         let again = if rereads { reach.writes } else { Reach::default() };
-        // Nor do they hold what was read before it was overwritten.
+        // The records also lack the reads of data before they were overwritten.
         let before = verified.map_or((0, 0), |v| (v.prereads, v.preread_bytes));
         let requests = reach.requests().saturating_add(again.requests).saturating_add(before.0);
         Self {
@@ -125,20 +127,20 @@ impl Own {
     }
 }
 
-/// Others' part of what a device was given, in requests and bytes.
+/// The requests and bytes that the device got from other programs.
 fn others(counted: &CountedFacts, own: Own) -> (u64, u64) {
     let requests = counted.requests().saturating_add(counted.merges).saturating_sub(own.pieces);
     (requests, counted.bytes().saturating_sub(own.bytes))
 }
 
-/// Whether others' part is more than noise and more than this share.
+/// Whether other programs' part is more than noise and more than this share.
 fn is_busy(counted: &CountedFacts, (requests, bytes): (u64, u64), most: f64) -> bool {
     let all = counted.requests().saturating_add(counted.merges);
     (requests > OTHERS_REQUESTS && share(requests, all) > most)
         || (bytes > OTHERS_BYTES && share(bytes, counted.bytes()) > most)
 }
 
-/// Whether the kernel gave the device other requests than the load has.
+/// Whether the kernel gave the device other requests than those of the load.
 pub(super) fn scheduler(figures: &RunFigures, engine: &EngineFacts) -> Check {
     let threshold = "no scheduler that delays; at most 1 % of the requests merged, or cut though \
                      the device takes them whole";
@@ -151,13 +153,13 @@ pub(super) fn scheduler(figures: &RunFigures, engine: &EngineFacts) -> Check {
         let pieces = |limit: Option<u64>| limit.map_or(0, |limit| reach.pieces_beyond(limit));
         let forced = pieces(device.request_max_hardware);
         let avoidable = pieces(device.request_max).saturating_sub(forced);
-        // What others do is merged too, and nobody can tell whose requests were. But requests that
-        // are missing at the device were merged.
+        // Other programs' requests are merged too, and merges cannot be attributed. But requests
+        // that the device did not get were merged.
         let disturbed = is_busy(counted, others(counted, own), OTHERS_SHARE);
         let missing = own.requests.saturating_sub(counted.requests());
         let merged = if disturbed { missing } else { counted.merges };
         let more = counted.requests().saturating_add(counted.merges);
-        // Flushes are counted as writes of nothing, and were cut from none.
+        // Flushes are counted as writes of zero length and are not pieces of other requests.
         let more = more.saturating_sub(own.requests).saturating_sub(reach.flushes);
         let cut = if disturbed { forced.saturating_add(avoidable) } else { more };
         let (before, after) = (&device.scheduler, &device.scheduler_after);
@@ -171,7 +173,7 @@ pub(super) fn scheduler(figures: &RunFigures, engine: &EngineFacts) -> Check {
         if let Some(limit) = device.request_max.filter(|_| forced.max(avoidable) > 0) {
             let _ = write!(measured, " at {} or less", Bytes(limit));
         }
-        // What was merged where the load was recorded belongs to it.
+        // As many merges as in the recording belong to the load.
         let there = engine.load.recording.as_ref().filter(|recording| recording.queued > 0);
         let there = there.map(|recording| share(recording.merged, recording.queued));
         if let Some(there) = there {
@@ -209,7 +211,7 @@ pub(super) fn scheduler(figures: &RunFigures, engine: &EngineFacts) -> Check {
     })
 }
 
-/// Whether requests waited in a queue of the host before the device was given them.
+/// Whether requests waited in a queue of the host before the device got them.
 pub(super) fn queue_depth(figures: &RunFigures, engine: &EngineFacts) -> Check {
     let threshold = "at most 1 % of the requests held back by the cap or issued into a full queue";
     if let Some(check) = simulated_cap(threshold, figures, engine) {
@@ -235,7 +237,8 @@ pub(super) fn queue_depth(figures: &RunFigures, engine: &EngineFacts) -> Check {
             held * 100.0,
             slow * 100.0
         );
-        // On a busy host hand-overs are slow by themselves; into a full queue by the device.
+        // A busy host makes hand-overs slow by itself; the device makes them slow only when its
+        // queue is full.
         let was_full = limit.is_none_or(|limit| reach.deepest() >= limit);
         let places = limit.unwrap_or(u64::from(IN_FLIGHT_DEFAULT));
         let cap_is_less = cap > 0 && cap < places;
@@ -263,8 +266,8 @@ pub(super) fn queue_depth(figures: &RunFigures, engine: &EngineFacts) -> Check {
 const CAP_MEASURED: &str = "The cap held requests back though the device had places left: the cap \
                             was measured. Raise it.";
 
-/// A simulated device has a place for every request, so a cap below the default that holds requests
-/// back is all that they wait for.
+/// A simulated device has a place for every request, so requests that wait for a place only wait
+/// for the cap.
 fn simulated_cap(threshold: &str, figures: &RunFigures, engine: &EngineFacts) -> Option<Check> {
     let cap = engine.in_flight_max;
     let held = share(figures.late(LateCause::InFlightCap).requests, figures.issued());
@@ -278,7 +281,7 @@ fn simulated_cap(threshold: &str, figures: &RunFigures, engine: &EngineFacts) ->
     })
 }
 
-/// Whether the device worked for others too.
+/// Whether the device had other users.
 pub(super) fn other_load(figures: &RunFigures, engine: &EngineFacts) -> Check {
     let threshold = "at most 5 % of the device's requests and bytes by others (25 % below a file \
                      system or a loop device)";
@@ -305,7 +308,8 @@ pub(super) fn other_load(figures: &RunFigures, engine: &EngineFacts) -> Check {
             let (requests, bytes) = if layer.is_disk {
                 others(below, own)
             } else {
-                // What a page cache makes of requests is nobody's to count; bytes are bytes.
+                // A page cache changes the number of requests, so below it only bytes can be
+                // compared.
                 let flushes = if layer.is_below_file { reach.flushes } else { 0 };
                 let journal = flushes.saturating_mul(COMMIT_BYTES);
                 (0, below.bytes().saturating_sub(own.bytes).saturating_sub(journal))
@@ -338,7 +342,7 @@ pub(super) fn other_load(figures: &RunFigures, engine: &EngineFacts) -> Check {
     })
 }
 
-/// Whether writes fit the blocks that the storage is written in.
+/// Whether writes fit the blocks of the storage.
 pub(super) fn alignment(figures: &RunFigures, engine: &EngineFacts) -> Check {
     let threshold = "at most 1 % of the writes not in whole blocks";
     of_devices("alignment", threshold, figures, engine, |device, reach| {
@@ -388,7 +392,7 @@ pub(super) fn alignment(figures: &RunFigures, engine: &EngineFacts) -> Check {
     })
 }
 
-/// Whether flushes and discards did what they are for.
+/// Whether flushes and discards had their effect.
 pub(super) fn durability(figures: &RunFigures, engine: &EngineFacts) -> Check {
     let threshold = "no flush, forced write or discard lost";
     of_devices("durability", threshold, figures, engine, |device, reach| {

@@ -1,4 +1,4 @@
-//! Each check of the host on facts that are wrong in one way.
+//! Each check of the host, on facts with one fault each.
 
 use ioecho_trace::{
     Batch, Bytes, Columns, Flags, Integrity, LateCause, Measured, Nanos, Op, Outcome, Request,
@@ -39,7 +39,7 @@ fn figures_of(requests: &[(Op, u64, u64, u32)], change: impl Fn(&mut Request)) -
     figures
 }
 
-/// A thousand writes of 4 KiB on a device that got them as they are.
+/// A thousand writes of 4 KiB that the device got unchanged.
 fn writes() -> RunFigures {
     let requests: Vec<_> = (0..1000).map(|n| (Op::Write, n * 4096, 4096, 8)).collect();
     figures(&requests)
@@ -192,7 +192,7 @@ fn a_cap_below_the_queue_that_holds_requests_back_is_told() {
     let capped = |in_flight_max| EngineFacts { in_flight_max, ..on(device()) };
     assert_eq!(grade(&held, &capped(4), "queue-depth"), Grade::Suspect);
     assert_eq!(grade(&held, &capped(4096), "queue-depth"), Grade::Limited);
-    // Of a device whose places nobody knows, a cap below the default is what was met first.
+    // If the device's number of places is unknown, a cap below the default counts as reached first.
     let unknown = |in_flight_max| EngineFacts {
         in_flight_max,
         ..on(DeviceFacts { queue_limit: None, ..device() })
@@ -259,9 +259,9 @@ fn what_a_journal_below_writes_for_the_runs_flushes_is_the_runs_doing() {
     let journal = 500 * (16 << 10);
     let of = |bytes| grade(&figures(&requests), &below(bytes, true), "other-load");
     assert_eq!((of(own + journal), of(own + journal + (9 << 20))), (Grade::Pass, Grade::Suspect));
-    // Without flushes there is no reason for a journal.
+    // Without flushes the file system has no reason to write its journal.
     assert_eq!(grade(&writes(), &below(own + journal, true), "other-load"), Grade::Suspect);
-    // Below a stacked device there is no file system between.
+    // Below a stacked device there is no file system in between.
     let stacked = below(own + journal, false);
     assert_eq!(grade(&figures(&requests), &stacked, "other-load"), Grade::Suspect);
 }
@@ -387,7 +387,7 @@ fn processors_that_others_take_that_get_hot_or_slow_are_told() {
         CpuFacts { others_ns: 501, ..sound.clone() },
         CpuFacts { throttled: Some(1), ..sound.clone() },
         frequencies(2_900_000),
-        // Quiet in the mean, and taken for two seconds of a hundred.
+        // Quiet on average, but in use by others in two seconds of a hundred.
         CpuFacts { others_by_tenth: vec![98, 0, 0, 0, 1, 0, 0, 0, 0, 1], ..sound.clone() },
     ] {
         assert_eq!(with(wrong.clone()), Grade::Suspect, "{wrong:?}");

@@ -1,4 +1,4 @@
-//! The checks of the load on runs that are sound but for one thing.
+//! The checks of the load, on runs with one fault each.
 
 use ioecho_trace::{Batch, Columns, Nanos, Op, Request};
 
@@ -42,7 +42,7 @@ fn a_run_of_which_nothing_was_gathered_is_not_judged_by_it() {
 
 #[test]
 fn what_was_found_weighs_as_much_as_the_load_goes_there() {
-    // The load goes to the first 100 MiB, half of them to each of the first two parts.
+    // The load is on the first 100 MiB, half of it on each of the first two parts.
     let content_of = |parts: &[(f64, f64)]| {
         let facts = ContentFacts {
             samples: 1000,
@@ -103,14 +103,14 @@ fn a_device_twice_as_large_passes_and_a_larger_one_does_not() {
     assert_eq!((sized(100, 201), sized(100, 49)), (Grade::Suspect, Grade::Suspect));
     assert_eq!(sized(0, u64::MAX), Grade::Suspect);
     assert_eq!((sized(100, 9), sized(30 << 30, 1 << 20)), (Grade::Invalid, Grade::Invalid));
-    // Where no disk turns, more room is no shorter way.
+    // Without a rotating disk, more room makes no path shorter.
     let without_disks = |recorded_bytes, target_bytes| {
         let size = Some(SizeFacts { recorded_bytes, target_bytes, unknown: 0 });
         let rotational = Some(false);
         target_size(&engine(LoadFacts { size, rotational, ..LoadFacts::default() })).grade
     };
     assert_eq!((without_disks(100, 900), without_disks(100, 49)), (Grade::Pass, Grade::Suspect));
-    // Without a size the furthest request tells that a device was no smaller, and no more.
+    // Without a known size, the furthest request only proves a least size of the device.
     let by_extent = |factor| {
         let facts = EngineFacts { wraparound_factor: Some(factor), ..EngineFacts::default() };
         target_size(&facts).grade
@@ -164,8 +164,8 @@ fn what_was_guessed_is_a_share_of_the_requests_that_it_is_among() {
     assert_eq!(recording_of(lost).measured, "500 that could not be read (50 %)");
 }
 
-/// A run of 1000 requests, one each millisecond, that took 1 ms in the recording and so many
-/// microseconds in the replay; the first is late for this cause, if for any.
+/// A run of 1000 requests, one each millisecond, with latencies of 1 ms in the recording and of
+/// `micros` in the replay; the first is late for this cause, if one is given.
 fn of_latency(micros: i64, late: Option<LateCause>) -> RunFigures {
     let columns = Columns { measured: true, latency: true, ..Columns::default() };
     let mut batch = Batch::new(columns);

@@ -161,105 +161,161 @@ fn read() -> (Event, super::super::classify::Class) {
 }
 
 fn run(seed: u64, plan: Plan) -> (Told, Matching) {
-    let mut model = Model {
-        dice: Dice(seed),
-        now: 0,
-        matching: Matching::default(),
-        done: Vec::new(),
-        left: Vec::new(),
-        seen: Vec::new(),
-        is_deaf: false,
-        told: Told::new(),
+    let mut layer = Layer {
+        model: Model {
+            dice: Dice(seed),
+            now: 0,
+            matching: Matching::default(),
+            done: Vec::new(),
+            left: Vec::new(),
+            seen: Vec::new(),
+            is_deaf: false,
+            told: Told::new(),
+        },
+        plan,
+        queue: Vec::new(),
+        driver: Vec::new(),
+        area: 0,
+        fresh: 0,
     };
-    let (mut queue, mut driver): (Vec<Made>, Vec<Made>) = (Vec::new(), Vec::new());
-    let (mut fresh, mut step) = (0, 0);
-    let mut area = 0;
-    while model.done.len() < plan.bios || !queue.is_empty() || !driver.is_empty() {
+    let mut step = 0;
+    while !layer.is_idle() {
         step += 1;
-        model.now += 1 + model.dice.below(20);
+        layer.step(step);
+        layer.model.take_out(Some(layer.model.now));
+    }
+    layer.model.take_out(None);
+    let Model { told, seen, matching, .. } = layer.model;
+    assert_eq!(told.len(), seen.len(), "every request comes out once");
+    (told, matching)
+}
+
+/// The queue of the block layer, and the driver below it.
+struct Layer {
+    model: Model,
+    plan: Plan,
+    queue: Vec<Made>,
+    driver: Vec<Made>,
+    /// The first sector of where bios are made.
+    area: u64,
+    /// The last sector from `area` that a bio was made at, where none may overlap.
+    fresh: u64,
+}
+
+impl Layer {
+    fn is_idle(&self) -> bool {
+        self.model.done.len() == self.plan.bios && self.queue.is_empty() && self.driver.is_empty()
+    }
+
+    fn step(&mut self, step: u64) {
+        self.model.now += 1 + self.model.dice.below(20);
+        self.listen(step);
+        let has_more = self.model.done.len() < self.plan.bios;
+        let choice = self.model.dice.below(if has_more { 3 } else { 2 });
+        if choice == 2 && self.queue.len() + self.driver.len() < self.plan.depth {
+            self.make();
+        } else if choice == 1 && !self.queue.is_empty() {
+            self.hand_over();
+        } else if choice == 0 && !self.driver.is_empty() {
+            self.work();
+        }
+    }
+
+    /// Loses events, or ends losing them.
+    fn listen(&mut self, step: u64) {
+        let model = &mut self.model;
         let was_deaf = model.is_deaf;
-        model.is_deaf = plan.lost.is_some_and(|(from, to)| (from..to).contains(&step));
-        if model.is_deaf && !was_deaf {
-            model.matching.lose(model.now + 20 * (plan.lost.unwrap().1 - step));
+        let lost = self.plan.lost.filter(|(from, to)| (*from..*to).contains(&step));
+        model.is_deaf = lost.is_some();
+        if let Some((_, to)) = lost.filter(|_| !was_deaf) {
+            model.matching.lose(model.now + 20 * (to - step));
         }
         // A request whose queueing was lost is not requeued: it would look like a new one.
         if was_deaf && !model.is_deaf {
             model.now += 20 * step;
-            area += 1_000_000;
-            fresh = 0;
+            self.area += 1_000_000;
+            self.fresh = 0;
         }
-        let choice = model.dice.below(if model.done.len() < plan.bios { 3 } else { 2 });
-        if choice == 2 && queue.len() + driver.len() < plan.depth {
-            let length = 1 + model.dice.below(plan.longest);
-            let begin = if plan.apart {
-                fresh += 1 + plan.longest;
-                fresh
-            } else {
-                model.dice.below(plan.sectors)
-            };
-            let (begin, end) = (area + begin, area + begin + length);
-            let bio = model.done.len();
-            model.done.push(None);
-            model.left.push(length);
-            if plan.in_driver {
-                queue.push(Made { begin, end, pieces: vec![(bio, begin, end)] });
-                continue;
-            }
-            model.see((bio, begin, end), false);
-            let mut at = begin;
-            while at < end {
-                let until = end.min(at + 1 + model.dice.below(plan.fits));
-                if until < end
-                    && let Some(split) = model.event(at, until)
-                {
-                    model.matching.split(&split);
-                }
-                let piece = (bio, at, until);
-                let wish = model.dice.below(3);
-                let back = queue.iter_mut().find(|made| made.end == at && wish == 1);
-                if let Some(made) = back {
-                    made.end = until;
-                    made.pieces.push(piece);
-                } else if let Some(made) =
-                    queue.iter_mut().find(|made| made.begin == until && wish == 2)
-                {
-                    made.begin = at;
-                    made.pieces.insert(0, piece);
-                } else {
-                    queue.push(Made { begin: at, end: until, pieces: vec![piece] });
-                }
-                at = until;
-            }
-        } else if choice == 1 && !queue.is_empty() {
-            let made = queue.swap_remove(model.dice.below(queue.len() as u64) as usize);
-            if plan.in_driver {
-                model.see(made.pieces[0], true);
-            } else if let Some(of_range) = model.event(made.begin, made.end) {
-                model.matching.hand_over(&of_range);
-            }
-            driver.push(made);
-        } else if choice == 0 && !driver.is_empty() {
-            let mut made = driver.swap_remove(model.dice.below(driver.len() as u64) as usize);
-            if model.dice.chance(plan.given_back) {
-                if let Some(of_range) = model.event(made.begin, made.end) {
-                    model.matching.give_back(&of_range);
-                }
-                queue.push(made);
-            } else if made.end - made.begin > 1 && model.dice.chance(plan.partial) {
-                let until = made.begin + 1 + model.dice.below(made.end - made.begin - 1);
-                model.complete(&mut made, until, plan.unseen);
-                driver.push(made);
-            } else {
-                let end = made.end;
-                model.complete(&mut made, end, plan.unseen);
-            }
-        }
-        model.take_out(Some(model.now));
     }
-    model.take_out(None);
-    let Model { told, seen, matching, .. } = model;
-    assert_eq!(told.len(), seen.len(), "every request comes out once");
-    (told, matching)
+
+    /// A bio comes.
+    fn make(&mut self) {
+        let length = 1 + self.model.dice.below(self.plan.longest);
+        let begin = if self.plan.apart {
+            self.fresh += 1 + self.plan.longest;
+            self.fresh
+        } else {
+            self.model.dice.below(self.plan.sectors)
+        };
+        let (begin, end) = (self.area + begin, self.area + begin + length);
+        let bio = self.model.done.len();
+        self.model.done.push(None);
+        self.model.left.push(length);
+        if self.plan.in_driver {
+            self.queue.push(Made { begin, end, pieces: vec![(bio, begin, end)] });
+        } else {
+            self.model.see((bio, begin, end), false);
+            self.split((bio, begin, end));
+        }
+    }
+
+    /// Cuts a bio into pieces that fit, and queues each, by itself or with a neighbour.
+    fn split(&mut self, (bio, mut at, end): Piece) {
+        while at < end {
+            let until = end.min(at + 1 + self.model.dice.below(self.plan.fits));
+            if until < end
+                && let Some(split) = self.model.event(at, until)
+            {
+                self.model.matching.split(&split);
+            }
+            let piece = (bio, at, until);
+            let wish = self.model.dice.below(3);
+            let queue = &mut self.queue;
+            if let Some(made) = queue.iter_mut().find(|made| made.end == at && wish == 1) {
+                made.end = until;
+                made.pieces.push(piece);
+            } else if let Some(made) =
+                queue.iter_mut().find(|made| made.begin == until && wish == 2)
+            {
+                made.begin = at;
+                made.pieces.insert(0, piece);
+            } else {
+                queue.push(Made { begin: at, end: until, pieces: vec![piece] });
+            }
+            at = until;
+        }
+    }
+
+    /// The driver gets any of the requests that are queued.
+    fn hand_over(&mut self) {
+        let any = self.model.dice.below(self.queue.len() as u64) as usize;
+        let made = self.queue.swap_remove(any);
+        if self.plan.in_driver {
+            self.model.see(made.pieces[0], true);
+        } else if let Some(of_range) = self.model.event(made.begin, made.end) {
+            self.model.matching.hand_over(&of_range);
+        }
+        self.driver.push(made);
+    }
+
+    /// The driver gives back any of its requests, or completes it in part or whole.
+    fn work(&mut self) {
+        let any = self.model.dice.below(self.driver.len() as u64) as usize;
+        let mut made = self.driver.swap_remove(any);
+        if self.model.dice.chance(self.plan.given_back) {
+            if let Some(of_range) = self.model.event(made.begin, made.end) {
+                self.model.matching.give_back(&of_range);
+            }
+            self.queue.push(made);
+        } else if made.end - made.begin > 1 && self.model.dice.chance(self.plan.partial) {
+            let until = made.begin + 1 + self.model.dice.below(made.end - made.begin - 1);
+            self.model.complete(&mut made, until, self.plan.unseen);
+            self.driver.push(made);
+        } else {
+            let end = made.end;
+            self.model.complete(&mut made, end, self.plan.unseen);
+        }
+    }
 }
 
 /// Every latency that is told without doubt is the true one.
