@@ -4,6 +4,7 @@ use ioecho_stats::headline::{Headline, span};
 use ioecho_stats::run_summary::Percentiles;
 use ioecho_stats::verdict::{Finding, Validity, Verdict};
 use ioecho_trace::Nanos;
+use ioecho_trace::units::three_digits;
 
 use crate::Page;
 use crate::tables::grouped;
@@ -115,7 +116,6 @@ fn told(percentiles: &Percentiles) -> (&'static str, String, String) {
 fn rate(value: f64) -> String {
     match value {
         v if v >= 99.95 => grouped(v.round() as u64),
-        v if v >= 9.995 => format!("{v:.1}"),
-        v => format!("{v:.2}"),
+        v => three_digits(v),
     }
 }

@@ -4,10 +4,14 @@
 //! late. A sample of the whole target says little about a load on a part of it. So the requests in
 //! the ring are compared with the target's content at their places, as the verdict's check
 //! `content` does for the whole load.
+//!
+//! Where a fill of ioecho is found beside zeroes, either the fill went only where the load goes, or
+//! most of it was overwritten since. No sample of the target tells the two apart, so a few places
+//! of the load are read.
 
 use std::time::{Duration, Instant};
 
-use ioecho_linux::target::{Part, TargetContent, WrittenPlaces};
+use ioecho_linux::target::{EMPTY_TOLERATED, Part, Places, TargetContent};
 use ioecho_replay::plan::Planned;
 use ioecho_trace::Op;
 
@@ -16,14 +20,23 @@ use crate::feeder::RingInput;
 /// Requests to check, at most.
 const LOOKED_MAX: usize = 4096;
 
-/// The time limit of the check, because the first request is due soon.
+/// Places to read, at most, because reading warms caches that should be cold.
+const READ_MAX: usize = 100;
+
+/// The time limit for asking the file system.
 const PLACES_TIME: Duration = Duration::from_millis(20);
 
-/// The number of checked places, and of those that were never written.
+/// The time limit for reading.
+const READ_TIME: Duration = Duration::from_millis(500);
+
+/// The number of checked places, and of those that were never written; the number of places that
+/// were read, and of those that contain only zeroes.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct PlacesSeen {
     pub(crate) looked: u64,
     pub(crate) never_written: u64,
+    pub(crate) read: u64,
+    pub(crate) zeroes: u64,
 }
 
 /// The content at the places of the first requests.
@@ -39,7 +52,7 @@ pub(crate) struct Emptiness {
 pub(crate) fn look(
     input: &mut RingInput,
     content: &TargetContent,
-    places: Option<&WrittenPlaces>,
+    mut places: Places,
 ) -> (PlacesSeen, Emptiness) {
     let mut found = (PlacesSeen::default(), Emptiness::default());
     input.look_ahead(|waiting| {
@@ -48,14 +61,17 @@ pub(crate) fn look(
         };
         let step = waiting.len().div_ceil(LOOKED_MAX).max(1);
         let first: Vec<_> = waiting.iter().step_by(step).filter(moves_data).collect();
-        let seen = places.map_or_else(PlacesSeen::default, |places| ask(places, &first));
+        let mut seen = ask(&places, &first);
         let offsets: Vec<u64> = first.iter().map(|planned| planned.offset.0).collect();
+        if is_in_doubt(content, &offsets) {
+            read(&mut places, &offsets, &mut seen);
+        }
         found = (seen, emptiness(content, seen, &offsets));
     });
     found
 }
 
-fn ask(places: &WrittenPlaces, planned: &[&Planned]) -> PlacesSeen {
+fn ask(places: &Places, planned: &[&Planned]) -> PlacesSeen {
     let mut seen = PlacesSeen::default();
     let until = Instant::now() + PLACES_TIME;
     for planned in planned {
@@ -70,27 +86,55 @@ fn ask(places: &WrittenPlaces, planned: &[&Planned]) -> PlacesSeen {
     seen
 }
 
-/// The checked places decide; without any, the samples of the target around each request do. For a
-/// target that was filled, perhaps only under the load, samples are no evidence.
+/// Whether a fill stands beside zeroes, so that a sample does not tell where the load goes.
+fn is_in_doubt(content: &TargetContent, offsets: &[u64]) -> bool {
+    let empty = |part: &Part| part.zeroes + part.never_written;
+    content.runs.iter().any(|run| run.prepared) && around(content, offsets, empty) > EMPTY_TOLERATED
+}
+
+/// Reads some of these places, evenly over them.
+fn read(places: &mut Places, offsets: &[u64], seen: &mut PlacesSeen) {
+    let until = Instant::now() + READ_TIME;
+    let step = offsets.len().div_ceil(READ_MAX).max(1);
+    for offset in offsets.iter().step_by(step) {
+        if Instant::now() > until {
+            break;
+        }
+        if let Some(is_zero) = places.is_zero(*offset) {
+            seen.read += 1;
+            // What was never written reads as zeroes too, and was counted once.
+            let never = || places.is_written(*offset, 1) == Some(false);
+            seen.zeroes += u64::from(is_zero && !never());
+        }
+    }
+}
+
+/// The mean share of such blocks in the parts of the target that these places lie in.
+fn around(content: &TargetContent, offsets: &[u64], of: fn(&Part) -> u32) -> f64 {
+    let part = |offset: &u64| content.parts.get((offset / content.part.max(1)) as usize);
+    let shares = offsets.iter().filter_map(part).filter(|part| part.samples > 0);
+    let shares: Vec<f64> =
+        shares.map(|part| f64::from(of(part)) / f64::from(part.samples)).collect();
+    if shares.is_empty() { 0.0 } else { shares.iter().sum::<f64>() / shares.len() as f64 }
+}
+
+/// The places that were checked or read decide; without any, the samples of the target around each
+/// request do.
 fn emptiness(content: &TargetContent, seen: PlacesSeen, offsets: &[u64]) -> Emptiness {
-    let is_prepared = content.runs.iter().any(|run| run.prepared);
-    let around = |of: fn(&Part) -> u32| {
-        let part = |offset: &u64| content.parts.get((offset / content.part.max(1)) as usize);
-        let shares = offsets.iter().filter_map(part).filter(|part| part.samples > 0);
-        let shares: Vec<f64> =
-            shares.map(|part| f64::from(of(part)) / f64::from(part.samples)).collect();
-        let is_told = !is_prepared && !shares.is_empty();
-        if is_told { shares.iter().sum::<f64>() / shares.len() as f64 } else { 0.0 }
-    };
-    let never_written = match seen.looked {
-        0 => around(|part| part.never_written),
-        looked => seen.never_written as f64 / looked as f64,
-    };
-    Emptiness { never_written, zeroes: around(|part| part.zeroes) }
+    let share = |count: u64, of: u64| (of > 0).then(|| count as f64 / of as f64);
+    let never_written = share(seen.never_written, seen.looked);
+    let zeroes = share(seen.zeroes, seen.read);
+    Emptiness {
+        never_written: never_written
+            .unwrap_or_else(|| around(content, offsets, |part| part.never_written)),
+        zeroes: zeroes.unwrap_or_else(|| around(content, offsets, |part| part.zeroes)),
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use ioecho_linux::target::WrittenBy;
+
     use super::*;
 
     const PART: u64 = 1 << 20;
@@ -120,7 +164,18 @@ mod tests {
 
     #[test]
     fn places_that_were_asked_after_decide() {
-        let seen = PlacesSeen { looked: 4, never_written: 1 };
+        let seen = PlacesSeen { looked: 4, never_written: 1, ..PlacesSeen::default() };
         assert_eq!(found(seen, &[0, 0, 2, 3]), (0.25, 0.25));
+        let read = PlacesSeen { read: 10, zeroes: 9, ..seen };
+        assert_eq!(found(read, &[3, 3]), (0.25, 0.9));
+    }
+
+    #[test]
+    fn a_fill_beside_zeroes_is_in_doubt_and_one_without_or_zeroes_alone_are_not() {
+        let fill = WrittenBy { run: "1".to_owned(), prepared: true, share: 0.001 };
+        let prepared = TargetContent { runs: vec![fill], ..content() };
+        let at = |part: u64| [part * PART];
+        assert!(is_in_doubt(&prepared, &at(0)) && is_in_doubt(&prepared, &at(2)));
+        assert!(!is_in_doubt(&prepared, &at(3)) && !is_in_doubt(&content(), &at(2)));
     }
 }

@@ -188,12 +188,12 @@ pub fn resume(target: &OpenedTarget, extent: &Extent, seed: Option<u64>) -> Resu
     let name = facts.path.display();
     let anew = || Wording::from("begin anew without ").setting("resume");
     let unit = facts.logical_block.0.max(BLOCK);
-    let mut reader = BlockReader::new(target, unit as usize);
     let unreadable = |error: io::Error| TargetError::System {
         path: facts.path.clone(),
         action: "read it",
         source: error,
     };
+    let mut reader = BlockReader::new(target, unit as usize).map_err(unreadable)?;
     let Some(first) = extent.next(0) else { return Ok((seed.unwrap_or(0), facts.capacity.0)) };
     let sector = reader.read(first).map_err(unreadable)?.get(..SECTOR as usize);
     let stamp = sector.and_then(read_stamp).filter(|stamp| stamp.position == first);

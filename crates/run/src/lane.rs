@@ -9,7 +9,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
 
-use ioecho_linux::target::{Layer, TargetContent, WrittenPlaces};
+use ioecho_linux::target::{Layer, Places, TargetContent};
 use ioecho_linux::{Access, MonotonicClock, Recheck, open_device, target, thread as host_thread};
 use ioecho_replay::calibrate::{self, NearDistance};
 use ioecho_replay::engine::{Control, Pacing, PacingMode, Replay, Totals, Verification};
@@ -41,8 +41,8 @@ pub(crate) enum Lane {
         clock: MonotonicClock,
         /// The sample of the target's content.
         content: Box<TargetContent>,
-        /// Finds places of the target that were never written, if the file system can tell.
-        places: Option<WrittenPlaces>,
+        /// Tells the content of the places where the load goes.
+        places: Box<Places>,
         /// The last check of the target's users, if it is written to.
         recheck: Option<Box<Recheck>>,
     },
@@ -68,7 +68,7 @@ impl Lane {
                 let recheck = writes.then(|| Recheck::of(&opened).map(Box::new)).transpose()?;
                 let facts = opened.facts().clone();
                 let content = Box::new(target::sample(&opened));
-                let (places, layers) = (WrittenPlaces::of(&opened), target::layers(&opened));
+                let (places, layers) = (Box::new(Places::of(&opened)), target::layers(&opened));
                 let device = open_device(opened, &plan.device, clock)?;
                 let entry = RealTarget::new(device.describe(), facts, (*content).clone());
                 let entry = TargetEntry::Real(Box::new(entry));
@@ -260,6 +260,9 @@ pub(crate) fn run(
     RingInput::wait_until_filled(&filled, &rings.control.stop);
     match lane {
         Lane::Real { mut device, clock, content, places, recheck } => {
+            let (places, empty) = ahead::look(&mut rings.input, &content, *places);
+            end.places = places;
+            warn(observer, doubt(plan, number, empty));
             // Reading the trace may have taken long. The guard protects the data meanwhile, but the
             // target may have got a user.
             let free = recheck.map_or(Ok(()), |recheck| {
@@ -274,9 +277,6 @@ pub(crate) fn run(
             if !start.wait(1) {
                 return (end, Some(device));
             }
-            let (places, empty) = ahead::look(&mut rings.input, &content, places.as_ref());
-            end.places = places;
-            warn(observer, doubt(plan, number, empty));
             // Without this a sleep ends 50 µs late; if the host refuses it, the measured lateness
             // shows that.
             let _ = host_thread::set_timer_slack_ns(1);

@@ -92,6 +92,8 @@ fn content_facts(content: &TargetContent, places: PlacesSeen) -> ContentFacts {
         prepared: content.runs.iter().any(|run| run.prepared),
         places: places.looked,
         places_never_written: places.never_written,
+        places_read: places.read,
+        places_zeroes: places.zeroes,
         part: content.part,
         parts: parts.collect(),
     }

@@ -1,7 +1,7 @@
-//! What counts as late, and for which cause.
+//! The definition of a late request, and the causes of lateness.
 //!
-//! Every figure that tells of late requests (the verdict, the picture, the lines of a run that goes
-//! on) must mean the same requests by it, or two of them contradict each other.
+//! All figures on late requests (the verdict, the picture, the lines during a run) must count the
+//! same requests, or they contradict each other.
 
 use ioecho_trace::{LateCause, Nanos};
 use serde::{Deserialize, Serialize};
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 /// Lateness beyond this breaks the schedule for the verdict.
 pub const LATE: Nanos = Nanos::from_millis(1);
 
-/// The causes of lateness that are the device's doing.
+/// The causes of lateness in the device.
 pub(crate) const DEVICE: [LateCause; 3] =
     [LateCause::Conflict, LateCause::InFlightCap, LateCause::Submission];
 
@@ -17,7 +17,7 @@ pub(crate) const DEVICE: [LateCause; 3] =
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LateShare {
-    /// How many.
+    /// Their number.
     pub requests: u64,
     /// The sum of their lateness.
     pub lateness_ns: i64,

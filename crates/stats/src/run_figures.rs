@@ -1,7 +1,7 @@
-//! What the records of a run say of it.
+//! The figures in the records of a run.
 //!
-//! They are counted once, whatever is made of the counts: a summary, a verdict, what is shown while
-//! the run goes on, or the summary of several runs.
+//! They are counted once, for every use: a summary, a verdict, the figures during the run, or the
+//! summary of several runs.
 
 use std::collections::BTreeMap;
 
@@ -19,8 +19,8 @@ use crate::reached::Reached;
 /// A quantity by kind of request: `all`, `read`, `write` and so on; kinds without requests lack.
 pub type ByKind = BTreeMap<String, Percentiles>;
 
-/// What the records of a run say, fed batch by batch; the rest of a summary is the
-/// engine's.
+/// The figures in the records of a run, counted batch by batch; the other parts of a summary come
+/// from the engine.
 #[derive(Clone, Debug, Default)]
 pub struct RunFigures {
     picture: RunPicture,
@@ -35,7 +35,7 @@ pub struct RunFigures {
     last_scheduled: Nanos,
     last_submitted: Nanos,
     late: [LateShare; LateCause::ALL.len()],
-    /// Lateness of those, by cause.
+    /// The lateness of those, by cause.
     late_spans: [Latencies; LateCause::ALL.len()],
     /// Response times of those whose lateness the device did not cause.
     not_device: Latencies,
@@ -130,7 +130,7 @@ impl RunFigures {
         self.issued = self.issued.saturating_add(*issued);
         self.pushed_back = self.pushed_back.saturating_add(*pushed_back);
         self.dropped = self.dropped.saturating_add(*dropped);
-        // What was in flight stands in the records, and the same record is in one part only.
+        // The records contain the number in flight, and each record is in only one part.
         self.in_flight_peak = self.in_flight_peak.max(*in_flight_peak);
         self.failed = self.failed.saturating_add(*failed);
         self.bytes_read = self.bytes_read.saturating_add(*bytes_read);
@@ -157,7 +157,7 @@ impl RunFigures {
         self.reached.merge(reached);
     }
 
-    /// What the records alone say of the engine: all there is of a run that was killed.
+    /// The engine's facts as far as the records contain them, which are all that a killed run has.
     pub fn engine_facts(&self) -> EngineFacts {
         EngineFacts {
             planned: self.recorded,
@@ -215,13 +215,12 @@ impl RunFigures {
         all
     }
 
-    /// The response times of requests late by more than [`LATE`] for a cause that is none of the
-    /// device's.
+    /// The response times of requests late by more than [`LATE`] for other causes than the device.
     pub fn not_device(&self) -> &Latencies {
         &self.not_device
     }
 
-    /// Requests of whose data verification found this.
+    /// Requests with this finding of verification on their data.
     pub fn integrity(&self, integrity: Integrity) -> u64 {
         self.integrity[integrity as usize]
     }
@@ -237,7 +236,7 @@ impl RunFigures {
         self.unsupported[op as usize]
     }
 
-    /// What reached the targets, in the kernel's terms.
+    /// The requests that reached the targets, in the kernel's terms.
     pub fn reached(&self) -> &Reached {
         &self.reached
     }
@@ -252,7 +251,7 @@ impl RunFigures {
         self.failed
     }
 
-    /// What the records say of the load against its targets.
+    /// The figures of the load in relation to its targets.
     pub fn load(&self) -> &LoadFigures {
         &self.load
     }
@@ -272,7 +271,7 @@ impl RunFigures {
         self.bytes_written
     }
 
-    /// Requests by what was found of their data; empty where nobody looked at any.
+    /// Requests by the finding on their data; empty if none was verified.
     pub(crate) fn integrity_by_name(&self) -> BTreeMap<String, u64> {
         if self.integrity(Integrity::Unchecked) == self.integrity.iter().sum::<u64>() {
             return BTreeMap::new();
@@ -281,7 +280,7 @@ impl RunFigures {
         named.filter(|(_, count)| *count > 0).map(|(name, n)| (name.to_owned(), n)).collect()
     }
 
-    /// A row for each of so many targets; none where there is only one.
+    /// A row for each of this number of targets; empty if there is only one.
     pub(crate) fn per_target(&self, targets: u32) -> Vec<TargetFigures> {
         let figures = self.per_target.figures(targets);
         if figures.len() > 1 { figures } else { Vec::new() }

@@ -1,24 +1,24 @@
 //! Whether a series rises or falls as it goes on.
 //!
-//! A mean hides a queue that grows all the time, and the first value against the last one takes one
-//! odd second for a trend. Kendall's tau asks every pair which of both is larger, so no single
-//! value decides.
+//! A mean hides a queue that grows all the time, and a comparison of the first value with the last
+//! one takes a single unusual second for a trend. Kendall's tau compares every pair of values, so
+//! no single value decides.
 
-/// How a series goes.
+/// The trend of a series.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Trend {
-    /// Kendall's tau against the time: 1 where every value is larger than all before it, -1 where
-    /// each is smaller, around 0 where neither prevails (Mann, "Nonparametric tests against
-    /// trend", 1945).
+    /// Kendall's tau over time: 1 if every value is larger than all before it, -1 if each is
+    /// smaller, around 0 if neither prevails (Mann, "Nonparametric tests against trend", 1945).
     pub tau: f64,
-    /// What the line of the median slope (Theil and Sen) gains from the first value to the last.
+    /// The difference between the last and the first value on the line of the median slope (Theil
+    /// and Sen).
     pub gain: f64,
 }
 
-/// The fewest values that have a trend.
+/// The fewest values for a trend.
 const VALUES_MIN: usize = 5;
 
-/// The trend of these values, those that are no numbers left out; `None` of fewer than five.
+/// The trend of these values, without those that are not numbers; `None` with fewer than five.
 pub fn trend(values: &[f64]) -> Option<Trend> {
     let known: Vec<(f64, f64)> = values
         .iter()

@@ -1,24 +1,24 @@
-//! Which request waits for which, as a trace carries it.
+//! The columns of a trace that say which request waits for which.
 //!
 //! A request has any number of parents, so they are not part of a `Request`, which is copied by the
-//! million. They are columns of a batch, and only of one whose reader was asked for them: parents
-//! are named by number, and a transform that leaves out, doubles or merges requests knows nothing
-//! of that.
+//! million. They are columns of a batch, and only if the reader was asked for them: parents are
+//! named by number, and a transform that leaves out, doubles or merges requests does not update
+//! these numbers.
 
 use crate::units::Nanos;
 
-/// The number of a request that has none.
+/// The number of a request without one.
 const NO_ID: u64 = u64::MAX;
 
-/// What a request waits for.
+/// The parents of a request and its think time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Dependency<'a> {
-    /// The number that others name it by.
+    /// The number by which other requests name it.
     pub id: u64,
-    /// From the completion of the last parent to its own issue; `None` where it has no parents, or
-    /// where the trace does not say it.
+    /// The time from the completion of the last parent to its own issue; `None` if it has no
+    /// parents, or if the trace does not contain it.
     pub think: Option<Nanos>,
-    /// The numbers of those that must have completed.
+    /// The numbers of the requests that must have completed.
     pub parents: &'a [u64],
 }
 
@@ -47,18 +47,18 @@ impl DependencyColumns {
         self.ends.push(self.parents.len());
     }
 
-    /// Adds a row of which nothing is known.
+    /// Adds a row with an unknown dependency.
     pub(crate) fn push_unknown(&mut self) {
         self.push(Dependency { id: NO_ID, think: None, parents: &[] });
     }
 
-    /// Says what the last row waits for.
+    /// Sets the dependency of the last row.
     pub(crate) fn set_last(&mut self, dependency: Dependency<'_>) {
         self.truncate(self.id.len().saturating_sub(1));
         self.push(dependency);
     }
 
-    /// What row `row` waits for.
+    /// The dependency of row `row`.
     pub(crate) fn get(&self, row: usize) -> Dependency<'_> {
         let parents = &self.parents[self.start(row)..self.ends[row]];
         Dependency { id: self.id[row], think: self.think[row], parents }
@@ -74,14 +74,14 @@ impl DependencyColumns {
         }
     }
 
-    /// Fills up to `rows` rows with such of which nothing is known.
+    /// Adds rows with unknown dependencies until there are `rows`.
     pub(crate) fn resize(&mut self, rows: usize) {
         while self.id.len() < rows {
             self.push_unknown();
         }
     }
 
-    /// Keeps the rows of which `keep` says so.
+    /// Keeps the rows for which `keep` returns true.
     pub(crate) fn retain(&mut self, keep: impl Fn(usize) -> bool) {
         let mut kept = Self::default();
         for row in (0..self.id.len()).filter(|row| keep(*row)) {

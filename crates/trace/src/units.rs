@@ -340,6 +340,16 @@ pub fn two_digits(number: f64) -> String {
     text
 }
 
+/// A rate with three significant digits. Large rates are whole numbers.
+pub fn three_digits(number: f64) -> String {
+    match number {
+        n if n >= 99.95 => format!("{n:.0}"),
+        n if n >= 9.995 => format!("{n:.1}"),
+        n if n >= 0.995 => format!("{n:.2}"),
+        n => two_digits(n),
+    }
+}
+
 /// A span in seconds, exact, with as many decimals as it needs: `10`, `0.5`.
 pub(crate) fn decimal_seconds(span: Nanos) -> String {
     let ns = span.0.unsigned_abs();

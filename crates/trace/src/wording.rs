@@ -1,9 +1,10 @@
-//! Words for people, in which settings and commands are named by a type.
+//! Sentences in which settings and commands are named by a type.
 //!
-//! A remedy often names what to change: a setting of a reader, a command that tells more. How that
-//! is typed or clicked is known only to the program that shows it, and a library that wrote
-//! somebody's command line into its sentences would be wrong in every other program. So a sentence
-//! has places for such names, and who shows it says how each is to be written.
+//! A remedy often names something to change: a setting of a reader, a command with more
+//! information. Only the program that shows it knows how the user types or clicks that; a library
+//! that wrote one program's command line into its sentences would be wrong in every other program.
+//! So a sentence has places for such names, and the program that shows it decides how each is
+//! written.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -11,24 +12,24 @@ use std::fmt;
 /// Something that a sentence names and that each program writes in its own way.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Named {
-    /// A setting of what was asked for.
+    /// A setting of the request.
     Setting {
         /// Its name, in lower case with hyphens: `time-unit`.
         name: &'static str,
-        /// The value to give it; empty where the setting alone is named.
+        /// The value to set; empty if only the setting is named.
         value: Cow<'static, str>,
     },
     /// A command that the program may have.
     Command {
         /// Its name: `info`.
         name: &'static str,
-        /// What it is to be given; empty where the command alone is named.
+        /// Its arguments; empty if only the command is named.
         of: String,
     },
 }
 
 impl fmt::Display for Named {
-    /// For programs with no way of their own: the name, and behind it what goes with it.
+    /// For programs without a notation of their own: the name, followed by its value.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (name, with) = match self {
             Self::Setting { name, value } => (name, value.as_ref()),
@@ -52,32 +53,32 @@ enum Piece {
 }
 
 impl Wording {
-    /// What is said so far, and then `text`.
+    /// The sentence so far, followed by `text`.
     #[must_use]
     pub fn text(mut self, text: impl Into<Cow<'static, str>>) -> Self {
         self.0.push(Piece::Text(text.into()));
         self
     }
 
-    /// What is said so far, and then the name of a setting.
+    /// The sentence so far, followed by the name of a setting.
     #[must_use]
     pub fn setting(self, name: &'static str) -> Self {
         self.set(name, "")
     }
 
-    /// What is said so far, and then a setting with its value.
+    /// The sentence so far, followed by a setting with its value.
     #[must_use]
     pub fn set(self, name: &'static str, value: impl Into<Cow<'static, str>>) -> Self {
         self.named(Named::Setting { name, value: value.into() })
     }
 
-    /// What is said so far, and then a command with what it is to be given.
+    /// The sentence so far, followed by a command with its arguments.
     #[must_use]
     pub fn command(self, name: &'static str, of: impl Into<String>) -> Self {
         self.named(Named::Command { name, of: of.into() })
     }
 
-    /// What is said so far, and then `other`.
+    /// The sentence so far, followed by `other`.
     #[must_use]
     pub fn and(mut self, other: impl Into<Self>) -> Self {
         self.0.extend(other.into().0);

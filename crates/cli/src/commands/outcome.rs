@@ -14,7 +14,7 @@ use ioecho_stats::required::{self, Requirement};
 use ioecho_stats::run_summary::{Percentiles, RunSummary};
 use ioecho_stats::verdict::{Check, Grade};
 use ioecho_trace::Nanos;
-use ioecho_trace::units::{counted, two_digits};
+use ioecho_trace::units::{counted, three_digits};
 
 use crate::print::{is_read, visible};
 
@@ -120,26 +120,16 @@ fn broken(text: &str, width: usize) -> Vec<String> {
 
 fn rates(throughput: &Throughput) -> String {
     let Throughput { achieved_requests, achieved_bytes, demanded } = *throughput;
-    let mib = |bytes: f64| three(bytes / 1_048_576.0);
-    let achieved = three(achieved_requests);
+    let mib = |bytes: f64| three_digits(bytes / 1_048_576.0);
+    let achieved = three_digits(achieved_requests);
     match demanded {
         Some((requests, bytes)) => format!(
             "{achieved} IOPS of {} demanded, {} MiB/s of {}",
-            three(requests),
+            three_digits(requests),
             mib(achieved_bytes),
             mib(bytes)
         ),
         None => format!("{achieved} IOPS, {} MiB/s; no rate was demanded", mib(achieved_bytes)),
-    }
-}
-
-/// A rate with three significant digits. Large rates are whole numbers.
-fn three(number: f64) -> String {
-    match number {
-        n if n >= 99.95 => format!("{n:.0}"),
-        n if n >= 9.995 => format!("{n:.1}"),
-        n if n >= 0.995 => format!("{n:.2}"),
-        n => two_digits(n),
     }
 }
 

@@ -36,7 +36,7 @@ const SEED: u64 = 0x5A4D_504C_4553;
 const RUNS_MAX: usize = 8;
 
 /// From this share on, zeroes and places never written make figures doubtful.
-const EMPTY_TOLERATED: f64 = 0.05;
+pub const EMPTY_TOLERATED: f64 = 0.05;
 
 /// Equal parts of a target that are told apart, at most.
 const PARTS: u64 = 64;
@@ -206,9 +206,9 @@ pub fn sample(target: &OpenedTarget) -> TargetContent {
             counts.never_written += usize::from(!written);
         }
         let zeroes_before = counts.zeroes;
-        match reader.read(at) {
-            Ok(data) => counts.add(data),
-            Err(_) => counts.unreadable += 1,
+        match reader.as_mut().map(|reader| reader.read(at)) {
+            Ok(Ok(data)) => counts.add(data),
+            Ok(Err(_)) | Err(_) => counts.unreadable += 1,
         }
         if let Some(part) = parts.get_mut((at / part) as usize) {
             let never = written == Some(false);
@@ -221,20 +221,34 @@ pub fn sample(target: &OpenedTarget) -> TargetContent {
     TargetContent { part, parts, ..counts.shares(block, by_zram) }
 }
 
-/// Knows whether places of a target were ever written, without reading them: reading would warm the
-/// caches that a run should find cold.
+/// Places of a target: whether they were ever written and, if they must be read for it, whether
+/// they hold anything. Reading warms the caches that a run should find cold.
 #[derive(Debug)]
-pub struct WrittenPlaces(Holes);
+pub struct Places {
+    holes: Option<Holes>,
+    reader: Option<BlockReader>,
+}
 
-impl WrittenPlaces {
-    /// `None` where nothing knows.
-    pub fn of(target: &OpenedTarget) -> Option<Self> {
-        Holes::of(target).map(Self)
+impl Places {
+    /// Those of a target; as much can be asked of them as the system lets.
+    pub fn of(target: &OpenedTarget) -> Self {
+        let facts = target.facts();
+        let block = (facts.logical_block.0 as usize).max(BLOCK).min(facts.capacity.0 as usize);
+        Self { holes: Holes::of(target), reader: BlockReader::new(target, block).ok() }
     }
 
-    /// Whether any byte of the range was ever written; `None` where the file system does not tell.
+    /// Whether any byte of the range was ever written, without reading it; `None` where nothing
+    /// tells.
     pub fn is_written(&self, offset: u64, length: u64) -> Option<bool> {
-        self.0.is_written(offset, length)
+        self.holes.as_ref()?.is_written(offset, length)
+    }
+
+    /// Reads the block with this byte, and tells whether it holds zeroes only; `None` where it
+    /// cannot be read.
+    pub fn is_zero(&mut self, offset: u64) -> Option<bool> {
+        let reader = self.reader.as_mut()?;
+        let data = reader.read(offset - offset % reader.length as u64).ok()?;
+        (!data.is_empty()).then(|| data.iter().all(|byte| *byte == 0))
     }
 }
 
@@ -288,27 +302,33 @@ impl Counts {
 
 /// Reads blocks of a target past the page cache, one at a time.
 #[derive(Debug)]
-pub struct BlockReader<'a> {
-    target: &'a OpenedTarget,
+pub struct BlockReader {
+    file: File,
+    capacity: u64,
     memory: Vec<u8>,
     start: usize,
     length: usize,
 }
 
-impl<'a> BlockReader<'a> {
+impl BlockReader {
     /// A reader of blocks of `length` bytes, which is a multiple of the target's logical block.
-    pub fn new(target: &'a OpenedTarget, length: usize) -> Self {
+    ///
+    /// # Errors
+    ///
+    /// There is no further file descriptor.
+    pub fn new(target: &OpenedTarget, length: usize) -> io::Result<Self> {
         let memory = vec![0; length + ALIGNMENT];
         let start = memory.as_ptr().align_offset(ALIGNMENT).min(ALIGNMENT);
-        Self { target, memory, start, length }
+        let capacity = target.facts().capacity.0;
+        Ok(Self { file: target.file.try_clone()?, capacity, memory, start, length })
     }
 
     /// What stands at `at`, a multiple of the target's logical block; fewer bytes at its end.
     pub fn read(&mut self, at: u64) -> io::Result<&[u8]> {
-        let left = self.target.facts().capacity.0.saturating_sub(at);
+        let left = self.capacity.saturating_sub(at);
         let length = self.length.min(usize::try_from(left).unwrap_or(usize::MAX));
         let buffer = &mut self.memory[self.start..self.start + length];
-        self.target.file.read_exact_at(buffer, at)?;
+        self.file.read_exact_at(buffer, at)?;
         Ok(buffer)
     }
 }
@@ -457,7 +477,7 @@ mod tests {
     #[test]
     fn places_are_asked_after_without_being_read() {
         let (_file, target) = opened(&[(SIZE / 2, &[1; 4096])]);
-        let places = WrittenPlaces::of(&target).unwrap();
+        let places = Places::of(&target);
         if places.is_written(0, 4096) == Some(true) {
             // A file system without holes.
             return;
@@ -465,6 +485,14 @@ mod tests {
         assert_eq!(places.is_written(0, 4096), Some(false));
         assert_eq!(places.is_written(SIZE / 2, 4096), Some(true));
         assert_eq!(places.is_written(SIZE / 2 + 4096, u64::MAX), Some(false));
+    }
+
+    #[test]
+    fn a_place_is_read_with_the_block_around_it() {
+        let (_file, target) = opened(&[(SIZE / 2, &[1])]);
+        let mut places = Places::of(&target);
+        let is_zero = [SIZE / 2 + 4095, SIZE / 2 - 1, 0, SIZE].map(|at| places.is_zero(at));
+        assert_eq!(is_zero, [Some(false), Some(true), Some(true), None]);
     }
 
     #[test]

@@ -12,7 +12,7 @@ mod open;
 mod storage;
 
 pub use content::{
-    BlockReader, Part, TargetContent, ToldBy, WrittenBy, WrittenPlaces, doubt, sample,
+    BlockReader, EMPTY_TOLERATED, Part, Places, TargetContent, ToldBy, WrittenBy, doubt, sample,
 };
 pub use error::TargetError;
 pub use facts::{TargetFacts, TargetKind};

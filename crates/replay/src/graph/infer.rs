@@ -3,7 +3,8 @@
 //! A search among all earlier requests would be quadratic. So the completed requests of each
 //! process are kept in the order of completion, and of these only the *front*: those that completed
 //! after the latest start of the completed requests of that process. Some request in the front
-//! waited for every request that is not in it.
+//! waited for every request that is not in it. Most requests wait for the front of their process
+//! and for no other request, so the front's rows are kept sorted, to be copied as they are.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -90,6 +91,15 @@ struct Member {
     has_beyond: bool,
 }
 
+impl Member {
+    /// The member as a possible parent; `process` is the one that issued it.
+    fn candidate(&self, process: u32, threshold: i64, is_special: bool) -> Candidate {
+        let ready = self.end.saturating_add(threshold);
+        let single = Single { row: self.row, process, ready };
+        Candidate { single, start: self.start, end: self.end, is_special }
+    }
+}
+
 /// The completed requests of a process.
 #[derive(Debug, Default)]
 struct Line {
@@ -97,6 +107,10 @@ struct Line {
     recent: VecDeque<Member>,
     /// Earlier ones for which no other completed request waited, in the order of completion.
     front: VecDeque<Member>,
+    /// The rows of the front, the earliest first.
+    front_rows: Vec<u64>,
+    /// How many members of the front reach further than their start says.
+    front_beyonds: usize,
     /// The latest start of the requests that have left `recent`.
     latest_start: Option<i64>,
     last_row: u64,
@@ -113,24 +127,41 @@ struct Candidate {
 }
 
 impl Line {
-    /// Moves requests into the front that have been complete for `threshold` at `now`.
-    fn advance(&mut self, now: i64, threshold: i64) {
+    /// Moves requests into the front that have been complete for `threshold` at `now`, and forgets
+    /// those before row `base`.
+    fn advance(&mut self, now: i64, threshold: i64, base: u64) {
         while let Some(member) = self.recent.front().copied() {
             if member.end.saturating_add(threshold) > now {
                 break;
             }
             self.recent.pop_front();
             self.latest_start = self.latest_start.max(Some(member.start));
+            self.front_beyonds += usize::from(member.has_beyond);
+            let at = self.front_rows.partition_point(|row| *row < member.row);
+            self.front_rows.insert(at, member.row);
             self.front.push_back(member);
         }
-        let Some(latest) = self.latest_start else { return };
-        while self
-            .front
-            .front()
-            .is_some_and(|member| member.end.saturating_add(threshold) <= latest)
-        {
+        while let Some((member, latest)) = self.front.front().zip(self.latest_start) {
+            if member.end.saturating_add(threshold) > latest {
+                break;
+            }
+            self.front_beyonds -= usize::from(member.has_beyond);
+            if let Ok(at) = self.front_rows.binary_search(&member.row) {
+                self.front_rows.remove(at);
+            }
             self.front.pop_front();
         }
+        if self.front_rows.first().is_some_and(|row| *row < base) {
+            self.forget(base);
+        }
+    }
+
+    /// Forgets the requests before row `base`.
+    fn forget(&mut self, base: u64) {
+        self.recent.retain(|member| member.row >= base);
+        self.front.retain(|member| member.row >= base);
+        self.front_rows.retain(|row| *row >= base);
+        self.front_beyonds = self.front.iter().filter(|member| member.has_beyond).count();
     }
 }
 
@@ -177,12 +208,22 @@ impl Inference {
         self.forget(start);
         let row = self.base + self.nodes.len() as u64;
         let process = self.rules.processes.of(request);
-        let is_plain = self.gather(request, process, start);
-        let beyond = if is_plain { None } else { self.reduce(process, start) };
+        self.gather(request, process, start);
         self.parents.clear();
-        self.parents.extend(self.candidates.iter().map(|candidate| candidate.single.row));
-        self.parents.sort_unstable();
-        let last = self.candidates.iter().map(|candidate| candidate.end).max();
+        let own = self.lines.get(&process);
+        let is_plain = self.candidates.is_empty() && own.is_none_or(|line| line.front_beyonds == 0);
+        let (last, beyond) = if is_plain {
+            self.parents.extend_from_slice(own.map_or(&[], |line| &line.front_rows));
+            (own.and_then(|line| line.front.back()).map(|member| member.end), None)
+        } else {
+            let front = own.into_iter().flat_map(|line| &line.front);
+            let threshold = self.rules.threshold.0;
+            self.candidates.extend(front.map(|member| member.candidate(process, threshold, false)));
+            let beyond = self.reduce(process, start);
+            self.parents.extend(self.candidates.iter().map(|candidate| candidate.single.row));
+            self.parents.sort_unstable();
+            (self.candidates.iter().map(|candidate| candidate.end).max(), beyond)
+        };
         let think = last.map(|end| Nanos(start.saturating_sub(end)));
         self.enter(request, row, process, start, beyond);
         Waits { row, parents: &self.parents, think }
@@ -245,71 +286,51 @@ impl Inference {
             self.in_flight.retain(|Reverse((_, row))| *row >= base);
             self.places.forget(base);
             self.lines.retain(|_, line| line.last_row >= base);
-            for line in self.lines.values_mut() {
-                line.recent.retain(|member| member.row >= base);
-                line.front.retain(|member| member.row >= base);
-            }
+            self.lines.values_mut().for_each(|line| line.forget(base));
         }
     }
 
-    /// Gathers the possible parents of `request`; returns whether all of them are parents for
-    /// certain.
-    fn gather(&mut self, request: &Request, process: u32, start: i64) -> bool {
+    /// Brings the front of `process` up to `start`, and gathers the other possible parents of
+    /// `request`.
+    fn gather(&mut self, request: &Request, process: u32, start: i64) {
         let threshold = self.rules.threshold.0;
         let base = self.base;
         let barrier = is_barrier(request);
         self.candidates.clear();
-        let mut is_plain = true;
         let givers = self.rules.processes.givers(process);
         for giver in std::iter::once(&process).chain(givers) {
             let Some(line) = self.lines.get_mut(giver) else { continue };
-            line.advance(start, threshold);
-            let candidate = |member: &Member, is_special| Candidate {
-                single: Single {
-                    row: member.row,
-                    process: *giver,
-                    ready: member.end.saturating_add(threshold),
-                },
-                start: member.start,
-                end: member.end,
-                is_special,
-            };
-            for member in line.front.iter().filter(|member| member.row >= base) {
-                is_plain &= !member.has_beyond && *giver == process;
-                self.candidates.push(candidate(member, false));
+            line.advance(start, threshold, base);
+            if *giver != process {
+                let front = line.front.iter();
+                self.candidates
+                    .extend(front.map(|member| member.candidate(*giver, threshold, false)));
             }
+            let is_itself = self.rules.processes.is_itself(*giver, process);
             for member in line.recent.iter().filter(|member| member.row >= base) {
                 let is_same_volume = member.volume == request.volume;
                 let waits = match member.holds {
-                    Holds::Volume => {
-                        is_same_volume || self.rules.processes.is_itself(*giver, process)
-                    }
-                    Holds::Process => {
-                        barrier && is_same_volume || self.rules.processes.is_itself(*giver, process)
-                    }
+                    Holds::Volume => is_same_volume || is_itself,
+                    Holds::Process => barrier && is_same_volume || is_itself,
                     Holds::Nobody => barrier && is_same_volume,
                 };
                 if waits {
-                    is_plain = false;
-                    self.candidates.push(candidate(member, true));
+                    self.candidates.push(member.candidate(*giver, threshold, true));
                 }
             }
         }
         if request.op == Op::Read {
-            is_plain &= !self.gather_writers(request, process, start);
+            self.gather_writers(request, process, start);
         }
-        is_plain
     }
 
-    /// Adds the last writers of the bytes that `request` reads, unless another rule links them;
-    /// returns whether it added any.
-    fn gather_writers(&mut self, request: &Request, process: u32, start: i64) -> bool {
+    /// Adds the last writers of the bytes that `request` reads, unless another rule links them.
+    fn gather_writers(&mut self, request: &Request, process: u32, start: i64) {
         self.writers.clear();
         let (from, to) = (request.offset.0, request.end().0);
         self.places.writers(request.volume, from, to, &mut self.writers);
         self.writers.sort_unstable();
         self.writers.dedup();
-        let before = self.candidates.len();
         for row in &self.writers {
             let Some(node) = row.checked_sub(self.base).and_then(|at| self.nodes.get(at as usize))
             else {
@@ -328,7 +349,6 @@ impl Inference {
                 is_special: true,
             });
         }
-        self.candidates.len() > before
     }
 
     /// Keeps only the candidates that no other candidate leads to; returns the reach of the

@@ -135,10 +135,14 @@ impl Statistics {
     /// Adds the request to its chain.
     fn lengthen(&mut self, waits: Waits<'_>, end: i64) {
         let known = |row: &u64| self.rows.get(row.checked_sub(self.base)? as usize).copied();
-        let parents = || waits.parents.iter().filter_map(known);
-        let depth = parents().map(|(_, depth, _)| depth).max().unwrap_or(0) + 1;
-        let last = parents().max_by_key(|(_, _, end)| *end);
-        let chain = last.map_or(waits.row, |(chain, ..)| chain);
+        let (mut chain, mut depth, mut latest) = (waits.row, 0, i64::MIN);
+        for (of_parent, parent_depth, parent_end) in waits.parents.iter().filter_map(known) {
+            depth = depth.max(parent_depth);
+            if parent_end >= latest {
+                (chain, latest) = (of_parent, parent_end);
+            }
+        }
+        let depth = depth + 1;
         self.figures.chains += u64::from(waits.parents.is_empty());
         let entry = self.chains.entry(chain).or_default();
         *entry = (entry.0.max(depth), waits.row);

@@ -8,12 +8,16 @@ use super::Settings;
 use super::family::{EXACT, Family, GRAIN, Replicates};
 use super::ladder::{Ladder, Statistic, every};
 use super::profile::{Bins, RunProfile};
-use super::resample::{self, Draw, stretches};
+use super::resample::{self, Draw, Urn};
 use super::row::{Decision, Metric, Row, Scope};
 use crate::picture::{Kind, Span};
 
 /// Over how many blocks a figure's requests must be spread on both sides so that it can be judged.
 const BLOCKS_NEEDED: f64 = 12.0;
+
+/// How many stretches there must be of blocks that are drawn together. With fewer, the run is too
+/// short for what it remembers: nobody knows whether what one long queue did would happen again.
+const STRETCHES_NEEDED: usize = 6;
 
 /// Between which ranks of its redrawings a ratio lies in any case, however small their variance is:
 /// where they are skewed, the standard error alone promises too much.
@@ -41,22 +45,18 @@ struct Open {
     is_judged: bool,
     /// Over how many blocks the figure's requests are spread.
     spread_over: f64,
-    /// Which of the ladders and which of the drawn ranges.
+    /// Which of the ladders and which of the urns.
     ladder: usize,
-    range: usize,
+    urn: usize,
     replicates: Replicates,
 }
 
 /// The rows of everything that was asked for, judged as one family.
 pub(super) fn rows(sides: Sides<'_>, asked: &[Asked], settings: &Settings) -> Vec<Row> {
-    let mut ranges: Vec<Range<usize>> = Vec::new();
+    let mut urns: Vec<Urn> = Vec::new();
     let mut ladders: Vec<[Ladder; 2]> = Vec::new();
     let mut open: Vec<Open> = Vec::new();
     for asked in asked {
-        let range = ranges.iter().position(|range| *range == asked.blocks).unwrap_or_else(|| {
-            ranges.push(asked.blocks.clone());
-            ranges.len() - 1
-        });
         let mut has_ladder = false;
         for metric in asked.metrics {
             // Both flows need a ladder each; all figures of a span share one.
@@ -65,7 +65,16 @@ pub(super) fn rows(sides: Sides<'_>, asked: &[Asked], settings: &Settings) -> Ve
                 has_ladder = true;
             }
             let ladder = ladders.len() - 1;
-            if let Some((row, spread_over)) = measured(&ladders[ladder], sides, asked, *metric) {
+            let drawn = Urn::new(
+                asked.blocks.clone(),
+                memory(&ladders[ladder], sides, asked, metric.statistic()),
+            );
+            let measured = measured(&ladders[ladder], sides, asked, *metric, &drawn);
+            if let Some((row, spread_over)) = measured {
+                let urn = urns.iter().position(|urn| *urn == drawn).unwrap_or_else(|| {
+                    urns.push(drawn);
+                    urns.len() - 1
+                });
                 let grain = match metric.statistic() {
                     Statistic::Quantile(_) => GRAIN,
                     Statistic::Mean | Statistic::Max | Statistic::Rate => EXACT,
@@ -73,12 +82,12 @@ pub(super) fn rows(sides: Sides<'_>, asked: &[Asked], settings: &Settings) -> Ve
                 let observed = row.ratio.ln();
                 let replicates = Replicates { observed, grain, ..Replicates::default() };
                 let is_judged = row.decision == Decision::NotToldApart;
-                open.push(Open { row, is_judged, spread_over, ladder, range, replicates });
+                open.push(Open { row, is_judged, spread_over, ladder, urn, replicates });
             }
         }
     }
-    redraw(sides, &ranges, &ladders, &mut open, settings);
-    judge(sides, &ranges, &open, settings)
+    redraw(sides, &urns, &ladders, &mut open, settings);
+    judge(sides, &urns, &open, settings)
 }
 
 /// The blocks of a group's runs, one after the other.
@@ -114,19 +123,43 @@ fn ladder(runs: &[RunProfile], asked: &Asked, metric: Metric) -> Ladder {
     Ladder::of_flow(done, seconds)
 }
 
+/// The blocks of all runs of a side that were asked for, run by run, each once.
+fn whole(sides: Sides<'_>, side: usize, asked: &Asked) -> Vec<(usize, u64)> {
+    let count = sides.groups[side].first().map_or(0, |run| run.blocks.len());
+    let all = every(sides.groups[side].len() * count).into_iter();
+    all.filter(|(block, _)| asked.blocks.contains(&(block % count.max(1)))).collect()
+}
+
+/// How many neighbouring blocks say the same about the ratio of a figure. Where blocks of both
+/// sides belong together, what the load does to both is no memory: only their difference counts.
+fn memory(ladders: &[Ladder; 2], sides: Sides<'_>, asked: &Asked, statistic: Statistic) -> f64 {
+    let of_runs = |side: usize| -> Vec<f64> {
+        let mut sum = vec![0.0; asked.blocks.len()];
+        let influences = ladders[side].influences(statistic, &whole(sides, side, asked));
+        for run in influences.chunks(asked.blocks.len().max(1)) {
+            sum.iter_mut().zip(run).for_each(|(sum, one)| *sum += one);
+        }
+        sum
+    };
+    let (first, second) = (of_runs(0), of_runs(1));
+    if sides.paired {
+        let apart: Vec<f64> = first.iter().zip(&second).map(|(a, b)| b - a).collect();
+        resample::memory(&apart)
+    } else {
+        resample::memory(&first).max(resample::memory(&second))
+    }
+}
+
 /// The row as it was measured; `None` where a side has nothing of it.
 fn measured(
     ladders: &[Ladder; 2],
     sides: Sides<'_>,
     asked: &Asked,
     metric: Metric,
+    urn: &Urn,
 ) -> Option<(Row, f64)> {
     let Scope { span, kind, size, .. } = asked.scope;
-    let whole = |side: usize| -> Vec<(usize, u64)> {
-        let count = sides.groups[side].first().map_or(0, |run| run.blocks.len());
-        let all = every(sides.groups[side].len() * count).into_iter();
-        all.filter(|(block, _)| asked.blocks.contains(&(block % count.max(1)))).collect()
-    };
+    let whole = |side: usize| whole(sides, side, asked);
     let value = |side: usize| ladders[side].value(metric.statistic(), &whole(side));
     let (baseline, other) = (value(0)?, value(1)?);
     if metric.is_flow() && (baseline <= 0.0 || other <= 0.0) {
@@ -148,7 +181,10 @@ fn measured(
     let never = metric == Metric::Max || span == Some(Span::Lateness) || !asked.is_judged;
     let decision = if never {
         Decision::NotJudged
-    } else if spread_over < BLOCKS_NEEDED || requests.iter().any(|count| *count < needed) {
+    } else if spread_over < BLOCKS_NEEDED
+        || urn.stretches() < STRETCHES_NEEDED
+        || requests.iter().any(|count| *count < needed)
+    {
         Decision::TooFew
     } else {
         Decision::NotToldApart
@@ -177,7 +213,7 @@ fn floored(metric: Metric, value: f64) -> f64 {
 
 fn redraw(
     sides: Sides<'_>,
-    ranges: &[Range<usize>],
+    urns: &[Urn],
     ladders: &[[Ladder; 2]],
     open: &mut [Open],
     settings: &Settings,
@@ -187,15 +223,12 @@ fn redraw(
     let mut random = Random::new(settings.seed);
     for _ in 0..settings.resamples {
         let runs = sides.groups.map(|group| resample::runs(&mut random, group.len()));
-        let drawn: Vec<[Draw; 2]> = ranges
+        let drawn: Vec<[Draw; 2]> = urns
             .iter()
-            .map(|range| {
-                let first = resample::blocks(&mut random, count, range.clone());
-                let second = if sides.paired {
-                    first.clone()
-                } else {
-                    resample::blocks(&mut random, count, range.clone())
-                };
+            .map(|urn| {
+                let first = urn.draw(&mut random, count);
+                let second =
+                    if sides.paired { first.clone() } else { urn.draw(&mut random, count) };
                 let [of_first, of_second] = runs.clone();
                 [Draw { blocks: first, runs: of_first }, Draw { blocks: second, runs: of_second }]
             })
@@ -211,7 +244,7 @@ fn redraw(
             for open in open.iter_mut() {
                 let statistic: Statistic = open.row.metric.statistic();
                 let value = |side: usize| {
-                    let chosen = &chosen[open.range][side];
+                    let chosen = &chosen[open.urn][side];
                     let value = ladders[open.ladder][side].value(statistic, chosen);
                     value.map(|value| floored(open.row.metric, value))
                 };
@@ -231,17 +264,12 @@ fn redraw(
     }
 }
 
-fn judge(
-    sides: Sides<'_>,
-    ranges: &[Range<usize>],
-    open: &[Open],
-    settings: &Settings,
-) -> Vec<Row> {
+fn judge(sides: Sides<'_>, urns: &[Urn], open: &[Open], settings: &Settings) -> Vec<Row> {
     let beyond = sides.groups.iter().map(|runs| runs.len().saturating_sub(1)).sum();
     let spreads: Vec<_> = open
         .iter()
         .map(|open| {
-            let stretches = stretches(ranges[open.range].len()).min(open.spread_over as usize);
+            let stretches = urns[open.urn].stretches().min(open.spread_over as usize);
             open.replicates.spread(stretches, beyond)
         })
         .collect();

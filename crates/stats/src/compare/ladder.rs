@@ -100,16 +100,48 @@ impl Ladder {
             Statistic::Mean | Statistic::Max => 0.0,
             Statistic::Rate => return chosen.len() as f64,
         };
-        let bin = self.bins.partition_point(|bin| edges::<BITS>(*bin).1 <= limit);
         let (mut sum, mut squares) = (0.0, 0.0);
-        for (block, _) in chosen {
-            let before =
-                bin.checked_sub(1).map_or(0, |bin| self.below[block * self.bins.len() + bin]);
-            let beyond = (self.counts[*block] - before) as f64;
+        for beyond in self.beyond(limit, chosen) {
             sum += beyond;
             squares += beyond * beyond;
         }
         if squares > 0.0 { sum * sum / squares } else { 0.0 }
+    }
+
+    /// How many spans each of the chosen blocks has beyond a limit, to a bin.
+    fn beyond(&self, limit: f64, chosen: &[(usize, u64)]) -> impl Iterator<Item = f64> {
+        let bin = self.bins.partition_point(|bin| edges::<BITS>(*bin).1 <= limit).checked_sub(1);
+        chosen.iter().map(move |(block, _)| {
+            let before = bin.map_or(0, |bin| self.below[block * self.bins.len() + bin]);
+            (self.counts[*block] - before) as f64
+        })
+    }
+
+    /// By how much each of the chosen blocks moves a figure of all of them, in any unit: its
+    /// influence, which adds up to nothing over all blocks. None for a maximum, which is one
+    /// request's.
+    pub(super) fn influences(&self, statistic: Statistic, chosen: &[(usize, u64)]) -> Vec<f64> {
+        let blocks = || chosen.iter().map(|(block, _)| *block);
+        let share_of = |mine: f64, all: f64| if all > 0.0 { mine / all } else { 0.0 };
+        // What a block has of one thing, as a share of all, less what it has of the other.
+        let apart = |first: Vec<f64>, second: Vec<f64>| -> Vec<f64> {
+            let [all_first, all_second] = [&first, &second].map(|all| all.iter().sum::<f64>());
+            let both = first.into_iter().zip(second);
+            both.map(|(a, b)| share_of(a, all_first) - share_of(b, all_second)).collect()
+        };
+        let counts = || blocks().map(|block| self.counts[block] as f64).collect();
+        match statistic {
+            Statistic::Mean => apart(blocks().map(|block| self.sums[block]).collect(), counts()),
+            Statistic::Quantile(_) => {
+                let limit = self.value(statistic, chosen).unwrap_or(0.0);
+                apart(self.beyond(limit, chosen).collect(), counts())
+            }
+            Statistic::Max => Vec::new(),
+            Statistic::Rate => apart(
+                blocks().map(|block| self.done[block]).collect(),
+                blocks().map(|block| self.seconds[block]).collect(),
+            ),
+        }
     }
 
     /// How many spans the chosen blocks hold.

@@ -1,9 +1,9 @@
-//! What a comparison comes to, in one answer.
+//! The result of a comparison, in one answer.
 //!
-//! A device that takes an hour for what another does in a millisecond answers some requests faster:
-//! those that arrive when nothing else is left to do. Counting figures, it is "slower and faster".
-//! Users wait for responses, so the response time of all requests answers; only where that tells
-//! nothing apart, other figures are asked.
+//! A device that takes an hour where another one takes a millisecond still completes some requests
+//! faster: those that arrive when no others remain. By the number of figures it would be "slower
+//! and faster". Users wait for responses, so the response time of all requests decides; only if
+//! that shows no difference, other figures decide.
 
 use ioecho_trace::units::two_digits;
 use serde::Serialize;
@@ -19,9 +19,9 @@ pub enum Word {
     Slower,
     /// The other is faster.
     Faster,
-    /// In one figure of the leading ones slower, in another faster.
+    /// Slower in one of the leading figures, faster in another.
     Mixed,
-    /// Nothing is proven.
+    /// No difference is proven.
     NotToldApart,
 }
 
@@ -37,8 +37,8 @@ impl Word {
     }
 }
 
-/// The answer of some rows, and those of them that give it: of the response time of all requests,
-/// or else of all.
+/// The answer of some rows, and the rows that decide it: those of the response time of all
+/// requests, or otherwise all.
 pub(super) fn answer(rows: &[Row]) -> (Word, Vec<&Row>) {
     let is_leading =
         |row: &&Row| row.scope.span == Some(Span::Response) && row.scope.kind.is_none();
@@ -57,7 +57,7 @@ pub(super) fn answer(rows: &[Row]) -> (Word, Vec<&Row>) {
     (word, led)
 }
 
-/// The outcome in a sentence, of which the response time of all requests is the first subject.
+/// The outcome in a sentence, which begins with the response time of all requests.
 pub(super) fn sentence(rows: &[Row], other: &str, baseline: &str) -> String {
     let judged = rows.iter().filter(|row| row.chance.is_some()).count();
     let (word, mut led) = answer(rows);
@@ -76,7 +76,7 @@ pub(super) fn sentence(rows: &[Row], other: &str, baseline: &str) -> String {
         Word::Faster => "faster than",
         Word::Mixed => "slower and faster than",
     };
-    // What users ask for first.
+    // The figures that users ask for first.
     let order = |row: &&Row| match row.metric {
         Metric::P50 => 0,
         Metric::P99 => 1,
@@ -117,7 +117,7 @@ pub fn percent(ratio: f64) -> String {
     }
     let change = (ratio - 1.0) * 100.0;
     if ratio > 0.0 && change < -99.9 {
-        // Less than a thousandth is left, and something is.
+        // Less than a thousandth remains, but not zero.
         return format!("÷{}", two_digits(1.0 / ratio));
     }
     if change.abs() < 0.05 {

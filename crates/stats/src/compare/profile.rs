@@ -112,8 +112,10 @@ impl Cell {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Block {
     pub(super) cells: [[Option<Box<Cell>>; SIZES]; Kind::ALL.len()],
+    /// The first submission of a request of this block.
+    begin_ns: Option<i64>,
     /// The last completion of a request of this block.
-    pub(super) end_ns: i64,
+    end_ns: i64,
 }
 
 /// A run, or a part of one, in blocks.
@@ -166,6 +168,8 @@ impl RunProfile {
         };
         let block = &mut self.blocks[self.blocking.block(measured.scheduled.0, number)];
         block.end_ns = block.end_ns.max(completed.0);
+        let submitted = measured.submitted.map(|submitted| submitted.0);
+        block.begin_ns = block.begin_ns.into_iter().chain(submitted).min();
         let cell = &mut block.cells[Kind::of(request.op) as usize][size_class(request.length.0)];
         let cell = cell.get_or_insert_default();
         cell.spans[Span::Service as usize].record(service);
@@ -180,6 +184,7 @@ impl RunProfile {
         debug_assert_eq!(self.blocking, other.blocking);
         for (mine, theirs) in self.blocks.iter_mut().zip(&other.blocks) {
             mine.end_ns = mine.end_ns.max(theirs.end_ns);
+            mine.begin_ns = mine.begin_ns.into_iter().chain(theirs.begin_ns).min();
             let cells = mine.cells.iter_mut().flatten().zip(theirs.cells.iter().flatten());
             for (mine, theirs) in cells {
                 if let Some(theirs) = theirs {
@@ -236,18 +241,37 @@ impl RunProfile {
         all
     }
 
-    /// How long each block lasted, in nanoseconds: from where the one before ended to its scheduled
-    /// end or to the last completion of its requests, whichever is later. They add up to the length
-    /// of the run: blocks behind its last request take no time, whatever other runs do meanwhile.
+    /// How long each block lasted, in nanoseconds, from where the one before ended. They add up to
+    /// the length of the run: blocks behind its last request take no time, whatever other runs do
+    /// meanwhile.
+    ///
+    /// With a schedule a block ends with it or with the last completion of its requests, whichever
+    /// is later. Without one it ends when the next one begins: a request was issued because another
+    /// had completed, so these instants tell how many had completed. The last completion is that of
+    /// the slowest request in flight, which shortens the next block by as much as it prolongs this
+    /// one; blocks that are drawn without their neighbours would take that for variation of the
+    /// device.
     pub(super) fn durations(&self) -> Vec<i64> {
         let due = self.due_ns.saturating_add(1);
+        let last = self.blocks.iter().rposition(|block| block.begin_ns.is_some());
         let mut end = 0_i64;
         let durations = self.blocks.iter().enumerate().map(|(number, block)| {
             let began = end;
-            end = end.max(block.end_ns).max(self.blocking.scheduled_end(number).min(due));
+            let following = || self.blocks[number + 1..].iter().find_map(|next| next.begin_ns);
+            end = end.max(match self.blocking.cut {
+                Cut::Time(_) => block.end_ns.max(self.blocking.scheduled_end(number).min(due)),
+                Cut::Requests(_) if block.begin_ns.is_none() => end,
+                Cut::Requests(_) if Some(number) == last => self.end_ns(),
+                Cut::Requests(_) => following().unwrap_or(end),
+            });
             end - began
         });
         durations.collect()
+    }
+
+    /// The last completion of all.
+    fn end_ns(&self) -> i64 {
+        self.blocks.iter().map(|block| block.end_ns).max().unwrap_or(0)
     }
 }
 
@@ -325,6 +349,20 @@ mod tests {
         let mut profile = RunProfile::new(Blocking { cut: Cut::Time(1_000), blocks: 4 });
         profile.observe(&batch);
         assert_eq!(profile.durations(), [250, 150, 0, 0]);
+    }
+
+    #[test]
+    fn without_a_schedule_a_block_lasts_until_the_next_one_begins_and_all_as_long_as_the_run() {
+        let mut profile = RunProfile::new(Blocking { cut: Cut::Requests(4), blocks: 4 });
+        let mut batch = Batch::new(Columns { measured: true, ..Columns::default() });
+        // The first is the slowest, and the third block has no request that succeeded.
+        for (submitted, completed) in [(0, 900), (10, 30), (30, 50), (50, 80)] {
+            batch.push(&measured(submitted, submitted, completed));
+        }
+        profile.observe(&batch);
+        assert_eq!(profile.durations(), [10, 20, 20, 850]);
+        profile.blocks[2] = Block::default();
+        assert_eq!(profile.durations(), [10, 40, 0, 850]);
     }
 
     #[test]

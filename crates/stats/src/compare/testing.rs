@@ -1,5 +1,8 @@
 //! Runs for the tests of this module: a fixed load on a made-up device.
 
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
 use ioecho_trace::generate::random::Random;
 use ioecho_trace::{
     Batch, Bytes, Columns, Integrity, LateCause, Measured, Nanos, Op, Outcome, Request,
@@ -50,12 +53,50 @@ pub(super) fn run(seed: u64, requests: usize, mean_ns: f64) -> Vec<Request> {
     load.collect()
 }
 
-/// The profile of such a run.
-pub(super) fn profile(requests: &[Request]) -> RunProfile {
-    let extent = requests.len() as i64 * 1_000_000;
-    let mut profile = RunProfile::new(Blocking::new(Cut::Time(extent), requests.len() as u64));
+/// A run of `requests` at independent instants, 5000 a second, on a device that serves one after
+/// the other and needs `service_ns` on average for each. Near its capacity it remembers every queue
+/// for long. Runs with the same `load` replay the same requests.
+pub(super) fn queued(load: u64, device: u64, requests: usize, service_ns: f64) -> Vec<Request> {
+    let (mut arrivals, mut services) = (Random::new(load), Random::new(device));
+    let (mut at, mut free) = (0.0_f64, 0.0_f64);
+    let all = (0..requests).map(|_| {
+        at += 200_000.0 * arrivals.exponential();
+        free = free.max(at) + service_ns * services.exponential();
+        measured(at as i64, at as i64, free as i64)
+    });
+    all.collect()
+}
+
+/// A run of `requests` without a schedule, always `in_flight` of them, each of which takes
+/// `service_ns` on average, one in 500 five times as long.
+pub(super) fn closed(
+    seed: u64,
+    requests: usize,
+    in_flight: usize,
+    service_ns: f64,
+) -> Vec<Request> {
+    let mut random = Random::new(seed);
+    let mut free: BinaryHeap<Reverse<i64>> = (0..in_flight).map(|_| Reverse(0)).collect();
+    let all = (0..requests).map(|_| {
+        let at = free.pop().map_or(0, |Reverse(at)| at);
+        let slow = if random.below(500) == 0 { 5.0 } else { 1.0 };
+        let done = at + (service_ns * slow * (0.5 + 0.5 * random.exponential())) as i64;
+        free.push(Reverse(done));
+        measured(at, at, done)
+    });
+    all.collect()
+}
+
+/// The profile of a run, cut by this into blocks.
+pub(super) fn cut(requests: &[Request], cut: Cut) -> RunProfile {
+    let mut profile = RunProfile::new(Blocking::new(cut, requests.len() as u64));
     let mut batch = Batch::new(Columns { measured: true, ..Columns::default() });
     batch.extend(requests);
     profile.observe(&batch);
     profile
+}
+
+/// The profile of a [`run`].
+pub(super) fn profile(requests: &[Request]) -> RunProfile {
+    cut(requests, Cut::Time(requests.len() as i64 * 1_000_000))
 }

@@ -1,6 +1,6 @@
 //! The promise: a system is not found different from itself, and 10 % at p99 are found.
 
-use super::testing::{profile, run};
+use super::testing::{closed, cut, profile, queued, run};
 use super::*;
 use crate::picture::Span;
 
@@ -50,6 +50,75 @@ fn false_alarms(pairs: u64, settings: Settings) -> usize {
 fn a_hundred_pairs_of_one_system_are_told_apart_at_most_five_times() {
     let alarms = false_alarms(100, quick());
     assert!(alarms <= 5, "{alarms} of 100");
+}
+
+/// The rows of both runs' whole that are judged different.
+fn told_apart(first: &[RunProfile], second: &[RunProfile]) -> Vec<Row> {
+    let sides = Sides { groups: [first, second], paired: true };
+    let mut rows = judged::rows(sides, &judged::of_whole(sides), &quick());
+    rows.retain(|row| matches!(row.decision, Decision::Worse | Decision::Better));
+    rows
+}
+
+/// Two runs of 8 s of the same load on a device that needs so long for a request, and so much
+/// longer in the second.
+fn near_capacity(pair: u64, service_ns: f64, slower: f64) -> [Vec<RunProfile>; 2] {
+    let run = |device, service_ns| {
+        vec![cut(&queued(pair, device, 40_000, service_ns), Cut::Time(8_000_000_000))]
+    };
+    let device = 1_000 + 2 * pair;
+    [run(device, service_ns), run(device + 1, service_ns * slower)]
+}
+
+#[test]
+fn a_device_that_remembers_its_queues_is_not_told_from_itself() {
+    // 94 % and 98 % of its capacity.
+    for service_ns in [188_000.0, 196_000.0] {
+        let alarms = (0..60).filter(|pair| {
+            let [first, second] = near_capacity(*pair, service_ns, 1.0);
+            !told_apart(&first, &second).is_empty()
+        });
+        let alarms = alarms.count();
+        assert!(alarms <= 4, "{alarms} of 60 at {service_ns} ns");
+    }
+}
+
+#[test]
+fn a_slower_device_is_found_though_it_remembers_its_queues() {
+    let found = (0..10).filter(|pair| {
+        // From 50 % of its capacity to 60 %.
+        let [first, second] = near_capacity(*pair, 100_000.0, 1.2);
+        !told_apart(&first, &second).is_empty()
+    });
+    assert_eq!(found.count(), 10);
+}
+
+#[test]
+fn throughput_without_a_schedule_is_as_uncertain_as_runs_scatter() {
+    let run = |seed, service_ns| {
+        let requests = closed(seed, 20_000, 8, service_ns);
+        vec![cut(&requests, Cut::Requests(requests.len() as u64))]
+    };
+    let rate = |first: &[RunProfile], second: &[RunProfile]| {
+        let sides = Sides { groups: [first, second], paired: true };
+        let rows = judged::rows(sides, &judged::of_whole(sides), &quick());
+        rows.into_iter().find(|row| row.metric == Metric::Iops).unwrap()
+    };
+    let rows: Vec<Row> = (0..40)
+        .map(|pair| rate(&run(2 * pair, 100_000.0), &run(2 * pair + 1, 100_000.0)))
+        .collect();
+    let squares: f64 = rows.iter().map(|row| row.ratio.ln().powi(2)).sum();
+    let scatter = (squares / rows.len() as f64).sqrt();
+    let widths: Vec<f64> = rows
+        .iter()
+        .filter_map(|row| row.interval.map(|[low, high]| (high / low).ln() / 2.0))
+        .collect();
+    let mean = widths.iter().sum::<f64>() / widths.len() as f64;
+    assert!(widths.len() >= 36, "{widths:?}");
+    println!("scatter {scatter}, half an interval {mean}");
+    assert!((2.0..5.0).contains(&(mean / scatter)), "{mean} for a scatter of {scatter}");
+    let slower = rate(&run(1, 100_000.0), &run(2, 105_000.0));
+    assert_eq!(slower.decision, Decision::Worse, "{slower:?}");
 }
 
 #[test]

@@ -168,6 +168,8 @@ impl Draw {
                 instants_guessed: draw.count(),
                 left_out: draw.count(),
                 places_guessed: draw.count(),
+                latencies_guessed: draw.count(),
+                otherwise_guessed: draw.count(),
                 doubled: draw.count(),
                 layered: draw.count(),
                 queued: draw.count(),

@@ -88,6 +88,10 @@ pub struct ContentFacts {
     pub places: u64,
     /// Those of them where nothing was ever written.
     pub places_never_written: u64,
+    /// Places of the load's first requests that were read, because a fill stood beside zeroes.
+    pub places_read: u64,
+    /// Those of them that held zeroes though something was written there.
+    pub places_zeroes: u64,
     /// Equal parts of the target, of so many bytes …
     #[serde(skip)]
     pub part: u64,
@@ -145,6 +149,11 @@ pub struct Recording {
     pub instants_guessed: u64,
     /// Requests whose place is guessed.
     pub places_guessed: u64,
+    /// Requests whose latency is guessed.
+    pub latencies_guessed: u64,
+    /// Other guesses, such as units, operations and the order of requests: nobody can say how many
+    /// requests each of them is about.
+    pub otherwise_guessed: u64,
     /// Requests that seem to be there twice, recorded on each of two stacked devices.
     pub doubled: u64,
     /// Pairs of recorded devices of which one lies on the other: what went through both is there
@@ -181,6 +190,8 @@ impl Recording {
             left_out,
             instants_guessed,
             places_guessed,
+            latencies_guessed,
+            otherwise_guessed,
             doubled,
             layered,
             queued,
@@ -195,6 +206,8 @@ impl Recording {
             (&mut self.left_out, left_out),
             (&mut self.instants_guessed, instants_guessed),
             (&mut self.places_guessed, places_guessed),
+            (&mut self.latencies_guessed, latencies_guessed),
+            (&mut self.otherwise_guessed, otherwise_guessed),
             (&mut self.doubled, doubled),
             (&mut self.layered, layered),
             (&mut self.queued, queued),
@@ -219,11 +232,11 @@ impl Recording {
                 NoteKind::Layered => &mut self.layered,
                 NoteKind::Instant | NoteKind::UnchosenSecond => &mut self.instants_guessed,
                 NoteKind::Place => &mut self.places_guessed,
-                NoteKind::Beside
-                | NoteKind::Order
-                | NoteKind::Disordered
-                | NoteKind::Unit
-                | NoteKind::Assumed => continue,
+                NoteKind::Latency => &mut self.latencies_guessed,
+                NoteKind::Order | NoteKind::Disordered | NoteKind::Unit | NoteKind::Assumed => {
+                    &mut self.otherwise_guessed
+                }
+                NoteKind::Beside => continue,
             };
             *sum = sum.saturating_add(note.count);
         }
@@ -249,6 +262,7 @@ mod tests {
         header.guesses.add(NoteKind::Instant.of(words), 11, None);
         header.guesses.add(NoteKind::UnchosenSecond.of(words), 20, None);
         header.guesses.add(NoteKind::Place.of(words), 13, None);
+        header.guesses.add(NoteKind::Latency.of(words), 17, None);
         header.guesses.add(NoteKind::Stacked.of(words), 40, None);
         header.guesses.add(NoteKind::Layered.of(words), 2, None);
         header.guesses.add(NoteKind::Order.of(words), 900, None);
@@ -267,6 +281,8 @@ mod tests {
             left_out: 10,
             instants_guessed: 31,
             places_guessed: 13,
+            latencies_guessed: 17,
+            otherwise_guessed: 3606,
             doubled: 40,
             layered: 2,
             queued: 0,

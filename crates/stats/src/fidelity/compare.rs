@@ -441,8 +441,8 @@ impl Window<'_> {
         }
     }
 
-    /// Those that were asked for and not seen; `seen_until` is where what was seen ends for certain,
-    /// if all of it was read.
+    /// Counts the requests that were asked for and not seen; `seen_until` is the certain end of the
+    /// recording, if all of it was read.
     fn count_missing(&self, seen_until: Option<i64>, gone: &mut Gone, tally: &mut Tally) {
         let mut known = None;
         for (at, event) in self.asked.iter().enumerate() {

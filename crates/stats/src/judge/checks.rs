@@ -491,7 +491,7 @@ pub(super) fn wraparound(engine: &EngineFacts) -> Check {
     let Some(factor) = engine.wraparound_factor else {
         return check("wraparound", Grade::NotApplicable, "not known".into(), "", "");
     };
-    // A corner of flash is no shorter way to anything: what a disk gains by it are seeks.
+    // On flash a small area has no advantage; on a disk it makes seeks shorter.
     let is_corner_of_flash = factor < *WRAPAROUND.start() && engine.load.rotational == Some(false);
     let grade = if factor > ABSURD {
         Grade::Invalid

@@ -1,9 +1,9 @@
 //! Whether a device fell behind its load and never caught up.
 //!
-//! Where nothing caps what is in flight, a device that is given more than it can do takes every
-//! request in time and answers it ever later. No request is late, the replay holds its schedule,
-//! and all figures depend on how long the run was. What tells is the backlog: response times that
-//! grow as the run goes on and are at their longest when the load ends.
+//! If the number in flight is hardly limited, an overloaded device accepts every request in time
+//! and completes it ever later. No request is late, the replay holds its schedule, and all figures
+//! depend on the length of the run. The sign is the backlog: response times that grow during the
+//! run and are longest when the load ends.
 
 use ioecho_trace::Nanos;
 
@@ -16,25 +16,25 @@ const ROUNDS: usize = 20;
 /// Fewer parts with requests have no trend.
 const ROUNDS_MIN: usize = 10;
 
-/// Requests in a part, below which their mean is chance.
+/// With fewer requests in a part, their mean is chance.
 const REQUESTS_MIN: u64 = 10;
 
-/// What a shorter run says is about its own beginning only.
+/// A shorter run shows only its own beginning.
 const RUN_MIN: Nanos = Nanos::from_secs(1);
 
-/// Kendall's tau from which on response times grow: of five pairs of parts the later one is the
-/// slower in four.
+/// Kendall's tau from which on response times grow: in four of five pairs of parts, the later one
+/// is slower.
 const TAU: f64 = 0.6;
 
-/// Response times at the end by those of the quickest part: less is what a load and a device do by
-/// themselves.
+/// The least ratio of the response times at the end to those of the quickest part. Smaller ratios
+/// are normal variation of load and device.
 const GROWTH: f64 = 4.0;
 
-/// Requests that must have been added to what waits: fewer are those of one burst.
+/// The least number of requests added to the waiting ones. Fewer may come from one burst.
 const WAITING_MIN: f64 = 32.0;
 
-/// The share of the run by which the answers must have fallen behind, and the span: what the check
-/// `duration` allows a run to take longer than demanded.
+/// The share of the run, and the span, by which completions must have fallen behind: the check
+/// `duration` allows a run to take that much longer than demanded.
 const BEHIND_SHARE: f64 = 0.001;
 const BEHIND_MIN_NS: f64 = 5e6;
 
@@ -62,10 +62,10 @@ impl Cell for Responses {
 pub struct Growth {
     /// The mean response time of the quickest part of the run.
     pub from: Nanos,
-    /// That of its last tenth.
+    /// The mean response time of its last tenth.
     pub to: Nanos,
-    /// Requests that were added to what waits, by Little's law on the rate of arrival. The device
-    /// does fewer than arrive, so this is the most that there can be.
+    /// Requests that were added to the waiting ones, by Little's law with the rate of arrival. The
+    /// device completes fewer than arrive, so this is an upper bound.
     pub waiting: u64,
     /// Whether it grew from the beginning. Otherwise the device became slower while it ran.
     pub throughout: bool,
@@ -82,7 +82,7 @@ impl Backlog {
         self.line.merge(&other.line);
     }
 
-    /// How the backlog grew; `None` where it did not, or nobody can tell.
+    /// The growth of the backlog; `None` if there was none, or if it cannot be determined.
     pub(super) fn growth(&self) -> Option<Growth> {
         let cells = self.line.cells();
         let width = self.line.width().0 as f64;
@@ -103,7 +103,7 @@ impl Backlog {
         let last = mean(tail, 1);
         let arrived: u64 = tail.iter().map(|cell| cell.count).sum();
         let behind = last - lowest;
-        // Little's law on what was added: the rate of arrival by the time that it waits.
+        // Little's law for the added requests: the rate of arrival times their additional wait.
         let waiting = arrived as f64 / (width * tail.len() as f64) * behind;
         let rises = |rounds: &[f64]| trend(rounds).is_some_and(|trend| trend.tau >= TAU);
         let grew = last >= GROWTH * lowest
@@ -120,7 +120,7 @@ impl Backlog {
     }
 }
 
-/// The mean of these parts, in nanoseconds; not a number of fewer requests than this.
+/// The mean of these parts, in nanoseconds; not a number (NaN) with fewer requests than this.
 fn mean(cells: &[Responses], least: u64) -> f64 {
     let mut all = Responses::default();
     for cell in cells {
@@ -133,8 +133,8 @@ fn mean(cells: &[Responses], least: u64) -> f64 {
 mod tests {
     use super::*;
 
-    /// A load of 1000 requests/s for ten seconds; each is answered after what `response` says of
-    /// the millisecond in which it was due.
+    /// A load of 1000 requests/s for ten seconds; `response` gives the response time for the
+    /// millisecond in which a request was due.
     fn of(response: impl Fn(i64) -> f64) -> Option<Growth> {
         let mut backlog = Backlog::default();
         for ms in 0..10_000 {
@@ -145,12 +145,12 @@ mod tests {
 
     #[test]
     fn a_device_that_falls_behind_all_the_time_has_a_backlog_at_the_end() {
-        // Of a hundred requests it does ninety-nine: a second of load costs it 10 ms more.
+        // The device can do ninety-nine of a hundred requests, so each second of load adds 10 ms.
         let grown = of(|ms| 1.0 + ms as f64 / 100.0).unwrap();
         assert!((90..=100).contains(&grown.waiting), "{grown:?}");
         assert!(grown.to > Nanos::from_millis(90) && grown.from < Nanos::from_millis(6));
         assert!(grown.throughout);
-        // It does from the middle on what it can, and that is too little.
+        // From the middle on the load is more than the device can do.
         let later = of(|ms| 1.0 + (ms - 6000).max(0) as f64 / 50.0).unwrap();
         assert!(!later.throughout, "{later:?}");
     }
@@ -158,15 +158,15 @@ mod tests {
     #[test]
     fn stalls_that_are_made_up_for_and_steady_slowness_are_no_backlog() {
         assert_eq!(of(|_| 400.0), None);
-        // 800 ms of standing still every other second, worked off at once.
+        // Stalls of 800 ms every other second, after which the device catches up immediately.
         assert_eq!(of(|ms| (800 - ms % 2000).max(1) as f64), None);
-        // The same once, at the very end.
+        // One such stall, at the very end.
         assert_eq!(of(|ms| (ms - 9200).max(1) as f64), None);
-        // It fell behind and caught up.
+        // The device fell behind and caught up.
         assert_eq!(of(|ms| 1.0 + (3000 - (ms - 4000).abs()).max(0) as f64 / 10.0), None);
         // Slower from the middle on, and flat there.
         assert_eq!(of(|ms| if ms < 5000 { 1.0 } else { 60.0 + (ms * 37 % 11) as f64 }), None);
-        // Ten times slower at the end, and still no queue of a device.
+        // Ten times slower at the end, and yet no queue in the device.
         assert_eq!(of(|ms| 0.1 + ms as f64 / 10_000.0), None);
     }
 

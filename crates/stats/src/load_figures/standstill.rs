@@ -1,26 +1,26 @@
-//! For how long nothing was completed though requests were waiting.
+//! The time without completions although requests were waiting.
 //!
 //! Without a schedule the next request is issued when there is a place for it. While the device
-//! stands still none is issued, so an hour of standing still is one slow request among millions,
-//! and no percentile of requests shows it: coordinated omission. What shows it is the time.
+//! stalls, no request is issued, so a stall of an hour is one slow request among millions, and no
+//! percentile of requests shows it: coordinated omission. Only the time shows it.
 
 use ioecho_trace::Nanos;
 
 use crate::timeline::{Cell, Timeline};
 
-/// A pause is one where at the mean rate so many requests would have been completed.
+/// A pause is at least this many mean distances between completions long.
 const MEAN_DISTANCES: f64 = 100.0;
 
-/// Shorter pauses are none, whatever the rate.
+/// Shorter pauses do not count, at any rate.
 const PAUSE_MIN: Nanos = Nanos::from_millis(10);
 
-/// When requests were completed.
+/// The instants of completions.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Standstill {
     line: Timeline<Ends>,
 }
 
-/// The first and the last completion in a span of time, and how many there are.
+/// The first and the last completion in a span of time, and their number.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Ends {
     count: u64,
@@ -40,23 +40,23 @@ impl Cell for Ends {
     }
 }
 
-/// For how long nothing was completed.
+/// The pauses without completions.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Pauses {
-    /// How often.
+    /// The number of pauses.
     pub pauses: u64,
-    /// All of them together.
+    /// The sum of all pauses.
     pub total: Nanos,
-    /// The longest.
+    /// The longest pause.
     pub longest: Nanos,
-    /// When that began.
+    /// The beginning of the longest pause.
     pub longest_at: Nanos,
     /// From the beginning of the run to the last completion.
     pub span: Nanos,
 }
 
 impl Pauses {
-    /// The share of the run.
+    /// The pauses' share of the run.
     pub fn share(&self) -> f64 {
         self.total.0 as f64 / self.span.0.max(1) as f64
     }
@@ -76,7 +76,7 @@ impl Standstill {
         let cells = self.line.cells();
         let all: u64 = cells.iter().map(|cell| cell.count).sum();
         let span = cells.iter().filter(|cell| cell.count > 0).map(|cell| cell.last).max()?;
-        // Between two completions that share a bucket nobody looks.
+        // Pauses between two completions in the same bucket are not seen.
         let width = self.line.width();
         let usual = Nanos((span.0 as f64 / all.max(1) as f64 * MEAN_DISTANCES) as i64);
         let least = usual.max(PAUSE_MIN).max(width);

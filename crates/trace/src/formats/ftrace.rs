@@ -1,15 +1,15 @@
 //! Block events as Linux prints them: tracefs (`trace`, `trace_pipe`), `trace-cmd report` and
 //! `perf script`.
 //!
-//! It is the record that every kernel can make without a tool, and so the one that people send. The
-//! three programs print the same tracepoints with the same words behind the name of the event, and
-//! differ in what stands before it. So a line is read from its instant, the first word like
-//! `1234.567890:`: behind it stand the event and its fields, before it processor and process. What
-//! is made of the events is the business of [`blktrace`](super::blktrace), as for blkparse's text.
+//! Every kernel can make this record without a tool, so users often send it. The three programs
+//! print the same tracepoints with the same words after the name of the event, and differ in the
+//! text before it. So a line is read from its instant on, the first word like `1234.567890:`: after
+//! it come the event and its fields, before it processor and process. [`blktrace`](super::blktrace)
+//! processes the events, as for blkparse's text.
 //!
-//! What the text lacks: bytes below a sector, the wall clock, in most cases what is finer than a
-//! microsecond, and any word on lines that somebody filtered out. What the tracer itself says it
-//! lost or overwrote is counted as lost.
+//! The text lacks bytes within a sector, the wall clock, mostly fractions of a microsecond, and any
+//! sign of lines that a user filtered out. Events that the tracer itself reports as lost or
+//! overwritten are counted as lost.
 //!
 //! Format: `include/trace/events/block.h` (the fields), `kernel/trace/trace_output.c`
 //! (`trace_print_context`), `kernel/trace/trace.c` (`print_trace_header`, lost events) of Linux,

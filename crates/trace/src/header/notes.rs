@@ -34,6 +34,8 @@ pub enum NoteKind {
     UnchosenSecond,
     /// A guess: the place of a request is not the recorded one.
     Place,
+    /// A guess: the latency of a request was not recorded but inferred.
+    Latency,
     /// A guess: requests seem to be in the trace twice, recorded on each of two stacked devices.
     Stacked,
     /// A guess, of pairs of recorded devices: one lies on the other, and what went through both is

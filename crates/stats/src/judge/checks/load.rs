@@ -151,7 +151,10 @@ fn emptiness(figures: &RunFigures, target: usize, content: &ContentFacts) -> (f6
         let sampled = content.never_written.unwrap_or(0.0);
         weighed(|(never, _)| *never).unwrap_or(sampled)
     };
-    let zeroes = if content.prepared {
+    let zeroes = if content.places_read > 0 {
+        content.places_zeroes as f64 / content.places_read as f64
+    } else if content.prepared {
+        // A run whose places were not read: there was nothing to doubt, or it was made before.
         0.0
     } else {
         weighed(|(_, zeroes)| *zeroes).unwrap_or(content.zeroes)
@@ -508,6 +511,7 @@ fn recording(engine: &EngineFacts) -> Check {
         (beside(recording.left_out), GUESSED_SHARE, "left out"),
         (among(recording.instants_guessed), GUESSED_SHARE, "with guessed instants"),
         (among(recording.places_guessed), GUESSED_SHARE, "with guessed places"),
+        (among(recording.latencies_guessed), GUESSED_SHARE, "with guessed latencies"),
         (among(recording.doubled), GUESSED_SHARE, "recorded twice, on stacked devices"),
     ];
     let counts = [
@@ -516,6 +520,7 @@ fn recording(engine: &EngineFacts) -> Check {
         recording.left_out,
         recording.instants_guessed,
         recording.places_guessed,
+        recording.latencies_guessed,
         recording.doubled,
     ];
     let told: Vec<String> = counted
@@ -530,6 +535,10 @@ fn recording(engine: &EngineFacts) -> Check {
                      there twice"
             )
         }))
+        .chain((recording.otherwise_guessed > 0).then(|| {
+            // No share: a guessed unit is one guess about all requests.
+            format!("other guesses: {} (the trace names them)", recording.otherwise_guessed)
+        }))
         .chain(recording.damage.as_ref().map(|damage| format!("damaged: {damage}")))
         .collect();
     let broken = counted.iter().any(|(share, most, _)| share > most);
@@ -541,7 +550,7 @@ fn recording(engine: &EngineFacts) -> Check {
         Grade::Pass
     };
     let measured =
-        if told.is_empty() { "nothing lost or guessed".to_owned() } else { told.join("; ") };
+        if told.is_empty() { "no request lost or guessed".to_owned() } else { told.join("; ") };
     check(
         NAME,
         grade,

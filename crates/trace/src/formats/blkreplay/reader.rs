@@ -133,6 +133,7 @@ impl<R: Positioned + Send> Source for Reader<R> {
                 self.sorter.note(&mut self.state.header.guesses);
             }
         }
+        self.state.note();
         self.watch.look(batch);
         Ok(true)
     }

@@ -50,6 +50,8 @@ pub(super) struct State {
     /// The start before, as the file has it.
     previous: i64,
     odd_decimals: u64,
+    /// Latencies under a column header that calls them guessed, since they were noted last.
+    guessed_latencies: u64,
     first_odd_decimals: Option<String>,
     other_columns: u64,
 }
@@ -71,6 +73,7 @@ impl State {
             shift: 0,
             previous: i64::MIN,
             odd_decimals: 0,
+            guessed_latencies: 0,
             first_odd_decimals: None,
             other_columns: 0,
         }
@@ -139,7 +142,10 @@ impl State {
                     integrity: Integrity::Unchecked,
                 });
             }
-            Some(Kind::LoadWithLatency) => request.latency = row.duration.map(Nanos),
+            Some(Kind::LoadWithLatency) => {
+                request.latency = row.duration.map(Nanos);
+                self.guessed_latencies += u64::from(row.duration.is_some());
+            }
             Some(Kind::Load) | None => {}
         }
         self.previous = row.start;
@@ -270,6 +276,16 @@ impl State {
         }
         self.header.losses.add(fault.loss, 1, Some(example(number, line)));
         Ok(())
+    }
+
+    /// Writes down what was guessed since the last time: of a trace that is read in part it counts,
+    /// too.
+    pub(super) fn note(&mut self) {
+        self.header.guesses.add(
+            NoteKind::Latency.of("latencies that the converter guessed, as the column header says"),
+            std::mem::take(&mut self.guessed_latencies),
+            None,
+        );
     }
 
     /// Writes down what is known only at the end.

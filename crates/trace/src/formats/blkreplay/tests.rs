@@ -17,7 +17,7 @@ use crate::compression::{Codec, Decoder, Peeked};
 use crate::error::TraceError;
 use crate::formats::ReadOptions;
 use crate::formats::import::JUNK;
-use crate::header::{Header, Volume};
+use crate::header::{Header, NoteKind, Volume};
 use crate::request::{Flags, Op, Outcome, Request};
 use crate::units::{Bytes, Nanos, VolumeId};
 
@@ -215,6 +215,8 @@ fn a_guessed_duration_is_a_latency() {
     assert_eq!(header.columns, Columns { latency: true, ..Columns::default() });
     assert_eq!(all[0].latency, Some(Nanos::from_micros(250)));
     assert_eq!(all[1].latency, None);
+    let kinds: Vec<_> = header.guesses.iter().map(|note| (note.kind, note.count)).collect();
+    assert_eq!(kinds, [(NoteKind::Latency, 1)]);
 }
 
 const RESULT_TEXT: &str = "\

@@ -1,7 +1,7 @@
-//! Events that are lines of text, made into requests.
+//! Makes requests of events in lines of text.
 //!
-//! blkparse, tracefs, trace-cmd and perf print the same events in different words. How a line is
-//! read is each text's own ([`Tongue`]); everything behind that is here, once.
+//! blkparse, tracefs, trace-cmd and perf print the same events in different words. Each text has
+//! its own parser of lines ([`Tongue`]); all later steps are the same and are in this module.
 
 use super::instants::Instants;
 use super::notices::served_by;
@@ -16,47 +16,47 @@ use crate::header::{NoteKind, Topic};
 use crate::text::{Cursor, NumberError};
 use crate::units::SECTOR;
 
-/// What a line says.
+/// The meaning of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::formats) enum Parsed<'a> {
-    /// An event of a request, and the name of the process that did it.
+    /// An event of a request, and the name of its process.
     Event(Event, &'a [u8]),
     /// An event of a command passed through to the device, of this kind.
     Passthrough(u8),
-    /// An event that says nothing of requests: merges, plugs, remaps, messages.
+    /// An event without a request: merges, plugs, remaps, messages.
     Ignored,
-    /// A line beside the events: a heading, statistics at the end.
+    /// A line that is not an event: a heading, statistics at the end.
     Prose,
-    /// How many events the text says are missing.
+    /// A number of events that the text reports as missing.
     Skipped(u64),
 }
 
-/// How a text tells events.
+/// A text format with events.
 pub(in crate::formats) trait Tongue: Send {
-    /// What is said of the events that the text itself says are missing.
+    /// The note on events that the text itself reports as missing.
     const MISSING: Topic<'static>;
     /// The zero of the trace by the clock of the text; `None` for the first request.
     const START: Option<u64>;
-    /// The name of a process whose name the program did not know.
+    /// The name that the program prints for a process without a known name.
     const NAMELESS: &'static [u8];
 
-    /// Reads a line that is not blank. `in_statistics` is true behind a line that is prose, until
-    /// the next event.
+    /// Reads a line that is not blank. `in_statistics` is true after a line of prose, until the
+    /// next event.
     ///
     /// # Errors
-    /// If the line is neither an event nor anything that such a text has beside them.
+    /// If the line is neither an event nor another line of such a text.
     fn parse<'a>(&mut self, line: &'a [u8], in_statistics: bool) -> Result<Parsed<'a>, Fault>;
 }
 
-/// The events of a text while its lines go by.
+/// Parses the events of a text, line by line.
 pub(in crate::formats) struct Parser<T> {
     tongue: T,
     wish: IssueEvent,
-    /// The first events, which decide what is the instant of issue.
+    /// The first events, which decide the instant of issue.
     probed: Vec<Event>,
     /// Makes requests of the events, once the kind of event is chosen.
     requests: Option<Requests>,
-    /// The kinds that matter, a bit each.
+    /// The needed kinds of events, one bit each.
     wanted: u32,
     order: Order,
     batch: Batch,
@@ -64,7 +64,8 @@ pub(in crate::formats) struct Parser<T> {
     passthrough: [u64; kind::COUNT],
     in_statistics: bool,
     last_pid: Option<u32>,
-    /// Threads that hand on the requests of others and whom each serves, seen before `requests`.
+    /// Threads that pass on other processes' requests, with the process that each serves, seen
+    /// before `requests`.
     workers: Vec<(u32, u32)>,
 }
 
@@ -131,7 +132,7 @@ impl<T: Tongue> Parser<T> {
         self.give(intake);
     }
 
-    /// Gives the requests that are done.
+    /// Passes on the completed requests.
     #[inline]
     fn give(&mut self, intake: &mut Intake) {
         if self.batch.is_empty() {
@@ -218,20 +219,20 @@ impl<T: Tongue> LineParser for Parser<T> {
     }
 }
 
-/// Sectors in bytes, of which the kernel has 32 bits.
+/// Sectors in bytes, limited to the kernel's 32 bits.
 pub(in crate::formats) fn bytes(sectors: u64, column: usize) -> Result<u32, Fault> {
     let bytes = sectors.checked_mul(SECTOR).and_then(|bytes| u32::try_from(bytes).ok());
     bytes.ok_or(Fault::junk(column, "more sectors than a request can have"))
 }
 
-/// The name between the first and the last bracket: it may have brackets and blanks itself.
+/// The name between the first and the last bracket; it may contain brackets and blanks.
 #[inline]
 pub(in crate::formats) fn process(rest: &[u8]) -> &[u8] {
     let name = memchr::memchr(b'[', rest).zip(memchr::memrchr(b']', rest));
     name.and_then(|(from, to)| rest.get(from + 1..to)).unwrap_or_default()
 }
 
-/// A number behind blanks; without one the line is junk for this `reason`.
+/// A number after blanks; without one the line is junk for this `reason`.
 #[inline]
 pub(in crate::formats) fn spaced(
     cursor: &mut Cursor<'_>,
@@ -241,7 +242,7 @@ pub(in crate::formats) fn spaced(
     number(cursor, reason)
 }
 
-/// A number here.
+/// A number at the cursor.
 #[inline]
 pub(in crate::formats) fn number(
     cursor: &mut Cursor<'_>,
@@ -254,7 +255,7 @@ pub(in crate::formats) fn number(
     })
 }
 
-/// Passes over `byte`, which must stand here.
+/// Skips `byte`, which must be at the cursor.
 #[inline]
 pub(in crate::formats) fn expect(
     cursor: &mut Cursor<'_>,

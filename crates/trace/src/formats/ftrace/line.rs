@@ -1,4 +1,4 @@
-//! One line of tracefs, trace-cmd or perf: an event of the block layer, or what stands beside it.
+//! A line of tracefs, trace-cmd or perf: an event of the block layer, or other text.
 
 use rustc_hash::FxHashSet;
 
@@ -9,25 +9,25 @@ use crate::formats::recording::rwbs;
 use crate::header::{NoteKind, Topic};
 use crate::text::Cursor;
 
-/// The latest instant that is taken, in nanoseconds: the one that binary recordings are held to.
+/// The latest accepted instant, in nanoseconds: the same as for binary recordings.
 const TIME_MAX: i64 = 1 << 62;
 
-/// How many devices whose requests reach a driver are known.
+/// The number of devices with a driver that are remembered.
 const DRIVERS_MAX: usize = 1 << 14;
 
-/// The line of tracefs that says how much of what was written is still in the buffer.
+/// The line of tracefs with the numbers of events in the buffer and of all written events.
 const ENTRIES: &[u8] = b"# entries-in-buffer/entries-written:";
 
-/// What a program prints beside the events: comments, trace-cmd's own lines.
+/// Lines other than events: comments, trace-cmd's own lines.
 const PROSE: [&[u8]; 4] = [b"#", b"cpus=", b"version = ", b"CPU "];
 
-/// What was seen of a text that decides what its further lines mean.
+/// The facts about a text that decide the meaning of its further lines.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Dialect {
-    /// Devices whose requests are issued to a driver: of these `block_rq_complete` is the end, and
-    /// that of a bio is another event of the same request.
+    /// Devices whose requests are issued to a driver: for these `block_rq_complete` is the
+    /// completion, and that of a bio is another event of the same request.
     drivers: FxHashSet<u32>,
-    /// Events that the heading says were overwritten and of which no line has told yet.
+    /// Events that the heading reports as overwritten and that no line has reported yet.
     overwritten: u64,
 }
 
@@ -93,7 +93,7 @@ impl Tongue for Dialect {
 }
 
 impl Dialect {
-    /// A line that is no event.
+    /// A line that is not an event.
     #[cold]
     fn beside<'a>(&mut self, line: &[u8]) -> Result<Parsed<'a>, Fault> {
         let text = line.trim_ascii();
@@ -111,7 +111,7 @@ impl Dialect {
             let digits = text.split(|byte| matches!(byte, b' ' | b'['));
             let number = |word| std::str::from_utf8(word).ok()?.parse().ok();
             let lost = digits.rev().find_map(number).unwrap_or(1);
-            // What the heading told is not counted again.
+            // Events that the heading reported are not counted again.
             let told = self.overwritten.min(lost);
             self.overwritten -= told;
             return Ok(Parsed::Skipped(lost - told));
@@ -128,19 +128,19 @@ impl Dialect {
     }
 }
 
-/// What every line of an event begins with.
+/// The beginning of every event's line.
 struct Head<'a> {
     /// Process, processor and flags.
     before: &'a [u8],
     /// In nanoseconds.
     time: i64,
     event: &'a [u8],
-    /// Behind the event's name.
+    /// After the event's name.
     cursor: Cursor<'a>,
 }
 
 impl<'a> Head<'a> {
-    /// Looks for the first instant that the name of an event follows.
+    /// Finds the first instant that is followed by the name of an event.
     #[inline]
     fn of(line: &'a [u8]) -> Option<Self> {
         let mut cursor = Cursor::new(line);
@@ -171,16 +171,16 @@ fn instant(word: &[u8]) -> Option<i64> {
     (decimals > 0 && cursor.rest().is_empty()).then_some(time)
 }
 
-/// Process and processor: `dd-25780   (  25780) [000] d..1.` of tracefs and trace-cmd, which may
-/// stand behind the name of a buffer, and `dd 25780/25781 [000]` of perf, which leaves the
-/// processor out where it recorded single processes. A thread is told as the process.
+/// Process and processor: `dd-25780   (  25780) [000] d..1.` of tracefs and trace-cmd, possibly
+/// after the name of a buffer, and `dd 25780/25781 [000]` of perf, which leaves out the processor
+/// if it recorded single processes. A thread counts as its process.
 #[inline]
 fn origin(before: &[u8]) -> Option<(u32, u32)> {
     let (rest, last) = last_word(before);
     let (rest, cpu) = if let Some(cpu) = in_brackets(last) {
         (rest, cpu)
     } else {
-        // Flags may stand behind the processor.
+        // Flags may follow the processor.
         let (further, word) = last_word(rest);
         in_brackets(word).map_or((before, 0), |cpu| (further, cpu))
     };
@@ -223,7 +223,7 @@ fn device(cursor: &mut Cursor<'_>) -> Result<u32, Fault> {
 }
 
 /// `65536 () 0 + 128`, `() 0 + 128`, `0 + 128` or `0 / 64`: the bytes of the request and a command
-/// in hexadecimal numbers stand before the sectors where the event has them.
+/// in hexadecimal numbers precede the sectors if the event has them.
 #[inline]
 fn range(cursor: &mut Cursor<'_>, event: &mut Event) -> Result<(), Fault> {
     let mut sector = None;

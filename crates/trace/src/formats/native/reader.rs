@@ -138,7 +138,9 @@ impl Reader {
             );
         }
         check_codecs(metadata, &indices).map_err(|reason| {
-            unusable(reason, "write it with zstd, snappy or gzip; in pandas: to_parquet(..., compression='zstd')")
+            let remedy = "write it with zstd, snappy or gzip; in pandas: \
+                          to_parquet(..., compression='zstd')";
+            unusable(reason, remedy)
         })?;
         let ordered = value_of(KEY_ORDER) == Some(ORDER);
         let end_group = file.num_row_groups();

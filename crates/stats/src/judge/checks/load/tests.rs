@@ -80,6 +80,27 @@ fn places_that_were_asked_after_decide_even_on_a_target_that_was_prepared_elsewh
 }
 
 #[test]
+fn a_block_that_an_old_prepare_left_does_not_hide_zeroes_where_the_load_goes() {
+    let content_of = |places_zeroes| {
+        let facts = ContentFacts {
+            samples: 1000,
+            zeroes: 0.94,
+            prepared: true,
+            places_read: 100,
+            places_zeroes,
+            ..ContentFacts::default()
+        };
+        let target = TargetFacts { content: Some(facts), ..TargetFacts::default() };
+        content(&figures(), &with_target(target))
+    };
+    let zeroed = content_of(94);
+    assert_eq!((zeroed.grade, zeroed.advice.as_str()), (Grade::Suspect, ZEROES));
+    assert!(zeroed.measured.contains("94 % holds zeroes only"), "{zeroed:?}");
+    // Filled where the load goes, and nowhere else.
+    assert_eq!(content_of(0).grade, Grade::Pass);
+}
+
+#[test]
 fn a_cache_that_holds_what_the_load_touches_is_suspect() {
     let cached = |bytes| {
         let cache = Cache { name: "a cache".to_owned(), bytes };
@@ -222,4 +243,17 @@ fn the_number_in_flight_knows_the_speed_and_believes_the_witness() {
 
 fn recording_of(recording: Recording) -> Check {
     super::recording(&engine(LoadFacts { recording: Some(recording), ..LoadFacts::default() }))
+}
+
+#[test]
+fn guessed_latencies_count_as_guessed_instants_and_no_guess_is_called_none() {
+    let latencies = |latencies_guessed| {
+        recording_of(Recording { requests: 1_000, latencies_guessed, ..Recording::default() })
+    };
+    assert_eq!((latencies(10).grade, latencies(11).grade), (Grade::Pass, Grade::Suspect));
+    assert!(latencies(11).measured.starts_with("11 with guessed latencies ("));
+    assert_eq!(latencies(0).measured, "no request lost or guessed");
+    let assumed = Recording { requests: 1_000, otherwise_guessed: 92, ..Recording::default() };
+    let told = recording_of(assumed);
+    assert_eq!((told.grade, told.measured.contains("other guesses: 92")), (Grade::Pass, true));
 }
