@@ -107,14 +107,14 @@ fn a_witness_that_was_changed_or_taken_away_is_told_and_proves_nothing() {
     assert!(page.contains("witness.parquet is no longer there"), "{told}");
 }
 
-/// The bytes of a directory's files.
+/// The size of all files in a directory, in bytes.
 fn bytes_in(directory: &Path) -> u64 {
     let files = fs::read_dir(directory).into_iter().flatten().flatten();
     files.filter_map(|file| Some(file.metadata().ok()?.len())).sum()
 }
 
-/// A run that is killed in its middle, with its witness, when both have kept a part: on a busy
-/// machine that takes its time.
+/// A run with a witness that is killed in its middle, once both have kept a part. On a busy machine
+/// that takes a while.
 fn killed() -> Result<(Fixture, LoopDevice), String> {
     /// What the kernel says of a thousand requests, and a result of each, at the least.
     const SEEN: u64 = 512 << 10;

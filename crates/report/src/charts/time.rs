@@ -184,7 +184,7 @@ pub fn smoothed(figures: &ThroughputFigures) -> Chart {
     chart
 }
 
-/// The correlations on the page and in `plot`: the correlation, the name of its picture, its title.
+/// The correlations on the page and in `plot`, each with the name of its picture and the title.
 const CORRELATIONS: [(Correlation, &str, &str); 5] = [
     (Correlation::LatencyInFlight, "latency.flight", "Service time over all in flight"),
     (
