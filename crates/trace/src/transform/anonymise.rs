@@ -115,7 +115,8 @@ impl Transform for Anonymise {
             let mut end = 1;
             let held = survey(source, context, |batch| {
                 let ranges = batch.offset_bytes.iter().zip(&batch.length_bytes);
-                let ends = ranges.map(|(offset, length)| offset.saturating_add(*length));
+                // A request without a length has a place as well.
+                let ends = ranges.map(|(offset, length)| offset.saturating_add(1.max(*length)));
                 end = end.max(ends.max().unwrap_or(0));
             })?;
             let sizes = held.header().volumes.iter().filter_map(|volume| volume.size);
