@@ -173,18 +173,18 @@ def volume(requests, op):
     return sum(one.bytes for one in requests if one.op == op)
 
 
-def rates(place, told, instants, start_ns, step_ns, sizes=None):
-    """A rate over time adds up to what was counted, and its busiest step is the busiest."""
-    # The last step is divided by what it covers, so that only whole ones can be held.
+def rates(place, told, instants, start_ns, step_ns):
+    """A rate over time is, in each step, that of the instants in it; no instant is left out."""
     steps = {}
-    for at, weight in zip(instants, sizes or [1] * len(instants)):
+    for at in instants:
         step = max(at - start_ns, 0) // step_ns
-        steps[step] = steps.get(step, 0) + weight
+        steps[step] = steps.get(step, 0) + 1
+    # The last step is divided by what it covers, so that only whole ones can be held.
     for step in range(len(told) - 1):
         rate = steps.get(step, 0) * 1e9 / step_ns
-        if abs(told[step] - rate) > 1e-6 * rate:
-            hold(f"{place}, step {step}", told[step], rate)
-    hold(f"{place}, steps", len(told), max(steps, default=-1) + 1, up=1e9)
+        hold(f"{place}, step {step}", told[step], rate, up=1e-6, down=1e-6)
+    behind = sum(count for step, count in steps.items() if step >= len(told))
+    hold(f"{place}, behind the last step", 0, behind)
 
 
 def analysis(told, requests):
