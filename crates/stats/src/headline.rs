@@ -16,6 +16,9 @@ use crate::verdict::{Check, Finding, Grade, Validity};
 /// From this ratio of the run's duration to the demanded duration on, the sentence mentions it.
 const LONGER: f64 = 1.05;
 
+/// From this share of the load on, the sentence mentions requests that were left out.
+const LEFT_OUT: f64 = 0.01;
+
 /// The first screen of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Headline {
@@ -87,10 +90,11 @@ fn sentence(summary: &RunSummary, panels: &Panels, rates: Option<&Throughput>) -
     let RunSummary { verdict, engine, .. } = summary;
     let text = match verdict.finding {
         Finding::DataDamaged => damaged(summary),
+        // No share of the load is stated: it was not read to its end.
         Finding::Incomplete => format!(
-            "The run ended before its end: {} of {} requests were issued.",
-            engine.issued,
-            engine.planned.max(engine.issued)
+            "The run ended before its end, after {}: {}.",
+            span(summary.achieved_duration_ns.max(0) as u64),
+            engine.incomplete.lines().next().unwrap_or_default()
         ),
         _ if engine.issued == 0 => "Nothing was replayed: no request was issued.".to_owned(),
         Finding::GeneratorLimited => format!(
@@ -174,12 +178,22 @@ fn held(summary: &RunSummary, rates: Option<&Throughput>) -> String {
 
 /// The replayed load, for the sentence: it must mention every difference from the recorded one.
 fn load(summary: &RunSummary) -> String {
-    let speed = summary.engine.speedup;
-    if speed > 0.0 && (speed - 1.0).abs() > 1e-9 {
-        format!("this load at {speed} times its speed")
-    } else {
-        "this load".to_owned()
+    let engine = &summary.engine;
+    let beside = engine.left_out.saturating_add(engine.unmapped);
+    let left_out = engine.dropped.saturating_add(beside);
+    let share = left_out as f64 / engine.planned.saturating_add(beside).max(1) as f64;
+    let mut load = "this load".to_owned();
+    if share >= LEFT_OUT {
+        load = format!("{} % of {load}", two_digits((1.0 - share) * 100.0));
     }
+    let speed = engine.speedup;
+    if speed > 0.0 && (speed - 1.0).abs() > 1e-9 {
+        load = format!("{load} at {speed} times its speed");
+    }
+    if engine.substituted > 0 {
+        load += " with reads in place of its writes";
+    }
+    load
 }
 
 /// How many of the requests were late for one of these causes.
@@ -241,6 +255,7 @@ mod tests {
         let engine = EngineFacts { planned: 100, issued: 100, ..EngineFacts::default() };
         let mut summary = RunFigures::default().summary(engine);
         (summary.verdict.finding, summary.verdict.validity) = (finding, validity);
+        summary.achieved_duration_ns = 9_421_000_000_000;
         let all = Percentiles {
             count: 100,
             mean_ns: 1,
@@ -267,7 +282,11 @@ mod tests {
 
     #[test]
     fn each_finding_has_a_sentence_for_those_who_decide() {
-        let said = |finding| told(&run(finding, Validity::Valid));
+        let said = |finding| {
+            let mut summary = run(finding, Validity::Valid);
+            "stopped by a signal".clone_into(&mut summary.engine.incomplete);
+            told(&summary)
+        };
         assert_eq!(
             said(Finding::Faithful),
             "The device kept up with this load: p99 response 96 min, the slowest 2.6 h."
@@ -282,8 +301,23 @@ mod tests {
         );
         assert_eq!(
             said(Finding::Incomplete),
-            "The run ended before its end: 100 of 100 requests were issued."
+            "The run ended before its end, after 2.6 h: stopped by a signal."
         );
+    }
+
+    #[test]
+    fn the_sentence_names_how_the_load_differs_from_the_recorded_one() {
+        let of = |engine: EngineFacts| {
+            let mut summary = run(Finding::Faithful, Validity::Valid);
+            summary.engine = EngineFacts { planned: 100, issued: 60, ..engine };
+            load(&summary)
+        };
+        assert_eq!(of(EngineFacts::default()), "this load");
+        assert_eq!(of(EngineFacts { dropped: 33, ..EngineFacts::default() }), "67 % of this load");
+        let faster = EngineFacts { left_out: 300, speedup: 4.0, ..EngineFacts::default() };
+        assert_eq!(of(faster), "25 % of this load at 4 times its speed");
+        let mild = EngineFacts { unmapped: 1, substituted: 9, ..EngineFacts::default() };
+        assert_eq!(of(mild), "this load with reads in place of its writes");
     }
 
     #[test]
