@@ -193,7 +193,13 @@ fn load(summary: &RunSummary) -> String {
     if engine.substituted > 0 {
         load += " with reads in place of its writes";
     }
-    load
+    let recording = engine.load.recording.as_ref();
+    match recording.map_or(&[][..], |recording| recording.transforms.as_slice()) {
+        [] => load,
+        [one] => format!("{load}, changed by '{one}'"),
+        [one, two] => format!("{load}, changed by '{one}' and '{two}'"),
+        many => format!("{load}, changed by {} transforms", many.len()),
+    }
 }
 
 /// How many of the requests were late for one of these causes.
@@ -248,7 +254,7 @@ pub fn span(ns: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::facts::EngineFacts;
+    use crate::facts::{EngineFacts, LoadFacts, Recording};
     use crate::run_summary::{LateShare, RunFigures};
 
     fn run(finding: Finding, validity: Validity) -> RunSummary {
@@ -318,6 +324,18 @@ mod tests {
         assert_eq!(of(faster), "25 % of this load at 4 times its speed");
         let mild = EngineFacts { unmapped: 1, substituted: 9, ..EngineFacts::default() };
         assert_eq!(of(mild), "this load with reads in place of its writes");
+        let changed = |transforms: &[&str]| {
+            let transforms = transforms.iter().map(|&one| one.to_owned()).collect();
+            let recording = Some(Recording { transforms, ..Recording::default() });
+            let load = LoadFacts { recording, ..LoadFacts::default() };
+            of(EngineFacts { load, ..EngineFacts::default() })
+        };
+        assert_eq!(changed(&["speed 4"]), "this load, changed by 'speed 4'");
+        assert_eq!(
+            changed(&["speed 4", "window 0s,1m"]),
+            "this load, changed by 'speed 4' and 'window 0s,1m'"
+        );
+        assert_eq!(changed(&["a", "b", "c"]), "this load, changed by 3 transforms");
     }
 
     #[test]
