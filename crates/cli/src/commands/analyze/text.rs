@@ -59,7 +59,7 @@ pub(super) fn print(
     print_flight(&mut out, figures)?;
     print_steady(&mut out, figures, run)?;
     print_shares(&mut out, "volume", &figures.volumes)?;
-    print_shares(&mut out, "process", &figures.processes)?;
+    print_shares(&mut out, "process", &figures.programs)?;
     for slow in figures.flight.slowest_service.iter().take(SLOWEST_SHOWN) {
         print_slow(&mut out, slow)?;
     }
@@ -268,7 +268,11 @@ fn print_shares(out: &mut impl Write, kind: &str, shares: &[Share]) -> io::Resul
     }
     for share in shares.iter().take(SHARES_SHOWN) {
         let id = share.id.map_or(String::new(), |id| format!("{id} "));
-        let name = if share.name.is_empty() { String::new() } else { format!("({}) ", share.name) };
+        let name = match share.id {
+            _ if share.name.is_empty() => String::new(),
+            Some(_) => format!("({}) ", share.name),
+            None => format!("{} ", share.name),
+        };
         let (percent, p99) = (share.share * 100.0, share.service_p99_ns);
         let requests = counted(share.requests, "request");
         let p99 = p99.map_or(String::new(), |ns| format!(", p99 {}", Nanos(ns as i64)));
