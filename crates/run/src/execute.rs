@@ -311,6 +311,7 @@ fn facts(
             in_flight_max: Some(plan.scheduler.in_flight_max),
             errors_max: plan.spec.errors_max,
             start_grace_ns: Some(plan.spec.start_grace.0),
+            start_at_unix_ns: plan.spec.start_at.map(|at| at.0),
             pacing: Some(plan.spec.pacing),
             spin_ns: None,
             wake_up_p50_ns: None,

@@ -244,6 +244,8 @@ pub struct PlanFacts {
     /// The number of failed requests that ends the run.
     pub errors_max: Option<u64>,
     pub start_grace_ns: Option<i64>,
+    /// The instant at which the run was to begin, nanoseconds since 1970 (UTC).
+    pub start_at_unix_ns: Option<i64>,
     pub pacing: Option<PacingMode>,
     /// How long before a deadline the issuing thread stops sleeping, once measured.
     pub spin_ns: Option<i64>,

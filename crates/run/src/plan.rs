@@ -83,6 +83,7 @@ impl ReplayPlan {
         follows_what_is_known(&spec, source.header())?;
         let routes = routes::read(&spec.map, spec.map_file.as_deref())?;
         let targets = targets(&spec, &routes)?;
+        refuse_an_hour_of_no_clock(&spec, &targets)?;
         let output = spec.output.clone().unwrap_or_else(default_output);
         let inputs = inputs(&spec, &load, &targets)?;
         let continues = Continues::new(&spec, &targets)?;
@@ -196,6 +197,17 @@ impl ReplayPlan {
         self.scheduler.conflicts != ConflictMode::Allow
             && self.scheduler.strong != Strong::WriteWrite
     }
+}
+
+/// Refuses an instant of the host's clock for a simulation, in which that clock does not count.
+fn refuse_an_hour_of_no_clock(spec: &ReplaySpec, targets: &[Target]) -> Result<()> {
+    if spec.start_at.is_none() || !targets.first().is_some_and(Target::is_simulated) {
+        return Ok(());
+    }
+    let text = Wording::default()
+        .setting("start-at")
+        .text(" has no meaning in a simulation, whose time is its own");
+    Err(RunError::with_help(Kind::Usage, text, "leave it out"))
 }
 
 /// Refuses a trace that was converted without a decision on whole seconds. A trace into which such

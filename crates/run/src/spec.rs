@@ -94,6 +94,10 @@ pub struct ReplaySpec {
     /// The time from readiness to the first request.
     #[serde(rename = "start_grace_ns")]
     pub start_grace: Nanos,
+    /// The instant of the first request by the host's clock, nanoseconds since 1970 (UTC), in place
+    /// of `start_grace`; several hosts can begin together.
+    #[serde(rename = "start_at_unix_ns")]
+    pub start_at: Option<Nanos>,
     /// Whether requests are held back while more are in flight than in the recording.
     pub follow_in_flight: bool,
     /// Requests that fall due within this span are issued together; zero: only requests that are
@@ -183,6 +187,7 @@ impl Default for ReplaySpec {
             speedup: 1.0,
             iops_scale: 1.0,
             start_grace: Nanos::from_millis(100),
+            start_at: None,
             follow_in_flight: false,
             bundle: Nanos::ZERO,
             writes: Writes::default(),

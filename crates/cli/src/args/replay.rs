@@ -17,6 +17,7 @@ use ioecho_run::spec::{
 };
 use ioecho_stats::required::Requirement;
 use ioecho_trace::{Bytes, Nanos, VerifyMode};
+use jiff::Timestamp;
 
 use super::quantity::span;
 use super::words::words;
@@ -126,6 +127,7 @@ impl ReplayArgs {
             speedup: timing.speedup,
             iops_scale: timing.iops_scale,
             start_grace: timing.start_grace,
+            start_at: timing.start_at,
             follow_in_flight: timing.follow_in_flight,
             bundle: timing.bundle,
             writes: match (safety.read_only, safety.writes_as_reads) {
@@ -184,6 +186,11 @@ pub(crate) struct TimingArgs {
     /// From the moment when all is ready to the first request
     #[arg(long, value_name = "TIME", default_value = "100ms", value_parser = grace)]
     pub(crate) start_grace: Nanos,
+
+    /// Issue the first request at this instant of the host's clock, such as 2026-11-23T22:00:00Z or
+    /// +30s from now, so that several hosts begin together
+    #[arg(long, value_name = "INSTANT", value_parser = instant, conflicts_with = "start_grace")]
+    pub(crate) start_at: Option<Nanos>,
 
     /// Hold back requests while more are in flight than in the recording at that moment, rounded
     /// up to a power of two
@@ -448,6 +455,22 @@ fn grace(text: &str) -> Result<Nanos, String> {
     if span <= START_GRACE_MAX { Ok(span) } else { Err("at most 1h".to_owned()) }
 }
 
+/// An instant to come, in nanoseconds since 1970 (UTC).
+fn instant(text: &str) -> Result<Nanos, String> {
+    let now = Timestamp::now().as_nanosecond();
+    let at = match text.strip_prefix('+') {
+        Some(from_now) => now + i128::from(span(from_now)?.0),
+        None => {
+            let unclear = "is no instant (write it like 2026-11-23T22:00:00Z or +30s)";
+            text.parse::<Timestamp>().map_err(|_| unclear.to_owned())?.as_nanosecond()
+        }
+    };
+    if at <= now {
+        return Err("is over".to_owned());
+    }
+    i64::try_from(at).map(Nanos).map_err(|_| "is too far off".to_owned())
+}
+
 fn bundle(text: &str) -> Result<Nanos, String> {
     if text == "auto" {
         return Ok(Nanos::ZERO);
@@ -492,6 +515,18 @@ mod tests {
     }
 
     #[test]
+    fn an_instant_to_come_is_an_instant_or_a_span_from_now() {
+        assert_eq!(instant("2200-01-01T00:00:00Z"), Ok(Nanos(7_258_118_400_000_000_000)));
+        let now = Timestamp::now().as_nanosecond();
+        let soon = i128::from(instant("+1h").unwrap().0);
+        assert!(soon >= now + 3_600_000_000_000, "{now} {soon}");
+        assert_eq!(instant("2001-01-01T00:00:00Z").unwrap_err(), "is over");
+        for unclear in ["22:00", "tomorrow", "2200-01-01", "+", ""] {
+            assert!(instant(unclear).is_err(), "{unclear}");
+        }
+    }
+
+    #[test]
     fn what_is_typed_is_stored_and_read_as_it_was_typed() {
         let sizes = "--block-size 512 --cache-size 8G --start 90s --duration 1.5m";
         let lines = [
@@ -502,6 +537,7 @@ mod tests {
              --verify paranoia --continues before --after power-cut --destroy a --sync-writes",
             "t -t a --read-only --backend threads --threads 9 --pacing spin --cpus 2,4-7 --fifo 3",
             "t -t a --writes-as-reads --sqpoll --lock-memory --dma-latency --allow-cached",
+            "t -t a --start-at 2199-11-23T22:00:00+01:00",
             "t --map sda=sim:size=1G,units=2,from=4k,length=1G,to=8k,room=2G,scale=0.5 --map *=b",
             "t --map-file routes --timing afap --iopoll --expert=20ms --witness=tracefs",
             "t -t sim --require all,lateness=limited --expert --repeat 3 --busiest 5m,by=bytes \
