@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use ioecho_stats::histogram::{Latencies, QUANTILES, Summary};
+use ioecho_stats::histogram::Latencies;
 use ioecho_stats::picture::{Kind, Span};
 use ioecho_stats::run_summary::LATE;
 use ioecho_stats::verdict::Grade;
@@ -10,10 +10,10 @@ use ioecho_trace::{LateCause, Nanos};
 
 use crate::{Page, Section, Subject};
 
-/// A cell of a table and whether its value is reliable.
+/// A cell of a table.
 pub(crate) struct Cell {
     pub(crate) text: String,
-    /// Too few requests for this percentile: its value is just the maximum.
+    /// There are too few requests to state this percentile.
     pub(crate) weak: bool,
 }
 
@@ -73,16 +73,11 @@ fn row(kind: &'static str, total: bool, latencies: &Latencies) -> Option<Row> {
     let span = |ns: u64| Nanos(ns as i64).to_string();
     let sure = |text| Cell { text, weak: false };
     let mut cells = vec![sure(grouped(summary.count)), sure(span(summary.mean_ns))];
-    for (quantile, ns) in QUANTILES.into_iter().zip(summary.quantiles_ns) {
-        cells.push(Cell { text: span(ns), weak: is_weak(quantile, &summary) });
-    }
+    let told =
+        |ns: Option<u64>| Cell { text: ns.map_or("–".to_owned(), span), weak: ns.is_none() };
+    cells.extend(summary.quantiles_ns.map(told));
     cells.push(sure(span(summary.max_ns)));
     Some(Row { kind, total, cells })
-}
-
-/// Whether fewer than one request is expected beyond the quantile.
-fn is_weak(quantile: f64, summary: &Summary) -> bool {
-    (1.0 - quantile) * (summary.count as f64) < 1.0 - 1e-9
 }
 
 /// The outcomes of the requests and the causes of lateness, as facts.
@@ -160,12 +155,12 @@ mod tests {
     }
 
     #[test]
-    fn a_percentile_of_too_few_requests_is_marked() {
+    fn a_percentile_of_too_few_requests_is_not_told() {
         let mut latencies = Latencies::new();
         (0..100).for_each(|ns| latencies.record(Nanos(ns)));
         let weak: Vec<bool> =
             row("read", false, &latencies).unwrap().cells.iter().map(|cell| cell.weak).collect();
-        assert_eq!(weak, [false, false, false, false, false, true, true, false]);
+        assert_eq!(weak, [false, false, false, false, true, true, true, false]);
     }
 
     #[test]

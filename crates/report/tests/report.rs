@@ -76,10 +76,10 @@ fn headline() -> Headline {
         count: 1_000,
         mean_ns: 1,
         p50_ns: 70_000,
-        p90_ns: 1,
-        p99_ns: 5_000_000_000,
-        p99_9_ns: 1,
-        p99_99_ns: 1,
+        p90_ns: Some(1),
+        p99_ns: Some(5_000_000_000),
+        p99_9_ns: None,
+        p99_99_ns: None,
         max_ns: 6_000_000_000,
     };
     let throughput =

@@ -12,7 +12,7 @@ use ioecho_trace::{LateCause, Nanos, Op};
 
 use super::{DEVICE, HOST, OWN, fell_behind, is_mostly, late_share, low_cap, share};
 use crate::facts::{EngineFacts, VerifyFigures};
-use crate::histogram::{Latencies, QUANTILES};
+use crate::histogram::{Latencies, QUANTILES, is_known, needed};
 use crate::late::LATE;
 use crate::picture::Span;
 use crate::run_figures::RunFigures;
@@ -313,19 +313,6 @@ pub(super) fn percentiles(figures: &RunFigures, engine: &EngineFacts) -> Check {
 }
 
 const PERCENTILES: &str = "p99 and p99.9 of the response times are the device's";
-
-/// Requests that must lie beyond a percentile for it to be more than chance.
-const BEYOND: f64 = 10.0;
-
-/// The number of requests that a percentile at this share needs.
-fn needed(share: f64) -> u64 {
-    (BEYOND / (1.0 - share)).round() as u64
-}
-
-/// Whether this number of requests suffices for the percentile at this share.
-fn is_known(share: f64, requests: u64) -> bool {
-    requests >= needed(share)
-}
 
 /// The name of a percentile: `p99.9`.
 fn named_quantile(share: f64) -> String {
