@@ -31,6 +31,16 @@ pub struct Headline {
     pub span: Span,
     /// Reads and writes, if there were any; otherwise the operations that there were.
     pub percentiles: Vec<(&'static str, Percentiles)>,
+    /// The share from which on percentiles of the response times are the host's.
+    pub host_owned_from: Option<f64>,
+}
+
+impl Headline {
+    /// Whether the percentile of response times at this share is that of requests that host or
+    /// generator delayed.
+    pub fn is_host_owned(&self, span: Span, share: f64) -> bool {
+        span == Span::Response && self.host_owned_from.is_some_and(|from| share >= from)
+    }
 }
 
 /// Rates over the time with requests. Demand ends when the last request was due, achievement with
@@ -55,6 +65,7 @@ impl Headline {
             throughput,
             span,
             percentiles: percentiles(by_kind(summary, span)),
+            host_owned_from: summary.host_owned_from,
         }
     }
 }

@@ -71,7 +71,10 @@ pub(crate) fn print_outcome(
         line(out, "throughput", &rates(throughput))?;
     }
     if !headline.percentiles.is_empty() {
-        let of = |(kind, percentiles): &(&str, Percentiles)| format!("{kind} {}", few(percentiles));
+        let is_host_owned = headline.is_host_owned(headline.span, 0.99);
+        let of = |(kind, percentiles): &(&str, Percentiles)| {
+            format!("{kind} {}", few(percentiles, is_host_owned))
+        };
         let all: Vec<String> = headline.percentiles.iter().map(of).collect();
         line(out, headline.span.name(), &all.join("; "))?;
     }
@@ -134,14 +137,15 @@ fn rates(throughput: &Throughput) -> String {
 }
 
 /// The percentiles that fit on the first screen.
-fn few(percentiles: &Percentiles) -> String {
+fn few(percentiles: &Percentiles, is_host_owned: bool) -> String {
     let Percentiles { count, p50_ns, p99_ns, max_ns, .. } = *percentiles;
     let span = |ns: u64| Nanos(ns as i64);
     let Some(p99_ns) = p99_ns else {
         let of = counted(count, "request");
         return format!("p50 {}, max {} ({of}: too few for p99)", span(p50_ns), span(max_ns));
     };
-    format!("p50 {}, p99 {}, max {}", span(p50_ns), span(p99_ns), span(max_ns))
+    let whose = if is_host_owned { " (the host's)" } else { "" };
+    format!("p50 {}, p99 {}{whose}, max {}", span(p50_ns), span(p99_ns), span(max_ns))
 }
 
 /// Prints a line for each problem of this run. Returns whether one of them was a check.
