@@ -83,7 +83,7 @@ fn row(
     let span = |ns: u64| Nanos(ns as i64).to_string();
     let sure = |text| Cell { text, weak: false, host_owned: false };
     let mut cells = vec![sure(grouped(summary.count)), sure(span(summary.mean_ns))];
-    for (share, ns) in QUANTILES.into_iter().zip(summary.quantiles_ns) {
+    for (share, ns) in QUANTILES.into_iter().zip(summary.quantiles()) {
         let host_owned = ns.is_some() && is_host_owned(share);
         cells
             .push(Cell { text: ns.map_or("–".to_owned(), span), weak: ns.is_none(), host_owned });

@@ -94,10 +94,26 @@ pub struct Summary {
     pub mean_ns: u64,
     /// The shortest.
     pub min_ns: u64,
+    /// The median.
+    pub p50_ns: u64,
+    /// 90 % are not longer; this and the next are `None` where there are too few spans to tell
+    /// ([`is_known`]).
+    pub p90_ns: Option<u64>,
+    /// 99 % are not longer.
+    pub p99_ns: Option<u64>,
+    /// 99.9 % are not longer.
+    pub p99_9_ns: Option<u64>,
+    /// 99.99 % are not longer.
+    pub p99_99_ns: Option<u64>,
     /// The longest.
     pub max_ns: u64,
-    /// The spans at [`QUANTILES`]; `None` where there are too few to tell ([`is_known`]).
-    pub quantiles_ns: [Option<u64>; QUANTILES.len()],
+}
+
+impl Summary {
+    /// The spans at [`QUANTILES`].
+    pub fn quantiles(&self) -> [Option<u64>; QUANTILES.len()] {
+        [Some(self.p50_ns), self.p90_ns, self.p99_ns, self.p99_9_ns, self.p99_99_ns]
+    }
 }
 
 /// Percentiles of a span of time, in nanoseconds; `None` where there are too few spans to tell
@@ -157,19 +173,18 @@ impl From<Stored> for Percentiles {
 impl Percentiles {
     /// The percentiles of a histogram; `None` of an empty one.
     pub fn of(latencies: &Latencies) -> Option<Self> {
-        let summary = latencies.summary()?;
-        // In the order of `QUANTILES`.
-        let [p50, p90, p99, three_nines, four_nines] = summary.quantiles_ns;
-        Some(Self {
-            count: summary.count,
-            mean_ns: summary.mean_ns,
-            p50_ns: p50?,
-            p90_ns: p90,
-            p99_ns: p99,
-            p99_9_ns: three_nines,
-            p99_99_ns: four_nines,
-            max_ns: summary.max_ns,
-        })
+        let Summary {
+            count,
+            mean_ns,
+            min_ns: _,
+            p50_ns,
+            p90_ns,
+            p99_ns,
+            p99_9_ns,
+            p99_99_ns,
+            max_ns,
+        } = latencies.summary()?;
+        Some(Self { count, mean_ns, p50_ns, p90_ns, p99_ns, p99_9_ns, p99_99_ns, max_ns })
     }
 }
 
@@ -308,12 +323,17 @@ impl<const BITS: u32> Latencies<BITS> {
     /// What a table says of these spans; `None` of nothing.
     pub fn summary(&self) -> Option<Summary> {
         let at = |quantile| self.known(quantile).map(|ns| ns.0 as u64);
+        let [p50, p90_ns, p99_ns, p99_9_ns, p99_99_ns] = QUANTILES.map(at);
         Some(Summary {
             count: self.count(),
             mean_ns: self.mean()?.0 as u64,
             min_ns: self.min_ns,
+            p50_ns: p50?,
+            p90_ns,
+            p99_ns,
+            p99_9_ns,
+            p99_99_ns,
             max_ns: self.max_ns,
-            quantiles_ns: QUANTILES.map(at),
         })
     }
 
@@ -424,7 +444,7 @@ mod tests {
         let told = Percentiles::of(&few).unwrap();
         assert!(told.p50_ns == 1_200 && told.p99_ns.is_some_and(|p99| p99 < told.max_ns));
         assert_eq!((told.p99_9_ns, told.p99_99_ns), (None, None));
-        assert_eq!(few.summary().unwrap().quantiles_ns[3..], [None, None]);
+        assert_eq!(few.summary().unwrap().quantiles()[3..], [None, None]);
         assert_eq!([0.5, 0.9, 0.99, 0.999].map(needed), [1, 100, 1_000, 10_000]);
         assert!(is_known(0.999, 10_000) && !is_known(0.999, 9_999) && !is_known(0.5, 0));
         // An earlier version told it all the same.

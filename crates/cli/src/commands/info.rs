@@ -22,7 +22,7 @@ use crate::opened;
 use crate::print::{Out, visible};
 
 /// The version of the JSON. It changes when a key changes its meaning or goes away.
-const INFO_VERSION: u32 = 1;
+const INFO_VERSION: u32 = 2;
 
 /// How many volumes the text lists.
 const VOLUMES_SHOWN: usize = 32;
@@ -265,7 +265,7 @@ fn print_sizes(out: &mut impl Write, figures: &TraceFigures) -> io::Result<()> {
 fn print_latencies(out: &mut impl Write, figures: &TraceFigures) -> io::Result<()> {
     let mut line = |name: &str, summary: &Option<Summary>| -> io::Result<()> {
         let Some(summary) = summary else { return Ok(()) };
-        let [p50, _, p99, p999, _] = summary.quantiles_ns;
+        let [p50, _, p99, p999, _] = summary.quantiles();
         let known = [("p50", p50), ("p99", p99), ("p99.9", p999)].into_iter();
         let told = known.filter_map(|(name, ns)| Some(format!("{name} {}, ", Nanos(ns? as i64))));
         let (told, max) = (told.collect::<String>(), Nanos(summary.max_ns as i64));

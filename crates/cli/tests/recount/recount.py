@@ -311,9 +311,9 @@ def info(told, requests):
         if spans:
             hold(f"info {name} max", figures["max_ns"], spans[-1])
             hold(f"info {name} min", figures["min_ns"], spans[0])
-            for (_, share), ns in zip(SHARES.items(), figures["quantiles_ns"]):
+            for key, share in SHARES.items():
                 true = None if is_withheld(len(spans), share) else percentile(spans, share)
-                hold(f"info {name} {share}", ns, true, up=THREE_DIGITS)
+                hold(f"info {name} {share}", figures[f"{key}_ns"], true, up=THREE_DIGITS)
 
 
 def page(html, requests):
