@@ -76,15 +76,16 @@ fn headline() -> Headline {
         count: 1_000,
         mean_ns: 1,
         p50_ns: 70_000,
-        p90_ns: 1,
-        p99_ns: 5_000_000_000,
-        p99_9_ns: 1,
-        p99_99_ns: 1,
+        p90_ns: Some(1),
+        p99_ns: Some(5_000_000_000),
+        p99_9_ns: None,
+        p99_99_ns: None,
         max_ns: 6_000_000_000,
     };
     let throughput =
         Throughput { achieved_requests: 155.0, achieved_bytes: 2e6, demanded: Some((407.0, 6e6)) };
     Headline {
+        host_owned_from: None,
         sentence: "The device was too slow for this load: 2.6 times as long.".to_owned(),
         throughput: Some(throughput),
         span: Span::Response,

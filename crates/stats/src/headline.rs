@@ -31,6 +31,16 @@ pub struct Headline {
     pub span: Span,
     /// Reads and writes, if there were any; otherwise the operations that there were.
     pub percentiles: Vec<(&'static str, Percentiles)>,
+    /// The share from which on percentiles of the response times are the host's.
+    pub host_owned_from: Option<f64>,
+}
+
+impl Headline {
+    /// Whether the percentile of response times at this share is that of requests that host or
+    /// generator delayed.
+    pub fn is_host_owned(&self, span: Span, share: f64) -> bool {
+        span == Span::Response && self.host_owned_from.is_some_and(|from| share >= from)
+    }
 }
 
 /// Rates over the time with requests. Demand ends when the last request was due, achievement with
@@ -55,6 +65,7 @@ impl Headline {
             throughput,
             span,
             percentiles: percentiles(by_kind(summary, span)),
+            host_owned_from: summary.host_owned_from,
         }
     }
 }
@@ -150,8 +161,11 @@ fn too_slow(summary: &RunSummary, panels: &Panels) -> String {
         String::new()
     };
     let response = summary.response_time.get("all");
-    let p99 = response.map_or(String::new(), |all| format!("p99 response {}", span(all.p99_ns)));
-    format!("{device} for {load}: {longer}{p99}.")
+    let slow = response.map_or(String::new(), |all| match all.p99_ns {
+        Some(p99) => format!("p99 response {}", span(p99)),
+        None => format!("the slowest response {}", span(all.max_ns)),
+    });
+    format!("{device} for {load}: {longer}{slow}.")
 }
 
 fn held(summary: &RunSummary, rates: Option<&Throughput>) -> String {
@@ -159,7 +173,8 @@ fn held(summary: &RunSummary, rates: Option<&Throughput>) -> String {
     if engine.has_schedule() {
         let response = summary.response_time.get("all");
         let p99 = response.map_or(String::new(), |all| {
-            format!(": p99 response {}, the slowest {}", span(all.p99_ns), span(all.max_ns))
+            let p99 = all.p99_ns.map_or(String::new(), |ns| format!("p99 response {}, ", span(ns)));
+            format!(": {p99}the slowest {}", span(all.max_ns))
         });
         return format!("The device kept up with {}{p99}.", load(summary));
     }
@@ -266,10 +281,10 @@ mod tests {
             count: 100,
             mean_ns: 1,
             p50_ns: 1,
-            p90_ns: 1,
-            p99_ns: 5_760_000_000_000,
-            p99_9_ns: 1,
-            p99_99_ns: 1,
+            p90_ns: Some(1),
+            p99_ns: Some(5_760_000_000_000),
+            p99_9_ns: Some(1),
+            p99_99_ns: Some(1),
             max_ns: 9_421_000_000_000,
         };
         for by_kind in

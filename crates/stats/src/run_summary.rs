@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 pub use crate::facts::{EngineFacts, VerifyFigures};
 pub use crate::histogram::Percentiles;
-use crate::judge::judge;
+use crate::judge::{host_owned_from, judge};
 pub use crate::late::{LATE, LateShare, cause_name};
 pub use crate::per_target::TargetFigures;
 use crate::picture::Span;
@@ -48,6 +48,10 @@ pub struct RunSummary {
     pub service_time: ByKind,
     /// Completed − scheduled.
     pub response_time: ByKind,
+    /// The share from which on percentiles of `response_time` are those of requests that host or
+    /// generator delayed, such as 0.999; missing if all are the device's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host_owned_from: Option<f64>,
     /// Requests late by more than a millisecond, by cause.
     pub late: BTreeMap<String, LateShare>,
     /// Requests by what verification found of their data; empty where nobody looked.
@@ -125,6 +129,7 @@ impl RunFigures {
             lateness: of_schedule(Span::Lateness),
             service_time: self.by_kind(Span::Service),
             response_time: of_schedule(Span::Response),
+            host_owned_from: host_owned_from(self, &engine),
             late: LateCause::ALL
                 .iter()
                 .map(|cause| (cause_name(*cause).to_owned(), late(*cause)))

@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use super::Summary;
 use super::event::{Event, Group};
 use super::seconds::Amount;
+use crate::histogram::is_known;
 
 /// How many volumes, and how many processes, are counted separately.
 pub const KEYS_MAX: usize = 4096;
@@ -228,6 +229,7 @@ impl Share {
         let served = account.service.count();
         let at = |quantile| {
             let found = account.service.at(quantile);
+            let found = found.filter(|_| is_known(quantile, served));
             found.map(|(bin, ..)| middle::<BITS>(bin).min(account.service_max_ns))
         };
         let mean = account.service_sum_ns.checked_div(u128::from(served));

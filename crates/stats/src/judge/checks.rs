@@ -12,7 +12,7 @@ use ioecho_trace::{LateCause, Nanos, Op};
 
 use super::{DEVICE, HOST, OWN, fell_behind, is_mostly, late_share, low_cap, share};
 use crate::facts::{EngineFacts, VerifyFigures};
-use crate::histogram::{Latencies, QUANTILES};
+use crate::histogram::{BEYOND, Latencies, QUANTILES, is_known, needed};
 use crate::late::LATE;
 use crate::picture::Span;
 use crate::run_figures::RunFigures;
@@ -260,6 +260,25 @@ pub(super) fn duration(figures: &RunFigures, engine: &EngineFacts, blame: Findin
     )
 }
 
+/// The share from which on percentiles of the response times are those of requests that host or
+/// generator delayed: 0.999 if p99.9 is the first of these. `None` if all are the device's.
+pub(crate) fn host_owned_from(figures: &RunFigures, engine: &EngineFacts) -> Option<f64> {
+    if !engine.has_schedule() {
+        return None;
+    }
+    let response = figures.picture().spans_of_all(Span::Response);
+    let service = figures.picture().spans_of_all(Span::Service);
+    let late = figures.not_device();
+    QUANTILES.into_iter().find(|share| {
+        let Some(at) = response.known(*share) else { return false };
+        // A bin is a thousandth wide, so values within the percentile's bin count as beyond it.
+        let before = Nanos((at.0 as f64 * 0.998) as i64);
+        let beyond = |spans: &Latencies| spans.count().saturating_sub(spans.count_until(before));
+        let of_device = service.quantile(*share).unwrap_or_default();
+        at > of_device.saturating_add(of_device) && beyond(late) * 2 > beyond(&response)
+    })
+}
+
 /// Decides which percentiles of the response times are those of the device: a percentile that
 /// depends on a handful of requests is chance, and one among requests that host or generator
 /// delayed is theirs.
@@ -270,28 +289,22 @@ pub(super) fn percentiles(figures: &RunFigures, engine: &EngineFacts) -> Check {
     }
     let response = figures.picture().spans_of_all(Span::Response);
     let service = figures.picture().spans_of_all(Span::Service);
-    let known: Vec<f64> =
-        QUANTILES.into_iter().filter(|share| is_known(*share, response.count())).collect();
-    let Some(highest) = known.last() else {
+    // The median is told of any number of requests, but ten below it and ten above say whose it is.
+    let is_enough = response.count() as f64 >= 2.0 * BEYOND;
+    let highest = QUANTILES.into_iter().rfind(|share| is_known(*share, response.count()));
+    let Some(highest) = highest.filter(|_| is_enough) else {
         let why = format!("{} tell no percentile", counted(response.count(), "request"));
         return check(NAME, Grade::NotApplicable, why, "", "");
     };
     let late = figures.not_device();
-    let owned = known.iter().copied().find(|share| {
-        let Some(at) = response.quantile(*share) else { return false };
-        // A bin is a thousandth wide, so values within the percentile's bin count as beyond it.
-        let before = Nanos((at.0 as f64 * 0.998) as i64);
-        let beyond = |spans: &Latencies| spans.count().saturating_sub(spans.count_until(before));
-        let of_device = service.quantile(*share).unwrap_or_default();
-        at > of_device.saturating_add(of_device) && beyond(late) * 2 > beyond(&response)
-    });
+    let owned = host_owned_from(figures, engine);
     let unknown = QUANTILES.into_iter().find(|share| !is_known(*share, response.count()));
     let unknown = unknown.map_or(String::new(), |share| {
         format!("; {} needs {} requests", named_quantile(share), needed(share))
     });
     let requests = counted(response.count(), "request");
     let Some(owned) = owned else {
-        let highest = named_quantile(*highest);
+        let highest = named_quantile(highest);
         let measured = format!("{requests}: up to {highest} the device's{unknown}");
         return check(NAME, Grade::Pass, measured, PERCENTILES, "");
     };
@@ -313,19 +326,6 @@ pub(super) fn percentiles(figures: &RunFigures, engine: &EngineFacts) -> Check {
 }
 
 const PERCENTILES: &str = "p99 and p99.9 of the response times are the device's";
-
-/// Requests that must lie beyond a percentile for it to be more than chance.
-const BEYOND: f64 = 10.0;
-
-/// The number of requests that a percentile at this share needs.
-fn needed(share: f64) -> u64 {
-    (BEYOND / (1.0 - share)).round() as u64
-}
-
-/// Whether this number of requests suffices for the percentile at this share.
-fn is_known(share: f64, requests: u64) -> bool {
-    requests >= needed(share)
-}
 
 /// The name of a percentile: `p99.9`.
 fn named_quantile(share: f64) -> String {

@@ -189,10 +189,13 @@ fn print_space(out: &mut impl Write, figures: &AnalysisFigures) -> io::Result<()
 fn print_times(out: &mut impl Write, figures: &AnalysisFigures) -> io::Result<()> {
     for span in &figures.spans {
         let times = &span.percentiles;
-        let [p50, p99, p999, max] = [times.p50_ns, times.p99_ns, times.p99_9_ns, times.max_ns]
-            .map(|ns| Nanos(i64::try_from(ns).unwrap_or(i64::MAX)));
+        let nanos = |ns: u64| Nanos(i64::try_from(ns).unwrap_or(i64::MAX));
+        let p50 = Some(times.p50_ns);
+        let known = [("p50", p50), ("p99", times.p99_ns), ("p99.9", times.p99_9_ns)].into_iter();
+        let told = known.filter_map(|(name, ns)| Some(format!("{name} {}, ", nanos(ns?))));
+        let (told, max) = (told.collect::<String>(), nanos(times.max_ns));
         let (name, group, count) = (span.span.name(), span.group, times.count);
-        row!(out, name, "{group}: p50 {p50}, p99 {p99}, p99.9 {p999}, max {max} (of {count})")?;
+        row!(out, name, "{group}: {told}max {max} (of {count})")?;
     }
     Ok(())
 }
