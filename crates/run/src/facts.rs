@@ -225,6 +225,7 @@ pub struct PlanFacts {
     pub duration_ns: Option<i64>,
     pub timing: Option<TimingMode>,
     pub speedup: Option<f64>,
+    pub server_speed: Option<f64>,
     pub iops_scale: Option<f64>,
     pub follow_in_flight: Option<bool>,
     pub bundle_ns: Option<i64>,

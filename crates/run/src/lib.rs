@@ -21,6 +21,7 @@ mod feeder;
 mod kept;
 mod lane;
 mod lanes;
+mod links;
 mod load;
 mod routes;
 mod verification;

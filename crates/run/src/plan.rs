@@ -18,6 +18,7 @@ use ioecho_trace::{Header, Nanos, Source, Stop, generate};
 
 use crate::error::{Kind, Result, RunError};
 use crate::inputs::Inputs;
+use crate::links::Links;
 use crate::open::Opener;
 use crate::spec::ReplaySpec;
 use crate::target::{Target, guard_all, reads_alone};
@@ -26,6 +27,9 @@ use crate::{kept, open, routes};
 
 /// Requests in the look-ahead of the scheduler.
 const LOOK_AHEAD: usize = 1 << 12;
+
+/// The same where requests wait for others: while one thinks for long, those behind it go on.
+const LOOK_AHEAD_OF_CHAINS: usize = 1 << 16;
 
 /// The most targets: more than any host has, and as many as a result can name.
 const TARGETS_MAX: usize = 1024;
@@ -78,9 +82,11 @@ impl ReplayPlan {
             options.whole_seconds = WholeSeconds::Refuse;
         }
         let load = spec.load();
+        options.dependencies = spec.timing.has_parents() && load.is_whole();
         let source = open::trace_until(opener, &Stop::default(), &spec.trace, &options, &load)?;
         refuse_unchosen_seconds(&spec, source.header())?;
         follows_what_is_known(&spec, source.header())?;
+        knows_who_waits(&spec, &load, source.header())?;
         let routes = routes::read(&spec.map, spec.map_file.as_deref())?;
         let targets = targets(&spec, &routes)?;
         let output = spec.output.clone().unwrap_or_else(default_output);
@@ -89,7 +95,7 @@ impl ReplayPlan {
         let scheduler = Config {
             conflicts: spec.conflicts,
             strong: spec.strong,
-            look_ahead: LOOK_AHEAD,
+            look_ahead: if spec.timing.has_parents() { LOOK_AHEAD_OF_CHAINS } else { LOOK_AHEAD },
             timing: spec.timing,
             follow_in_flight: spec.follow_in_flight,
             bundle: spec.bundle,
@@ -179,6 +185,12 @@ impl ReplayPlan {
         Ok(Planner::mapped(limits.to_vec(), self.map(limits, trace)?, self.timing))
     }
 
+    /// Who waits for whom, if that decides when requests are issued.
+    pub(crate) fn links(&self) -> Option<Links> {
+        let waits = self.timing.mode.has_parents();
+        waits.then(|| Links::new(&self.spec.trace, self.spec.server_speed))
+    }
+
     /// The map of a trace's volumes.
     pub fn map(&self, limits: &[TargetLimits], trace: &Header) -> Result<Map> {
         if self.routes.is_empty() {
@@ -230,6 +242,26 @@ fn follows_what_is_known(spec: &ReplaySpec, trace: &Header) -> Result<()> {
     Ok(())
 }
 
+/// Refuses to follow chains that the trace does not name. They belong to a whole trace: with a part
+/// of it, or after a transform, other requests would be meant.
+fn knows_who_waits(spec: &ReplaySpec, load: &Load, trace: &Header) -> Result<()> {
+    if !spec.timing.has_parents() || trace.columns.dependencies {
+        return Ok(());
+    }
+    let (text, with) = if load.is_whole() {
+        ("does not name the requests that each one waited for", "")
+    } else {
+        (
+            "names who waited for whom in all of it at most: neither in a part, nor after \
+             transforms",
+            ", the same part and the same transforms",
+        )
+    };
+    let help = Wording::from("infer it with ").command("depend", "TRACE -o OUT");
+    let help = help.text(with).text(", and replay OUT");
+    Err(RunError::with_help(Kind::Usage, format!("{} {text}", spec.trace.display()), help))
+}
+
 /// The inputs of this replay. Refuses targets that contain any of them, because they would be
 /// overwritten.
 fn inputs(spec: &ReplaySpec, load: &Load, targets: &[Target]) -> Result<Inputs> {
@@ -277,6 +309,11 @@ fn targets(spec: &ReplaySpec, routes: &[RouteSpec]) -> Result<Vec<Target>> {
         }
         targets.push(target);
     }
+    if spec.timing.has_parents() && targets.len() > 1 {
+        let text = "requests that wait for others are replayed on one target only, so far";
+        let help = "name one target: it takes all volumes, side by side";
+        return Err(RunError::with_help(Kind::Usage, text, help));
+    }
     let block = |target: &Target| target.limits().block_size;
     if let Some(other) = targets.iter().find(|target| block(target) != block(&targets[0]))
         && spec.alignment == Alignment::Refuse
@@ -306,6 +343,10 @@ impl fmt::Display for ReplayPlan {
             TimingMode::Timed => format!("speed {}", self.timing.speedup),
             TimingMode::Afap => "as fast as possible".to_owned(),
             TimingMode::Load => "as fast as the recorded in-flight number allows".to_owned(),
+            TimingMode::Dependency => format!(
+                "each request after those that it waits for, server speed {}, arrivals at speed {}",
+                spec.server_speed, self.timing.speedup
+            ),
         };
         writeln!(f, "part          from {from} to {length}, {timing}")?;
         for transform in &spec.transforms {

@@ -23,8 +23,8 @@ pub struct Headline {
     pub sentence: String,
     /// The achieved and the demanded throughput.
     pub throughput: Option<Throughput>,
-    /// The span of `percentiles`: the service time for a run without a schedule, because then the
-    /// beginning of a user's wait is unknown.
+    /// The span of `percentiles`: the service time where no request had an instant at which it was
+    /// due, because then the beginning of a user's wait is unknown.
     pub span: Span,
     /// Reads and writes, if there were any; otherwise the operations that there were.
     pub percentiles: Vec<(&'static str, Percentiles)>,
@@ -45,7 +45,8 @@ pub struct Throughput {
 impl Headline {
     /// The first screen of the run with this picture.
     pub fn of(summary: &RunSummary, panels: &Panels) -> Self {
-        let span = if summary.engine.has_schedule() { Span::Response } else { Span::Service };
+        let is_due = summary.engine.has_due_instants();
+        let span = if is_due { Span::Response } else { Span::Service };
         let throughput = Throughput::of(panels, summary.engine.has_schedule());
         Self {
             sentence: sentence(summary, panels, throughput.as_ref()),
@@ -161,6 +162,7 @@ fn held(summary: &RunSummary, rates: Option<&Throughput>) -> String {
     }
     let how = match engine.timing {
         TimingMode::Load => "As fast as possible, with as many in flight as recorded",
+        TimingMode::Dependency => "Each request after those that it waits for",
         TimingMode::Timed | TimingMode::Afap => "As fast as possible",
     };
     let rate = rates.map_or(String::new(), |rates| {
@@ -169,17 +171,30 @@ fn held(summary: &RunSummary, rates: Option<&Throughput>) -> String {
     let slowest = summary.service_time.get("all");
     let slowest =
         slowest.map_or(String::new(), |all| format!(", the slowest took {}", span(all.max_ns)));
-    format!("{how}{rate}{slowest}.")
+    let differs = match load(summary).strip_prefix("this load") {
+        Some(differs) if engine.timing.has_parents() => differs.to_owned(),
+        _ => String::new(),
+    };
+    format!("{how}{differs}{rate}{slowest}.")
 }
 
 /// The replayed load, for the sentence: it must mention every difference from the recorded one.
 fn load(summary: &RunSummary) -> String {
-    let speed = summary.engine.speedup;
-    if speed > 0.0 && (speed - 1.0).abs() > 1e-9 {
-        format!("this load at {speed} times its speed")
+    let (speed, server) = (summary.engine.speedup, summary.engine.server_speed);
+    let is_scaled = |factor: f64| factor > 0.0 && (factor - 1.0).abs() > 1e-9;
+    let arrivals = match summary.engine.timing {
+        _ if !is_scaled(speed) => String::new(),
+        TimingMode::Dependency => format!(" with arrivals at {speed} times their rate"),
+        TimingMode::Timed | TimingMode::Afap | TimingMode::Load => {
+            format!(" at {speed} times its speed")
+        }
+    };
+    let thinks = if is_scaled(server) {
+        format!(" with think times divided by {server}")
     } else {
-        "this load".to_owned()
-    }
+        String::new()
+    };
+    format!("this load{arrivals}{thinks}")
 }
 
 /// How many of the requests were late for one of these causes.

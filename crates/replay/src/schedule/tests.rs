@@ -32,6 +32,7 @@ impl Story {
             target: 0,
             origin: None,
             refusal: None,
+            think: None,
         };
         self.next_seq += 1;
         self.scheduler.offer(planned);
