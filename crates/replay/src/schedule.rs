@@ -176,6 +176,8 @@ pub struct Scheduler {
     /// Why the first request of the look-ahead could not go at the last step, and when that was.
     held_up: Option<LateCause>,
     stepped_at: Nanos,
+    /// Whether there was no room then for requests that may fall due before those that are held.
+    was_full: bool,
     past: Past,
     /// Why the last request that was due by the schedule was late, if it was.
     behind: LateCause,
@@ -214,6 +216,7 @@ impl Scheduler {
             ready: VecDeque::with_capacity(waiting_max),
             held_up: None,
             stepped_at: Nanos(i64::MIN),
+            was_full: false,
             past: Past::new(),
             behind: LateCause::None,
             host_debt: Nanos::ZERO,
@@ -330,6 +333,7 @@ impl Scheduler {
         self.issue_ready(now, submissions);
         self.issue_due(now, gap_cause, submissions, records);
         self.stepped_at = now;
+        self.was_full = self.chains.is_some() && !self.input_ended && self.room() == 0;
         self.wake(now)
     }
 
@@ -350,16 +354,20 @@ impl Scheduler {
 
     /// Notes why due requests were not issued earlier.
     fn remember(&mut self, now: Nanos, gap_cause: LateCause) {
-        let is_early = self.ahead.front().is_some_and(|planned| planned.scheduled > now);
-        if is_early || self.ahead.is_empty() && self.holds() {
+        let front = self.ahead.front().map(|planned| planned.scheduled);
+        if self.was_full {
+            // What there was no room for may have fallen due nevertheless.
+            let until = front.map_or(now, |due| due.clamp(self.stepped_at, now));
+            self.past.add(until, LateCause::Input);
+        }
+        let is_early = front.is_some_and(|due| due > now);
+        if is_early || front.is_none() && self.holds() {
             self.behind = LateCause::None;
             self.host_debt = Nanos::ZERO;
-            // What is not taken in yet may be due nevertheless, if it waits for others.
-            let cause = if self.room() == 0 { LateCause::Input } else { gap_cause };
-            if is_early || cause == LateCause::Host || self.input_ended {
+            if is_early || gap_cause == LateCause::Host && !self.was_full {
                 self.past.clear();
-            } else {
-                self.past.add(now, cause);
+            } else if !self.was_full {
+                self.past.add(now, gap_cause);
             }
             return;
         }

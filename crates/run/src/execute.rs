@@ -297,6 +297,7 @@ fn facts(
             timing: Some(plan.timing.mode),
             speedup: Some(plan.timing.speedup),
             server_speed: plan.timing.mode.has_parents().then_some(plan.spec.server_speed),
+            chains: plan.chains.as_ref().map(ToString::to_string),
             iops_scale: Some(plan.timing.iops_scale),
             follow_in_flight: Some(plan.scheduler.follow_in_flight),
             bundle_ns: Some(plan.scheduler.bundle.0),

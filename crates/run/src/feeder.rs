@@ -280,10 +280,7 @@ impl Stock {
                 let (held, stop) = (Arc::clone(&held), Arc::clone(stop));
                 let (_, parents) = RingBuffer::new(1);
                 let (taken, next, blocking) = (Vec::new(), None, false);
-                (
-                    Some(producer),
-                    RingInput { consumer, parents, taken, next, blocking, held, stop },
-                )
+                (Some(producer), RingInput { consumer, parents, taken, next, blocking, held, stop })
             })
             .unzip();
         let backlogs = Backlogs::new(targets, bounds, directory);
@@ -496,7 +493,9 @@ fn feed(
         ));
     }
     let peak_per_s = demand.lock().map_or(0.0, |demand| demand.peak_per_s());
-    FeederEnd { totals: planner.totals(), header: source.header().clone(), error, peak_per_s }
+    let mut header = source.header().clone();
+    links.iter().for_each(|links| links.note(&mut header));
+    FeederEnd { totals: planner.totals(), header, error, peak_per_s }
 }
 
 /// The messages about backlogs that the run's log already has, each at most once.

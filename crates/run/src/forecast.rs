@@ -19,7 +19,7 @@ pub struct Forecast {
     refused: u64,
     /// Whether requests have times.
     timed: bool,
-    /// Requests that wait for others, where that decides when they are issued.
+    /// Requests that wait for others, if that decides when they are issued.
     waiting: Option<u64>,
     changes: Vec<Changes>,
 }
@@ -89,7 +89,6 @@ pub fn forecast(plan: &ReplayPlan, source: &mut dyn Source) -> Result<Forecast> 
         plan.targets.iter().map(|target| Changes { target: target.name(), ..Changes::default() });
     let mut forecast = Forecast {
         timed: plan.timing.mode.has_schedule(),
-        waiting: plan.timing.mode.has_parents().then_some(0),
         changes: changes.collect(),
         ..Forecast::default()
     };
@@ -103,9 +102,6 @@ pub fn forecast(plan: &ReplayPlan, source: &mut dyn Source) -> Result<Forecast> 
             None => batch.iter().for_each(|request| planner.plan(&request, &mut planned)),
         }
         for planned in &planned {
-            if let Some(waiting) = &mut forecast.waiting {
-                *waiting += u64::from(planned.think.is_some());
-            }
             if planned.refusal.is_some() {
                 forecast.refused += 1;
             } else if planned.op.changes_data() {
@@ -118,6 +114,7 @@ pub fn forecast(plan: &ReplayPlan, source: &mut dyn Source) -> Result<Forecast> 
             }
         }
     }
+    forecast.waiting = links.map(|links| links.waiting());
     forecast.totals = planner.totals();
     forecast.wraparound = forecast.totals.wraparound;
     Ok(forecast)

@@ -28,6 +28,7 @@ mod verification;
 mod watch;
 mod writer;
 
+pub mod chains;
 pub mod digest;
 pub mod directory;
 pub mod error;

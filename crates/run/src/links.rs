@@ -3,13 +3,21 @@
 //! A trace names the parents of a request by numbers of its own, and a replay counts the requests
 //! that it plans. So the last requests are remembered by the numbers of the trace. A parent must
 //! stand among them: one that comes later, or never, would make a request wait for ever.
+//!
+//! Where the trace names none, they are inferred among the requests that are planned, so that the
+//! time of those that are left out becomes think time.
 
 use std::collections::{HashMap, VecDeque};
+use std::iter::Peekable;
 use std::path::{Path, PathBuf};
 
+use ioecho_replay::graph::infer::Inference;
 use ioecho_replay::plan::{Planned, Planner};
+use ioecho_trace::header::NoteKind;
 use ioecho_trace::wording::Wording;
-use ioecho_trace::{Batch, Dependency, Nanos, Request, TraceError};
+use ioecho_trace::{Batch, Dependency, Header, Nanos, Request, TraceError};
+
+use crate::chains::Chains;
 
 /// How far before a request its parents may stand: four times as far as `depend` looks by itself.
 const AMONG: usize = 1 << 18;
@@ -24,37 +32,31 @@ struct Known {
     completed: Option<Nanos>,
 }
 
-/// Translates the parents of requests.
-#[derive(Debug)]
+/// The parents of requests.
 pub(crate) struct Links {
-    trace: PathBuf,
+    origin: Origin,
     /// Think times are divided by this.
     server_speed: f64,
-    known: HashMap<u64, Known>,
-    /// Their numbers in the trace, with their rows, the oldest first.
-    order: VecDeque<(u64, u64)>,
-    rows: u64,
-    parents: Vec<u64>,
-    /// Parents that take no part in the replay.
-    left_out: u64,
+    /// Requests that wait for others.
+    waiting: u64,
+}
+
+/// Where they come from.
+enum Origin {
+    Named(Box<Named>),
+    Inferred { inference: Box<Inference>, gaps: Peekable<std::vec::IntoIter<Nanos>> },
 }
 
 impl Links {
-    pub(crate) fn new(trace: &Path, server_speed: f64) -> Self {
-        Self {
-            trace: trace.to_owned(),
-            server_speed,
-            known: HashMap::new(),
-            order: VecDeque::new(),
-            rows: 0,
-            parents: Vec::new(),
-            left_out: 0,
-        }
-    }
-
-    /// Parents that take no part in the replay, so that no request waits for them.
-    pub(crate) fn left_out(&self) -> u64 {
-        self.left_out
+    pub(crate) fn new(chains: &Chains, trace: &Path, server_speed: f64) -> Self {
+        let origin = match chains {
+            Chains::Named => Origin::Named(Box::new(Named::new(trace))),
+            Chains::Inferred { rules, gaps } => Origin::Inferred {
+                inference: Box::new(Inference::new(rules.clone())),
+                gaps: gaps.clone().into_iter().peekable(),
+            },
+        };
+        Self { origin, server_speed, waiting: 0 }
     }
 
     /// Plans the requests of a batch. Of each planned request that waits for others, `parents` gets
@@ -69,20 +71,95 @@ impl Links {
         for (row, request) in batch.iter().enumerate() {
             let before = planned.len();
             planner.plan(&request, planned);
-            if let Some(dependency) = batch.dependency(row) {
-                self.link(&request, dependency, planned.get_mut(before), parents)?;
+            let one = planned.get_mut(before);
+            let (think, named) = match (&mut self.origin, &one) {
+                (Origin::Named(named), one) => {
+                    let Some(dependency) = batch.dependency(row) else { continue };
+                    let seq = one.as_ref().map(|one| one.seq);
+                    let think = named.link(&request, dependency, seq)?;
+                    (Some(think), named.parents.as_slice())
+                }
+                (Origin::Inferred { inference, gaps }, Some(one)) => {
+                    while gaps.next_if(|end| *end <= request.issue).is_some() {
+                        inference.cut();
+                    }
+                    // It counts the requests that it is given, as the planner counts its own.
+                    let waits = inference.push(&request);
+                    debug_assert_eq!(waits.row, one.seq);
+                    (waits.think, waits.parents)
+                }
+                (Origin::Inferred { .. }, None) => continue,
+            };
+            if let Some(one) = one
+                && let Some(think) = think.filter(|_| !named.is_empty())
+            {
+                one.think = Some(think.scaled_down(self.server_speed));
+                parents.push(named.len() as u64);
+                parents.extend_from_slice(named);
+                self.waiting += 1;
             }
         }
         Ok(())
     }
 
+    /// Requests so far that wait for others.
+    pub(crate) fn waiting(&self) -> u64 {
+        self.waiting
+    }
+
+    /// Parents that take no part in the replay, so that no request waits for them.
+    pub(crate) fn left_out(&self) -> u64 {
+        match &self.origin {
+            Origin::Named(named) => named.left_out,
+            Origin::Inferred { .. } => 0,
+        }
+    }
+
+    /// Notes in the header of the results what was inferred.
+    pub(crate) fn note(&self, header: &mut Header) {
+        if let Origin::Inferred { inference, .. } = &self.origin {
+            let rules = inference.rules();
+            let how = format!(
+                "requests whose parents were inferred, with a threshold of {} ns among {} requests",
+                rules.threshold.0, rules.window_rows
+            );
+            header.guesses.add(NoteKind::Assumed.of(&how), self.waiting, None);
+        }
+    }
+}
+
+/// Translates parents that the trace names.
+struct Named {
+    trace: PathBuf,
+    known: HashMap<u64, Known>,
+    /// Their numbers in the trace, with their rows, the oldest first.
+    order: VecDeque<(u64, u64)>,
+    rows: u64,
+    /// The parents of the last request.
+    parents: Vec<u64>,
+    left_out: u64,
+}
+
+impl Named {
+    fn new(trace: &Path) -> Self {
+        Self {
+            trace: trace.to_owned(),
+            known: HashMap::new(),
+            order: VecDeque::new(),
+            rows: 0,
+            parents: Vec::new(),
+            left_out: 0,
+        }
+    }
+
+    /// Puts the numbers of a request's parents in the replay into `parents`, and returns its think
+    /// time. `seq` is its own number in the replay.
     fn link(
         &mut self,
         request: &Request,
         dependency: Dependency<'_>,
-        planned: Option<&mut Planned>,
-        parents: &mut Vec<u64>,
-    ) -> Result<(), TraceError> {
+        seq: Option<u64>,
+    ) -> Result<Nanos, TraceError> {
         let Dependency { id, think, parents: named } = dependency;
         let mut last: Option<Nanos> = None;
         self.parents.clear();
@@ -96,18 +173,9 @@ impl Links {
         }
         self.parents.sort_unstable();
         self.parents.dedup();
-        let seq = planned.as_ref().map(|planned| planned.seq);
-        if let Some(planned) = planned
-            && !self.parents.is_empty()
-        {
-            let since = |last: Nanos| request.issue.saturating_sub(last).max(Nanos::ZERO);
-            let think = think.or(last.map(since)).unwrap_or(Nanos::ZERO);
-            planned.think = Some(think.scaled_down(self.server_speed));
-            parents.push(self.parents.len() as u64);
-            parents.extend_from_slice(&self.parents);
-        }
         self.remember(id, seq, request);
-        Ok(())
+        let since = |last: Nanos| request.issue.saturating_sub(last).max(Nanos::ZERO);
+        Ok(think.or(last.map(since)).unwrap_or(Nanos::ZERO))
     }
 
     fn remember(&mut self, id: u64, seq: Option<u64>, request: &Request) {
@@ -173,7 +241,7 @@ mod tests {
             batch.link_last(Dependency { id: *id, think: None, parents });
         }
         let (mut planned, mut parents) = (Vec::new(), Vec::new());
-        let mut links = Links::new(Path::new("trace"), 2.0);
+        let mut links = Links::new(&Chains::Named, Path::new("trace"), 2.0);
         links.plan(&batch, &mut planner(), &mut planned, &mut parents)?;
         let thinks = planned.iter().map(|one| one.think.map(|think| think.0 / 1_000));
         Ok((thinks.collect(), parents))

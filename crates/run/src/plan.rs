@@ -16,6 +16,7 @@ use ioecho_trace::transform::Load;
 use ioecho_trace::wording::Wording;
 use ioecho_trace::{Header, Nanos, Source, Stop, generate};
 
+use crate::chains::Chains;
 use crate::error::{Kind, Result, RunError};
 use crate::inputs::Inputs;
 use crate::links::Links;
@@ -61,6 +62,8 @@ pub struct ReplayPlan {
     pub fill: Fill,
     /// The run that this one continues.
     pub(crate) continues: Option<Continues>,
+    /// Who waits for whom, if that decides when requests are issued.
+    pub(crate) chains: Option<Chains>,
     /// The directory for the results.
     pub output: PathBuf,
 }
@@ -82,13 +85,22 @@ impl ReplayPlan {
             options.whole_seconds = WholeSeconds::Refuse;
         }
         let load = spec.load();
-        options.dependencies = spec.timing.has_parents() && load.is_whole();
-        let source = open::trace_until(opener, &Stop::default(), &spec.trace, &options, &load)?;
+        // Parents that the trace names may be left out by a part, a transform, or a replay without
+        // writes. Then they are inferred among the others.
+        options.dependencies =
+            spec.timing.has_parents() && load.is_whole() && !spec.writes.reads_only();
+        let open = || open::trace_until(opener, &Stop::default(), &spec.trace, &options, &load);
+        let source = open()?;
         refuse_unchosen_seconds(&spec, source.header())?;
         follows_what_is_known(&spec, source.header())?;
-        knows_who_waits(&spec, &load, source.header())?;
         let routes = routes::read(&spec.map, spec.map_file.as_deref())?;
         let targets = targets(&spec, &routes)?;
+        let (chains, source) = if spec.timing.has_parents() {
+            let (chains, source) = Chains::of(&spec.trace, &load, source, open)?;
+            (Some(chains), source)
+        } else {
+            (None, source)
+        };
         let output = spec.output.clone().unwrap_or_else(default_output);
         let inputs = inputs(&spec, &load, &targets)?;
         let continues = Continues::new(&spec, &targets)?;
@@ -135,6 +147,7 @@ impl ReplayPlan {
             },
             fill: Fill { random: spec.fill_random_percent, dedup: spec.dedup },
             continues,
+            chains,
             output,
             spec,
         };
@@ -185,10 +198,10 @@ impl ReplayPlan {
         Ok(Planner::mapped(limits.to_vec(), self.map(limits, trace)?, self.timing))
     }
 
-    /// Who waits for whom, if that decides when requests are issued.
+    /// The parents of the trace's requests, if they decide when requests are issued.
     pub(crate) fn links(&self) -> Option<Links> {
-        let waits = self.timing.mode.has_parents();
-        waits.then(|| Links::new(&self.spec.trace, self.spec.server_speed))
+        let chains = self.chains.as_ref()?;
+        Some(Links::new(chains, &self.spec.trace, self.spec.server_speed))
     }
 
     /// The map of a trace's volumes.
@@ -240,26 +253,6 @@ fn follows_what_is_known(spec: &ReplaySpec, trace: &Header) -> Result<()> {
         return Err(RunError::with_help(Kind::Usage, text, help));
     }
     Ok(())
-}
-
-/// Refuses to follow chains that the trace does not name. They belong to a whole trace: with a part
-/// of it, or after a transform, other requests would be meant.
-fn knows_who_waits(spec: &ReplaySpec, load: &Load, trace: &Header) -> Result<()> {
-    if !spec.timing.has_parents() || trace.columns.dependencies {
-        return Ok(());
-    }
-    let (text, with) = if load.is_whole() {
-        ("does not name the requests that each one waited for", "")
-    } else {
-        (
-            "names who waited for whom in all of it at most: neither in a part, nor after \
-             transforms",
-            ", the same part and the same transforms",
-        )
-    };
-    let help = Wording::from("infer it with ").command("depend", "TRACE -o OUT");
-    let help = help.text(with).text(", and replay OUT");
-    Err(RunError::with_help(Kind::Usage, format!("{} {text}", spec.trace.display()), help))
 }
 
 /// The inputs of this replay. Refuses targets that contain any of them, because they would be
@@ -349,6 +342,9 @@ impl fmt::Display for ReplayPlan {
             ),
         };
         writeln!(f, "part          from {from} to {length}, {timing}")?;
+        if let Some(chains) = &self.chains {
+            writeln!(f, "chains        {chains}")?;
+        }
         for transform in &spec.transforms {
             writeln!(f, "transform     {transform}")?;
         }

@@ -259,11 +259,7 @@ impl ReplaySpec {
             ("start_ns", self.start.is_none_or(|at| at >= Nanos::ZERO), "0 and more"),
             ("duration_ns", is_positive, "more than 0"),
             ("speedup", SPEEDUPS.contains(&self.speedup), "between 0.000001 and 1000000"),
-            (
-                "server_speed",
-                SPEEDUPS.contains(&self.server_speed),
-                "between 0.000001 and 1000000",
-            ),
+            ("server_speed", SPEEDUPS.contains(&self.server_speed), "between 0.000001 and 1000000"),
             ("iops_scale", IOPS_SCALES.contains(&self.iops_scale), "between 0.001 and 1000"),
             ("start_grace_ns", spans.contains(&self.start_grace), "between 0 and 1 h"),
             ("bundle_ns", (Nanos::ZERO..=BUNDLE_MAX).contains(&self.bundle), "at most 100 µs"),
@@ -312,13 +308,15 @@ impl ReplaySpec {
     }
 
     /// Rules for requests that wait for others.
-    fn chain_rules(&self) -> [Rule; 4] {
+    fn chain_rules(&self) -> [Rule; 3] {
         let waits = self.timing.has_parents();
         let dependency = || Wording::default().set("timing", "dependency");
         [
             (
                 !waits && is_scaled(self.server_speed),
-                setting("server-speed").text(" scales think times, and belongs to ").and(dependency()),
+                setting("server-speed")
+                    .text(" scales think times, and belongs to ")
+                    .and(dependency()),
                 Wording::from("leave it out, or take ").and(dependency()),
             ),
             (
@@ -326,14 +324,6 @@ impl ReplaySpec {
                 setting("iops-scale")
                     .text(" leaves requests out or repeats them, which breaks what waits for them"),
                 "leave it out".into(),
-            ),
-            (
-                waits && self.writes.reads_only(),
-                "what waits for a request that is left out would come too early".into(),
-                Wording::from("make a trace without writes first (")
-                    .command("convert", "TRACE --filter 'op=read' -o READS")
-                    .text("), and ")
-                    .command("depend", "READS -o LINKED"),
             ),
             (
                 waits && self.verify == VerifyMode::Paranoia,

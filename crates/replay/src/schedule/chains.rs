@@ -89,8 +89,7 @@ struct Link {
 
 impl Chains {
     pub(super) fn new(config: &Config) -> Self {
-        let nodes_max =
-            config.look_ahead + (config.waiting_max + config.device_slots()) as usize;
+        let nodes_max = config.look_ahead + (config.waiting_max + config.device_slots()) as usize;
         let links = LINKS * config.look_ahead + nodes_max;
         let span = (SPAN * config.look_ahead).next_power_of_two();
         Self {
