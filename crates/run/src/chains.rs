@@ -11,6 +11,7 @@ use ioecho_trace::units::counted;
 use ioecho_trace::{Batch, Header, Nanos, Source, TraceError};
 
 use crate::error::{Kind, Result, RunError};
+use crate::{links, open};
 
 /// Where the parents of a replay's requests come from.
 #[derive(Clone, Debug)]
@@ -27,24 +28,29 @@ pub enum Chains {
 }
 
 impl Chains {
-    /// Those of this trace. A trace that does not name them is read to its end; then `again` opens
-    /// it for the replay.
+    /// Those of this trace, which is read to its end for them; then `again` opens it for the replay.
+    /// The standard input can be read once, so parents that it names are checked during the replay.
     pub(crate) fn of(
         path: &Path,
         load: &Load,
         mut source: Box<dyn Source>,
         again: impl FnOnce() -> Result<Box<dyn Source>>,
     ) -> Result<(Self, Box<dyn Source>)> {
+        let is_piped = path == Path::new("-");
         if source.header().columns.dependencies {
-            return Ok((Self::Named, source));
+            if is_piped {
+                return Ok((Self::Named, source));
+            }
+            links::check(path, &mut *source)?;
+            return Ok((Self::Named, again()?));
         }
         refuse_without_completions(path, source.header())?;
-        if path == Path::new("-") {
+        if is_piped {
             let text = "the standard input can be read once, and a trace is read twice to tell who \
                         waited for whom\n  = help: write it to a file first";
             return Err(RunError::new(Kind::Usage, text));
         }
-        crate::open::refuse_endless(path, load)?;
+        open::refuse_endless(path, load)?;
         let Surveyed { threshold, processes, .. } = survey(&mut *source)?;
         let rules = Rules { threshold, window_rows: WINDOW_ROWS, processes };
         let gaps = gaps_of(source.header(), load);

@@ -15,7 +15,7 @@ use ioecho_replay::graph::infer::Inference;
 use ioecho_replay::plan::{Planned, Planner};
 use ioecho_trace::header::NoteKind;
 use ioecho_trace::wording::Wording;
-use ioecho_trace::{Batch, Dependency, Header, Nanos, Request, TraceError};
+use ioecho_trace::{Batch, Dependency, Header, Nanos, Request, Source, TraceError};
 
 use crate::chains::Chains;
 
@@ -126,6 +126,20 @@ impl Links {
             header.guesses.add(NoteKind::Assumed.of(&how), self.waiting, None);
         }
     }
+}
+
+/// Refuses a trace in which a request waits for one that does not come before it.
+pub(crate) fn check(path: &Path, source: &mut dyn Source) -> Result<(), TraceError> {
+    let mut named = Named::new(path);
+    let mut batch = Batch::new(source.header().columns);
+    while source.next_batch(&mut batch)? {
+        for (row, request) in batch.iter().enumerate() {
+            if let Some(dependency) = batch.dependency(row) {
+                named.link(&request, dependency, None)?;
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Translates parents that the trace names.

@@ -171,30 +171,25 @@ fn held(summary: &RunSummary, rates: Option<&Throughput>) -> String {
     let slowest = summary.service_time.get("all");
     let slowest =
         slowest.map_or(String::new(), |all| format!(", the slowest took {}", span(all.max_ns)));
-    let differs = match load(summary).strip_prefix("this load") {
-        Some(differs) if engine.timing.has_parents() => differs.to_owned(),
-        _ => String::new(),
-    };
-    format!("{how}{differs}{rate}{slowest}.")
+    let load = load(summary);
+    let scaled = load.strip_prefix("this load").filter(|_| engine.timing.has_parents());
+    format!("{how}{}{rate}{slowest}.", scaled.unwrap_or_default())
 }
 
 /// The replayed load, for the sentence: it must mention every difference from the recorded one.
 fn load(summary: &RunSummary) -> String {
     let (speed, server) = (summary.engine.speedup, summary.engine.server_speed);
     let is_scaled = |factor: f64| factor > 0.0 && (factor - 1.0).abs() > 1e-9;
-    let arrivals = match summary.engine.timing {
-        _ if !is_scaled(speed) => String::new(),
-        TimingMode::Dependency => format!(" with arrivals at {speed} times their rate"),
+    let speed = is_scaled(speed).then(|| match summary.engine.timing {
+        TimingMode::Dependency => format!("with arrivals at {speed} times their rate"),
         TimingMode::Timed | TimingMode::Afap | TimingMode::Load => {
-            format!(" at {speed} times its speed")
+            format!("at {speed} times its speed")
         }
-    };
-    let thinks = if is_scaled(server) {
-        format!(" with think times divided by {server}")
-    } else {
-        String::new()
-    };
-    format!("this load{arrivals}{thinks}")
+    });
+    let thinks = is_scaled(server).then(|| format!("with think times divided by {server}"));
+    let scaled: Vec<String> = speed.into_iter().chain(thinks).collect();
+    let space = if scaled.is_empty() { "" } else { " " };
+    format!("this load{space}{}", scaled.join(" and "))
 }
 
 /// How many of the requests were late for one of these causes.
@@ -336,6 +331,18 @@ mod tests {
         summary.verdict.checks[0].measured = "12000 requests failed (66.667 %)".to_owned();
         let said = "Do not use these figures: 12000 requests failed (66.667 %) (check failures).";
         assert_eq!(told(&summary), said);
+    }
+
+    #[test]
+    fn a_run_of_chains_claims_no_schedule_and_names_what_was_scaled() {
+        let mut summary = run(Finding::Faithful, Validity::Valid);
+        summary.engine.timing = TimingMode::Dependency;
+        (summary.engine.speedup, summary.engine.server_speed) = (3.0, 10.0);
+        assert_eq!(
+            told(&summary),
+            "Each request after those that it waits for with arrivals at 3 times their rate and \
+             with think times divided by 10, the slowest took 2.6 h."
+        );
     }
 
     #[test]

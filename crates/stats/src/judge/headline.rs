@@ -65,7 +65,7 @@ fn in_time(figures: &RunFigures, engine: &EngineFacts) -> String {
         // A witness does not know which completions a request waited for.
         return format!(
             "99 % of {count} were issued within {p99} of the completions that they waited for, \
-             plus think times, over {took:.1} s; who waited for whom is inferred"
+             plus think times, over {took:.1} s"
         );
     }
     if let Some(seen) = engine.witness.as_ref().filter(|seen| seen.is_there()) {
@@ -180,8 +180,9 @@ fn host_stalled(figures: &RunFigures, engine: &EngineFacts) -> String {
             late_for(figures, &causes)
         );
     }
+    let what = if engine.has_schedule() { "its schedule" } else { "issuing in time" };
     format!(
-        "Host-stalled: the host kept the replay from its schedule; {}; do not trust these figures.",
+        "Host-stalled: the host kept the replay from {what}; {}; do not trust these figures.",
         late_for(figures, &HOST)
     )
 }

@@ -170,7 +170,8 @@ pub(in crate::judge) fn standstill(figures: &RunFigures, engine: &EngineFacts) -
             return not_applicable(NAME, "a schedule: what stands still is late, or answered late");
         }
         TimingMode::Dependency => {
-            let why = "think times: while every chain waits nothing is asked, and nothing completes";
+            let why =
+                "think times: while every chain waits nothing is asked, and nothing completes";
             return not_applicable(NAME, why);
         }
         TimingMode::Afap | TimingMode::Load => {}
