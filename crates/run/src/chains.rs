@@ -28,7 +28,7 @@ pub enum Chains {
 }
 
 impl Chains {
-    /// Those of this trace, which is read to its end for them; then `again` opens it for the replay.
+    /// Those of this trace. They need a first pass over it; then `again` opens it for the replay.
     /// The standard input can be read once, so parents that it names are checked during the replay.
     pub(crate) fn of(
         path: &Path,

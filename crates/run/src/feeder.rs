@@ -253,7 +253,7 @@ enum Next {
 struct Stock {
     /// Absent once all requests were handed out.
     rings: Vec<Option<Producer<Planned>>>,
-    /// For the parents of the first target's requests: requests that wait for others have one target.
+    /// For the parents of requests. If requests wait for others, there is one target.
     parents: Option<Producer<u64>>,
     /// Parents without room in their ring.
     parents_behind: VecDeque<u64>,

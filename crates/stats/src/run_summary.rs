@@ -100,7 +100,7 @@ impl RunFigures {
     /// The summary, with the engine's facts and the verdict on both.
     pub fn summary(&self, engine: EngineFacts) -> RunSummary {
         let verdict = judge(self, &engine);
-        // If nothing was due, nothing is late, and nobody knows since when a user would have waited.
+        // If nothing was due, nothing is late, and the beginning of a user's wait is unknown.
         let of_due = |span| {
             if engine.has_due_instants() { self.by_kind(span) } else { ByKind::default() }
         };

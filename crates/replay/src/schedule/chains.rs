@@ -1,9 +1,9 @@
 //! Requests that wait for the completion of others.
 //!
-//! An application that waited for a request on slow storage waits less on faster storage. So when
-//! such a request is due is only known once the requests that it waits for, its *parents*, have
-//! completed: with the last of them, plus a think time. Requests then fall due in another order than
-//! the one in which they are read, and each completion may make any number of them due.
+//! An application that waited for a request on slow storage waits less on faster storage. So the
+//! instant of its next request is only known once the requests that this one waits for, its
+//! *parents*, have completed: it is the completion of the last of them, plus a think time. Requests
+//! fall due in another order than they are read, and a completion may let any number of them go.
 //!
 //! Each request that is held counts its parents that have not completed. A completion counts down
 //! those that wait for it, which it finds in a list of links. At zero a request's instant is known,

@@ -16,7 +16,7 @@ use crate::over::Over;
 use crate::random::{self, Hesitant};
 use crate::watched::Watched;
 
-/// The last completions that the scheduler knows exactly, at the least: with the smallest look-ahead.
+/// How many of the last completions the scheduler knows exactly, at the least.
 const KNOWN: u64 = 8;
 
 /// An input that names parents.
@@ -177,8 +177,8 @@ fn a_seed_repeats_a_run_of_chains_exactly() {
     }
 }
 
-/// How long a chain of 1,000 reads takes with think times of 90 µs, on a device that takes this long
-/// for each; recorded at 1 ms for each.
+/// How long a chain of 1,000 reads takes, with think times of 90 µs, on a device that takes this
+/// long for each. In the recording each took 1 ms.
 fn chain(service: &str) -> Nanos {
     let clock = SimClock::new(Nanos(30));
     let spec = format!("service={service},model=const,units=1").parse().unwrap();
