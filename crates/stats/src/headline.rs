@@ -16,6 +16,9 @@ use crate::verdict::{Check, Finding, Grade, Validity};
 /// From this ratio of the run's duration to the demanded duration on, the sentence mentions it.
 const LONGER: f64 = 1.05;
 
+/// From this share of the load on, the sentence mentions requests that were left out.
+const LEFT_OUT: f64 = 0.01;
+
 /// The first screen of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Headline {
@@ -88,10 +91,11 @@ fn sentence(summary: &RunSummary, panels: &Panels, rates: Option<&Throughput>) -
     let RunSummary { verdict, engine, .. } = summary;
     let text = match verdict.finding {
         Finding::DataDamaged => damaged(summary),
+        // No share of the load is stated: it was not read to its end.
         Finding::Incomplete => format!(
-            "The run ended before its end: {} of {} requests were issued.",
-            engine.issued,
-            engine.planned.max(engine.issued)
+            "The run ended before its end, after {}: {}.",
+            span(summary.achieved_duration_ns.max(0) as u64),
+            engine.incomplete.lines().next().unwrap_or_default()
         ),
         _ if engine.issued == 0 => "Nothing was replayed: no request was issued.".to_owned(),
         Finding::GeneratorLimited => format!(
@@ -161,9 +165,9 @@ fn held(summary: &RunSummary, rates: Option<&Throughput>) -> String {
         return format!("The device kept up with {}{p99}.", load(summary));
     }
     let how = match engine.timing {
-        TimingMode::Load => "As fast as possible, with as many in flight as recorded",
-        TimingMode::Dependency => "Each request after those that it waits for",
-        TimingMode::Timed | TimingMode::Afap => "As fast as possible",
+        TimingMode::Load => "As fast as possible, with as many in flight as recorded".to_owned(),
+        TimingMode::Dependency => format!("With the waits of {}", load(summary)),
+        TimingMode::Timed | TimingMode::Afap => "As fast as possible".to_owned(),
     };
     let rate = rates.map_or(String::new(), |rates| {
         format!(": {} requests/s on average", two_digits(rates.achieved_requests))
@@ -171,25 +175,39 @@ fn held(summary: &RunSummary, rates: Option<&Throughput>) -> String {
     let slowest = summary.service_time.get("all");
     let slowest =
         slowest.map_or(String::new(), |all| format!(", the slowest took {}", span(all.max_ns)));
-    let load = load(summary);
-    let scaled = load.strip_prefix("this load").filter(|_| engine.timing.has_parents());
-    format!("{how}{}{rate}{slowest}.", scaled.unwrap_or_default())
+    format!("{how}{rate}{slowest}.")
 }
 
 /// The replayed load, for the sentence: it must mention every difference from the recorded one.
 fn load(summary: &RunSummary) -> String {
-    let (speed, server) = (summary.engine.speedup, summary.engine.server_speed);
+    let engine = &summary.engine;
+    let beside = engine.left_out.saturating_add(engine.unmapped);
+    let left_out = engine.dropped.saturating_add(beside);
+    let share = left_out as f64 / engine.planned.saturating_add(beside).max(1) as f64;
+    let mut load = "this load".to_owned();
+    if share >= LEFT_OUT {
+        load = format!("{} % of {load}", two_digits((1.0 - share) * 100.0));
+    }
     let is_scaled = |factor: f64| factor > 0.0 && (factor - 1.0).abs() > 1e-9;
-    let speed = is_scaled(speed).then(|| match summary.engine.timing {
-        TimingMode::Dependency => format!("with arrivals at {speed} times their rate"),
-        TimingMode::Timed | TimingMode::Afap | TimingMode::Load => {
-            format!("at {speed} times its speed")
-        }
-    });
-    let thinks = is_scaled(server).then(|| format!("with think times divided by {server}"));
-    let scaled: Vec<String> = speed.into_iter().chain(thinks).collect();
-    let space = if scaled.is_empty() { "" } else { " " };
-    format!("this load{space}{}", scaled.join(" and "))
+    let (speed, server) = (engine.speedup, engine.server_speed);
+    if is_scaled(speed) && engine.timing.has_parents() {
+        load = format!("{load}, arrivals at {speed} times their rate");
+    } else if is_scaled(speed) {
+        load = format!("{load} at {speed} times its speed");
+    }
+    if is_scaled(server) {
+        load = format!("{load}, think times divided by {server}");
+    }
+    if engine.substituted > 0 {
+        load += " with reads in place of its writes";
+    }
+    let recording = engine.load.recording.as_ref();
+    match recording.map_or(&[][..], |recording| recording.transforms.as_slice()) {
+        [] => load,
+        [one] => format!("{load}, changed by '{one}'"),
+        [one, two] => format!("{load}, changed by '{one}' and '{two}'"),
+        many => format!("{load}, changed by {} transforms", many.len()),
+    }
 }
 
 /// How many of the requests were late for one of these causes.
@@ -244,13 +262,14 @@ pub fn span(ns: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::facts::EngineFacts;
+    use crate::facts::{EngineFacts, LoadFacts, Recording};
     use crate::run_summary::{LateShare, RunFigures};
 
     fn run(finding: Finding, validity: Validity) -> RunSummary {
         let engine = EngineFacts { planned: 100, issued: 100, ..EngineFacts::default() };
         let mut summary = RunFigures::default().summary(engine);
         (summary.verdict.finding, summary.verdict.validity) = (finding, validity);
+        summary.achieved_duration_ns = 9_421_000_000_000;
         let all = Percentiles {
             count: 100,
             mean_ns: 1,
@@ -277,7 +296,11 @@ mod tests {
 
     #[test]
     fn each_finding_has_a_sentence_for_those_who_decide() {
-        let said = |finding| told(&run(finding, Validity::Valid));
+        let said = |finding| {
+            let mut summary = run(finding, Validity::Valid);
+            "stopped by a signal".clone_into(&mut summary.engine.incomplete);
+            told(&summary)
+        };
         assert_eq!(
             said(Finding::Faithful),
             "The device kept up with this load: p99 response 96 min, the slowest 2.6 h."
@@ -292,8 +315,35 @@ mod tests {
         );
         assert_eq!(
             said(Finding::Incomplete),
-            "The run ended before its end: 100 of 100 requests were issued."
+            "The run ended before its end, after 2.6 h: stopped by a signal."
         );
+    }
+
+    #[test]
+    fn the_sentence_names_how_the_load_differs_from_the_recorded_one() {
+        let of = |engine: EngineFacts| {
+            let mut summary = run(Finding::Faithful, Validity::Valid);
+            summary.engine = EngineFacts { planned: 100, issued: 60, ..engine };
+            load(&summary)
+        };
+        assert_eq!(of(EngineFacts::default()), "this load");
+        assert_eq!(of(EngineFacts { dropped: 33, ..EngineFacts::default() }), "67 % of this load");
+        let faster = EngineFacts { left_out: 300, speedup: 4.0, ..EngineFacts::default() };
+        assert_eq!(of(faster), "25 % of this load at 4 times its speed");
+        let mild = EngineFacts { unmapped: 1, substituted: 9, ..EngineFacts::default() };
+        assert_eq!(of(mild), "this load with reads in place of its writes");
+        let changed = |transforms: &[&str]| {
+            let transforms = transforms.iter().map(|&one| one.to_owned()).collect();
+            let recording = Some(Recording { transforms, ..Recording::default() });
+            let load = LoadFacts { recording, ..LoadFacts::default() };
+            of(EngineFacts { load, ..EngineFacts::default() })
+        };
+        assert_eq!(changed(&["speed 4"]), "this load, changed by 'speed 4'");
+        assert_eq!(
+            changed(&["speed 4", "window 0s,1m"]),
+            "this load, changed by 'speed 4' and 'window 0s,1m'"
+        );
+        assert_eq!(changed(&["a", "b", "c"]), "this load, changed by 3 transforms");
     }
 
     #[test]
@@ -340,8 +390,8 @@ mod tests {
         (summary.engine.speedup, summary.engine.server_speed) = (3.0, 10.0);
         assert_eq!(
             told(&summary),
-            "Each request after those that it waits for with arrivals at 3 times their rate and \
-             with think times divided by 10, the slowest took 2.6 h."
+            "With the waits of this load, arrivals at 3 times their rate, think times divided by \
+             10, the slowest took 2.6 h."
         );
     }
 

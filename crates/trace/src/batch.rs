@@ -210,6 +210,11 @@ impl Batch {
         self.dependencies.as_ref().map(|columns| columns.get(row))
     }
 
+    /// How many parents all rows have together.
+    pub(crate) fn parents(&self) -> usize {
+        self.dependencies.as_ref().map_or(0, |columns| columns.parents.len())
+    }
+
     /// The request in row `row`.
     #[inline]
     pub fn get(&self, row: usize) -> Request {

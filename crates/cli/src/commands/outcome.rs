@@ -186,7 +186,11 @@ fn left_out(summary: &RunSummary) -> Vec<String> {
 
 fn requests(out: &mut dyn Write, summary: &RunSummary, others: &[String]) -> io::Result<()> {
     let engine = &summary.engine;
-    let text = format!("{} of {} replayed", engine.issued, engine.planned);
+    let text = if engine.incomplete.is_empty() {
+        format!("{} of {} replayed", engine.issued, engine.planned)
+    } else {
+        format!("{} replayed, of {} that were read until then", engine.issued, engine.planned)
+    };
     let parts: Vec<String> = [text].into_iter().chain(others.iter().cloned()).collect();
     line(out, "requests", &parts.join(", "))?;
     for (outcome, count) in summary.outcomes.iter().filter(|(outcome, _)| *outcome != "ok") {

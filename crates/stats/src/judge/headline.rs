@@ -242,10 +242,17 @@ fn altered(figures: &RunFigures, engine: &EngineFacts) -> String {
         slowed.map(|told| format!(" Verification: {told}.")),
         counted(engine.substituted, "writes were replayed as reads"),
         counted(engine.copies, "requests are copies made for a higher rate"),
+        transformed(engine),
     ]
     .into_iter()
     .flatten()
     .collect()
+}
+
+/// The transforms that made the load of the recording, if there are any.
+fn transformed(engine: &EngineFacts) -> Option<String> {
+    let transforms = &engine.load.recording.as_ref()?.transforms;
+    (!transforms.is_empty()).then(|| format!(" Changed beforehand by {}.", transforms.join(", ")))
 }
 
 /// The factors on time, if there are any.

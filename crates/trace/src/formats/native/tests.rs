@@ -19,7 +19,7 @@ use super::reader::UNREAD_DEPENDENCIES;
 use super::schema::{
     Column, KEY_CODES, KEY_CRC_FOOTER, KEY_CRC_GROUPS, KEY_HEADER, KEY_ORDER, KEY_VERSION, ORDER,
 };
-use super::writer::{BEYOND, GROUP_ROWS};
+use super::writer::{BEYOND, GROUP_PARENTS, GROUP_ROWS};
 use super::{create, open, open_part};
 use crate::batch::tests::any_request;
 use crate::batch::{Batch, Columns, UNKNOWN};
@@ -158,6 +158,36 @@ fn links_are_read_where_they_are_asked_for() {
     assert!(requests == batch.iter().collect::<Vec<_>>());
     assert!(!found.columns.dependencies);
     assert_eq!(found.losses.count_of(UNREAD_DEPENDENCIES), 1);
+}
+
+#[test]
+fn a_row_group_ends_early_where_its_rows_have_many_parents() {
+    let (_directory, path) = file();
+    let columns = Columns { dependencies: true, ..Columns::default() };
+    let mut sink = create(&path, &header(columns)).unwrap();
+    let parents: Vec<u64> = (1..=4096).collect();
+    let mut batch = Batch::new(columns);
+    let (rows, of_batch) = (GROUP_PARENTS / parents.len() + 100, 50);
+    for requests in some_requests(rows as i64).chunks(of_batch) {
+        batch.reset(columns);
+        for request in requests {
+            batch.push(request);
+            batch.link_last(Dependency { id: 7, think: Some(Nanos(1)), parents: &parents });
+        }
+        sink.write(&batch).unwrap();
+    }
+    sink.finish(&header(columns)).unwrap();
+    let file = SerializedFileReader::new(File::open(&path).unwrap()).unwrap();
+    let rows: Vec<_> = file.metadata().row_groups().iter().map(|one| one.num_rows()).collect();
+    assert_eq!(rows, [1050, 74]);
+    let options = ReadOptions { dependencies: true, ..ReadOptions::default() };
+    let mut source = open(&path, &options).unwrap();
+    let mut seen = 0;
+    while source.next_batch(&mut batch).unwrap() {
+        seen += batch.len();
+        assert!((0..batch.len()).all(|row| batch.dependency(row).unwrap().parents == parents));
+    }
+    assert_eq!(seen, 1124);
 }
 
 const WITH_LATENCY: Columns =

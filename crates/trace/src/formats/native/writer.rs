@@ -31,6 +31,10 @@ use crate::stream::{Sink, Written};
 /// Rows of a row group: what a writer holds in memory, some 20 MiB with every column.
 pub(super) const GROUP_ROWS: usize = 32 * BATCH_ROWS;
 
+/// Parents of a row group, some 100 MiB in memory: where a thousand requests are in flight, a
+/// request has hundreds of them.
+pub(super) const GROUP_PARENTS: usize = 1 << 22;
+
 /// Rows of a page, a few batches: what a reader holds of each column.
 const PAGE_ROWS: usize = 4 * BATCH_ROWS;
 
@@ -289,7 +293,7 @@ impl Sink for Writer {
             let to = batch.len().min(from + GROUP_ROWS - self.rows.len());
             self.rows.append(batch, from, to);
             from = to;
-            if self.rows.len() == GROUP_ROWS {
+            if self.rows.len() == GROUP_ROWS || self.rows.parents() >= GROUP_PARENTS {
                 self.write_group()
                     .map_err(|error| TraceError::write(&self.path, into_io(error)))?;
             }
