@@ -217,6 +217,7 @@ fn work(
     let counter = observer.starts(Meters {
         controls: controls.clone(),
         demand: Arc::clone(&feeder.demand),
+        has_schedule: plan.timing.mode.has_schedule(),
         moments: Arc::clone(&moments),
         duration: known_duration(plan),
     })?;
