@@ -10,7 +10,7 @@ use ioecho_replay::plan::{Planned, Planner, TargetLimits, Timing, TimingMode};
 use ioecho_replay::schedule::Config;
 use ioecho_replay::sim::{SimClock, SimDevice};
 use ioecho_replay::{Record, Scheduler};
-use ioecho_trace::{Bytes, Nanos, Op, Outcome, Request};
+use ioecho_trace::{Bytes, Measured, Nanos, Op, Outcome, Request};
 
 use crate::over::Over;
 use crate::random::{self, Hesitant};
@@ -107,11 +107,9 @@ fn simulate(seed: u64) -> Outcomes {
 
 /// When nobody waits for the request of this record any more, if that ever was.
 fn ended(record: &Record) -> Option<Nanos> {
-    match record.measured.outcome {
-        Outcome::Abandoned => None,
-        outcome if outcome.was_issued() => record.measured.completed,
-        _ => Some(record.measured.scheduled),
-    }
+    let Measured { scheduled, completed, outcome, .. } = record.measured;
+    // One that is not issued ends when it is due.
+    (outcome != Outcome::Abandoned).then(|| completed.unwrap_or(scheduled))
 }
 
 /// Checks every invariant; answers how many requests waited for others.
