@@ -269,7 +269,9 @@ impl Scheduler {
         self.input_ended = true;
         if forget_look_ahead {
             self.ahead.clear();
-            self.chains.iter_mut().for_each(|chains| chains.forget());
+            if let Some(chains) = &mut self.chains {
+                chains.forget();
+            }
         }
     }
 

@@ -175,7 +175,21 @@ fn held(summary: &RunSummary, rates: Option<&Throughput>) -> String {
     let slowest = summary.service_time.get("all");
     let slowest =
         slowest.map_or(String::new(), |all| format!(", the slowest took {}", span(all.max_ns)));
-    format!("{how}{rate}{slowest}.")
+    format!("{how}{rate}{}{slowest}.", against_recording(summary))
+}
+
+/// How long the requests took, compared with the recording, if waits between them decided that.
+fn against_recording(summary: &RunSummary) -> String {
+    let engine = &summary.engine;
+    let recorded = engine.demanded_duration_ns as f64 * engine.speedup;
+    let took = summary.achieved_duration_ns as f64;
+    if !engine.timing.has_parents() || recorded <= 0.0 || took <= 0.0 {
+        String::new()
+    } else if took <= recorded {
+        format!(", {} times as fast as recorded", two_digits(recorded / took))
+    } else {
+        format!(", {} times as long as recorded", two_digits(took / recorded))
+    }
 }
 
 /// The replayed load, for the sentence: it must mention every difference from the recorded one.
@@ -393,6 +407,10 @@ mod tests {
             "With the waits of this load, arrivals at 3 times their rate, think times divided by \
              10, the slowest took 2.6 h."
         );
+        (summary.engine.demanded_duration_ns, summary.achieved_duration_ns) = (2_000, 1_500);
+        assert!(told(&summary).contains(", 4.0 times as fast as recorded, "), "{}", told(&summary));
+        summary.engine.speedup = 0.5;
+        assert!(told(&summary).contains(", 1.5 times as long as recorded, "), "{}", told(&summary));
     }
 
     #[test]

@@ -63,9 +63,11 @@ fn in_time(figures: &RunFigures, engine: &EngineFacts) -> String {
     let count = counted(all.count(), "request");
     if engine.timing.has_parents() {
         // A witness does not know which completions a request waited for.
+        let recorded = Nanos((engine.demanded_duration_ns as f64 * engine.speedup) as i64);
         return format!(
             "99 % of {count} were issued within {p99} of the completions that they waited for, \
-             plus think times, over {took:.1} s"
+             plus think times, over {}, recorded over {recorded}",
+            figures.last_submitted()
         );
     }
     if let Some(seen) = engine.witness.as_ref().filter(|seen| seen.is_there()) {
