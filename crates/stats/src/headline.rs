@@ -408,7 +408,7 @@ mod tests {
              10, the slowest took 2.6 h."
         );
         (summary.engine.demanded_duration_ns, summary.achieved_duration_ns) = (2_000, 1_500);
-        assert!(told(&summary).contains(", 4.0 times as fast as recorded, "), "{}", told(&summary));
+        assert!(told(&summary).contains(", 4 times as fast as recorded, "), "{}", told(&summary));
         summary.engine.speedup = 0.5;
         assert!(told(&summary).contains(", 1.5 times as long as recorded, "), "{}", told(&summary));
     }
