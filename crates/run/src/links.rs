@@ -124,6 +124,14 @@ impl Links {
                 rules.threshold.0, rules.window_rows
             );
             header.guesses.add(NoteKind::Assumed.of(&how), self.waiting, None);
+            let doubts = inference.doubts();
+            let unknown = doubts.without_completion + doubts.completed_before_issue;
+            let nobody = unknown + doubts.beyond_window;
+            if nobody > 0 {
+                let how = "requests for which no other waits, because their completion is unknown \
+                           or more requests away than are looked at";
+                header.guesses.add(NoteKind::Assumed.of(how), nobody, None);
+            }
         }
     }
 }
