@@ -127,11 +127,9 @@ impl Links {
             let doubts = inference.doubts();
             let unknown = doubts.without_completion + doubts.completed_before_issue;
             let nobody = unknown + doubts.beyond_window;
-            if nobody > 0 {
-                let how = "requests for which no other waits, because their completion is unknown \
-                           or more requests away than are looked at";
-                header.guesses.add(NoteKind::Assumed.of(how), nobody, None);
-            }
+            let how = "requests for which no other waits, because their completion is unknown or \
+                       more requests away than are looked at";
+            header.guesses.add(NoteKind::Assumed.of(how), nobody, None);
         }
     }
 }

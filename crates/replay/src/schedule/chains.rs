@@ -24,8 +24,9 @@ use super::Config;
 use crate::plan::Planned;
 
 /// How many times the look-ahead the distance may be between the oldest request that has not
-/// completed and the youngest that is held.
-const SPAN: usize = 8;
+/// completed and the youngest that is held: with the look-ahead of a run, as far as a journal puts
+/// its records back into order.
+const SPAN: usize = 16;
 
 /// Links for each request of the look-ahead, on average.
 const LINKS: usize = 4;

@@ -184,6 +184,11 @@ pub(super) fn lateness(figures: &RunFigures, engine: &EngineFacts, blame: Findin
             "Reading before overwriting delayed the requests: take figures of speed from a run \
              without it."
         }
+        Finding::GeneratorLimited if engine.timing.has_parents() => {
+            "The trace was not read fast enough, or requests that wait for long filled what is \
+             looked ahead, so that those behind them were read too late (docs/depend.md): convert \
+             the trace to the native format, or replay the processes that wait for long apart."
+        }
         Finding::GeneratorLimited => {
             "This program could not read or prepare the requests as fast as they were to be \
              issued: convert the trace to the native format, use a faster host."
