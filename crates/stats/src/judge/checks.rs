@@ -174,7 +174,22 @@ pub(super) fn lateness(figures: &RunFigures, engine: &EngineFacts, blame: Findin
             ),
         ),
     };
-    let advice = match blame {
+    let advice = lateness_advice(figures, engine, blame);
+    let threshold = "at most 1 % of the requests later than 1 ms (invalid above 5 %)";
+    let grade = graded(share, LATE_SHARE_PASS, LATE_SHARE_SUSPECT);
+    let excuse = if low_cap(figures, engine).is_some() {
+        "Requests waited for a place below the cap on what is in flight, which is lower than the \
+         default: raise the cap to see what the device takes, or read response times."
+    } else {
+        "The device could not take this load in time: that is the finding. Read response times, \
+         which count from when a request was due."
+    };
+    excused(check("lateness", grade, measured, threshold, advice), blame, excuse)
+}
+
+/// What to do about requests that were late for this cause.
+fn lateness_advice(figures: &RunFigures, engine: &EngineFacts, blame: Finding) -> &'static str {
+    match blame {
         Finding::GeneratorLimited if is_mostly(LateCause::Backlog, figures) => {
             "A target takes so little of its load that what waits for it had reached its bound, \
              and the trace was not read on for the others: give the slow target's load a run of \
@@ -201,17 +216,7 @@ pub(super) fn lateness(figures: &RunFigures, engine: &EngineFacts, blame: Findin
             "The issuing thread was not run in time: use a quiet host, more cores, or pin the run; \
              do not trust percentiles of this run."
         }
-    };
-    let threshold = "at most 1 % of the requests later than 1 ms (invalid above 5 %)";
-    let grade = graded(share, LATE_SHARE_PASS, LATE_SHARE_SUSPECT);
-    let excuse = if low_cap(figures, engine).is_some() {
-        "Requests waited for a place below the cap on what is in flight, which is lower than the \
-         default: raise the cap to see what the device takes, or read response times."
-    } else {
-        "The device could not take this load in time: that is the finding. Read response times, \
-         which count from when a request was due."
-    };
-    excused(check("lateness", grade, measured, threshold, advice), blame, excuse)
+    }
 }
 
 /// The check does not apply, because without a schedule no request can be late.
