@@ -127,15 +127,12 @@ impl Chains {
         let seq = planned.seq;
         debug_assert!(parents.iter().all(|parent| *parent < seq));
         let node = Node { planned, unmet: 0, last: NEVER, children: NONE };
-        let number = match self.nodes_free.pop() {
-            Some(number) => {
-                self.nodes[number as usize] = node;
-                number
-            }
-            None => {
-                self.nodes.push(node);
-                (self.nodes.len() - 1) as u32
-            }
+        let number = if let Some(number) = self.nodes_free.pop() {
+            self.nodes[number as usize] = node;
+            number
+        } else {
+            self.nodes.push(node);
+            (self.nodes.len() - 1) as u32
         };
         for parent in parents.iter().filter(|parent| **parent < seq) {
             match self.state(*parent) {
