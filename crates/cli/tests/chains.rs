@@ -121,8 +121,8 @@ fn what_cannot_be_followed_is_refused_before_anything_is_issued() {
     .unwrap();
     let sim = "sim:size=64M";
     for (trace, options, code, words) in [
-        ("circle.csv", &[][..], 3, "request 0 waits for request 1"),
-        ("load", &["--speedup", "1"], 3, "does not say when requests completed"),
+        ("load", &["--speedup", "1"][..], 3, "does not say when requests completed"),
+        ("circle.csv", &[], 3, "request 0 waits for request 1"),
         ("loop", &["--target", "sim:size=32M"], 2, "one target"),
         ("loop", &["--iops-scale", "2"], 2, "iops-scale"),
         ("loop", &["--follow-in-flight"], 2, "follow-in-flight"),

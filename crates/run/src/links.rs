@@ -276,7 +276,9 @@ mod tests {
 
     #[test]
     fn a_request_that_waits_for_a_later_one_or_for_itself_is_refused() {
-        for rows in [[(1, 0, &[2][..]), (2, 5, &[])], [(1, 0, &[]), (2, 5, &[2][..])]] {
+        let for_later: [(u64, i64, &[u64]); 2] = [(1, 0, &[2]), (2, 5, &[])];
+        let for_itself: [(u64, i64, &[u64]); 2] = [(1, 0, &[]), (2, 5, &[2])];
+        for rows in [for_later, for_itself] {
             let error = linked(&rows).unwrap_err().to_string();
             assert!(error.contains("waits for request 2"), "{error}");
         }
