@@ -164,7 +164,7 @@ fn base64(bytes: &[u8]) -> String {
 fn without_a_schedule_the_page_tells_no_lateness_and_no_response_time() {
     let text = html(&Page { timing: Some(TimingMode::Afap), ..small() }).unwrap();
     for told in
-        ["submitted: how late", "coordinated omission", "later than 1 ms", "demanded duration"]
+        ["to submission: how late", "coordinated omission", "later than 1 ms", "demanded duration"]
     {
         assert!(!text.contains(told), "{told}");
     }
