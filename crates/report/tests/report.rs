@@ -165,13 +165,26 @@ fn base64(bytes: &[u8]) -> String {
 fn without_a_schedule_the_page_tells_no_lateness_and_no_response_time() {
     let text = html(&Page { timing: Some(TimingMode::Afap), ..small() }).unwrap();
     for told in
-        ["submitted: how late", "coordinated omission", "later than 1 ms", "demanded duration"]
+        ["to submission: how late", "coordinated omission", "later than 1 ms", "demanded duration"]
     {
         assert!(!text.contains(told), "{told}");
     }
     let spans: Vec<_> = data(&text)["curves"].as_array().unwrap().clone();
     assert!(!spans.is_empty() && spans.iter().all(|curve| curve["span"] == "service"));
     assert_eq!(data(&text)["has_schedule"], false);
+}
+
+#[test]
+fn a_page_of_chains_tells_lateness_but_demands_nothing_and_omits_what_waits_omit() {
+    let text = html(&Page { timing: Some(TimingMode::Dependency), ..small() }).unwrap();
+    for told in ["to submission: how late", "as in the application"] {
+        assert!(text.contains(told), "{told}");
+    }
+    for told in ["free of coordinated omission", "demanded duration", "for a load of"] {
+        assert!(!text.contains(told), "{told}");
+    }
+    let data = data(&text);
+    assert_eq!((&data["has_schedule"], &data["has_due_instants"]), (&false.into(), &true.into()));
 }
 
 #[test]

@@ -21,12 +21,14 @@ mod feeder;
 mod kept;
 mod lane;
 mod lanes;
+mod links;
 mod load;
 mod routes;
 mod verification;
 mod watch;
 mod writer;
 
+pub mod chains;
 pub mod digest;
 pub mod directory;
 pub mod error;

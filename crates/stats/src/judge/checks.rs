@@ -111,13 +111,14 @@ pub(super) fn accounted(figures: &RunFigures, engine: &EngineFacts) -> Check {
 }
 
 pub(super) fn lateness(figures: &RunFigures, engine: &EngineFacts, blame: Finding) -> Check {
-    if !engine.has_schedule() {
+    if !engine.has_due_instants() {
         return no_schedule("lateness", engine);
     }
     let all = figures.picture().spans_of_all(Span::Lateness);
     let late: u64 = LateCause::ALL.iter().map(|cause| figures.late(*cause).requests).sum();
     let share = share(late, all.count());
-    let seen = engine.witness.as_ref().filter(|seen| seen.is_there());
+    // A witness knows no instants but those of a schedule.
+    let seen = engine.witness.as_ref().filter(|seen| seen.is_there() && engine.has_schedule());
     let Some(p99) = all.quantile(0.99) else {
         return check("lateness", Grade::NotApplicable, "no request issued".into(), "", "");
     };
@@ -149,8 +150,13 @@ pub(super) fn lateness(figures: &RunFigures, engine: &EngineFacts, blame: Findin
             percent(&HOST)
         )
     };
+    let since = if engine.timing.has_parents() {
+        "since the completions waited for, plus think time: "
+    } else {
+        ""
+    };
     let measured = format!(
-        "p50 {p50}, p99 {p99}, max {}; {:.2} % later than {LATE}{parties}",
+        "{since}p50 {p50}, p99 {p99}, max {}; {:.2} % later than {LATE}{parties}",
         all.max().unwrap_or_default(),
         share * 100.0
     );
@@ -168,7 +174,22 @@ pub(super) fn lateness(figures: &RunFigures, engine: &EngineFacts, blame: Findin
             ),
         ),
     };
-    let advice = match blame {
+    let advice = lateness_advice(figures, engine, blame);
+    let threshold = "at most 1 % of the requests later than 1 ms (invalid above 5 %)";
+    let grade = graded(share, LATE_SHARE_PASS, LATE_SHARE_SUSPECT);
+    let excuse = if low_cap(figures, engine).is_some() {
+        "Requests waited for a place below the cap on what is in flight, which is lower than the \
+         default: raise the cap to see what the device takes, or read response times."
+    } else {
+        "The device could not take this load in time: that is the finding. Read response times, \
+         which count from when a request was due."
+    };
+    excused(check("lateness", grade, measured, threshold, advice), blame, excuse)
+}
+
+/// What to do about requests that were late for this cause.
+fn lateness_advice(figures: &RunFigures, engine: &EngineFacts, blame: Finding) -> &'static str {
+    match blame {
         Finding::GeneratorLimited if is_mostly(LateCause::Backlog, figures) => {
             "A target takes so little of its load that what waits for it had reached its bound, \
              and the trace was not read on for the others: give the slow target's load a run of \
@@ -177,6 +198,11 @@ pub(super) fn lateness(figures: &RunFigures, engine: &EngineFacts, blame: Findin
         Finding::GeneratorLimited if is_mostly(LateCause::Verification, figures) => {
             "Reading before overwriting delayed the requests: take figures of speed from a run \
              without it."
+        }
+        Finding::GeneratorLimited if engine.timing.has_parents() => {
+            "The trace was not read fast enough, or requests that wait for long filled what is \
+             looked ahead, so that those behind them were read too late (docs/depend.md): convert \
+             the trace to the native format, or replay the processes that wait for long apart."
         }
         Finding::GeneratorLimited => {
             "This program could not read or prepare the requests as fast as they were to be \
@@ -190,17 +216,7 @@ pub(super) fn lateness(figures: &RunFigures, engine: &EngineFacts, blame: Findin
             "The issuing thread was not run in time: use a quiet host, more cores, or pin the run; \
              do not trust percentiles of this run."
         }
-    };
-    let threshold = "at most 1 % of the requests later than 1 ms (invalid above 5 %)";
-    let grade = graded(share, LATE_SHARE_PASS, LATE_SHARE_SUSPECT);
-    let excuse = if low_cap(figures, engine).is_some() {
-        "Requests waited for a place below the cap on what is in flight, which is lower than the \
-         default: raise the cap to see what the device takes, or read response times."
-    } else {
-        "The device could not take this load in time: that is the finding. Read response times, \
-         which count from when a request was due."
-    };
-    excused(check("lateness", grade, measured, threshold, advice), blame, excuse)
+    }
 }
 
 /// The check does not apply, because without a schedule no request can be late.
@@ -284,7 +300,7 @@ pub(crate) fn host_owned_from(figures: &RunFigures, engine: &EngineFacts) -> Opt
 /// delayed is theirs.
 pub(super) fn percentiles(figures: &RunFigures, engine: &EngineFacts) -> Check {
     const NAME: &str = "percentiles";
-    if !engine.has_schedule() {
+    if !engine.has_due_instants() {
         return no_schedule(NAME, engine);
     }
     let response = figures.picture().spans_of_all(Span::Response);
