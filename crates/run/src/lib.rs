@@ -23,6 +23,7 @@ mod lane;
 mod lanes;
 mod load;
 mod routes;
+mod simulated;
 mod verification;
 mod watch;
 mod writer;
