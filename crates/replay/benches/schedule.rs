@@ -30,6 +30,7 @@ fn planned(seq: u64, random: &mut SplitMix64) -> Planned {
         origin: None,
         target: 0,
         refusal: None,
+        think: None,
     }
 }
 

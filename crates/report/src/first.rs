@@ -91,6 +91,8 @@ fn figures(page: &Page, headline: &Headline) -> Vec<Figure> {
     let took = span(picture.achieved_end().0.max(0).unsigned_abs());
     let asked = if page.has_schedule() {
         format!("for a load of {}", span(picture.demanded_end().0.max(0).unsigned_abs()))
+    } else if page.has_due_instants() {
+        "each request after those that it waits for".to_owned()
     } else {
         "as fast as possible".to_owned()
     };

@@ -6,7 +6,7 @@ use ioecho_stats::histogram::{Latencies, QUANTILES, Summary};
 use ioecho_stats::picture::{Kind, Span};
 use ioecho_stats::run_summary::LATE;
 use ioecho_stats::verdict::Grade;
-use ioecho_trace::{LateCause, Nanos};
+use ioecho_trace::{LateCause, Nanos, TimingMode};
 
 use crate::{Page, Section, Subject};
 
@@ -48,6 +48,11 @@ pub(crate) fn percentiles(page: &Page) -> Vec<Table> {
             Span::Response if is_unscheduled(page) => {
                 "from submission to completion, for nothing was scheduled: while the device stood \
                  still nothing was asked of it, so long waits are few here (coordinated omission)"
+            }
+            Span::Response if page.timing.is_some_and(TimingMode::has_parents) => {
+                "from the instant at which it was due to completion; while the device stood still \
+                 the requests that waited for it were not due, so long waits are few here \
+                 (coordinated omission), as in the application"
             }
             Span::Response => {
                 "from the scheduled instant to completion: what a user of the device waits, free \
@@ -107,7 +112,7 @@ pub(crate) fn requests(page: &Page) -> Section {
     };
     rows.extend(outcomes.into_iter().map(|((_, name), count)| (name, share(count))));
     let causes = LateCause::ALL.into_iter().zip(picture.late_causes());
-    for (cause, count) in causes.filter(|_| page.has_schedule()) {
+    for (cause, count) in causes.filter(|_| page.has_due_instants()) {
         let name = match cause {
             LateCause::None => "unexplained",
             LateCause::Conflict => "waited for an overlapping request",

@@ -174,6 +174,19 @@ fn without_a_schedule_the_page_tells_no_lateness_and_no_response_time() {
 }
 
 #[test]
+fn a_page_of_chains_tells_lateness_but_demands_nothing_and_omits_what_waits_omit() {
+    let text = html(&Page { timing: Some(TimingMode::Dependency), ..small() }).unwrap();
+    for told in ["submitted: how late", "as in the application"] {
+        assert!(text.contains(told), "{told}");
+    }
+    for told in ["free of coordinated omission", "demanded duration", "for a load of"] {
+        assert!(!text.contains(told), "{told}");
+    }
+    let data = data(&text);
+    assert_eq!((&data["has_schedule"], &data["has_due_instants"]), (&false.into(), &true.into()));
+}
+
+#[test]
 fn the_finding_and_its_checks_come_before_everything_else() {
     let verdict = verdict(Validity::Invalid, Grade::Invalid);
     let text = html(&Page { verdict: Some(verdict), ..small() }).unwrap();

@@ -206,6 +206,7 @@ fn work(
     let (feeder, inputs) = feeder::spawn(Feeding {
         source,
         planner,
+        links: plan.links(),
         controls: controls.clone(),
         stop: Arc::clone(stop),
         timed: plan.timing.mode.has_schedule(),
@@ -295,6 +296,8 @@ fn facts(
             duration_ns: plan.spec.duration.map(|span| span.0),
             timing: Some(plan.timing.mode),
             speedup: Some(plan.timing.speedup),
+            server_speed: plan.timing.mode.has_parents().then_some(plan.spec.server_speed),
+            chains: plan.chains.as_ref().map(ToString::to_string),
             iops_scale: Some(plan.timing.iops_scale),
             follow_in_flight: Some(plan.scheduler.follow_in_flight),
             bundle_ns: Some(plan.scheduler.bundle.0),

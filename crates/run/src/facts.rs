@@ -225,6 +225,9 @@ pub struct PlanFacts {
     pub duration_ns: Option<i64>,
     pub timing: Option<TimingMode>,
     pub speedup: Option<f64>,
+    pub server_speed: Option<f64>,
+    /// How it is known which request waited for which, in words.
+    pub chains: Option<String>,
     pub iops_scale: Option<f64>,
     pub follow_in_flight: Option<bool>,
     pub bundle_ns: Option<i64>,

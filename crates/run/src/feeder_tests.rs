@@ -62,6 +62,7 @@ impl Iterator for Uneven {
             origin: None,
             target,
             refusal: None,
+            think: None,
         })
     }
 }

@@ -21,6 +21,7 @@ mod feeder;
 mod kept;
 mod lane;
 mod lanes;
+mod links;
 mod load;
 mod routes;
 mod simulated;
@@ -28,6 +29,7 @@ mod verification;
 mod watch;
 mod writer;
 
+pub mod chains;
 pub mod digest;
 pub mod directory;
 pub mod error;

@@ -123,7 +123,11 @@ fn refuse_unlike(parts: &[Part]) -> Result<()> {
 fn not_one_replay(parts: &[Part]) -> RunError {
     let told = |part: &Part| {
         let engine = &part.summary.engine;
-        format!("{} at speed {}", engine.timing, engine.speedup)
+        let mut told = format!("{} at speed {}", engine.timing, engine.speedup);
+        if engine.timing.has_parents() {
+            told = format!("{told} and server speed {}", engine.server_speed);
+        }
+        told
     };
     let (one, others) = (&parts[0], &parts[1..]);
     let other = others.iter().find(|part| !part.summary.engine.is_like(&one.summary.engine));

@@ -26,8 +26,8 @@ pub struct Headline {
     pub sentence: String,
     /// The achieved and the demanded throughput.
     pub throughput: Option<Throughput>,
-    /// The span of `percentiles`: the service time for a run without a schedule, because then the
-    /// beginning of a user's wait is unknown.
+    /// The span of `percentiles`: the service time where no request had an instant at which it was
+    /// due, because then the beginning of a user's wait is unknown.
     pub span: Span,
     /// Reads and writes, if there were any; otherwise the operations that there were.
     pub percentiles: Vec<(&'static str, Percentiles)>,
@@ -48,7 +48,8 @@ pub struct Throughput {
 impl Headline {
     /// The first screen of the run with this picture.
     pub fn of(summary: &RunSummary, panels: &Panels) -> Self {
-        let span = if summary.engine.has_schedule() { Span::Response } else { Span::Service };
+        let is_due = summary.engine.has_due_instants();
+        let span = if is_due { Span::Response } else { Span::Service };
         let throughput = Throughput::of(panels, summary.engine.has_schedule());
         Self {
             sentence: sentence(summary, panels, throughput.as_ref()),
@@ -164,8 +165,9 @@ fn held(summary: &RunSummary, rates: Option<&Throughput>) -> String {
         return format!("The device kept up with {}{p99}.", load(summary));
     }
     let how = match engine.timing {
-        TimingMode::Load => "As fast as possible, with as many in flight as recorded",
-        TimingMode::Timed | TimingMode::Afap => "As fast as possible",
+        TimingMode::Load => "As fast as possible, with as many in flight as recorded".to_owned(),
+        TimingMode::Dependency => format!("With the waits of {}", load(summary)),
+        TimingMode::Timed | TimingMode::Afap => "As fast as possible".to_owned(),
     };
     let rate = rates.map_or(String::new(), |rates| {
         format!(": {} requests/s on average", two_digits(rates.achieved_requests))
@@ -186,9 +188,15 @@ fn load(summary: &RunSummary) -> String {
     if share >= LEFT_OUT {
         load = format!("{} % of {load}", two_digits((1.0 - share) * 100.0));
     }
-    let speed = engine.speedup;
-    if speed > 0.0 && (speed - 1.0).abs() > 1e-9 {
+    let is_scaled = |factor: f64| factor > 0.0 && (factor - 1.0).abs() > 1e-9;
+    let (speed, server) = (engine.speedup, engine.server_speed);
+    if is_scaled(speed) && engine.timing.has_parents() {
+        load = format!("{load}, arrivals at {speed} times their rate");
+    } else if is_scaled(speed) {
         load = format!("{load} at {speed} times its speed");
+    }
+    if is_scaled(server) {
+        load = format!("{load}, think times divided by {server}");
     }
     if engine.substituted > 0 {
         load += " with reads in place of its writes";
@@ -373,6 +381,18 @@ mod tests {
         summary.verdict.checks[0].measured = "12000 requests failed (66.667 %)".to_owned();
         let said = "Do not use these figures: 12000 requests failed (66.667 %) (check failures).";
         assert_eq!(told(&summary), said);
+    }
+
+    #[test]
+    fn a_run_of_chains_claims_no_schedule_and_names_what_was_scaled() {
+        let mut summary = run(Finding::Faithful, Validity::Valid);
+        summary.engine.timing = TimingMode::Dependency;
+        (summary.engine.speedup, summary.engine.server_speed) = (3.0, 10.0);
+        assert_eq!(
+            told(&summary),
+            "With the waits of this load, arrivals at 3 times their rate, think times divided by \
+             10, the slowest took 2.6 h."
+        );
     }
 
     #[test]

@@ -51,7 +51,7 @@ pub fn judge(figures: &RunFigures, engine: &EngineFacts) -> Verdict {
         blame
     } else if checks::witness::is_foreign(engine) {
         Finding::ForeignLoad
-    } else if engine.has_schedule() {
+    } else if engine.has_due_instants() {
         Finding::Faithful
     } else {
         Finding::Unscheduled

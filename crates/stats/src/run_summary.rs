@@ -100,15 +100,15 @@ impl RunFigures {
     /// The summary, with the engine's facts and the verdict on both.
     pub fn summary(&self, engine: EngineFacts) -> RunSummary {
         let verdict = judge(self, &engine);
-        // Without a schedule nothing is late, and nobody knows since when a user would have waited.
-        let of_schedule = |span| {
-            if engine.has_schedule() { self.by_kind(span) } else { ByKind::default() }
+        // If nothing was due, nothing is late, and the beginning of a user's wait is unknown.
+        let of_due = |span| {
+            if engine.has_due_instants() { self.by_kind(span) } else { ByKind::default() }
         };
         let late = |cause| {
-            if engine.has_schedule() { self.late(cause) } else { LateShare::default() }
+            if engine.has_due_instants() { self.late(cause) } else { LateShare::default() }
         };
         let mut per_target = self.per_target(engine.targets);
-        if !engine.has_schedule() {
+        if !engine.has_due_instants() {
             per_target.iter_mut().for_each(TargetFigures::forget_schedule);
         }
         let outcomes =
@@ -122,9 +122,9 @@ impl RunFigures {
             bytes_read: self.bytes_read(),
             bytes_written: self.bytes_written(),
             achieved_duration_ns: self.last_submitted().0,
-            lateness: of_schedule(Span::Lateness),
+            lateness: of_due(Span::Lateness),
             service_time: self.by_kind(Span::Service),
-            response_time: of_schedule(Span::Response),
+            response_time: of_due(Span::Response),
             late: LateCause::ALL
                 .iter()
                 .map(|cause| (cause_name(*cause).to_owned(), late(*cause)))

@@ -124,6 +124,7 @@ impl ReplayArgs {
             output: output.clone(),
             timing: timing.timing,
             speedup: timing.speedup,
+            server_speed: timing.server_speed,
             iops_scale: timing.iops_scale,
             start_grace: timing.start_grace,
             follow_in_flight: timing.follow_in_flight,
@@ -172,9 +173,14 @@ pub(crate) struct TimingArgs {
     #[arg(long, value_parser = timing(), default_value_t)]
     pub(crate) timing: TimingMode,
 
-    /// Replay this many times as fast as recorded
+    /// Replay this many times as fast as recorded; with --timing dependency, only requests that wait
+    /// for no other
     #[arg(long, value_name = "FACTOR", default_value_t = 1.0, value_parser = factor)]
     pub(crate) speedup: f64,
+
+    /// With --timing dependency: divide think times by this, as a faster server would
+    #[arg(long, value_name = "FACTOR", default_value_t = 1.0, value_parser = factor)]
+    pub(crate) server_speed: f64,
 
     /// Issue this many times as many requests in the same time: below 1 some are left out evenly,
     /// above 1 they are repeated at other places
@@ -202,6 +208,9 @@ fn timing() -> impl TypedValueParser<Value = TimingMode> {
         TimingMode::Afap => "A free place below --in-flight-max: as fast as possible",
         TimingMode::Load => {
             "As fast as possible, with no more in flight than in the recording at that point"
+        }
+        TimingMode::Dependency => {
+            "The completion of the requests that it waits for (`ioecho depend`), plus a think time"
         }
     })
 }
@@ -500,6 +509,7 @@ mod tests {
              --start-grace 1s --follow-in-flight --on-error 7 --fill-random 30 --dedup 1.5",
             "t -t a --timing load --align round --conflicts ordering --strong 2 --in-flight-max 7 \
              --verify paranoia --continues before --after power-cut --destroy a --sync-writes",
+            "t -t a --timing dependency --server-speed 2.5",
             "t -t a --read-only --backend threads --threads 9 --pacing spin --cpus 2,4-7 --fifo 3",
             "t -t a --writes-as-reads --sqpoll --lock-memory --dma-latency --allow-cached",
             "t --map sda=sim:size=1G,units=2,from=4k,length=1G,to=8k,room=2G,scale=0.5 --map *=b",

@@ -247,8 +247,8 @@ fn details(out: &mut dyn Write, summary: &RunSummary) -> io::Result<()> {
         (Span::Service, &summary.service_time),
         (Span::Response, &summary.response_time),
     ];
-    // Without a schedule no request can be late, and response times are unknown.
-    let is_known = |span| engine.has_schedule() || span == Span::Service;
+    // Where nothing was due no request can be late, and response times are unknown.
+    let is_known = |span| engine.has_due_instants() || span == Span::Service;
     for (span, by_kind) in spans.into_iter().filter(|(span, _)| is_known(*span)) {
         let name = span.name();
         for (kind, percentiles) in by_kind.iter().filter(|(kind, _)| *kind != "all") {

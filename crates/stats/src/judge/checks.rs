@@ -111,13 +111,14 @@ pub(super) fn accounted(figures: &RunFigures, engine: &EngineFacts) -> Check {
 }
 
 pub(super) fn lateness(figures: &RunFigures, engine: &EngineFacts, blame: Finding) -> Check {
-    if !engine.has_schedule() {
+    if !engine.has_due_instants() {
         return no_schedule("lateness", engine);
     }
     let all = figures.picture().spans_of_all(Span::Lateness);
     let late: u64 = LateCause::ALL.iter().map(|cause| figures.late(*cause).requests).sum();
     let share = share(late, all.count());
-    let seen = engine.witness.as_ref().filter(|seen| seen.is_there());
+    // A witness knows no instants but those of a schedule.
+    let seen = engine.witness.as_ref().filter(|seen| seen.is_there() && engine.has_schedule());
     let Some(p99) = all.quantile(0.99) else {
         return check("lateness", Grade::NotApplicable, "no request issued".into(), "", "");
     };
@@ -149,8 +150,13 @@ pub(super) fn lateness(figures: &RunFigures, engine: &EngineFacts, blame: Findin
             percent(&HOST)
         )
     };
+    let since = if engine.timing.has_parents() {
+        "since the completions waited for, plus think time: "
+    } else {
+        ""
+    };
     let measured = format!(
-        "p50 {p50}, p99 {p99}, max {}; {:.2} % later than {LATE}{parties}",
+        "{since}p50 {p50}, p99 {p99}, max {}; {:.2} % later than {LATE}{parties}",
         all.max().unwrap_or_default(),
         share * 100.0
     );
@@ -265,7 +271,7 @@ pub(super) fn duration(figures: &RunFigures, engine: &EngineFacts, blame: Findin
 /// delayed is theirs.
 pub(super) fn percentiles(figures: &RunFigures, engine: &EngineFacts) -> Check {
     const NAME: &str = "percentiles";
-    if !engine.has_schedule() {
+    if !engine.has_due_instants() {
         return no_schedule(NAME, engine);
     }
     let response = figures.picture().spans_of_all(Span::Response);
