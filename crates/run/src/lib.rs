@@ -48,6 +48,7 @@ pub mod page;
 pub mod pass;
 pub mod place;
 pub mod plan;
+pub mod predict;
 pub mod regular;
 pub mod spec;
 pub mod stored;
