@@ -17,6 +17,7 @@ use ioecho_replay::engine::{Control, Pacing, PacingMode, Replay, Totals, Verific
 use ioecho_replay::pattern::Pattern;
 use ioecho_replay::plan::TargetLimits;
 use ioecho_replay::schedule::Counts;
+use ioecho_replay::sim::models::Learnt;
 use ioecho_replay::sim::{SimClock, SimDevice, SimSpec};
 use ioecho_replay::verify::{Verifier, final_pass};
 use ioecho_replay::{Clock, Device, Scheduler};
@@ -48,7 +49,7 @@ pub(crate) enum Lane {
         recheck: Option<Box<Recheck>>,
     },
     /// The clock belongs to the thread of the simulation, so it is made there.
-    Simulated { spec: Box<SimSpec> },
+    Simulated { spec: Box<SimSpec>, learnt: Option<Arc<Learnt>> },
 }
 
 impl Lane {
@@ -59,9 +60,10 @@ impl Lane {
         clock: MonotonicClock,
     ) -> Result<(Self, TargetEntry, Vec<Layer>)> {
         match target {
-            Target::Simulated { text, spec } => {
+            Target::Simulated { text, spec, learnt, .. } => {
                 let entry = TargetEntry::Simulated(SimulatedTarget { simulated: text.clone() });
-                Ok((Self::Simulated { spec: spec.clone() }, entry, Vec::new()))
+                let (spec, learnt) = (spec.clone(), learnt.clone());
+                Ok((Self::Simulated { spec, learnt }, entry, Vec::new()))
             }
             Target::Real { options, .. } => {
                 let opened = target.claim(&plan.spec.destroy, &reads_alone())?;
@@ -89,7 +91,7 @@ impl Lane {
     pub(crate) fn limits(&self) -> TargetLimits {
         match self {
             Self::Real { device, .. } => TargetLimits::of(device.as_ref()),
-            Self::Simulated { spec } => {
+            Self::Simulated { spec, .. } => {
                 TargetLimits::of(&SimDevice::new(**spec, SimClock::new(SIM_LOOK)))
             }
         }
@@ -323,12 +325,15 @@ pub(crate) fn run(
             }
             closing = Some(device);
         }
-        Lane::Simulated { spec } => {
+        Lane::Simulated { spec, learnt } => {
             rings.input.blocking = true;
             rings.recorder.blocking = true;
             start.wait(1);
             let clock = SimClock::new(SIM_LOOK);
-            let device = SimDevice::new(*spec, clock.clone());
+            let device = match learnt {
+                Some(learnt) => SimDevice::learnt(*spec, learnt, clock.clone()),
+                None => SimDevice::new(*spec, clock.clone()),
+            };
             let mut device = if plan.spec.verify.is_on() { device.with_data() } else { device };
             let pacing = Pacing { spin: Nanos::ZERO, ..pacing(plan) };
             replay(plan, &mut rings, &mut end, (&mut device, &clock, pacing));

@@ -209,7 +209,7 @@ pub(crate) struct TimingArgs {
     pub(crate) bundle: Nanos,
 }
 
-fn timing() -> impl TypedValueParser<Value = TimingMode> {
+pub(super) fn timing() -> impl TypedValueParser<Value = TimingMode> {
     words(&TimingMode::ALL, TimingMode::name, |mode| match mode {
         TimingMode::Timed => "The recorded time, whatever the device does",
         TimingMode::Afap => "A free place below --in-flight-max: as fast as possible",
@@ -435,11 +435,11 @@ pub(crate) struct HostArgs {
 }
 
 /// The range in the type that clap takes.
-fn whole<T: Copy + Into<i64>>(range: RangeInclusive<T>) -> RangeInclusive<i64> {
+pub(super) fn whole<T: Copy + Into<i64>>(range: RangeInclusive<T>) -> RangeInclusive<i64> {
     (*range.start()).into()..=(*range.end()).into()
 }
 
-fn factor(text: &str) -> Result<f64, String> {
+pub(super) fn factor(text: &str) -> Result<f64, String> {
     number(text, SPEEDUPS, "must lie between 0.000001 and 1000000")
 }
 
