@@ -1,0 +1,246 @@
+"""The cells of the experiment: one recording, one real run, or one replay each.
+
+A whole experiment takes hours, and any of it may be cut off. So each cell is a line in
+results.jsonl, written when it is done, and a cell that has its line is not measured again. A cell
+that failed has its reason there, and is tried again the next time.
+"""
+
+import contextlib
+import json
+import os
+import random
+import shutil
+import sys
+
+import figures
+import lab
+import machine
+import modes
+import simulated
+from applications import APPLICATIONS
+
+KEY = ("part", "slow", "fast", "case", "mode", "repeat")
+# The replay ran (docs/exit-codes.md): faithful, the device, the generator or the host was late, or
+# invalid for another reason. The finding is in the line.
+REPLAYED = (0, 10, 11, 12, 14)
+STEAL_PERCENT_MAX = 1.0
+
+
+class Results:
+    """The lines of results.jsonl."""
+
+    def __init__(self, path):
+        self.path, self.lines = path, []
+        if os.path.exists(path):
+            with open(path) as file:
+                for line in file:
+                    # A line that was cut off by a crash is a cell that is not done.
+                    with contextlib.suppress(json.JSONDecodeError):
+                        self.lines.append(json.loads(line))
+            self._rewrite()
+
+    def _rewrite(self):
+        """Without what failed: it is tried again."""
+        self.lines = [line for line in self.lines if "failed" not in line]
+        with open(self.path + ".new", "w") as file:
+            file.writelines(json.dumps(line) + "\n" for line in self.lines)
+        os.replace(self.path + ".new", self.path)
+
+    def has(self, key):
+        return any(tuple(line[name] for name in KEY) == key for line in self.lines)
+
+    def find(self, **wanted):
+        return [line for line in self.lines
+                if "failed" not in line
+                and all(line[name] == value for name, value in wanted.items())]
+
+    def add(self, line):
+        self.lines.append(line)
+        with open(self.path, "a") as file:
+            file.write(json.dumps(line) + "\n")
+
+
+class Experiment:
+    """What all cells share: the program, the stand-ins, where things are, what is done already."""
+
+    def __init__(self, options, directory):
+        self.options, self.ioecho, self.directory = options, options.ioecho, directory
+        self.stand_ins = lab.stand_ins(options.device)
+        self.modes = modes.Modes(self.ioecho)
+        self.recordings = os.path.join(options.out, "recordings")
+        os.makedirs(self.recordings, exist_ok=True)
+        self.results = Results(os.path.join(options.out, "results.jsonl"))
+
+    def cell(self, measure, *key):
+        """Measures a cell unless it is done. Says what came of it."""
+        if self.results.has(key):
+            return
+        line = dict(zip(KEY, key))
+        before, load = machine.processor_times(), os.getloadavg()[0]
+        try:
+            line.update(measure())
+            told = "%.1f s, %.0f IOPS, mean %.0f µs" % (
+                line["duration_s"], line["iops"], line["mean_us"])
+        except (lab.Failed, lab.Skipped) as error:
+            line["failed"] = str(error)
+            told = "failed: %s" % error
+        after = machine.processor_times()
+        spent = {name: after[name] - before[name] for name in after}
+        line["load"] = load
+        line["steal_percent"] = 100 * spent["steal"] / (sum(spent.values()) or 1)
+        if line["steal_percent"] > STEAL_PERCENT_MAX:
+            told += " [disturbed: the host stole %.1f %%]" % line["steal_percent"]
+        self.results.add(line)
+        print("  %-9s %5s → %-5s %-9s %-11s %d  %s" % (*key, told), flush=True)
+
+    # The device itself.
+
+    def check_device(self, name):
+        """How long the stand-in really takes, beside its model."""
+        stand_in = self.stand_ins[name]
+        for depth in (1, stand_in.parallel, 4 * stand_in.parallel):
+            self.cell(lambda d=depth: self._check(stand_in, d), "device", name, "", "randread",
+                      "depth %d" % depth, 0)
+
+    def _check(self, stand_in, depth):
+        size = APPLICATIONS["fio-deep"].size
+        with lab.device(stand_in, size, self.directory) as device:
+            _, out, _ = lab.run([
+                "fio", "--name=check", "--filename=" + device.path, "--rw=randread", "--bs=4k",
+                "--direct=1", "--ioengine=libaio", "--iodepth=%d" % depth, "--time_based",
+                "--runtime=%d" % self.options.seconds, "--randrepeat=0", "--output-format=json"])
+        read = json.loads(out)["jobs"][0]["read"]
+        model = closed_loop(stand_in.model(size), size, depth)
+        return {
+            "requests": read["total_ios"], "duration_s": read["runtime"] / 1e3,
+            "iops": read["iops"], "mean_us": read["lat_ns"]["mean"] / 1e3,
+            "p99_us": read["clat_ns"]["percentile"]["99.000000"] / 1e3,
+            "model_iops": model["iops"], "model_mean_us": model["mean_us"],
+            "model_p99_us": model["p99_us"],
+        }
+
+    def overhead_ns(self, name):
+        """By how much every request is longer than its model says, where nothing else waits."""
+        self.check_device(name)
+        found = self.results.find(part="device", slow=name, mode="depth 1")
+        return max(0, int(1e3 * (found[0]["mean_us"] - found[0]["model_mean_us"]))) if found else 0
+
+    # Applications.
+
+    def amount(self, slow):
+        """How much work: enough for some seconds on the faster device, not hours on the slower."""
+        full = 1 if self.stand_ins[slow].kind == "arms" else 6
+        return 1 if self.options.quick else full * self.options.scale
+
+    def recording(self, slow, case):
+        return os.path.join(self.recordings, "%s-%s.parquet" % (slow, case))
+
+    def record(self, slow, case):
+        """The slow recording."""
+        self.cell(lambda: self._run(slow, case, self.amount(slow), self.recording(slow, case)),
+                  "real", slow, "", case, "recorded", 0)
+        return bool(self.results.find(part="real", slow=slow, case=case, mode="recorded"))
+
+    def _run(self, name, case, amount, output):
+        """Runs an application on a fresh device, recorded there; figures of the recording."""
+        app = APPLICATIONS[case]
+        with contextlib.ExitStack() as stack:
+            device = stack.enter_context(
+                lab.device(self.stand_ins[name], app.size_of(amount), self.directory))
+            place = device.path
+            if app.file_system:
+                place = os.path.join(self.directory, "work")
+                with device.at_once():
+                    lab.run(["mkfs.ext4", "-q", "-F", "-E", "nodiscard", device.path])
+                    with device.mounted(place):
+                        app.prepare(place, amount)
+                device.forget()
+                stack.enter_context(device.mounted(place))
+                stack.callback(app.after, place)
+                app.before(place)
+            lab.run([self.ioecho, "record", device.path, "-o", output, "-q", "--", sys.executable,
+                     os.path.join(lab.HERE, "applications.py"), case, place, amount])
+        return figures.describe(figures.rows(self.ioecho, output))
+
+    def pair(self, slow, fast, case):
+        """Really run on the fast device, and replayed there in every mode, in turn."""
+        if not self.record(slow, case):
+            return
+        for repeat in range(self.options.repeats):
+            truth = os.path.join(self.directory, "truth.parquet")
+            self.cell(lambda: self._run(fast, case, self.amount(slow), truth),
+                      "real", slow, fast, case, "truth", repeat)
+            for mode in self.modes.names:
+                # A simulation says the same each time.
+                if mode in self.options.modes and not (mode == "predicted" and repeat):
+                    self.cell(lambda m=mode: self._replay(slow, fast, case, m),
+                              "real", slow, fast, case, mode, repeat)
+
+    def unscaled(self, name, case):
+        """Replayed by dependencies on the device on which it was recorded."""
+        if "dependency" in self.modes.names and self.record(name, case):
+            for repeat in range(self.options.repeats):
+                self.cell(lambda: self._replay(name, name, case, "dependency"),
+                          "unscaled", name, name, case, "dependency", repeat)
+
+    def _replay(self, slow, fast, case, mode):
+        size = APPLICATIONS[case].size_of(self.amount(slow))
+        recording = self.recording(slow, case)
+        rows = figures.rows(self.ioecho, recording) if mode == "diskaccel" else None
+        path = os.path.join(self.directory, "linked.hfplayer.csv")
+        trace = modes.trace_for(mode, recording, rows, path)
+        stand_in = self.stand_ins[fast]
+        if mode == "predicted":
+            target = stand_in.simulated(size, self.overhead_ns(fast))
+            if not target:
+                raise lab.Skipped("no simulated device is like " + fast)
+            return self._ioecho_replay(trace, target, modes.options(mode))
+        with lab.device(stand_in, size, self.directory) as device:
+            more = ["--destroy", device.path, "--witness", *modes.options(mode)]
+            return self._ioecho_replay(trace, device.path, more)
+
+    def _ioecho_replay(self, trace, target, options):
+        run = os.path.join(self.directory, "run")
+        shutil.rmtree(run, ignore_errors=True)
+        code, _, _ = lab.run([self.ioecho, "replay", trace, "-t", target, "-o", run, "-q", *options],
+                             REPLAYED)
+        with open(os.path.join(run, "summary.json")) as file:
+            summary = json.load(file)
+        # As the device saw it; a simulated one has no witness.
+        witness = os.path.join(run, "witness.parquet")
+        found = figures.describe(
+            figures.rows(self.ioecho, witness if os.path.exists(witness) else run))
+        found.update(exit_code=code, finding=summary["verdict"]["finding"],
+                     validity=summary["verdict"]["validity"])
+        return found
+
+    # Known graphs.
+
+    def graph(self, slow, fast, case):
+        """A graph on the slow model, inferred, and replayed on the simulated fast device."""
+        requests = simulated.GRAPHS[case](self.amount(slow) if not self.options.quick else 1)
+        rows, parents = simulated.perform(requests, self.stand_ins[slow].model(simulated.SIZE))
+        truth, _ = simulated.perform(requests, self.stand_ins[fast].model(simulated.SIZE))
+        self.cell(lambda: figures.describe(rows), "simulated", slow, "", case, "recorded", 0)
+        self.cell(lambda: figures.describe(truth), "simulated", slow, fast, case, "truth", 0)
+        target = self.stand_ins[fast].simulated(simulated.SIZE)
+        for mode, timing in simulated.MODES.items():
+            if timing in self.modes.names:
+                path = os.path.join(self.directory, mode)
+                self.cell(
+                    lambda m=mode, t=timing, p=path: self._ioecho_replay(
+                        simulated.trace_for(m, rows, parents, p), target, modes.options(t)),
+                    "simulated", slow, fast, case, mode, 0)
+
+
+def closed_loop(model, size, depth, requests=5000):
+    """Figures of a model with so many random reads in flight all the time."""
+    dice = random.Random(1)
+    coming, rows = [0] * depth, []
+    for _ in range(requests):
+        now = min(coming)
+        offset = dice.randrange(size // 4096) * 4096
+        done = model.completion(now, offset, 4096)
+        coming[coming.index(now)] = done
+        rows.append((now, "read", offset, 4096, done - now, ""))
+    return figures.describe(rows)

@@ -1,0 +1,85 @@
+"""The ways to replay a slow recording on fast storage, as options of ioecho.
+
+A mode that this ioecho does not have is left out with a word, so that the experiment also runs on a
+version from before or after it.
+"""
+
+import re
+
+import lab
+
+# name: (what `--timing` it needs, what it does)
+MODES = {
+    "timed": ("timed", "at the recorded instants"),
+    "afap": ("afap", "as fast as possible"),
+    "load": ("load", "as fast as possible, with the recorded number in flight"),
+    "diskaccel": ("dependency", "DiskAccel's rule: what follows waits for reads, not for writes"),
+    "dependency": ("dependency", "inferred: who waited for whom"),
+    "predicted": ("dependency", "the same on a simulated device"),
+}
+
+
+class Modes:
+    """Those that a program has."""
+
+    def __init__(self, ioecho):
+        _, told, _ = lab.run([ioecho, "replay", "--help"])
+        words = told.split("--timing <", 1)[-1].split("[default", 1)[0]
+        known = set(re.findall(r"^\s+- (\w+):", words, re.MULTILINE))
+        self.names = [name for name, (timing, _) in MODES.items() if timing in known]
+        self.missing = [name for name in MODES if name not in self.names]
+
+
+def options(mode):
+    """What a replay is told besides the trace and the target."""
+    return ["--timing", MODES[mode][0]]
+
+
+def trace_for(mode, recording, rows, path):
+    """The trace to replay: the recording, or one with other links, written to `path`."""
+    if mode != "diskaccel":
+        return recording
+    with open(path, "w", encoding="ascii") as file:
+        file.write(annotated(rows, read_parents(rows)))
+    return path
+
+
+def read_parents(rows):
+    """For each request the read that it waits for under DiskAccel's rule, or None.
+
+    Reads are taken for dependent, writes for independent: nobody waits for a write, and a request
+    waits for the read that completed last when it was issued. Reads that were in flight together
+    stay together, which is kinder to the rule than to wait for every read issued before.
+    """
+    parents, done, at = [], [], 0
+    completions = sorted((issue + latency, number)
+                         for number, (issue, op, _, _, latency, _) in enumerate(rows) if op == "read")
+    for issue, *_ in rows:
+        while at < len(completions) and completions[at][0] <= issue:
+            done.append(completions[at][1])
+            at += 1
+        parents.append(done[-1:])
+    return parents
+
+
+# hfplayer's own order of columns (docs/import.md).
+HEAD = ("#DUMP_OFFSET.I,ELAPSED_USECS.D,ELAPSED_TICKS.I,CMD.S,INFLIGHT_IOS.I,TS.I,SEQID.I,LUN_SSID.I,"
+        "OP.I,PHASE.I,LBA.I,NBLKS.I,LATENCY_TICKS.I,HOST_ID.I,HOST_LUN.I,LATENCY_USECS.D,"
+        "DEP_PARENT_COUNT.I,DEP_PARENT_LIST.S\n")
+
+
+def annotated(rows, parents):
+    """hfplayer's CSV with the parents of each request, by their numbers in `rows`.
+
+    It has reads and writes alone, so flushes are lost.
+    """
+    lines = [HEAD]
+    for number, ((issue, op, offset, length, latency, _), links) in enumerate(zip(rows, parents)):
+        if op not in ("read", "write"):
+            continue
+        is_write = op == "write"
+        lines.append("%d,%.3f,%d,%s,0,%d,%d,0,%d,0,%d,%d,%d,0,0,%.3f,%d,%s\n" % (
+            number, issue / 1e3, issue, "WR" if is_write else "RD", issue, number + 1, is_write,
+            offset // 512, length // 512, latency, latency / 1e3, len(links),
+            "-".join(map(str, links)) or "NA"))
+    return "".join(lines)
