@@ -228,7 +228,8 @@ class Sqlite(Application):
         for _ in range(self.transactions * amount):
             base.execute("begin immediate")
             for _ in range(3):
-                base.execute("update t set v = randomblob(400) where k = ?", (dice.randrange(50_000),))
+                key = dice.randrange(50_000)
+                base.execute("update t set v = randomblob(400) where k = ?", (key,))
             base.execute("commit")
         base.close()
         settle(directory)

@@ -33,8 +33,9 @@ import models
 sys.dont_write_bytecode = True
 
 # include/uapi/linux/fuse.h
-LOOKUP, FORGET, GETATTR, SETATTR, OPEN, READ, WRITE, STATFS, RELEASE = 1, 2, 3, 4, 14, 15, 16, 17, 18
-FSYNC, FLUSH, INIT, OPENDIR, RELEASEDIR, INTERRUPT, DESTROY, FORGETS = 20, 25, 26, 27, 29, 36, 38, 42
+LOOKUP, FORGET, GETATTR, SETATTR = 1, 2, 3, 4
+OPEN, READ, WRITE, STATFS, RELEASE, FSYNC, FLUSH, INIT = 14, 15, 16, 17, 18, 20, 25, 26
+OPENDIR, RELEASEDIR, INTERRUPT, DESTROY, FORGETS = 27, 29, 36, 38, 42
 ASYNC_READ, BIG_WRITES, ASYNC_DIO, MAX_PAGES = 1 << 0, 1 << 5, 1 << 15, 1 << 22
 FOPEN_DIRECT_IO, FOPEN_PARALLEL_DIRECT_WRITES = 1 << 0, 1 << 6
 IN_HEADER, OUT_HEADER = struct.Struct("<IIQQIIIHH"), struct.Struct("<IiQ")
@@ -43,7 +44,7 @@ WRITE_HEADER = 40
 ROOT, DISK = 1, 2
 LENGTH_MAX = 1 << 20
 PAGE = 4096
-# include/uapi/asm-generic/mman-common.h; more than there is memory for, as long as nobody writes it.
+# include/uapi/asm-generic/mman-common.h: only what is written takes memory.
 MAP_NORESERVE = 0x4000
 # include/uapi/linux/prctl.h
 PR_SET_PDEATHSIG, PR_SET_TIMERSLACK, PR_SET_IO_FLUSHER = 1, 29, 57
@@ -52,9 +53,10 @@ NEAR_NS = 60_000
 
 
 def attributes(node, size):
-    kind = 0o040755 if node == ROOT else 0o100644
+    mode = 0o040755 if node == ROOT else 0o100644
     size = 0 if node == ROOT else size
-    return struct.pack("<6Q10I", node, size, size // 512, 0, 0, 0, 0, 0, 0, kind, 1, 0, 0, 0, PAGE, 0)
+    return struct.pack("<6Q3I2I5I", node, size, size // 512, 0, 0, 0, 0, 0, 0, mode, 1, 0, 0, 0,
+                       PAGE, 0)
 
 
 class AtOnce:
@@ -125,7 +127,7 @@ class Disk:
         self._answer(unique, 0, self.data[rest:rest + length] if length else rest)
 
     def _other(self, kind, node):
-        """(error, answer) of what takes no time. Nothing is cached, so a flush has nothing to do."""
+        """(error, answer) of what takes no time: nothing is cached, so a flush has no work."""
         if kind == INIT:
             flags = ASYNC_READ | BIG_WRITES | ASYNC_DIO | MAX_PAGES
             return 0, struct.pack("<IIIIHHIIHH32x", 7, 31, 0, flags, 4096, 4096, LENGTH_MAX, 1,
@@ -133,7 +135,8 @@ class Disk:
         if kind == LOOKUP:
             if bytes(self.buffer[IN_HEADER.size:IN_HEADER.size + 5]) != b"disk\0":
                 return errno.ENOENT, b""
-            return 0, struct.pack("<QQQQII", DISK, 0, 3600, 3600, 0, 0) + attributes(DISK, self.size)
+            entry = struct.pack("<QQQQII", DISK, 0, 3600, 3600, 0, 0)
+            return 0, entry + attributes(DISK, self.size)
         if kind in (GETATTR, SETATTR):
             return 0, struct.pack("<QII", 3600, 0, 0) + attributes(node, self.size)
         if kind == OPEN:

@@ -16,13 +16,13 @@ COMPARED = ("duration_s", "iops", "mean_us", "p99_us")
 
 
 def rows(ioecho, trace):
-    """The requests of a trace that completed: (issue, op, offset, length, latency, pid), by issue."""
+    """The requests of a trace that completed: (issue, op, offset, length, latency, pid)."""
     _, text, _ = lab.run([ioecho, "convert", trace, "-", "--to", "csv"])
     return read(text)
 
 
 def read(text):
-    """The same from ioecho's CSV; of a run the instants of submission and completion."""
+    """The same from ioecho's CSV, by issue; of a run the instants of submission and completion."""
     found = []
     for row in csv.DictReader(io.StringIO(text)):
         issue = row.get("submitted_ns") or row["issue_ns"]

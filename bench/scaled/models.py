@@ -92,7 +92,7 @@ KINDS = {"units": Units, "arms": Arms}
 
 @dataclasses.dataclass(frozen=True)
 class StandIn:
-    """A device that is stood in for: what it is, the line that describes its model, and its keys."""
+    """A device that is stood in for: what it is, the line of its model, and the keys in it."""
 
     what: str
     line: str
@@ -108,7 +108,7 @@ class StandIn:
         return self.keys[self.kind]
 
     def simulated(self, size, overhead=0):
-        """The target `sim:` like it, every request longer by an overhead; None where there is none."""
+        """The target `sim:` like it, every request longer by an overhead; None if none is."""
         if self.kind != "units":
             return None
         return "sim:model=const,size=%d,units=%d,service=%dns,bandwidth=%d" % (

@@ -52,8 +52,8 @@ def read_parents(rows):
     stay together, which is kinder to the rule than to wait for every read issued before.
     """
     parents, done, at = [], [], 0
-    completions = sorted((issue + latency, number)
-                         for number, (issue, op, _, _, latency, _) in enumerate(rows) if op == "read")
+    reads = ((number, row) for number, row in enumerate(rows) if row[1] == "read")
+    completions = sorted((row[0] + row[4], number) for number, row in reads)
     for issue, *_ in rows:
         while at < len(completions) and completions[at][0] <= issue:
             done.append(completions[at][1])
@@ -63,9 +63,9 @@ def read_parents(rows):
 
 
 # hfplayer's own order of columns (docs/import.md).
-HEAD = ("#DUMP_OFFSET.I,ELAPSED_USECS.D,ELAPSED_TICKS.I,CMD.S,INFLIGHT_IOS.I,TS.I,SEQID.I,LUN_SSID.I,"
-        "OP.I,PHASE.I,LBA.I,NBLKS.I,LATENCY_TICKS.I,HOST_ID.I,HOST_LUN.I,LATENCY_USECS.D,"
-        "DEP_PARENT_COUNT.I,DEP_PARENT_LIST.S\n")
+HEAD = ("#DUMP_OFFSET.I,ELAPSED_USECS.D,ELAPSED_TICKS.I,CMD.S,INFLIGHT_IOS.I,TS.I,SEQID.I,"
+        "LUN_SSID.I,OP.I,PHASE.I,LBA.I,NBLKS.I,LATENCY_TICKS.I,HOST_ID.I,HOST_LUN.I,"
+        "LATENCY_USECS.D,DEP_PARENT_COUNT.I,DEP_PARENT_LIST.S\n")
 
 
 def annotated(rows, parents):

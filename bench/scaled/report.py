@@ -22,6 +22,7 @@ PREDICTION_MAX, UNSCALED_MAX = 0.15, 0.02
 RIVALS = ("timed", "afap", "load", "diskaccel")
 SHOWN = (("IOPS", "iops"), ("mean response", "mean_us"), ("p99 response", "p99_us"),
          ("duration", "duration_s"))
+LEGEND = "Truth in IOPS, µs, µs and s; the rest as a share of it."
 
 
 def number(value):
@@ -78,8 +79,7 @@ def scaled_tables(lines, title):
                 rows.append(["", mode, str(len(found)), *(
                     spread(ratios(found, truth, key)) for _, key in SHOWN), ", ".join(findings)])
         head = ["case", "mode", "n", *(name for name, _ in SHOWN), "finding"]
-        text.append("### %s: %s → %s\n\nTruth in IOPS, µs, µs and s; the rest as a share of it.\n\n%s"
-                    % (title, slow, fast, table(head, rows)))
+        text.append("### %s: %s → %s\n\n%s\n\n%s" % (title, slow, fast, LEGEND, table(head, rows)))
     return "\n".join(text)
 
 

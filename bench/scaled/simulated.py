@@ -4,9 +4,9 @@ No recording of a real application says which request truly waited for which, so
 be the inference's, the replay's or the machine's. Here an application is a graph: each request has
 parents, a think time after the last of them, or an instant at which it comes whatever happens. A
 few lines of arithmetic run the graph on the models of the stand-ins: on the slow one that gives the
-recording, in which the parents are not told, on the fast one the truth. ioecho replays the recording
-on `sim:` with the same formula. The arithmetic shares no code with ioecho; that both agree where the
-graph is told (mode `known`) is part of the result.
+recording, in which the parents are not told, on the fast one the truth. ioecho replays the
+recording on `sim:` with the same formula. The arithmetic shares no code with ioecho; that both
+agree where the graph is told (mode `known`) is part of the result.
 """
 
 import dataclasses
