@@ -6,6 +6,7 @@ that failed has its reason there, and is tried again the next time.
 """
 
 import contextlib
+import hashlib
 import json
 import os
 import random
@@ -60,6 +61,20 @@ class Results:
             file.write(json.dumps(line) + "\n")
 
 
+def conditions(options, stand_ins):
+    """What must be the same for all lines of one results.jsonl."""
+    return {
+        "quick": options.quick, "scale": options.scale, "seconds": options.seconds,
+        "event": options.event, "stand_ins": {name: one.line for name, one in stand_ins.items()},
+    }
+
+
+def build(program):
+    """Names a build of ioecho: its version says less than its bytes."""
+    with open(program, "rb") as file:
+        return hashlib.sha256(file.read()).hexdigest()[:12]
+
+
 class Experiment:
     """What all cells share: the program, the stand-ins, where things are, what is done already."""
 
@@ -67,6 +82,7 @@ class Experiment:
         self.options, self.ioecho, self.directory = options, options.ioecho, directory
         self.stand_ins = lab.stand_ins(options.device)
         self.modes = modes.Modes(self.ioecho)
+        self.build = build(self.ioecho)
         self.recordings = os.path.join(options.out, "recordings")
         os.makedirs(self.recordings, exist_ok=True)
         self.results = Results(os.path.join(options.out, "results.jsonl"))
@@ -75,7 +91,7 @@ class Experiment:
         """Measures a cell unless it is done. Says what came of it."""
         if self.results.has(key):
             return
-        line = dict(zip(KEY, key))
+        line = {**dict(zip(KEY, key)), "ioecho": self.build}
         before, load = machine.processor_times(), os.getloadavg()[0]
         try:
             line.update(measure())
@@ -104,6 +120,8 @@ class Experiment:
                       "depth %d" % depth, 0)
 
     def _check(self, stand_in, depth):
+        if not shutil.which("fio"):
+            raise lab.Skipped("not installed: fio")
         size = APPLICATIONS["fio-deep"].size
         with lab.device(stand_in, size, self.directory) as device:
             _, out, _ = lab.run([

@@ -34,7 +34,7 @@ class Failed(Exception):
     """A command that ended otherwise than it must."""
 
 
-def run(command, good=(0,), timeout=20 * MINUTE, **options):
+def run(command, good=(0,), timeout=60 * MINUTE, **options):
     """(exit code, standard output, standard error) of a command that must end with one of `good`.
 
     The command has a session of its own, so that it can be ended with all that it started.
@@ -98,7 +98,8 @@ def scratch():
 def _remove(path):
     """Unmounts what is mounted below a directory, detaches its loop devices, and removes it."""
     with open("/proc/self/mounts") as file:
-        below = [line.split()[1] for line in file if line.split()[1].startswith(path + "/")]
+        mounts = [line.split()[1] for line in file]
+    below = [mounted for mounted in mounts if mounted.startswith(path + "/")]
     # The newest lies on top: a file system on a loop device on a file in another one.
     for mounted in reversed(below):
         if os.path.basename(mounted) == "fuse":
@@ -126,8 +127,8 @@ def _unmount(path):
 class Device:
     """A loop device that is as fast as a stand-in."""
 
-    def __init__(self, path, size, stand_in, daemon):
-        self.path, self.size, self.stand_in, self._daemon = path, size, stand_in, daemon
+    def __init__(self, path, daemon):
+        self.path, self._daemon = path, daemon
 
     @contextlib.contextmanager
     def at_once(self):
@@ -168,7 +169,7 @@ def device(stand_in, size, directory):
             raise Skipped("no device on FUSE: " + daemon.communicate()[1].strip()[-300:])
         _, out, _ = run(["losetup", "--find", "--show", "--direct-io=on", backing])
         path = out.strip()
-        made = Device(path, size, stand_in, daemon)
+        made = Device(path, daemon)
         with made.at_once():
             # The file cannot do these. Asked once, the loop device no longer offers them; an
             # application would ask in the middle of a recording.

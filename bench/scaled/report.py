@@ -153,7 +153,8 @@ def markdown(lines):
     """Everything that was measured."""
     lines = [line for line in lines if "failed" not in line]
     parts = {part: found for (part,), found in groups(lines, "part").items()}
-    text, judged = [], []
+    builds = sorted({line["ioecho"] for line in lines})
+    text, judged = ["ioecho by the SHA-256 of the program: %s\n" % ", ".join(builds)], []
     if "device" in parts:
         text.append("### The stand-ins\n\n" + device_table(parts["device"]))
     for part, title in (("real", "Applications"), ("simulated", "Known graphs")):

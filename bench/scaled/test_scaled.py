@@ -90,6 +90,7 @@ class Rules(unittest.TestCase):
 class Report(unittest.TestCase):
     def line(self, mode, iops, **more):
         found = {"part": "real", "slow": "a", "fast": "b", "case": "c", "mode": mode, "repeat": 0,
+                 "ioecho": "0123",
                  "iops": iops, "mean_us": 100.0, "p99_us": 200.0, "duration_s": 1e3 / iops}
         return {**found, **more}
 
