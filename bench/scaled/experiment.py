@@ -243,6 +243,9 @@ class Experiment:
         truth, _ = simulated.perform(requests, self.stand_ins[fast].model(simulated.SIZE))
         self.cell(lambda: figures.describe(rows), "simulated", slow, "", case, "recorded", 0)
         self.cell(lambda: figures.describe(truth), "simulated", slow, fast, case, "truth", 0)
+        for mode, with_pid in simulated.INFERRED.items():
+            self.cell(lambda w=with_pid: self._infer(rows, fast, w),
+                      "simulated", slow, fast, case, mode, 0)
         target = self.stand_ins[fast].simulated(simulated.SIZE)
         for mode, timing in simulated.MODES.items():
             if timing in self.modes.names:
@@ -251,6 +254,17 @@ class Experiment:
                     lambda m=mode, t=timing, p=path: self._ioecho_replay(
                         simulated.trace_for(m, rows, parents, p), target, modes.options(t)),
                     "simulated", slow, fast, case, mode, 0)
+
+
+    def _infer(self, rows, fast, with_pid):
+        path = os.path.join(self.directory, "recorded.csv")
+        linked = os.path.join(self.directory, "linked.hfplayer.csv")
+        with open(path, "w", encoding="ascii") as file:
+            file.write(simulated.as_csv(rows, with_pid))
+        lab.run([self.ioecho, "depend", path, "-o", linked])
+        model = self.stand_ins[fast].model(simulated.SIZE)
+        return figures.describe(
+            simulated.perform_again(rows, simulated.links_of(linked), model))
 
 
 def closed_loop(model, size, depth, requests=5000):

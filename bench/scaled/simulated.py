@@ -6,9 +6,11 @@ parents, a think time after the last of them, or an instant at which it comes wh
 few lines of arithmetic run the graph on the models of the stand-ins: on the slow one that gives the
 recording, in which the parents are not told, on the fast one the truth. ioecho replays the
 recording on `sim:` with the same formula. The arithmetic shares no code with ioecho; that both
-agree where the graph is told (mode `known`) is part of the result.
+agree where the graph is told (mode `known`) is part of the result. Where the graph that
+`ioecho depend` infers is performed by this arithmetic (mode `inferred`), no replay has a part in it.
 """
 
+import csv
 import dataclasses
 import heapq
 import random
@@ -165,7 +167,28 @@ def as_csv(rows, with_pid):
     return "".join(lines)
 
 
-# The modes here: as there, and without the names of processes, and with the true graph told.
+def perform_again(rows, parents, model):
+    """The graph that a recording and links make, on another device; rows as of a recording."""
+    requests = []
+    for (issue, op, offset, length, _, pid), links in zip(rows, parents):
+        done = max((rows[parent][0] + rows[parent][4] for parent in links), default=issue)
+        requests.append(
+            Request(int(pid), op, offset, length, links, max(0, issue - done), issue))
+    return perform(requests, model)[0]
+
+
+def links_of(path):
+    """The parents of each row in hfplayer's annotated CSV, by their row."""
+    with open(path, newline="") as file:
+        lines = list(csv.DictReader(file))
+    row_of = {line["#DUMP_OFFSET.I"]: row for row, line in enumerate(lines)}
+    named = (line["DEP_PARENT_LIST.S"] for line in lines)
+    return [[] if text == "NA" else [row_of[name] for name in text.split("-")] for text in named]
+
+
+# Links as `ioecho depend` infers them, performed by the arithmetic here: whether pids are told.
+INFERRED = {"inferred": True, "inferred-without-pid": False}
+# The modes of a replay: as there, and without the names of processes, and with the true graph told.
 MODES = {name: name for name in modes.MODES if name != "predicted"}
 MODES.update({"without-pid": "dependency", "known": "dependency"})
 

@@ -67,6 +67,13 @@ class Graphs(unittest.TestCase):
         transfer = 4096 * models.SECOND // (4096 << 20)
         self.assertEqual(rows[-1][0], 8 * (MS + transfer + 5))
 
+    def test_told_its_links_a_recording_gives_the_truth(self):
+        for name, make in simulated.GRAPHS.items():
+            rows, parents = simulated.perform(make(1), DISKS.model(simulated.SIZE))
+            truth, _ = simulated.perform(make(1), FLASH.model(simulated.SIZE))
+            again = simulated.perform_again(rows, parents, FLASH.model(simulated.SIZE))
+            self.assertEqual(again, truth, name)
+
     def test_a_recording_is_read_as_it_was_written(self):
         rows, _ = simulated.perform(simulated.loops(1), FLASH.model(simulated.SIZE))
         self.assertEqual(figures.read(simulated.as_csv(rows, True)), rows)
