@@ -83,7 +83,7 @@ class Application:
 
 class Copy(Application):
     what = "copies 64 KiB files, 32 processes, direct I/O"
-    files, length, workers = 500, 65536, 32
+    files, length, workers = 1000, 65536, 32
 
     def prepare(self, directory, amount):
         os.mkdir(os.path.join(directory, "from"))
@@ -110,7 +110,7 @@ class Copy(Application):
 
 class Create(Application):
     what = "creates files of 16 KiB on average, 16 processes, direct I/O"
-    files, workers = 1000, 16
+    files, workers = 2500, 16
 
     def work(self, directory, amount):
         def create(worker):
@@ -173,9 +173,9 @@ class Pgbench(Application):
         found = sorted(glob.glob("/usr/lib/postgresql/*/bin/pg_ctl"))
         return os.path.dirname(found[-1]) if found else None
 
-    def _run(self, directory, name, *words):
-        lab.run(["runuser", "-u", "postgres", "--", os.path.join(self._programs(), name), *words],
-                cwd=directory)
+    def _run(self, directory, name, *words, good=(0,)):
+        program = os.path.join(self._programs(), name)
+        lab.run(["runuser", "-u", "postgres", "--", program, *words], good, cwd=directory)
 
     def _data(self, directory):
         return os.path.join(directory, "data")
@@ -187,14 +187,15 @@ class Pgbench(Application):
                   os.path.join(directory, "log"), "-o", socket + small, "start")
 
     def after(self, directory):
-        self._run(directory, "pg_ctl", "-D", self._data(directory), "-w", "-m", "fast", "stop")
+        self._run(directory, "pg_ctl", "-D", self._data(directory), "-w", "-m", "fast", "stop",
+                  good=(0, 1))
 
     def prepare(self, directory, amount):
         shutil.chown(directory, "postgres", "postgres")
         self._run(directory, "initdb", "-N", "-D", self._data(directory), "-A", "trust")
         self.before(directory)
         try:
-            self._run(directory, "pgbench", "-h", directory, "-i", "-q", "-s", "10", "postgres")
+            self._run(directory, "pgbench", "-h", directory, "-i", "-q", "-s", "5", "postgres")
         finally:
             self.after(directory)
 
