@@ -205,10 +205,10 @@ class Experiment:
 
     def _replay(self, slow, fast, case, mode):
         size = APPLICATIONS[case].size_of(self.amount(slow))
-        recording = self.recording(slow, case)
-        rows = figures.rows(self.ioecho, recording) if mode == "diskaccel" else None
-        path = os.path.join(self.directory, "linked.hfplayer.csv")
-        trace = modes.trace_for(mode, recording, rows, path)
+        trace = self.recording(slow, case)
+        if mode in modes.RELINKED:
+            rows = figures.rows(self.ioecho, trace)
+            trace = modes.relinked(self.ioecho, mode, rows, self.directory)
         stand_in = self.stand_ins[fast]
         if mode == "predicted":
             target = stand_in.simulated(size, self.overhead_ns(fast))
@@ -243,28 +243,26 @@ class Experiment:
         truth, _ = simulated.perform(requests, self.stand_ins[fast].model(simulated.SIZE))
         self.cell(lambda: figures.describe(rows), "simulated", slow, "", case, "recorded", 0)
         self.cell(lambda: figures.describe(truth), "simulated", slow, fast, case, "truth", 0)
-        for mode, with_pid in simulated.INFERRED.items():
-            self.cell(lambda w=with_pid: self._infer(rows, fast, w),
+        for mode, links in simulated.RECKONED.items():
+            self.cell(lambda x=links: self._reckon(rows, fast, x),
                       "simulated", slow, fast, case, mode, 0)
         target = self.stand_ins[fast].simulated(simulated.SIZE)
-        for mode, timing in simulated.MODES.items():
-            if timing in self.modes.names:
-                path = os.path.join(self.directory, mode)
-                self.cell(
-                    lambda m=mode, t=timing, p=path: self._ioecho_replay(
-                        simulated.trace_for(m, rows, parents, p), target, modes.options(t)),
-                    "simulated", slow, fast, case, mode, 0)
+        for mode in self.modes.names:
+            if mode in simulated.MODES and mode in self.options.modes:
+                self.cell(lambda m=mode: self._simulate(rows, parents, target, m),
+                          "simulated", slow, fast, case, mode, 0)
+        if "dependency" in self.modes.names:
+            self.cell(lambda: self._simulate(rows, parents, target, "known"),
+                      "simulated", slow, fast, case, "known", 0)
 
-
-    def _infer(self, rows, fast, with_pid):
-        path = os.path.join(self.directory, "recorded.csv")
-        linked = os.path.join(self.directory, "linked.hfplayer.csv")
-        with open(path, "w", encoding="ascii") as file:
-            file.write(simulated.as_csv(rows, with_pid))
-        lab.run([self.ioecho, "depend", path, "-o", linked])
+    def _reckon(self, rows, fast, links):
+        parents = simulated.inferred(self.ioecho, links, rows, self.directory)
         model = self.stand_ins[fast].model(simulated.SIZE)
-        return figures.describe(
-            simulated.perform_again(rows, simulated.links_of(linked), model))
+        return figures.describe(simulated.perform_again(rows, parents, model))
+
+    def _simulate(self, rows, parents, target, mode):
+        trace = simulated.trace_for(self.ioecho, mode, rows, parents, self.directory)
+        return self._ioecho_replay(trace, target, modes.options(mode))
 
 
 def closed_loop(model, size, depth, requests=5000):

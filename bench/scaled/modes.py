@@ -4,6 +4,7 @@ A mode that this ioecho does not have is left out with a word, so that the exper
 version from before or after it.
 """
 
+import os
 import re
 
 import lab
@@ -14,6 +15,7 @@ MODES = {
     "afap": ("afap", "as fast as possible"),
     "load": ("load", "as fast as possible, with the recorded number in flight"),
     "diskaccel": ("dependency", "DiskAccel's rule: what follows waits for reads, not for writes"),
+    "hfplayer": ("dependency", "links by hfplayer's two rules, which know no processes"),
     "dependency": ("dependency", "inferred: who waited for whom"),
     "predicted": ("dependency", "the same on a simulated device"),
 }
@@ -32,16 +34,40 @@ class Modes:
 
 def options(mode):
     """What a replay is told besides the trace and the target."""
-    return ["--timing", MODES[mode][0]]
+    return ["--timing", MODES[mode][0] if mode in MODES else "dependency"]
 
 
-def trace_for(mode, recording, rows, path):
-    """The trace to replay: the recording, or one with other links, written to `path`."""
-    if mode != "diskaccel":
-        return recording
-    with open(path, "w", encoding="ascii") as file:
-        file.write(annotated(rows, read_parents(rows)))
+# Modes that replay other links than those that ioecho infers.
+RELINKED = ("diskaccel", "hfplayer")
+
+
+def relinked(ioecho, mode, rows, directory):
+    """Writes a recording with the links of such a mode into a directory; its path."""
+    path = os.path.join(directory, mode + ".hfplayer.csv")
+    if mode == "diskaccel":
+        write(path, annotated(rows, read_parents(rows)))
+        return path
+    # Its rules see reads and writes, their places and instants, and nothing else: no process, no
+    # flag. Its threshold is 10 µs.
+    plain = os.path.join(directory, "plain.csv")
+    write(plain, as_csv([row for row in rows if row[1] in ("read", "write")], False))
+    lab.run([ioecho, "depend", plain, "--threshold", "10us", "-o", path])
     return path
+
+
+def write(path, text):
+    with open(path, "w", encoding="ascii") as file:
+        file.write(text)
+
+
+def as_csv(rows, with_pid):
+    """A recording as ioecho's CSV."""
+    lines = ["issue_ns,op,flags,offset_bytes,length_bytes,volume,latency_ns%s\n"
+             % (",pid,cpu" if with_pid else "")]
+    for issue, op, offset, length, latency, pid in rows:
+        more = ",%s,0" % pid if with_pid else ""
+        lines.append("%d,%s,,%d,%d,0,%d%s\n" % (issue, op, offset, length, latency, more))
+    return "".join(lines)
 
 
 def read_parents(rows):

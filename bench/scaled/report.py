@@ -19,7 +19,7 @@ from compare import median
 # The goals of the experiment, as shares of the truth.
 IOPS_MAX, IOPS_MEDIAN_MAX, RESPONSE_MAX = 0.10, 0.05, 0.15
 PREDICTION_MAX, UNSCALED_MAX = 0.15, 0.02
-RIVALS = ("timed", "afap", "load", "diskaccel")
+RIVALS = ("timed", "afap", "load", "diskaccel", "hfplayer")
 SHOWN = (("IOPS", "iops"), ("mean response", "mean_us"), ("p99 response", "p99_us"),
          ("duration", "duration_s"))
 LEGEND = "Truth in IOPS, µs, µs and s; the rest as a share of it."

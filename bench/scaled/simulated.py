@@ -13,8 +13,10 @@ agree where the graph is told (mode `known`) is part of the result. Where the gr
 import csv
 import dataclasses
 import heapq
+import os
 import random
 
+import lab
 import modes
 
 SIZE = 1 << 30
@@ -157,16 +159,6 @@ def perform(requests, model):
     return rows, [[row_of[parent] for parent in requests[number].parents] for number in numbers]
 
 
-def as_csv(rows, with_pid):
-    """A recording as ioecho's CSV."""
-    lines = ["issue_ns,op,flags,offset_bytes,length_bytes,volume,latency_ns%s\n"
-             % (",pid,cpu" if with_pid else "")]
-    for issue, op, offset, length, latency, pid in rows:
-        more = ",%s,0" % pid if with_pid else ""
-        lines.append("%d,%s,,%d,%d,0,%d%s\n" % (issue, op, offset, length, latency, more))
-    return "".join(lines)
-
-
 def perform_again(rows, parents, model):
     """The graph that a recording and links make, on another device; rows as of a recording."""
     requests = []
@@ -186,21 +178,30 @@ def links_of(path):
     return [[] if text == "NA" else [row_of[name] for name in text.split("-")] for text in named]
 
 
-# Links as `ioecho depend` infers them, performed by the arithmetic here: whether pids are told.
-INFERRED = {"inferred": True, "inferred-without-pid": False}
-# The modes of a replay: as there, and without the names of processes, and with the true graph told.
-MODES = {name: name for name in modes.MODES if name != "predicted"}
-MODES.update({"without-pid": "dependency", "known": "dependency"})
-
-
-def trace_for(mode, rows, parents, path):
-    """Writes the trace of a mode; its path."""
+def trace_for(ioecho, mode, rows, parents, directory):
+    """Writes the trace that a mode replays; its path."""
+    if mode in modes.RELINKED:
+        return modes.relinked(ioecho, mode, rows, directory)
     if mode == "known":
-        path, text = path + ".hfplayer.csv", modes.annotated(rows, parents)
-    elif mode == "diskaccel":
-        path, text = path + ".hfplayer.csv", modes.annotated(rows, modes.read_parents(rows))
+        path, text = "known.hfplayer.csv", modes.annotated(rows, parents)
     else:
-        path, text = path + ".csv", as_csv(rows, mode != "without-pid")
-    with open(path, "w", encoding="ascii") as file:
-        file.write(text)
+        path, text = "recorded.csv", modes.as_csv(rows, True)
+    path = os.path.join(directory, path)
+    modes.write(path, text)
     return path
+
+
+def inferred(ioecho, mode, rows, directory):
+    """The parents that `ioecho depend` infers, by its own rules or by hfplayer's."""
+    if mode in modes.RELINKED:
+        return links_of(modes.relinked(ioecho, mode, rows, directory))
+    linked = os.path.join(directory, "linked.hfplayer.csv")
+    trace = trace_for(ioecho, mode, rows, None, directory)
+    lab.run([ioecho, "depend", trace, "-o", linked])
+    return links_of(linked)
+
+
+# Modes without a replay, and the links that the arithmetic here performs in them.
+RECKONED = {"inferred": "dependency", "inferred-hfplayer": "hfplayer"}
+# Modes with one: those of real devices, and with the true graph told.
+MODES = [name for name in modes.MODES if name != "predicted"]

@@ -76,7 +76,7 @@ class Graphs(unittest.TestCase):
 
     def test_a_recording_is_read_as_it_was_written(self):
         rows, _ = simulated.perform(simulated.loops(1), FLASH.model(simulated.SIZE))
-        self.assertEqual(figures.read(simulated.as_csv(rows, True)), rows)
+        self.assertEqual(figures.read(modes.as_csv(rows, True)), rows)
 
 
 class Rules(unittest.TestCase):
