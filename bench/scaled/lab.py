@@ -15,6 +15,7 @@ import sys
 import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+# Devices, machine and percentiles are those of the other benchmark.
 sys.path.append(os.path.join(os.path.dirname(HERE), "fidelity"))
 
 import devices

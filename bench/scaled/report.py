@@ -19,6 +19,7 @@ from compare import median
 # The goals of the experiment, as shares of the truth.
 IOPS_MAX, IOPS_MEDIAN_MAX, RESPONSE_MAX = 0.10, 0.05, 0.15
 PREDICTION_MAX, UNSCALED_MAX = 0.15, 0.02
+JUDGED = ("dependency", "inferred")
 RIVALS = ("timed", "afap", "load", "diskaccel", "hfplayer")
 SHOWN = (("IOPS", "iops"), ("mean response", "mean_us"), ("p99 response", "p99_us"),
          ("duration", "duration_s"))
@@ -109,12 +110,12 @@ def named(places):
     return ", ".join("%s→%s %s" % place for place in places) or "none"
 
 
-def goals(lines):
-    """(goal, what was found) for each goal that can be judged."""
-    iops = errors(lines, "dependency", "iops")
+def goals(lines, mode):
+    """(goal, what was found) for each goal that can be judged by a mode."""
+    iops = errors(lines, mode, "iops")
     if not iops:
         return []
-    response = errors(lines, "dependency", "mean_us")
+    response = errors(lines, mode, "mean_us")
     rows = [
         ("IOPS error at most %.0f %% in every case" % (100 * IOPS_MAX),
          "missed: " + named(place for place, error in iops.items() if error > IOPS_MAX)),
@@ -129,7 +130,7 @@ def goals(lines):
             missed = named(place for place in iops
                            if place in others and iops[place] > others[place])
             rows.append(("IOPS nearer to the truth than " + rival, "missed: " + missed))
-    predicted = errors(lines, "predicted", "iops")
+    predicted = errors(lines, "predicted", "iops") if mode == "dependency" else {}
     if predicted:
         missed = named(place for place, error in predicted.items() if error > PREDICTION_MAX)
         rows.append(("prediction within %.0f %%" % (100 * PREDICTION_MAX), "missed: " + missed))
@@ -145,7 +146,7 @@ def unscaled_goal(lines):
             error = abs(median(ratios(replayed, recorded, "duration_s")) - 1)
             if error > UNSCALED_MAX:
                 missed.append("%s %s" % place)
-    return ("unscaled duration within %.0f %%" % (100 * UNSCALED_MAX),
+    return ("duration within %.0f %%" % (100 * UNSCALED_MAX),
             "missed: " + (", ".join(missed) or "none"))
 
 
@@ -160,13 +161,14 @@ def markdown(lines):
     for part, title in (("real", "Applications"), ("simulated", "Known graphs")):
         if part in parts:
             text.append(scaled_tables(parts[part], title))
-            judged += [("%s: %s" % (title, goal), found) for goal, found in goals(parts[part])]
+            judged += [(title, mode, *found) for mode in JUDGED
+                       for found in goals(parts[part], mode)]
     if "unscaled" in parts:
         both = parts.get("real", []) + parts["unscaled"]
         text.append("### Unscaled: the recording is 1\n\n" + unscaled_table(both))
-        judged.append(unscaled_goal(both))
+        judged.append(("Unscaled", "dependency", *unscaled_goal(both)))
     if judged:
-        text.append("### Goals\n\n" + table(["goal", "found"], judged))
+        text.append("### Goals\n\n" + table(["part", "mode", "goal", "found"], judged))
     return "\n".join(text)
 
 

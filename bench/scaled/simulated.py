@@ -7,7 +7,7 @@ few lines of arithmetic run the graph on the models of the stand-ins: on the slo
 recording, in which the parents are not told, on the fast one the truth. ioecho replays the
 recording on `sim:` with the same formula. The arithmetic shares no code with ioecho; that both
 agree where the graph is told (mode `known`) is part of the result. Where the graph that
-`ioecho depend` infers is performed by this arithmetic (mode `inferred`), no replay has a part in it.
+`ioecho depend` infers is performed by this arithmetic (mode `inferred`), no replay has a part.
 """
 
 import csv

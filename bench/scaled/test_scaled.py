@@ -110,7 +110,7 @@ class Report(unittest.TestCase):
 
     def test_a_missed_goal_names_its_case(self):
         lines = [self.line("truth", 100), self.line("dependency", 120), self.line("timed", 101)]
-        found = dict(report.goals(lines))
+        found = dict(report.goals(lines, "dependency"))
         self.assertEqual(found["IOPS error at most 10 % in every case"], "missed: a→b c")
         self.assertEqual(found["IOPS nearer to the truth than timed"], "missed: a→b c")
         self.assertEqual(found["mean response time error at most 15 %"], "missed: none")
