@@ -152,10 +152,13 @@ def unscaled_goal(lines):
 
 def markdown(lines):
     """Everything that was measured."""
+    failed = [line for line in lines if "failed" in line]
     lines = [line for line in lines if "failed" not in line]
     parts = {part: found for (part,), found in groups(lines, "part").items()}
     builds = sorted({line["ioecho"] for line in lines})
-    text, judged = ["ioecho by the SHA-256 of the program: %s\n" % ", ".join(builds)], []
+    text, judged = [], []
+    if builds:
+        text.append("ioecho by the SHA-256 of the program: %s\n" % ", ".join(builds))
     if "device" in parts:
         text.append("### The stand-ins\n\n" + device_table(parts["device"]))
     for part, title in (("real", "Applications"), ("simulated", "Known graphs")):
@@ -169,6 +172,11 @@ def markdown(lines):
         judged.append(("Unscaled", "dependency", *unscaled_goal(both)))
     if judged:
         text.append("### Goals\n\n" + table(["part", "mode", "goal", "found"], judged))
+    if failed:
+        rows = [[line["part"], line["slow"], line["fast"], line["case"], line["mode"],
+                 line["failed"].replace("\n", " ").replace("|", "\\|")] for line in failed]
+        head = ["part", "slow", "fast", "case", "mode", "why"]
+        text.append("### Not measured\n\n" + table(head, rows))
     return "\n".join(text)
 
 
