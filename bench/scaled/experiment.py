@@ -25,6 +25,9 @@ KEY = ("part", "slow", "fast", "case", "mode", "repeat")
 # invalid for another reason. The finding is in the line.
 REPLAYED = (0, 10, 11, 12, 14)
 STEAL_PERCENT_MAX = 1.0
+# Requests of all sizes and kinds, at a rate that rises.
+LEARNT = ("gen:random?read=60&size=4k:60,16k:20,64k:18,1M:2&flush=20&area=1G&dist=poisson"
+          "&rate=%.0f-%.0f&duration=%ds")
 
 
 class Results:
@@ -83,6 +86,7 @@ class Experiment:
         self.stand_ins = lab.stand_ins(options.device)
         self.modes = modes.Modes(self.ioecho)
         self.build = build(self.ioecho)
+        self.run = os.path.join(directory, "run")
         self.recordings = os.path.join(options.out, "recordings")
         os.makedirs(self.recordings, exist_ok=True)
         self.results = Results(os.path.join(options.out, "results.jsonl"))
@@ -192,7 +196,7 @@ class Experiment:
                       "real", slow, fast, case, "truth", repeat)
             for mode in self.modes.names:
                 # A simulation says the same each time.
-                if mode in self.options.modes and not (mode == "predicted" and repeat):
+                if mode in self.options.modes and not (mode in modes.PREDICTED and repeat):
                     self.cell(lambda m=mode: self._replay(slow, fast, case, m),
                               "real", slow, fast, case, mode, repeat)
 
@@ -209,30 +213,46 @@ class Experiment:
         if mode in modes.RELINKED:
             rows = figures.rows(self.ioecho, trace)
             trace = modes.relinked(self.ioecho, mode, rows, self.directory)
-        stand_in = self.stand_ins[fast]
-        if mode == "predicted":
-            target = stand_in.simulated(size, self.overhead_ns(fast))
-            if not target:
-                raise lab.Skipped("no simulated device is like " + fast)
-            return self._ioecho_replay(trace, target, modes.options(mode))
-        with lab.device(stand_in, size, self.directory) as device:
+        if mode in modes.PREDICTED:
+            return self._predict(trace, fast, size, mode)
+        with lab.device(self.stand_ins[fast], size, self.directory) as device:
             more = ["--destroy", device.path, "--witness", *modes.options(mode)]
-            return self._ioecho_replay(trace, device.path, more)
+            return self._ioecho("replay", trace, "-t", device.path, *more)
 
-    def _ioecho_replay(self, trace, target, options):
-        run = os.path.join(self.directory, "run")
-        shutil.rmtree(run, ignore_errors=True)
-        command = [self.ioecho, "replay", trace, "-t", target, "-o", run, "-q", *options]
-        code, _, _ = lab.run(command, REPLAYED)
-        with open(os.path.join(run, "summary.json")) as file:
-            summary = json.load(file)
-        # As the device saw it; a simulated one has no witness.
-        witness = os.path.join(run, "witness.parquet")
-        found = figures.describe(
-            figures.rows(self.ioecho, witness if os.path.exists(witness) else run))
-        found.update(exit_code=code, finding=summary["verdict"]["finding"],
-                     validity=summary["verdict"]["validity"])
-        return found
+    def _predict(self, trace, fast, size, mode):
+        if mode == "learnt":
+            device = self._learnt(fast, size)
+        else:
+            device = self.stand_ins[fast].simulated(size, self.overhead_ns(fast))
+        if not device:
+            raise lab.Skipped("no simulated device is like " + fast)
+        return self._ioecho("predict", trace, "--device", device)
+
+    def _learnt(self, name, size):
+        """A run on a device from which it is learnt: from hardly any load to more than it takes."""
+        run = os.path.join(self.options.out, "learnt-" + name)
+        if not os.path.exists(os.path.join(run, "summary.json")):
+            stand_in = self.stand_ins[name]
+            most = closed_loop(stand_in.model(size), size, 4 * stand_in.parallel)["iops"]
+            load = LEARNT % (most / 20, 1.2 * most, self.options.seconds)
+            with lab.device(stand_in, size, self.directory) as device:
+                self._ioecho("replay", load, "-t", device.path, "--destroy", device.path)
+            shutil.rmtree(run, ignore_errors=True)
+            shutil.copytree(self.run, run)
+        return run
+
+    def _ioecho(self, verb, *words):
+        """The figures of a replay or a prediction, as the device saw it if it has a witness."""
+        shutil.rmtree(self.run, ignore_errors=True)
+        more = ["-q"] if verb == "replay" else []
+        code, _, _ = lab.run([self.ioecho, verb, *words, "-o", self.run, *more], REPLAYED)
+        with open(os.path.join(self.run, "summary.json")) as file:
+            verdict = json.load(file)["verdict"]
+        witness = os.path.join(self.run, "witness.parquet")
+        seen = witness if os.path.exists(witness) else self.run
+        found = figures.describe(figures.rows(self.ioecho, seen))
+        return {**found, "exit_code": code, "finding": verdict["finding"],
+                "validity": verdict["validity"]}
 
     # Known graphs.
 
@@ -262,7 +282,7 @@ class Experiment:
 
     def _simulate(self, rows, parents, target, mode):
         trace = simulated.trace_for(self.ioecho, mode, rows, parents, self.directory)
-        return self._ioecho_replay(trace, target, modes.options(mode))
+        return self._ioecho("replay", trace, "-t", target, *modes.options(mode))
 
 
 def closed_loop(model, size, depth, requests=5000):

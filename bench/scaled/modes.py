@@ -9,7 +9,8 @@ import re
 
 import lab
 
-# name: (what `--timing` it needs, what it does)
+PREDICT = "predict"
+# name: (the `--timing` that it needs, or `ioecho predict`; what it does)
 MODES = {
     "timed": ("timed", "at the recorded instants"),
     "afap": ("afap", "as fast as possible"),
@@ -17,7 +18,8 @@ MODES = {
     "diskaccel": ("dependency", "DiskAccel's rule: what follows waits for reads, not for writes"),
     "hfplayer": ("dependency", "links by hfplayer's two rules, which know no processes"),
     "dependency": ("dependency", "inferred: who waited for whom"),
-    "predicted": ("dependency", "the same on a simulated device"),
+    "predicted": (PREDICT, "without a device, from its true description"),
+    "learnt": (PREDICT, "without a device, learnt from a run of another load on it"),
 }
 
 
@@ -28,6 +30,8 @@ class Modes:
         _, told, _ = lab.run([ioecho, "replay", "--help"])
         words = told.split("--timing <", 1)[-1].split("[default", 1)[0]
         known = set(re.findall(r"^\s+- (\w+):", words, re.MULTILINE))
+        _, told, _ = lab.run([ioecho, "--help"])
+        known |= set(re.findall(r"^  (%s) " % PREDICT, told, re.MULTILINE))
         self.names = [name for name, (timing, _) in MODES.items() if timing in known]
         self.missing = [name for name in MODES if name not in self.names]
 
@@ -37,6 +41,7 @@ def options(mode):
     return ["--timing", MODES[mode][0] if mode in MODES else "dependency"]
 
 
+PREDICTED = [name for name, (needed, _) in MODES.items() if needed == PREDICT]
 # Modes that replay other links than those that ioecho infers.
 RELINKED = ("diskaccel", "hfplayer")
 

@@ -204,4 +204,4 @@ def inferred(ioecho, mode, rows, directory):
 # Modes without a replay, and the links that the arithmetic here performs in them.
 RECKONED = {"inferred": "dependency", "inferred-hfplayer": "hfplayer"}
 # Modes with one: those of real devices, and with the true graph told.
-MODES = [name for name in modes.MODES if name != "predicted"]
+MODES = [name for name in modes.MODES if name not in modes.PREDICTED]
