@@ -159,8 +159,7 @@ impl Told<'_> {
             row("service time", format!("{} predicted", spans(service)))?;
         }
         if let Some(latency) = &recorded.latency {
-            let p99 =
-                latency.quantiles_ns[2].map_or(String::new(), |ns| format!(", p99 {}", span(ns)));
+            let p99 = latency.p99_ns.map_or(String::new(), |ns| format!(", p99 {}", span(ns)));
             row(
                 "",
                 format!(

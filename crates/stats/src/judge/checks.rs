@@ -279,7 +279,7 @@ pub(super) fn duration(figures: &RunFigures, engine: &EngineFacts, blame: Findin
 /// The share from which on percentiles of the response times are those of requests that host or
 /// generator delayed: 0.999 if p99.9 is the first of these. `None` if all are the device's.
 pub(crate) fn host_owned_from(figures: &RunFigures, engine: &EngineFacts) -> Option<f64> {
-    if !engine.has_schedule() {
+    if !engine.has_due_instants() {
         return None;
     }
     let response = figures.picture().spans_of_all(Span::Response);
