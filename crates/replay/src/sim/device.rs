@@ -93,7 +93,7 @@ impl SimDevice {
     /// faults and the seed.
     pub fn learnt(spec: SimSpec, learnt: Arc<Learnt>, clock: SimClock) -> Self {
         let name = format!("{learnt}");
-        let model = Model::Learnt(Drawing::new(learnt));
+        let model = Model::Learnt(Box::new(Drawing::new(learnt)));
         Self { model, learnt: Some(name), ..Self::new(spec, clock) }
     }
 

@@ -76,7 +76,7 @@ impl Account {
 
 /// Those of one name.
 #[derive(Default)]
-struct Group {
+struct Named {
     /// Their numbers, the lowest first.
     keys: Vec<u32>,
     account: Account,
@@ -107,7 +107,7 @@ impl Accounts {
     /// The largest first, at most `limit`; the rest is one more row, without a number. Where
     /// `together` says so, all that have the same name are one row.
     fn shares(&self, limit: usize, name: impl Fn(u32) -> String, together: bool) -> Vec<Share> {
-        let mut groups: BTreeMap<(String, u32), Group> = BTreeMap::new();
+        let mut groups: BTreeMap<(String, u32), Named> = BTreeMap::new();
         for (key, account) in &self.known {
             let name = name(*key);
             // Of those without a name nobody knows what they have in common.
@@ -122,7 +122,7 @@ impl Accounts {
         let total = known + self.others.requests();
         let mut rest = self.others.clone();
         rows.iter().skip(limit).for_each(|(_, group)| rest.merge(&group.account));
-        let share = |(name, group): &(String, Group)| match group.keys.as_slice() {
+        let share = |(name, group): &(String, Named)| match group.keys.as_slice() {
             [key] => Share::of(Some(*key), name.clone(), &group.account, total),
             several => {
                 let name = format!("{name} ({} processes)", several.len());

@@ -251,7 +251,7 @@ mod tests {
         let spec: SimSpec = "model=exp,units=4,service=1ms,bandwidth=100000G".parse().unwrap();
         let learnt = Arc::new(taught(&spec, &[1, 2, 4, 8, 16]));
         for depth in [1, 4, 16, 64] {
-            let learnt = Model::Learnt(Drawing::new(learnt.clone()));
+            let learnt = Model::Learnt(Box::new(Drawing::new(learnt.clone())));
             let found = testing::rate_of(learnt, depth, 20_000);
             let expected = testing::closed_loop_rate(&spec, depth, 20_000);
             assert!((found / expected - 1.0).abs() < 0.06, "{depth}: {found}, {expected}");

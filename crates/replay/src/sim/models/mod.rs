@@ -150,7 +150,7 @@ pub(super) enum Model {
     Disk(disk::Disk),
     Ssd(ssd::Ssd),
     Collapsing(collapsing::Collapsing),
-    Learnt(Drawing),
+    Learnt(Box<Drawing>),
 }
 
 impl Model {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use parquet::basic::{Compression, ConvertedType, Encoding, GzipLevel};
 use parquet::data_type::{ByteArray, ByteArrayType, DoubleType, Int64Type};
-use parquet::file::metadata::KeyValue;
+use parquet::file::metadata::{KeyValue, RowGroupMetaData};
 use parquet::file::properties::{WriterProperties, WriterPropertiesBuilder, WriterVersion};
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::file::writer::{SerializedColumnWriter, SerializedFileWriter};
@@ -178,7 +178,7 @@ fn a_row_group_ends_early_where_its_rows_have_many_parents() {
     }
     sink.finish(&header(columns)).unwrap();
     let file = SerializedFileReader::new(File::open(&path).unwrap()).unwrap();
-    let rows: Vec<_> = file.metadata().row_groups().iter().map(|one| one.num_rows()).collect();
+    let rows: Vec<_> = file.metadata().row_groups().iter().map(RowGroupMetaData::num_rows).collect();
     assert_eq!(rows, [1050, 74]);
     let options = ReadOptions { dependencies: true, ..ReadOptions::default() };
     let mut source = open(&path, &options).unwrap();
