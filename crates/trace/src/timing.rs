@@ -1,4 +1,4 @@
-//! What decides when a request of a replay is issued.
+//! The rule that decides when a request of a replay is issued.
 //!
 //! It decides what `scheduled` means in the results: the recorded instant, the instant at which the
 //! requests that a request waits for let it go, or no more than the instant of its issue. Only in
@@ -11,12 +11,12 @@ use std::str::FromStr;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 
-/// What decides when a request may be issued.
+/// The rule that decides when a request may be issued.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum TimingMode {
-    /// At its time, whatever the device does (open loop). Overdue requests are issued as fast as
-    /// the device takes them.
+    /// At its scheduled instant, whatever the device does (open loop). Overdue requests are issued
+    /// as fast as the device takes them.
     #[default]
     Timed,
     /// As soon as there is a place below the cap on requests in flight (closed loop).
@@ -30,7 +30,7 @@ pub enum TimingMode {
 }
 
 impl TimingMode {
-    /// All of them.
+    /// All modes.
     pub const ALL: [Self; 4] = [Self::Timed, Self::Afap, Self::Load, Self::Dependency];
 
     /// The name on the command line and in results.
