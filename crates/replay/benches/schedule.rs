@@ -63,7 +63,7 @@ fn turns(criterion: &mut Criterion, name: &str, timing: TimingMode) {
         let mut scheduler = Scheduler::new(config);
         let mut random = SplitMix64(1);
         let (mut submissions, mut records) = (Vec::new(), Vec::new());
-        let mut seq = 0;
+        let mut seq = 0_u64;
         let mut offer = |scheduler: &mut Scheduler, count: u64| {
             for _ in 0..count {
                 let parent = seq.checked_sub(u64::from(in_flight));

@@ -274,7 +274,7 @@ impl Stock {
         stop: &Arc<AtomicBool>,
     ) -> (Self, Vec<RingInput>) {
         let held = Arc::new(AtomicBool::new(false));
-        let (rings, mut inputs): (_, Vec<_>) = (0..targets)
+        let (rings, inputs) = (0..targets)
             .map(|_| {
                 let (producer, consumer) = RingBuffer::new(RING);
                 let (held, stop) = (Arc::clone(&held), Arc::clone(stop));
@@ -494,7 +494,9 @@ fn feed(
     }
     let peak_per_s = demand.lock().map_or(0.0, |demand| demand.peak_per_s());
     let mut header = source.header().clone();
-    links.iter().for_each(|links| links.note(&mut header));
+    if let Some(links) = &links {
+        links.note(&mut header);
+    }
     FeederEnd { totals: planner.totals(), header, error, peak_per_s }
 }
 
