@@ -140,10 +140,12 @@ fn whatever_tells_of_a_run_that_is_three_hours_late_tells_the_same() {
     ] {
         for (name, share) in SHARES {
             // With fewer than ten requests beyond it, a percentile is not told.
-            let is_known = share == 0.5 || (1.0 - share) * exact.0.len() as f64 > 9.999;
+            let is_known = share < 0.6 || (1.0 - share) * exact.0.len() as f64 > 9.999;
             let told = told[format!("{name}_ns")].as_f64();
             assert_eq!(told.is_some(), is_known, "{name}");
-            told.into_iter().for_each(|ns| exact.agrees(share, ns, THREE_DIGITS));
+            if let Some(ns) = told {
+                exact.agrees(share, ns, THREE_DIGITS);
+            }
         }
     }
 

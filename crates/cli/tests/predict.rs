@@ -27,10 +27,10 @@ fn json(directory: &Path, arguments: &[&str]) -> Value {
 }
 
 /// The mean service time of a run, ns.
-fn mean_of(directory: &Path, run: &str) -> f64 {
+fn mean_of(directory: &Path, run: &str) -> u64 {
     let text = std::fs::read(directory.join(run).join("summary.json")).unwrap();
     let summary: Value = serde_json::from_slice(&text).unwrap();
-    summary["service_time"]["all"]["mean_ns"].as_f64().unwrap()
+    summary["service_time"]["all"]["mean_ns"].as_u64().unwrap()
 }
 
 #[track_caller]
@@ -53,12 +53,12 @@ fn a_load_is_predicted_on_the_device_of_a_run_of_another_load() {
         let arguments = ["predict", &load, "--device", "known", "--timing", "timed", "--json"];
         let told = json(home, &arguments);
         let mean = told["predicted"]["service_time"]["mean_ns"].as_f64().unwrap();
-        within(mean, mean_of(home, &truth), 0.15);
+        within(mean, mean_of(home, &truth) as f64, 0.15);
         // Its own run is done again nearly as it was.
         let fit = &told["fit"];
         let known = fit["mean"]["measured_ns"].as_f64().unwrap();
         within(fit["mean"]["predicted_ns"].as_f64().unwrap(), known, 0.1);
-        assert_eq!(known as u64, mean_of(home, "known") as u64);
+        assert_eq!(known as u64, mean_of(home, "known"));
     }
 }
 
@@ -87,9 +87,10 @@ fn a_described_device_is_that_of_a_simulated_replay() {
     let home = home.path();
     let load = "gen:random?read=60&size=4k&rate=2000&count=10000&area=1G&seed=1";
     ioecho(home, &["replay", load, "-q", "-t", DEVICE, "-o", "run"]);
-    let predict = ["predict", load, "--device", DEVICE, "--timing", "timed", "-o", "kept", "--json"];
+    let predict =
+        ["predict", load, "--device", DEVICE, "--timing", "timed", "-o", "kept", "--json"];
     let told = json(home, &predict);
-    assert_eq!(told["predicted"]["service_time"]["mean_ns"].as_f64(), Some(mean_of(home, "run")));
+    assert_eq!(told["predicted"]["service_time"]["mean_ns"].as_u64(), Some(mean_of(home, "run")));
     assert_eq!(mean_of(home, "kept"), mean_of(home, "run"));
     assert!(told["fit"].is_null() && home.join("kept/report.html").exists());
 }

@@ -467,12 +467,11 @@ fn grace(text: &str) -> Result<Nanos, String> {
 /// An instant to come, in nanoseconds since 1970 (UTC).
 fn instant(text: &str) -> Result<Nanos, String> {
     let now = Timestamp::now().as_nanosecond();
-    let at = match text.strip_prefix('+') {
-        Some(from_now) => now + i128::from(span(from_now)?.0),
-        None => {
-            let unclear = "is no instant (write it like 2026-11-23T22:00:00Z or +30s)";
-            text.parse::<Timestamp>().map_err(|_| unclear.to_owned())?.as_nanosecond()
-        }
+    let at = if let Some(from_now) = text.strip_prefix('+') {
+        now + i128::from(span(from_now)?.0)
+    } else {
+        let unclear = "is no instant (write it like 2026-11-23T22:00:00Z or +30s)";
+        text.parse::<Timestamp>().map_err(|_| unclear.to_owned())?.as_nanosecond()
     };
     if at <= now {
         return Err("is over".to_owned());

@@ -178,7 +178,8 @@ fn a_row_group_ends_early_where_its_rows_have_many_parents() {
     }
     sink.finish(&header(columns)).unwrap();
     let file = SerializedFileReader::new(File::open(&path).unwrap()).unwrap();
-    let rows: Vec<_> = file.metadata().row_groups().iter().map(RowGroupMetaData::num_rows).collect();
+    let rows: Vec<_> =
+        file.metadata().row_groups().iter().map(RowGroupMetaData::num_rows).collect();
     assert_eq!(rows, [1050, 74]);
     let options = ReadOptions { dependencies: true, ..ReadOptions::default() };
     let mut source = open(&path, &options).unwrap();
