@@ -213,7 +213,8 @@ fn a_command_is_recorded_while_it_runs_and_the_recording_replays() {
     let device = or_skip!(LoopDevice::new(16 << 20));
     or_skip!(allowed(&fixture, device.path()));
     let read = format!("dd if={} of=/dev/null bs=64k count=20 iflag=direct", device.path());
-    let recorded = ["record", device.path(), "-o", "load.parquet", "--keep-raw", "-q", "--"];
+    let recorded =
+        ["record", device.path(), "-o", "load.parquet", "--force", "--keep-raw", "-q", "--"];
     let good = fixture.ioecho(&[&recorded[..], &["sh", "-c", &read]].concat());
     assert_eq!(good.status.code(), Some(0), "{}", said(&good));
     // Other tests may be recording at the same time, or may have been killed.
