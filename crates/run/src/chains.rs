@@ -3,7 +3,6 @@
 use std::fmt;
 use std::path::Path;
 
-use ioecho_replay::graph::WINDOW_ROWS;
 use ioecho_replay::graph::infer::Rules;
 use ioecho_replay::graph::survey::{Survey, Surveyed};
 use ioecho_trace::transform::Load;
@@ -11,7 +10,6 @@ use ioecho_trace::units::counted;
 use ioecho_trace::{Batch, Header, Nanos, Source, TraceError};
 
 use crate::error::{Kind, Result, RunError};
-use crate::{links, open};
 
 /// Where the parents of a replay's requests come from.
 #[derive(Clone, Debug)]
@@ -25,38 +23,6 @@ pub enum Chains {
         /// When the gaps of the recording ended, in order.
         gaps: Vec<Nanos>,
     },
-}
-
-impl Chains {
-    /// Those of this trace. They need a first pass over it; then `again` opens it for the replay.
-    /// The standard input can be read once, so parents that it names are checked during the replay.
-    pub(crate) fn of(
-        path: &Path,
-        load: &Load,
-        mut source: Box<dyn Source>,
-        again: impl FnOnce() -> Result<Box<dyn Source>>,
-    ) -> Result<(Self, Box<dyn Source>)> {
-        let is_piped = path == Path::new("-");
-        if source.header().columns.dependencies {
-            if is_piped {
-                return Ok((Self::Named, source));
-            }
-            links::check(path, &mut *source)?;
-            return Ok((Self::Named, again()?));
-        }
-        refuse_without_completions(path, source.header())?;
-        if is_piped {
-            let text = "the standard input can be read once, and a trace is read twice to tell who \
-                        waited for whom\n  = help: write it to a file first";
-            return Err(RunError::new(Kind::Usage, text));
-        }
-        open::refuse_endless(path, load)?;
-        let Surveyed { threshold, processes, .. } = survey(&mut *source)?;
-        let rules = Rules { threshold, window_rows: WINDOW_ROWS, processes };
-        let gaps = gaps_of(source.header(), load);
-        drop(source);
-        Ok((Self::Inferred { rules, gaps }, again()?))
-    }
 }
 
 impl fmt::Display for Chains {

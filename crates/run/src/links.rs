@@ -11,13 +11,18 @@ use std::collections::{HashMap, VecDeque};
 use std::iter::Peekable;
 use std::path::{Path, PathBuf};
 
-use ioecho_replay::graph::infer::Inference;
+use ioecho_replay::graph::WINDOW_ROWS;
+use ioecho_replay::graph::infer::{Inference, Rules};
+use ioecho_replay::graph::survey::Surveyed;
 use ioecho_replay::plan::{Planned, Planner};
 use ioecho_trace::header::NoteKind;
+use ioecho_trace::transform::Load;
 use ioecho_trace::wording::Wording;
 use ioecho_trace::{Batch, Dependency, Header, Nanos, Request, Source, TraceError};
 
-use crate::chains::Chains;
+use crate::chains::{Chains, gaps_of, refuse_without_completions, survey};
+use crate::error::{self, Kind, RunError};
+use crate::open;
 
 /// How far before a request its parents may stand: four times as far as `depend` looks by itself.
 const AMONG: usize = 1 << 18;
@@ -134,8 +139,38 @@ impl Links {
     }
 }
 
+/// The chains of this trace. They need a first pass over it; then `again` opens it for the replay.
+/// The standard input can be read once, so parents that it names are checked during the replay.
+pub(crate) fn chains_of(
+    path: &Path,
+    load: &Load,
+    mut source: Box<dyn Source>,
+    again: impl FnOnce() -> error::Result<Box<dyn Source>>,
+) -> error::Result<(Chains, Box<dyn Source>)> {
+    let is_piped = path == Path::new("-");
+    if source.header().columns.dependencies {
+        if is_piped {
+            return Ok((Chains::Named, source));
+        }
+        check(path, &mut *source)?;
+        return Ok((Chains::Named, again()?));
+    }
+    refuse_without_completions(path, source.header())?;
+    if is_piped {
+        let text = "the standard input can be read once, and a trace is read twice to tell who \
+                    waited for whom\n  = help: write it to a file first";
+        return Err(RunError::new(Kind::Usage, text));
+    }
+    open::refuse_endless(path, load)?;
+    let Surveyed { threshold, processes, .. } = survey(&mut *source)?;
+    let rules = Rules { threshold, window_rows: WINDOW_ROWS, processes };
+    let gaps = gaps_of(source.header(), load);
+    drop(source);
+    Ok((Chains::Inferred { rules, gaps }, again()?))
+}
+
 /// Refuses a trace in which a request waits for one that does not come before it.
-pub(crate) fn check(path: &Path, source: &mut dyn Source) -> Result<(), TraceError> {
+fn check(path: &Path, source: &mut dyn Source) -> Result<(), TraceError> {
     let mut named = Named::new(path);
     let mut batch = Batch::new(source.header().columns);
     while source.next_batch(&mut batch)? {

@@ -19,7 +19,7 @@ use ioecho_trace::{Header, Nanos, Source, Stop, generate};
 use crate::chains::Chains;
 use crate::error::{Kind, Result, RunError};
 use crate::inputs::Inputs;
-use crate::links::Links;
+use crate::links::{self, Links};
 use crate::open::Opener;
 use crate::spec::ReplaySpec;
 use crate::target::{Target, guard_all, reads_alone};
@@ -97,7 +97,7 @@ impl ReplayPlan {
         let targets = targets(&spec, &routes)?;
         refuse_an_hour_of_no_clock(&spec, &targets)?;
         let (chains, source) = if spec.timing.has_parents() {
-            let (chains, source) = Chains::of(&spec.trace, &load, source, open)?;
+            let (chains, source) = links::chains_of(&spec.trace, &load, source, open)?;
             (Some(chains), source)
         } else {
             (None, source)
