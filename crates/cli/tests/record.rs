@@ -330,6 +330,7 @@ fn what_cannot_be_recorded_is_refused_with_its_own_exit_code() {
     fs::write(fixture.path("there.parquet"), "the only recording of that night").unwrap();
     refused(&["/nowhere", "-o", "there.parquet"], 7, "replace this one with --force");
     refused(&["/nowhere", "-o", "there.parquet", "--force"], 5, "no such file");
+    fs::remove_file(fixture.path("there.parquet")).unwrap();
     refused(&["/nowhere", "-o", "x.parquet"], 5, "`lsblk` lists the block devices\n");
     refused(&[".", "-o", "x.parquet"], 5, "directory");
     refused(&["/dev/null", "-o", "-"], 2, "standard output");

@@ -288,7 +288,6 @@ mod tests {
     fn what_a_note_means_to_a_replay_is_told_by_its_kind_whatever_its_words_say() {
         let expected = Recording {
             requests: 1000,
-            transforms: Vec::new(),
             lost_by_recorder: 3,
             unreadable: 5,
             left_out: 10,
