@@ -81,8 +81,8 @@ pub struct Fit {
 }
 
 /// Predicts a run on the device learnt from it, with results in `scratch`, a directory to be made.
-/// `None` for a run whose timing its results alone cannot repeat (`load`, `dependency`), or a merged
-/// one.
+/// `None` for a run whose timing its results alone cannot repeat (`load`, `dependency`), or a
+/// merged one.
 ///
 /// # Errors
 /// Those of a replay.

@@ -23,8 +23,8 @@ pub(crate) struct PredictArgs {
     #[arg(long, value_parser = timing(), default_value_t = TimingMode::Dependency)]
     pub(crate) timing: TimingMode,
 
-    /// Replay this many times as fast as recorded; with --timing dependency, only requests that wait
-    /// for no other
+    /// Replay this many times as fast as recorded; with --timing dependency, only requests that
+    /// wait for no other
     #[arg(long, value_name = "FACTOR", default_value_t = 1.0, value_parser = factor)]
     pub(crate) speedup: f64,
 

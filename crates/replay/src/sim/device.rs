@@ -89,8 +89,8 @@ impl SimDevice {
         device
     }
 
-    /// A device that takes as long as the one that a run was made on. Of `spec` it has the size, the
-    /// faults and the seed.
+    /// A device that takes as long as the one that a run was made on. Of `spec` it has the size,
+    /// the faults and the seed.
     pub fn learnt(spec: SimSpec, learnt: Arc<Learnt>, clock: SimClock) -> Self {
         let name = format!("{learnt}");
         let model = Model::Learnt(Box::new(Drawing::new(learnt)));

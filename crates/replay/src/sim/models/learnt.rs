@@ -122,7 +122,8 @@ impl Learning {
         counted.in_flight = counted.in_flight.saturating_add(u64::from(in_flight));
     }
 
-    /// The device, by the name of the run that it was learnt from; `None` if no request was counted.
+    /// The device, by the name of the run that it was learnt from; `None` if no request was
+    /// counted.
     pub fn learnt(self, run: &str) -> Option<Learnt> {
         let deepest = self.classes.keys().map(|class| class.depth).max()?;
         Some(Learnt { run: run.to_owned(), classes: self.classes, deepest })
