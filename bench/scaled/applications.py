@@ -20,9 +20,9 @@ import subprocess
 import sys
 
 import lab
+from models import GIB
 
 BLOCK = 4096
-GIB = 1 << 30
 
 
 def aligned(length):

@@ -12,7 +12,8 @@ import math
 
 SECOND = 1_000_000_000
 TIME_UNITS = {"us": 1_000, "ms": 1_000_000, "s": SECOND}
-SIZE_UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
+GIB = 1 << 30
+SIZE_UNITS = {"K": 1 << 10, "M": 1 << 20, "G": GIB}
 
 
 class Units:
