@@ -294,7 +294,7 @@ def closed_loop(model, size, depth, requests=5000):
     for _ in range(requests):
         now = min(coming)
         offset = dice.randrange(size // 4096) * 4096
-        done = model.completion(now, offset, 4096)
+        done = model.completion(now, offset, 4096, False)
         coming[coming.index(now)] = done
         rows.append((now, "read", offset, 4096, done - now, ""))
     return figures.describe(rows)
