@@ -26,11 +26,21 @@ pub struct Headline {
     pub sentence: String,
     /// The achieved and the demanded throughput.
     pub throughput: Option<Throughput>,
-    /// The span of `percentiles`: the service time for a run without a schedule, because then the
-    /// beginning of a user's wait is unknown.
+    /// The span of `percentiles`: the service time where no request had an instant at which it was
+    /// due, because then the beginning of a user's wait is unknown.
     pub span: Span,
     /// Reads and writes, if there were any; otherwise the operations that there were.
     pub percentiles: Vec<(&'static str, Percentiles)>,
+    /// The share from which on percentiles of the response times are the host's.
+    pub host_owned_from: Option<f64>,
+}
+
+impl Headline {
+    /// Whether the percentile of response times at this share is that of requests that host or
+    /// generator delayed.
+    pub fn is_host_owned(&self, span: Span, share: f64) -> bool {
+        span == Span::Response && self.host_owned_from.is_some_and(|from| share >= from)
+    }
 }
 
 /// Rates over the time with requests. Demand ends when the last request was due, achievement with
@@ -48,13 +58,15 @@ pub struct Throughput {
 impl Headline {
     /// The first screen of the run with this picture.
     pub fn of(summary: &RunSummary, panels: &Panels) -> Self {
-        let span = if summary.engine.has_schedule() { Span::Response } else { Span::Service };
+        let is_due = summary.engine.has_due_instants();
+        let span = if is_due { Span::Response } else { Span::Service };
         let throughput = Throughput::of(panels, summary.engine.has_schedule());
         Self {
             sentence: sentence(summary, panels, throughput.as_ref()),
             throughput,
             span,
             percentiles: percentiles(by_kind(summary, span)),
+            host_owned_from: summary.host_owned_from,
         }
     }
 }
@@ -150,8 +162,11 @@ fn too_slow(summary: &RunSummary, panels: &Panels) -> String {
         String::new()
     };
     let response = summary.response_time.get("all");
-    let p99 = response.map_or(String::new(), |all| format!("p99 response {}", span(all.p99_ns)));
-    format!("{device} for {load}: {longer}{p99}.")
+    let slow = response.map_or(String::new(), |all| match all.p99_ns {
+        Some(p99) => format!("p99 response {}", span(p99)),
+        None => format!("the slowest response {}", span(all.max_ns)),
+    });
+    format!("{device} for {load}: {longer}{slow}.")
 }
 
 fn held(summary: &RunSummary, rates: Option<&Throughput>) -> String {
@@ -159,13 +174,15 @@ fn held(summary: &RunSummary, rates: Option<&Throughput>) -> String {
     if engine.has_schedule() {
         let response = summary.response_time.get("all");
         let p99 = response.map_or(String::new(), |all| {
-            format!(": p99 response {}, the slowest {}", span(all.p99_ns), span(all.max_ns))
+            let p99 = all.p99_ns.map_or(String::new(), |ns| format!("p99 response {}, ", span(ns)));
+            format!(": {p99}the slowest {}", span(all.max_ns))
         });
         return format!("The device kept up with {}{p99}.", load(summary));
     }
     let how = match engine.timing {
-        TimingMode::Load => "As fast as possible, with as many in flight as recorded",
-        TimingMode::Timed | TimingMode::Afap => "As fast as possible",
+        TimingMode::Load => "As fast as possible, with as many in flight as recorded".to_owned(),
+        TimingMode::Dependency => format!("With the waits of {}", load(summary)),
+        TimingMode::Timed | TimingMode::Afap => "As fast as possible".to_owned(),
     };
     let rate = rates.map_or(String::new(), |rates| {
         format!(": {} requests/s on average", two_digits(rates.achieved_requests))
@@ -173,7 +190,21 @@ fn held(summary: &RunSummary, rates: Option<&Throughput>) -> String {
     let slowest = summary.service_time.get("all");
     let slowest =
         slowest.map_or(String::new(), |all| format!(", the slowest took {}", span(all.max_ns)));
-    format!("{how}{rate}{slowest}.")
+    format!("{how}{rate}{}{slowest}.", against_recording(summary))
+}
+
+/// How long the requests took, compared with the recording, if waits between them decided that.
+fn against_recording(summary: &RunSummary) -> String {
+    let engine = &summary.engine;
+    let recorded = engine.demanded_duration_ns as f64 * engine.speedup;
+    let took = summary.achieved_duration_ns as f64;
+    if !engine.timing.has_parents() || recorded <= 0.0 || took <= 0.0 {
+        String::new()
+    } else if took <= recorded {
+        format!(", {} times as fast as recorded", two_digits(recorded / took))
+    } else {
+        format!(", {} times as long as recorded", two_digits(took / recorded))
+    }
 }
 
 /// The replayed load, for the sentence: it must mention every difference from the recorded one.
@@ -186,9 +217,15 @@ fn load(summary: &RunSummary) -> String {
     if share >= LEFT_OUT {
         load = format!("{} % of {load}", two_digits((1.0 - share) * 100.0));
     }
-    let speed = engine.speedup;
-    if speed > 0.0 && (speed - 1.0).abs() > 1e-9 {
+    let is_scaled = |factor: f64| factor > 0.0 && (factor - 1.0).abs() > 1e-9;
+    let (speed, server) = (engine.speedup, engine.server_speed);
+    if is_scaled(speed) && engine.timing.has_parents() {
+        load = format!("{load}, arrivals at {speed} times their rate");
+    } else if is_scaled(speed) {
         load = format!("{load} at {speed} times its speed");
+    }
+    if is_scaled(server) {
+        load = format!("{load}, think times divided by {server}");
     }
     if engine.substituted > 0 {
         load += " with reads in place of its writes";
@@ -266,10 +303,10 @@ mod tests {
             count: 100,
             mean_ns: 1,
             p50_ns: 1,
-            p90_ns: 1,
-            p99_ns: 5_760_000_000_000,
-            p99_9_ns: 1,
-            p99_99_ns: 1,
+            p90_ns: Some(1),
+            p99_ns: Some(5_760_000_000_000),
+            p99_9_ns: Some(1),
+            p99_99_ns: Some(1),
             max_ns: 9_421_000_000_000,
         };
         for by_kind in
@@ -373,6 +410,22 @@ mod tests {
         summary.verdict.checks[0].measured = "12000 requests failed (66.667 %)".to_owned();
         let said = "Do not use these figures: 12000 requests failed (66.667 %) (check failures).";
         assert_eq!(told(&summary), said);
+    }
+
+    #[test]
+    fn a_run_of_chains_claims_no_schedule_and_names_what_was_scaled() {
+        let mut summary = run(Finding::Faithful, Validity::Valid);
+        summary.engine.timing = TimingMode::Dependency;
+        (summary.engine.speedup, summary.engine.server_speed) = (3.0, 10.0);
+        assert_eq!(
+            told(&summary),
+            "With the waits of this load, arrivals at 3 times their rate, think times divided by \
+             10, the slowest took 2.6 h."
+        );
+        (summary.engine.demanded_duration_ns, summary.achieved_duration_ns) = (2_000, 1_500);
+        assert!(told(&summary).contains(", 4 times as fast as recorded, "), "{}", told(&summary));
+        summary.engine.speedup = 0.5;
+        assert!(told(&summary).contains(", 1.5 times as long as recorded, "), "{}", told(&summary));
     }
 
     #[test]

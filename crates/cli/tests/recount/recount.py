@@ -112,14 +112,15 @@ def hold_percentiles(place, told, spans, up=THREE_DIGITS, shares=SHARES):
     hold(f"{place} max", told["max_ns"], spans[-1])
     for name, share in shares.items():
         key = f"{name}_ns"
-        if told.get(key) is None and is_withheld(len(spans), share):
+        if is_withheld(len(spans), share):
+            hold(f"{place} {name} is withheld", told.get(key), None)
             continue
         hold(f"{place} {name}", told.get(key), percentile(spans, share), up=up)
 
 
 def is_withheld(count, share):
-    """Whether a percentile may be withheld: fewer than ten requests are above it."""
-    return count * round((1 - share) * 10000) < 10 * 10000
+    """Whether a percentile is not told: fewer than ten requests are above it."""
+    return share > 0.5 and count * round((1 - share) * 10000) < 10 * 10000
 
 
 SPANS = {
@@ -286,9 +287,8 @@ def analysis(told, requests):
             hold("analysis volume requests", told_volume["requests"], len(requests))
             hold("analysis volume max", told_volume["service_max_ns"], spans[-1])
             for name, share in (("p50", 0.5), ("p99", 0.99)):
-                if told_volume[f"service_{name}_ns"] is not None:
-                    true = percentile(spans, share)
-                    hold(f"analysis volume {name}", told_volume[f"service_{name}_ns"], true, VOLUME, VOLUME)
+                true = None if is_withheld(len(spans), share) else percentile(spans, share)
+                hold(f"analysis volume {name}", told_volume[f"service_{name}_ns"], true, VOLUME, VOLUME)
 
 
 def info(told, requests):
@@ -311,9 +311,9 @@ def info(told, requests):
         if spans:
             hold(f"info {name} max", figures["max_ns"], spans[-1])
             hold(f"info {name} min", figures["min_ns"], spans[0])
-            for (_, share), ns in zip(SHARES.items(), figures["quantiles_ns"]):
-                if ns is not None:
-                    hold(f"info {name} {share}", ns, percentile(spans, share), up=THREE_DIGITS)
+            for key, share in SHARES.items():
+                true = None if is_withheld(len(spans), share) else percentile(spans, share)
+                hold(f"info {name} {share}", figures[f"{key}_ns"], true, up=THREE_DIGITS)
 
 
 def page(html, requests):

@@ -302,7 +302,9 @@ impl Lines<'_> {
 /// The steps of all groups together.
 fn sum(groups: &[Steps; GROUPS]) -> Steps {
     let mut sum = Steps::default();
-    groups.iter().for_each(|steps| sum.merge(steps));
+    for steps in groups {
+        sum.merge(steps);
+    }
     sum
 }
 

@@ -81,6 +81,7 @@ impl Draw {
             direct: self.yes(),
             memory: self.yes(),
             speedup: 2.0,
+            server_speed: 1.0,
             timing: TimingMode::Load,
             targets: targets as u32,
             rounded: self.count(),

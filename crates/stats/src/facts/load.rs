@@ -300,6 +300,7 @@ mod tests {
             queued: 0,
             merged: 0,
             damage: None,
+            transforms: Vec::new(),
         };
         for words in [
             "events",

@@ -1,4 +1,4 @@
-//! What was written is what is read, and what cannot be read is refused with its reason.
+//! Written traces are read back unchanged, and unreadable ones are refused with the reason.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use parquet::basic::{Compression, ConvertedType, Encoding, GzipLevel};
 use parquet::data_type::{ByteArray, ByteArrayType, DoubleType, Int64Type};
-use parquet::file::metadata::KeyValue;
+use parquet::file::metadata::{KeyValue, RowGroupMetaData};
 use parquet::file::properties::{WriterProperties, WriterPropertiesBuilder, WriterVersion};
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::file::writer::{SerializedColumnWriter, SerializedFileWriter};
@@ -70,7 +70,7 @@ fn file() -> (tempfile::TempDir, PathBuf) {
     (directory, path)
 }
 
-/// What is kept of `request` in a trace with these columns.
+/// The part of `request` that a trace with these columns keeps.
 fn kept(request: &Request, columns: Columns) -> Request {
     Request {
         latency: request.latency.filter(|_| columns.latency),
@@ -124,7 +124,7 @@ fn some_requests(count: i64) -> Vec<Request> {
         .collect()
 }
 
-/// A trace with links: one of no parents, one of many, and none that is known.
+/// A trace with links: one row without parents, one with many, and one with an unknown dependency.
 fn linked() -> Batch {
     let columns = Columns { latency: true, dependencies: true, ..Columns::default() };
     let mut batch = Batch::new(columns);
@@ -153,7 +153,7 @@ fn links_are_read_where_they_are_asked_for() {
         all.append(&some, 0, some.len());
     }
     assert!(all == batch);
-    // Everybody else reads the same requests, and is told that there is more.
+    // Readers that do not ask for links get the same requests, and a note that there is more.
     let (requests, found) = read(&path).unwrap();
     assert!(requests == batch.iter().collect::<Vec<_>>());
     assert!(!found.columns.dependencies);
@@ -178,7 +178,7 @@ fn a_row_group_ends_early_where_its_rows_have_many_parents() {
     }
     sink.finish(&header(columns)).unwrap();
     let file = SerializedFileReader::new(File::open(&path).unwrap()).unwrap();
-    let rows: Vec<_> = file.metadata().row_groups().iter().map(|one| one.num_rows()).collect();
+    let rows: Vec<_> = file.metadata().row_groups().iter().map(RowGroupMetaData::num_rows).collect();
     assert_eq!(rows, [1050, 74]);
     let options = ReadOptions { dependencies: true, ..ReadOptions::default() };
     let mut source = open(&path, &options).unwrap();
@@ -245,7 +245,7 @@ fn foreign(path: &Path, schema: &str, values: &[(&str, i64)], pairs: &[(&str, &s
     foreign_rows(path, schema, &[values], pairs);
 }
 
-/// The same with several rows, each in a group of its own.
+/// As [`foreign`], with several rows, each in a group of its own.
 fn foreign_rows(path: &Path, schema: &str, rows: &[&[(&str, i64)]], pairs: &[(&str, &str)]) {
     let schema = Arc::new(parse_message_type(schema).unwrap());
     let file = File::create(path).unwrap();
@@ -588,13 +588,13 @@ fn a_dictionary_that_claims_more_values_than_it_holds_takes_no_room_for_them() {
 
 const UNSUMMED: &str = "missing checksums; a damaged file may pass unnoticed";
 
-/// Makes a file one whose checksums are not believed.
+/// Changes a file so that its checksums are not believed.
 fn unsum(bytes: &mut [u8]) {
     let place = memchr::memmem::rfind(bytes, b"ioecho 0").unwrap();
     bytes[place] = b'x';
 }
 
-/// Checksums as another program knows them, bit by bit (RFC 3720: the polynomial 0x1edc6f41).
+/// The CRC-32C by another method, bit by bit (RFC 3720: the polynomial 0x1edc6f41).
 fn crc32c(bytes: &[u8]) -> u32 {
     !bytes.iter().fold(!0, |crc, byte| {
         (0..8).fold(crc ^ u32::from(*byte), |crc, _| {
@@ -667,7 +667,7 @@ fn what_lies_before_a_damaged_row_group_is_read_and_the_damage_is_told() {
     assert!(damage.contains("row 262144"), "{damage}");
     assert!(message(&path).contains("row group 1 (bytes "), "{}", message(&path));
 
-    // Without checksums it is the library that finds what cannot be unpacked.
+    // Without checksums the library finds the pages that cannot be unpacked.
     let mut bytes = whole;
     bytes[start as usize..(start + length) as usize].fill(0xff);
     unsum(&mut bytes);
