@@ -15,7 +15,8 @@
 //! * `p` had completed for at least the threshold when `r` was issued, and `r`'s process waits for
 //!   its own requests and is that of `p`, or it is one that `p`'s hands work to; without processes
 //!   all requests are of one;
-//! * or `p` had completed, and `r`'s process, the same known one, had nothing in flight;
+//! * or `p` had completed, the same holds of their processes, and `r`'s, a known one, had nothing in
+//!   flight;
 //! * or `p` had completed, the same holds of their processes, they went to one volume, and one of
 //!   both is a barrier: a flush, or a write with FUA or a flush beforehand;
 //! * or `p` had completed and is a synchronous write or a barrier of the same known process;
@@ -34,9 +35,9 @@
 //! Method: Haghdoost et al., "hfplayer: Scalable Replay for Intensive Block I/O Workloads" (2017),
 //! section 3.1, which knows neither processes nor barriers nor places.
 //!
-//! The way through: [`survey`] (a first pass: the threshold, and what each of the [`processes`] waits
-//! for, by `evidence`) → [`infer`] (with `places` and `reach`), or [`given`] if the trace names the parents itself →
-//! [`statistics`] and [`dot`].
+//! The way through: [`survey`] (a first pass: the threshold, and what each of the [`processes`]
+//! waits for, by `evidence`) → [`infer`] (with `places` and `reach`), or [`given`] if the trace names
+//! the parents itself → [`statistics`] and [`dot`].
 
 pub mod dot;
 mod evidence;

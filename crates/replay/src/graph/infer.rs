@@ -363,6 +363,9 @@ impl Inference {
         let barrier = is_barrier(request);
         self.candidates.clear();
         let processes = &self.rules.processes;
+        // A process with nothing in flight waited for what completed last, however shortly.
+        let is_idle = processes.are_known()
+            && self.lines.get(&process).is_none_or(|line| line.in_flight == 0);
         let own = Some(&process).filter(|_| !processes.is_open(process));
         for giver in own.into_iter().chain(processes.givers(process)) {
             let Some(line) = self.lines.get_mut(giver) else { continue };
@@ -376,8 +379,6 @@ impl Inference {
                 self.candidates.extend(wakers);
             }
             let is_itself = processes.is_itself(*giver, process);
-            // A process with nothing in flight waited for its last request, however shortly.
-            let is_idle = is_itself && line.in_flight == 0;
             for member in line.recent.iter().filter(|member| member.row >= base) {
                 let is_same_volume = member.volume == request.volume;
                 let waits = match member.holds {

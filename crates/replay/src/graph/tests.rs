@@ -145,7 +145,8 @@ fn oracle(rules: &Rules, requests: &[Request]) -> Vec<Vec<u64>> {
         let is_waker = woken.is_some_and(|woken| slow.wakes(before, woken));
         by_process && completed + threshold <= r.issue.0
             || by_process && p.volume == r.volume && (is_barrier(p) || is_barrier(r))
-            || is_itself && (is_sync || is_barrier(p) || slow.is_idle(after))
+            || by_process && processes.are_known() && slow.is_idle(after)
+            || is_itself && (is_sync || is_barrier(p))
             || r.op == Op::Read && (r.offset.0..r.end().0).any(|byte| is_last_writer(&byte))
             || is_waker && !by_process
     };
