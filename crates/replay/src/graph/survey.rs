@@ -151,7 +151,7 @@ struct Process {
     own: Evidence,
     /// Its beginnings after unusual pauses and completions of any other process.
     woken: Evidence,
-    /// The last requests that may precede a completion: start, row.
+    /// The last requests since its last completion: start, row.
     awaiting: VecDeque<(i64, u64)>,
     gaps: Gaps,
 }
@@ -255,13 +255,9 @@ impl Process {
     fn complete(&mut self, end: i64, row: u64) {
         self.in_flight = self.in_flight.saturating_sub(1);
         self.last_end = Some(end);
-        let own = &mut self.own;
-        self.awaiting.retain(|(start, awaits)| {
-            if *awaits > row {
-                own.before(end.saturating_sub(*start));
-            }
-            *awaits < row
-        });
+        for (start, _) in self.awaiting.drain(..).filter(|(_, awaits)| *awaits != row) {
+            self.own.before(end.saturating_sub(start));
+        }
     }
 }
 
