@@ -7,7 +7,8 @@
 //! did not wait for requests that overlapped it, nor for those that completed so shortly before
 //! that no application could have reacted. If the recording has the process of each request, only
 //! requests of the same process are linked, those of processes that hand work to each other, and
-//! those that may have woken a process.
+//! those that may have woken a process. A process that keeps as many in flight all the time counts
+//! as that many processes (`slots`).
 //!
 //! A request `p` is *linked* to a later one `r` if `r` is at most a window of requests behind `p`,
 //! and
@@ -39,6 +40,7 @@
 //! waits for, by `evidence`) → [`infer`] (with `places` and `reach`), or [`given`] if the trace names
 //! the parents itself → [`statistics`] and [`dot`].
 
+pub mod diskaccel;
 pub mod dot;
 mod evidence;
 pub mod given;
@@ -46,6 +48,7 @@ pub mod infer;
 mod places;
 pub mod processes;
 mod reach;
+mod slots;
 pub mod statistics;
 pub mod survey;
 #[cfg(test)]

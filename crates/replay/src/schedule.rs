@@ -436,6 +436,7 @@ impl Scheduler {
                 late_cause: flying.late_cause,
                 target: flying.planned.target,
                 integrity: Integrity::Unchecked,
+                behind: flying.planned.behind,
             };
             records.push(Record { planned: flying.planned, measured });
         }
@@ -472,6 +473,7 @@ impl Scheduler {
             late_cause: self.late_cause(&flying, completion.submitted),
             target: flying.planned.target,
             integrity: completion.integrity,
+            behind: flying.planned.behind,
         };
         records.push(Record { planned: flying.planned, measured });
         self.has_ended(&flying.planned, completion.completed);
@@ -707,6 +709,7 @@ fn refused(planned: Planned, outcome: Outcome) -> Record {
         late_cause: LateCause::None,
         target: planned.target,
         integrity: Integrity::Unchecked,
+        behind: planned.behind,
     };
     Record { planned, measured }
 }

@@ -16,6 +16,7 @@ use rustc_hash::FxHashMap;
 use super::places::Places;
 use super::processes::Processes;
 use super::reach::{Beyond, Reach, Single};
+use super::slots::Slots;
 use super::{Doubts, NEVER, Waits, completion, is_barrier, is_change};
 
 /// The rules for parents.
@@ -45,6 +46,7 @@ pub struct Inference {
     /// Pending completions, with their rows.
     in_flight: BinaryHeap<Reverse<(i64, u64)>>,
     lines: FxHashMap<u32, Line>,
+    slots: Slots,
     /// The completed requests of all processes, if they are known. It is brought up to date when a
     /// process is woken.
     everyone: Line,
@@ -195,6 +197,7 @@ impl Inference {
             latest: i64::MIN,
             in_flight: BinaryHeap::new(),
             lines: FxHashMap::default(),
+            slots: Slots::default(),
             everyone: Line::default(),
             places: Places::default(),
             doubts: Doubts::default(),
@@ -226,7 +229,10 @@ impl Inference {
         self.complete(start);
         self.forget(start);
         let row = self.base + self.nodes.len() as u64;
-        let process = self.rules.processes.of(request);
+        let mut process = self.rules.processes.of(request);
+        if self.rules.processes.is_deep(process) {
+            process = self.slots.take(process);
+        }
         self.wake(process, start);
         self.gather(request, process, start);
         self.parents.clear();
@@ -260,6 +266,7 @@ impl Inference {
         self.nodes.clear();
         self.in_flight.clear();
         self.lines.clear();
+        self.slots.clear();
         self.everyone = Line::default();
         self.places.clear();
     }
@@ -286,6 +293,7 @@ impl Inference {
                 holds: node.holds,
                 has_beyond: node.beyond.is_some(),
             };
+            self.slots.complete(node.process);
             if let Some(line) = self.lines.get_mut(&node.process) {
                 line.in_flight = line.in_flight.saturating_sub(1);
                 line.last_end = Some(end);

@@ -358,6 +358,35 @@ fn a_process_that_waits_for_nobody_is_open() {
 }
 
 #[test]
+fn a_queue_depth_is_that_many_closed_loops() {
+    // 8 in flight all the time: each completion lets one request go, 12 µs later.
+    let mut random = crate::pattern::SplitMix64(11);
+    let mut flying: Vec<(i64, usize)> = Vec::new();
+    let mut requests: Vec<Request> = Vec::new();
+    let mut cause = Vec::new();
+    for number in 0..2_000 {
+        let (mut us, mut by) = (number as i64, None);
+        if flying.len() == 8 {
+            let first = flying.iter().enumerate().min_by_key(|(_, flying)| *flying).unwrap().0;
+            let (end, row) = flying.swap_remove(first);
+            (us, by) = (end + 12, Some(row as u64));
+        }
+        let took = 200 + random.below(300) as i64;
+        cause.push((us, by));
+        requests.push(read(us, took, 1));
+        flying.push((us + took, number));
+    }
+    assert!(requests.is_sorted_by_key(|request| request.issue));
+    let surveyed = surveyed(&requests);
+    assert_eq!((surveyed.processes.deep(), surveyed.processes.open()), (vec![1], vec![]));
+    let rules = Rules { threshold: surveyed.threshold, processes: surveyed.processes, ..rules(0) };
+    let graph = parents(&rules, &requests);
+    for (row, found) in graph.iter().enumerate().skip(8) {
+        assert_eq!(*found, Vec::from_iter(cause[row].1), "{row}");
+    }
+}
+
+#[test]
 fn bursts_that_are_waited_for_together_are_not_open() {
     let mut random = crate::pattern::SplitMix64(5);
     let (mut requests, mut us) = (Vec::new(), 0);
@@ -469,7 +498,7 @@ prop_compose! {
         woken_after in prop::option::of(0_i64..20),
     ) -> Ties {
         let givers = if is_open { Vec::new() } else { givers.into_iter().collect() };
-        Ties { givers, is_open, woken_after: woken_after.map(Nanos) }
+        Ties { givers, is_open, is_deep: false, woken_after: woken_after.map(Nanos) }
     }
 }
 
