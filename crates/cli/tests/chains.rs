@@ -116,7 +116,9 @@ fn a_run_gives_a_trace_the_completions_that_it_lacks() {
     let (summary, facts) = replayed(&fixture, "old", "run", "100us", &[]);
     let chains = facts["plan"]["chains"].as_str().unwrap();
     assert!(chains.ends_with("completions are those of a replay"), "{chains}");
-    assert!(summary.to_string().contains("completions are those of a replay"), "{summary:#}");
+    assert!(summary.to_string().contains("with guessed latencies (99"), "{summary:#}");
+    let page = fs::read_to_string(fixture.path("run/report.html")).unwrap();
+    assert!(page.contains("whose completions are those of a replay"));
     let told = said(&fixture.run(&["depend", "old"]));
     assert!(told.contains("whose completions are those of a replay"), "{told}");
 }

@@ -59,7 +59,7 @@ pub fn are_estimated(header: &Header) -> bool {
 /// Notes that the completions of so many requests are those of a replay.
 pub fn note_estimated(header: &mut Header, requests: u64) {
     let what = "requests whose completions are those of a replay, because none were recorded";
-    header.guesses.add(NoteKind::Assumed.of(what), requests, None);
+    header.guesses.add(NoteKind::Latency.of(what), requests, None);
 }
 
 /// A first pass over a trace: the threshold for think times, and who hands work to whom.
