@@ -179,7 +179,8 @@ mod tests {
 
     #[test]
     fn without_an_instant_to_come_nothing_begins_and_the_other_side_is_told_why() {
-        let long = vec![b' '; 3 * LINE_MAX_BYTES];
+        // All of it is read: a socket that is closed before loses what was written.
+        let long = vec![b' '; LINE_MAX_BYTES + 256];
         for (bytes, kind, why) in [
             (&b"{\"start_at_monotonic_ns\":1}\n"[..], Kind::Incomplete, "had passed"),
             (b"", Kind::Incomplete, "was closed"),
