@@ -46,7 +46,7 @@ pub(crate) use self::analyze::AnalyzeArgs;
 pub(crate) use self::calibrate::CalibrateArgs;
 pub(crate) use self::check::CheckArgs;
 pub(crate) use self::compare::CompareArgs;
-pub(crate) use self::depend::DependArgs;
+pub(crate) use self::depend::{DependArgs, Rule};
 pub(crate) use self::described::DescribedArgs;
 pub(crate) use self::drawn::{PictureFormat, PlotArgs, ReportArgs};
 pub(crate) use self::fetch::{FetchArgs, takes_value};

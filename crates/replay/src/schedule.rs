@@ -474,6 +474,7 @@ impl Scheduler {
                 late_cause: flying.late_cause,
                 target: flying.planned.target,
                 integrity: Integrity::Unchecked,
+                behind: flying.planned.behind,
             };
             records.push(Record { planned: flying.planned, measured });
         }
@@ -510,6 +511,7 @@ impl Scheduler {
             late_cause: self.late_cause(&flying, completion.submitted),
             target: flying.planned.target,
             integrity: completion.integrity,
+            behind: flying.planned.behind,
         };
         records.push(Record { planned: flying.planned, measured });
         self.has_ended(&flying.planned, completion.completed);
@@ -745,6 +747,7 @@ fn refused(planned: Planned, outcome: Outcome) -> Record {
         late_cause: LateCause::None,
         target: planned.target,
         integrity: Integrity::Unchecked,
+        behind: planned.behind,
     };
     Record { planned, measured }
 }

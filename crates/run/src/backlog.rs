@@ -303,6 +303,7 @@ fn kept(planned: &Planned) -> Record {
         late_cause: LateCause::None,
         target: planned.target,
         integrity: Integrity::Unchecked,
+        behind: 0,
     };
     Record { planned: *planned, measured }
 }

@@ -8,6 +8,7 @@ pub mod analysis;
 pub mod change_points;
 pub mod compare;
 pub mod count;
+pub mod critical_path;
 pub mod facts;
 pub mod fidelity;
 pub mod headline;

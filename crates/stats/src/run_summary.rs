@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use ioecho_trace::{LateCause, Nanos, Op};
 use serde::{Deserialize, Serialize};
 
+use crate::critical_path::CriticalPath;
 pub use crate::facts::{EngineFacts, VerifyFigures};
 pub use crate::histogram::Percentiles;
 use crate::judge::{host_owned_from, judge};
@@ -68,6 +69,10 @@ pub struct RunSummary {
     /// Each target of a run with several; empty of a run with one.
     #[serde(default)]
     pub per_target: Vec<TargetFigures>,
+    /// Why a run took so long in which requests waited for others; missing for others, and for one
+    /// whose results are not all there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub critical_path: Option<CriticalPath>,
     /// Of a merged run the single runs that it was made of, each as it was; empty of a single run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub merged: Vec<MergedRun>,
@@ -148,6 +153,7 @@ impl RunFigures {
                 .filter(|(_, count)| *count > 0)
                 .collect(),
             per_target,
+            critical_path: None,
             merged: Vec::new(),
             engine,
         }

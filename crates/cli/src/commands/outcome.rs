@@ -78,6 +78,9 @@ pub(crate) fn print_outcome(
         let all: Vec<String> = headline.percentiles.iter().map(of).collect();
         line(out, headline.span.name(), &all.join("; "))?;
     }
+    if let Some(path) = &summary.critical_path {
+        line(out, "critical path", &path.sentence())?;
+    }
     let warned = warnings(out, summary)?;
     if verbose {
         details(out, summary)?;

@@ -27,6 +27,7 @@ fn run(late: usize, cause: LateCause, outcome: Outcome) -> RunFigures {
             late_cause: if is_late { cause } else { LateCause::None },
             target: 0,
             integrity: Integrity::Unchecked,
+            behind: 0,
         });
         batch.push(&request);
     }
@@ -208,6 +209,7 @@ fn changed(change: impl Fn(u64, &mut Request)) -> RunFigures {
             late_cause: LateCause::None,
             target: 0,
             integrity: Integrity::Unchecked,
+            behind: 0,
         });
         change(n, &mut request);
         batch.push(&request);
@@ -442,6 +444,7 @@ fn lasting(seconds: i64, change: impl Fn(i64, &mut Measured)) -> (RunFigures, En
             late_cause: LateCause::None,
             target: 0,
             integrity: Integrity::Unchecked,
+            behind: 0,
         };
         change(ms, &mut measured);
         request.measured = Some(measured);

@@ -123,6 +123,9 @@ impl Reader {
                 indices[column as usize] = None;
             }
         }
+        if !options.reads_dependencies() {
+            indices[Column::Behind as usize] = None;
+        }
         if checksums.is_none() {
             header.guesses.add(
                 NoteKind::Assumed.of("missing checksums; a damaged file may pass unnoticed"),
@@ -393,6 +396,9 @@ impl Reader {
             columns.ints(Column::Integrity, ints, levels, Some(0))?;
             check(ints, |code| code < Integrity::ALL.len() as u32, "integrity")?;
             measured.integrity.extend(ints.iter().map(|code| *code as u8));
+            columns.ints(Column::Behind, ints, levels, Some(0))?;
+            check(ints, |rows| rows <= i32::MAX as u32, "behind_rows")?;
+            measured.behind.extend(ints.iter().map(|rows| *rows as u32));
         }
         if let Some(dependencies) = &mut batch.dependencies {
             columns.longs(Column::Id, longs, levels, None)?;
