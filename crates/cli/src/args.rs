@@ -63,7 +63,7 @@ pub(crate) use self::record::{RecordArgs, Segment};
 pub(crate) use self::transforms::TransformArgs;
 pub(crate) use self::verify::VerifyArgs;
 pub(crate) use self::watched::WatchedArgs;
-pub(crate) use replay::ReplayArgs;
+pub(crate) use replay::{Descriptors, ReplayArgs};
 
 /// Replay recorded block I/O on storage, see what the storage did, and be told whether to believe
 /// it

@@ -86,6 +86,7 @@ fn headline() -> Headline {
     let throughput =
         Throughput { achieved_requests: 155.0, achieved_bytes: 2e6, demanded: Some((407.0, 6e6)) };
     Headline {
+        drain_percent: None,
         host_owned_from: None,
         sentence: "The device was too slow for this load: 2.6 times as long.".to_owned(),
         throughput: Some(throughput),

@@ -251,6 +251,33 @@ fn nothing_is_read_for_a_target_that_has_enough() {
     assert!(stock.is_abandoned());
 }
 
+#[test]
+fn a_target_that_has_ended_takes_nothing_more_and_the_others_go_on() {
+    let directory = tempfile::tempdir().unwrap();
+    let (mut stock, mut inputs) =
+        Stock::new(2, false, Bounds::default(), directory.path(), &Arc::default());
+    let load: Vec<Planned> = Uneven::new(3, 100_000).collect();
+    load.iter().for_each(|planned| stock.push(*planned));
+    let (mut slow, fast) = (inputs.pop().unwrap(), inputs.pop());
+    drop(fast);
+    stock.fill().unwrap();
+    assert!(!stock.is_abandoned() && stock.backlogs.is_empty(usize::from(FAST)));
+    load.iter().for_each(|planned| stock.push(*planned));
+    let mut took = 0;
+    while !stock.end() {
+        while let Feed::Request(planned) = slow.poll() {
+            assert_eq!(planned.target, SLOW);
+            took += 1;
+        }
+        stock.fill().unwrap();
+    }
+    while let Feed::Request(_) = slow.poll() {
+        took += 1;
+    }
+    assert_eq!(took, 2 * load.iter().filter(|planned| planned.target == SLOW).count());
+    assert!(stock.is_abandoned());
+}
+
 /// The stock and the input of one target whose requests may wait for others.
 fn chained() -> (Stock, RingInput) {
     let stop = Arc::new(AtomicBool::new(false));

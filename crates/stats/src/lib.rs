@@ -24,6 +24,7 @@ mod per_target;
 pub mod picture;
 pub mod raster;
 pub mod reached;
+pub mod repeats;
 pub mod required;
 pub mod run_figures;
 pub mod run_summary;

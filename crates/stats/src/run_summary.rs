@@ -43,6 +43,11 @@ pub struct RunSummary {
     pub bytes_written: u64,
     /// When the last request was submitted.
     pub achieved_duration_ns: i64,
+    /// From the instant at which the last request was due to the last completion, in percent of the
+    /// demanded duration: the time in which the device worked off what had queued up. Missing
+    /// without a schedule, of runs that ended early, and where a request was never answered.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub drain_percent: Option<f64>,
     /// Submitted − scheduled.
     pub lateness: ByKind,
     /// Completed − submitted.
@@ -131,6 +136,7 @@ impl RunFigures {
             bytes_read: self.bytes_read(),
             bytes_written: self.bytes_written(),
             achieved_duration_ns: self.last_submitted().0,
+            drain_percent: self.drain_percent(&engine),
             lateness: of_due(Span::Lateness),
             service_time: self.by_kind(Span::Service),
             response_time: of_due(Span::Response),
