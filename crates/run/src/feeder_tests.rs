@@ -62,6 +62,7 @@ impl Iterator for Uneven {
             origin: None,
             target,
             refusal: None,
+            behind: 0,
             think: None,
         })
     }
@@ -257,12 +258,16 @@ fn a_target_that_has_ended_takes_nothing_more_and_the_others_go_on() {
     let (mut stock, mut inputs) =
         Stock::new(2, false, Bounds::default(), directory.path(), &Arc::default());
     let load: Vec<Planned> = Uneven::new(3, 100_000).collect();
-    load.iter().for_each(|planned| stock.push(*planned));
+    for planned in &load {
+        stock.push(*planned);
+    }
     let (mut slow, fast) = (inputs.pop().unwrap(), inputs.pop());
     drop(fast);
     stock.fill().unwrap();
     assert!(!stock.is_abandoned() && stock.backlogs.is_empty(usize::from(FAST)));
-    load.iter().for_each(|planned| stock.push(*planned));
+    for planned in &load {
+        stock.push(*planned);
+    }
     let mut took = 0;
     while !stock.end() {
         while let Feed::Request(planned) = slow.poll() {

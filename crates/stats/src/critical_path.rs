@@ -200,7 +200,9 @@ mod tests {
 
     fn found(requests: &[Request]) -> Option<CriticalPath> {
         let mut finder = PathFinder::default();
-        requests.iter().for_each(|request| finder.observe(request));
+        for request in requests {
+            finder.observe(request);
+        }
         finder.finish()
     }
 

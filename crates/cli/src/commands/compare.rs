@@ -178,8 +178,8 @@ fn write_page(
     let page = ComparePage {
         title: names.join(" · "),
         comparison: comparison.clone(),
-        obstacles: obstacles.to_vec(),
-        criteria: criteria.to_vec(),
+        obstacles: obstacles.clone(),
+        criteria: criteria.clone(),
         facts: vec![
             Section { heading: "Systems and their runs".to_owned(), rows: runs.collect() },
             Section {

@@ -94,8 +94,12 @@ mod tests {
 
     fn evidence(after: &[i64], before: &[i64]) -> Evidence {
         let mut evidence = Evidence::default();
-        after.iter().for_each(|ns| evidence.after(*ns));
-        before.iter().for_each(|ns| evidence.before(*ns));
+        for ns in after {
+            evidence.after(*ns);
+        }
+        for ns in before {
+            evidence.before(*ns);
+        }
         evidence
     }
 

@@ -312,7 +312,9 @@ fn closed_loops(loops: &[(u32, i64, i64)], end_us: i64) -> Vec<Request> {
 
 fn surveyed(requests: &[Request]) -> Surveyed {
     let mut survey = Survey::new(true);
-    requests.iter().for_each(|request| survey.push(request));
+    for request in requests {
+        survey.push(request);
+    }
     survey.finish()
 }
 

@@ -47,7 +47,9 @@ fn planned(spec: &SimSpec, mode: TimingMode, requests: &[Request]) -> Vec<Planne
     let limits = TargetLimits::of(&SimDevice::new(*spec, SimClock::new(Nanos(30))));
     let mut planner = Planner::new(limits, Timing { mode, ..Timing::default() });
     let mut planned = Vec::new();
-    requests.iter().for_each(|request| planner.plan(request, &mut planned));
+    for request in requests {
+        planner.plan(request, &mut planned);
+    }
     planned
 }
 

@@ -182,7 +182,7 @@ fn joined(one: &Waiting, next: &Waiting, within: Nanos) -> Option<Waiting> {
     };
     let length = Bytes(before.length.0.checked_add(after.length.0)?);
     let flags = before.flags | after.flags;
-    let request = Request { offset, length, flags, ..*after };
+    let request = Request { flags, offset, length, ..*after };
     is_near.then_some(Waiting { request, first: one.first })
 }
 

@@ -397,7 +397,7 @@ impl Reader {
             check(ints, |code| code < Integrity::ALL.len() as u32, "integrity")?;
             measured.integrity.extend(ints.iter().map(|code| *code as u8));
             columns.ints(Column::Behind, ints, levels, Some(0))?;
-            check(ints, |rows| rows <= i32::MAX as u32, "behind_rows")?;
+            check(ints, |rows| i32::try_from(rows).is_ok(), "behind_rows")?;
             measured.behind.extend(ints.iter().map(|rows| *rows as u32));
         }
         if let Some(dependencies) = &mut batch.dependencies {
