@@ -3,6 +3,7 @@
 
 mod analyze;
 mod calibrate;
+mod campaign;
 mod check;
 mod compare;
 mod depend;
@@ -44,6 +45,11 @@ use crate::print::{Out, tell};
 
 pub(crate) use self::analyze::AnalyzeArgs;
 pub(crate) use self::calibrate::CalibrateArgs;
+pub(crate) use self::campaign::{
+    CampaignArgs, CampaignCommand, CampaignFileArgs, CompareCampaignArgs, DoingArgs,
+    PlanCampaignArgs, ReportCampaignArgs, ResumeCampaignArgs, RunCampaignArgs, StatusCampaignArgs,
+    StopCampaignArgs,
+};
 pub(crate) use self::check::CheckArgs;
 pub(crate) use self::compare::CompareArgs;
 pub(crate) use self::depend::{DependArgs, Rule};
@@ -177,6 +183,8 @@ pub(crate) enum Command {
     Merge(MergeArgs),
     /// Write pictures of a run or of a load as PNG or SVG, under the names that blkreplay gave them
     Plot(PlotArgs),
+    /// Do many runs from one file, in an order that can be interrupted, and tell one answer
+    Campaign(Box<CampaignArgs>),
     /// Keep loads with what is known of them, to be published and fetched
     Library(LibraryArgs),
     /// Replay a recorded database load on a scratch file; needs no root and no device

@@ -68,6 +68,9 @@ pub(crate) const EVENTS_LOST: u8 = 31;
 /// The recording was made, and the command that was recorded failed.
 pub(crate) const COMMAND_FAILED: u8 = 32;
 
+/// Cells of a campaign have no result.
+pub(crate) const CELLS_FAILED: u8 = 40;
+
 /// An error that brings its own exit code.
 #[derive(Debug)]
 pub(crate) struct Coded {
