@@ -274,15 +274,16 @@ fn sentence(conclusion: &Conclusion, executor: &Executor<'_>) -> String {
             if findings.is_empty() { String::new() } else { format!(": {}", findings.join(", ")) };
         format!("{done} of {cells} cells have a result{told}.")
     };
-    if failed > 0 {
-        sentence += &format!(" {failed} of {cells} cells have no result after all attempts.");
-    }
-    if missing > 0 {
-        sentence += &format!(" {missing} of {cells} cells are missing.");
-    }
-    if !conclusion.broken.is_empty() {
-        sentence += &format!(" An expectation does not hold {} times.", conclusion.broken.len());
-    }
+    let (broken, have) = (conclusion.broken.len(), |n| if n == 1 { "has" } else { "have" });
+    let mut also = |count: usize, told: String| {
+        if count > 0 {
+            sentence.push_str(&told);
+        }
+    };
+    let no_result = have(failed);
+    also(failed, format!(" {failed} of {cells} cells {no_result} no result after all attempts."));
+    also(missing, format!(" {missing} of {cells} cells {} not run yet.", have(missing)));
+    also(broken, format!(" {broken} times an expectation does not hold."));
     sentence
 }
 

@@ -192,17 +192,15 @@ impl<'p> Executor<'p> {
                 actions.push(Action::Settled(cell));
                 continue;
             }
-            return Ok(match self.ended() {
-                Some(over) => Action::Over(over),
-                None => {
-                    let attempts = self.attempts.get(&self.cells[cell].key);
-                    let last = attempts.and_then(|all| all.keys().next_back());
-                    let attempt = last.map_or(1, |last| last + 1);
-                    self.running = Some((cell, attempt));
-                    self.states[cell] = State::Running;
-                    Action::Run(cell, attempt)
-                }
-            });
+            if let Some(over) = self.ended() {
+                return Ok(Action::Over(over));
+            }
+            let attempts = self.attempts.get(&self.cells[cell].key);
+            let last = attempts.and_then(|all| all.keys().next_back());
+            let attempt = last.map_or(1, |last| last + 1);
+            self.running = Some((cell, attempt));
+            self.states[cell] = State::Running;
+            return Ok(Action::Run(cell, attempt));
         }
         Ok(Action::Over(if self.is_aborted { Over::Aborted } else { Over::Complete }))
     }
@@ -235,7 +233,7 @@ impl<'p> Executor<'p> {
                     None => return State::Done(*number, Box::new(measured.clone())),
                     Some(finding) => {
                         faults += 1;
-                        last = finding.name().to_owned();
+                        finding.name().clone_into(&mut last);
                     }
                 },
                 End::Fault(reason) => {

@@ -263,9 +263,8 @@ fn set(words: &mut Cursor<'_>, kind: &Kind) -> Result<Vec<String>, Fault> {
 }
 
 fn word(words: &mut Cursor<'_>, kind: &Kind) -> Result<String, Fault> {
-    let text = match words.peek() {
-        Some(Word::Name(text) | Word::Number(text) | Word::Quoted(text)) => text,
-        _ => return Err(words.fault("a word is expected here", "quote what has signs: \"a b\"")),
+    let Some(Word::Name(text) | Word::Number(text) | Word::Quoted(text)) = words.peek() else {
+        return Err(words.fault("a word is expected here", "quote what has signs: \"a b\""));
     };
     if let Kind::Words(known) = kind
         && !known.iter().any(|known| known == text)

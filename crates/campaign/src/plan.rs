@@ -229,7 +229,7 @@ impl Plan {
         // The settings of a device need the device, which a later layer may choose.
         let device = self.layered(point, None, repeat)?.get("device").and_then(|all| {
             let chosen = all.last()?.value.texts().first()?;
-            self.file.device(&self.fill(chosen, point, repeat))
+            self.file.device(&Self::fill(chosen, point, repeat))
         });
         self.layered(point, device.map(|device| &device.set), repeat)
     }
@@ -285,7 +285,7 @@ impl Plan {
         Some(origins)
     }
 
-    fn fill(&self, text: &str, point: &[(String, String)], repeat: u32) -> String {
+    fn fill(text: &str, point: &[(String, String)], repeat: u32) -> String {
         filled(text, &|name| match name {
             "repeat" => Some(repeat.to_string()),
             name => point.iter().find(|(axis, _)| axis == name).map(|(_, value)| value.clone()),
@@ -307,7 +307,7 @@ impl Plan {
         for (key, all) in origins {
             let Some(Setting { value, place, .. }) = all.into_iter().next_back() else { continue };
             self.check_names(&value, &place)?;
-            let fill = |text: &String| self.fill(text, &point, repeat);
+            let fill = |text: &String| Self::fill(text, &point, repeat);
             let value = match &value {
                 Value::Switch(on) => Value::Switch(*on),
                 Value::One(text) => Value::One(fill(text)),
@@ -334,7 +334,7 @@ impl Plan {
             return Err(Refused::unknown(&place, "device", &device, names));
         };
         self.check_names(&Value::One(of_file.path.clone()), &of_file.place)?;
-        let target = self.fill(&of_file.path, &point, repeat);
+        let target = Self::fill(&of_file.path, &point, repeat);
         let identified = ground.device(&target, of_file.serial.as_deref()).map_err(|reason| {
             Refused::new(&of_file.place, reason, "name another device, or correct this one")
         })?;

@@ -119,7 +119,7 @@ fn whatever_happens_each_cell_is_done_once_or_has_a_reason() {
         for (cell, state) in plan.cells.iter().zip(&states) {
             match state {
                 State::Done(_, measured) => {
-                    assert_eq!(End::Measured((**measured).clone()), truth(cell))
+                    assert_eq!(End::Measured((**measured).clone()), truth(cell));
                 }
                 State::Failed(reason) | State::Skipped(reason) => assert!(!reason.is_empty()),
                 State::Missing | State::Running => panic!("{seed}: {} has no end", cell.name()),
@@ -172,23 +172,18 @@ fn a_search_encloses_the_knee_and_goes_on_where_it_was() {
     // The process is killed after every run.
     for _ in 0..200 {
         let mut executor = Executor::new(&plan, &Named, stored.clone(), 0.0);
-        match executor.step(Event::Begin).unwrap().pop() {
-            Some(Action::Run(cell, attempt)) => {
-                let cell = &executor.cells()[cell];
-                let speedup: f64 = cell.setting("speedup").unwrap().parse().unwrap();
-                let is_over = speedup > 100.0;
-                let end =
-                    measured(if is_over { Finding::DeviceLimited } else { Finding::Faithful });
-                stored.entry(cell.key.clone()).or_default().insert(attempt, end);
-            }
-            _ => {
-                let Some(Next::Between(low, high)) = executor.found()[0] else {
-                    panic!("{:?}", executor.found())
-                };
-                assert!(low <= 100.0 && 100.0 < high && high / low <= 1.05, "{low} {high}");
-                return;
-            }
-        }
+        let Some(Action::Run(cell, attempt)) = executor.step(Event::Begin).unwrap().pop() else {
+            let Some(Next::Between(low, high)) = executor.found()[0] else {
+                panic!("{:?}", executor.found())
+            };
+            assert!(low <= 100.0 && 100.0 < high && high / low <= 1.05, "{low} {high}");
+            return;
+        };
+        let cell = &executor.cells()[cell];
+        let speedup: f64 = cell.setting("speedup").unwrap().parse().unwrap();
+        let is_over = speedup > 100.0;
+        let end = measured(if is_over { Finding::DeviceLimited } else { Finding::Faithful });
+        stored.entry(cell.key.clone()).or_default().insert(attempt, end);
     }
     panic!("no end");
 }

@@ -38,7 +38,7 @@ pub fn read(name: &str, text: &str, known: &Known) -> Result<File> {
         Refused::new(&place, error.message().trim().replace('\n', ", "), "this is no TOML here")
     })?;
     let span = parsed.span();
-    let top = Table { text: &text_of, table: parsed.get_ref(), span: &span };
+    let top = Table { text: &text_of, entries: parsed.get_ref(), span: &span };
     top.only("key", &TOP, &LATER)?;
     let whole = |text: &str| text.parse::<u64>().ok();
     let some = |text: &str| text.parse::<u32>().ok().filter(|number| (1..=10_000).contains(number));
@@ -186,7 +186,7 @@ impl<'t, 'a> Reader<'t, 'a> {
         let entry = |(name, value): (&toml::Spanned<std::borrow::Cow<'a, str>>, Spot<'t, 'a>)| {
             (name.get_ref().clone().into_owned(), self.top.text.place(&name.span()), value)
         };
-        Ok(table.table.iter().map(entry).collect())
+        Ok(table.entries.iter().map(entry).collect())
     }
 
     /// The entries of a list of tables.
@@ -201,7 +201,7 @@ impl<'t, 'a> Reader<'t, 'a> {
 
     fn layer(&self, table: Table<'t, 'a>) -> Result<Layer> {
         let mut layer = Layer::new();
-        for (key, value) in table.table {
+        for (key, value) in table.entries {
             let place = self.top.text.place(&key.span());
             let name = key.get_ref().as_ref();
             if !self.known.has(name) {

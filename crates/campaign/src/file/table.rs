@@ -15,7 +15,7 @@ pub(super) type Spot<'t, 'a> = &'t Spanned<DeValue<'a>>;
 #[derive(Clone, Copy)]
 pub(super) struct Table<'t, 'a> {
     pub(super) text: &'t Text<'t>,
-    pub(super) table: &'t DeTable<'a>,
+    pub(super) entries: &'t DeTable<'a>,
     pub(super) span: &'t Range<usize>,
 }
 
@@ -27,7 +27,7 @@ impl<'t, 'a> Table<'t, 'a> {
         span: &'t Range<usize>,
     ) -> Result<Self> {
         match value.get_ref() {
-            DeValue::Table(table) => Ok(Self { text, table, span }),
+            DeValue::Table(entries) => Ok(Self { text, entries, span }),
             other => {
                 let reason =
                     format!("a table is expected here, and this is a {}", other.type_str());
@@ -38,7 +38,7 @@ impl<'t, 'a> Table<'t, 'a> {
 
     /// Refuses keys other than these. Keys of `later` are told as what this version cannot do.
     pub(super) fn only(&self, what: &str, known: &[&str], later: &[&str]) -> Result<()> {
-        for (key, _) in self.table {
+        for (key, _) in self.entries {
             let (name, place) = (key.get_ref().as_ref(), self.text.place(&key.span()));
             if later.contains(&name) {
                 let reason = format!("'{name}' is not there yet in this version");
@@ -52,7 +52,7 @@ impl<'t, 'a> Table<'t, 'a> {
     }
 
     pub(super) fn get(&self, key: &str) -> Option<Spot<'t, 'a>> {
-        self.table.get(key)
+        self.entries.get(key)
     }
 
     /// The value of a key that must be there.

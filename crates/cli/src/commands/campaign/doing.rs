@@ -13,7 +13,7 @@ use ioecho_trace::Nanos;
 use jiff::Timestamp;
 
 use super::plan::{Made, of_file, of_text, show, stale, tell_stale};
-use super::store::{JournalFile, Store, StoredPlan};
+use super::store::{self, JournalFile, Store, StoredPlan};
 use super::{child, report};
 use crate::args::{DoingArgs, ResumeCampaignArgs, RunCampaignArgs};
 use crate::exit::{self, Coded};
@@ -117,7 +117,9 @@ fn carry_out(
             .step(event)
             .map_err(|refused| Coded::error(made.here.code(), refused.to_string()))?;
         if !doing.quiet {
-            actions.iter().for_each(|action| tell_action(&executor, action));
+            for action in &actions {
+                tell_action(&executor, action);
+            }
         }
         match actions.last() {
             Some(Action::Run(cell, attempt)) => {
@@ -171,14 +173,11 @@ impl Doer<'_> {
         // The run's own directory is named from the root, because the run begins elsewhere.
         let output = std::path::absolute(place.path())?.join(child::RUN);
         let words = child::words(cell, &output, self.destroy.contains(&cell.device));
-        let came = match self.is_still_the_same(cell) {
-            Err(reason) => {
-                child::Came { end: End::Failed(reason), seconds: 0.0, summary_sha256: None }
-            }
-            Ok(()) => {
-                let mut asked = || self.is_asked(true);
-                child::run(&words, &place, self.made.here.base(), self.running, &mut asked)?
-            }
+        let came = if let Err(reason) = self.is_still_the_same(cell) {
+            child::Came { end: End::Failed(reason), seconds: 0.0, summary_sha256: None }
+        } else {
+            let mut asked = || self.is_asked(true);
+            child::run(&words, &place, self.made.here.base(), self.running, &mut asked)?
         };
         let child::Came { end, seconds, summary_sha256 } = came;
         let stored = Attempt {
@@ -191,7 +190,7 @@ impl Doer<'_> {
             end,
             summary_sha256,
         };
-        self.store.end(&place, &stored)?;
+        store::end(&place, &stored)?;
         journal.add(Happening::Ended { key: cell.key.clone(), attempt, seconds })?;
         Ok(Event::Ended(stored.end, seconds))
     }

@@ -152,6 +152,9 @@ fn facts(executor: &Executor<'_>) -> Vec<Section> {
     ]
 }
 
+/// The repeats of a point, with what came of them.
+type Square<'c> = Vec<(&'c Cell, &'c State)>;
+
 /// The heat map: the axis of its columns, their values, and its rows. Every combination of the
 /// other axes is a row, so nothing is averaged but repeats.
 fn map(executor: &Executor<'_>) -> (String, Vec<String>, Vec<CampaignRow>) {
@@ -164,7 +167,7 @@ fn map(executor: &Executor<'_>) -> (String, Vec<String>, Vec<CampaignRow>) {
     };
     let axis = climbed.or_else(searched).or_else(several).unwrap_or_default();
     let mut columns: Vec<String> = Vec::new();
-    let mut rows: Vec<(String, Vec<Vec<(&Cell, &State)>>)> = Vec::new();
+    let mut rows: Vec<(String, Vec<Square<'_>>)> = Vec::new();
     let of_cell = |cell: &Cell| {
         let value = cell.point.iter().find(|(name, _)| *name == axis);
         value.map_or("all".to_owned(), |(_, value)| value.clone())

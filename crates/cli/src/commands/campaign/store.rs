@@ -270,12 +270,6 @@ impl Store {
         Ok(made().map_err(|error| unwritable(&path, &error))?)
     }
 
-    /// Stores the end of an attempt: from here on it has ended.
-    pub(super) fn end(&self, place: &OpenDirectory, attempt: &Attempt) -> anyhow::Result<()> {
-        let put = place.put(ATTEMPT, &serde_json::to_vec_pretty(attempt)?);
-        Ok(put.map_err(|error| unwritable(&place.path().join(ATTEMPT), &error))?)
-    }
-
     /// Opens the journal, tells what cannot be read of it, and closes what has no end.
     pub(super) fn journal(&self, held: &Held) -> anyhow::Result<JournalFile> {
         let path = self.path().join(JOURNAL);
@@ -313,6 +307,12 @@ impl Store {
     pub(super) fn forget_stop(&self) {
         let _ = self.place.remove(STOP);
     }
+}
+
+/// Stores the end of an attempt: from here on it has ended.
+pub(super) fn end(place: &OpenDirectory, attempt: &Attempt) -> anyhow::Result<()> {
+    let put = place.put(ATTEMPT, &serde_json::to_vec_pretty(attempt)?);
+    Ok(put.map_err(|error| unwritable(&place.path().join(ATTEMPT), &error))?)
 }
 
 /// The journal, open to be written.
