@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use ioecho_stats::compare::{Metric, kind_word, span_word};
 use ioecho_stats::picture::{Kind, Span};
 use ioecho_stats::run_summary::{ByKind, Percentiles, RunSummary};
+use ioecho_stats::steady::Steady;
 use ioecho_stats::verdict::{Finding, Grade, Validity};
 use ioecho_trace::Outcome;
 use serde::{Deserialize, Serialize};
@@ -36,6 +37,12 @@ pub struct Attempt {
     pub end: End,
     /// SHA-256 of the run's `summary.json`, if there is one.
     pub summary_sha256: Option<String>,
+    /// The same of each run, by its directory, where a cell has several.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub summaries_sha256: BTreeMap<String, String>,
+    /// Facts of the host that may change between runs, such as its kernel.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub environment: BTreeMap<String, String>,
 }
 
 /// What came of an attempt.
@@ -52,6 +59,16 @@ pub enum End {
     Stopped,
 }
 
+/// What rounds came to.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Rounds {
+    /// The figure in each round.
+    pub figures: Vec<f64>,
+    /// The window in which it was steady; `None` if it was in none.
+    pub steady: Option<Steady>,
+}
+
 /// The result of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -64,8 +81,15 @@ pub struct Measured {
     pub summary: String,
     /// The grade of each check.
     pub checks: BTreeMap<String, Grade>,
-    /// Its figures by their names; spans in nanoseconds.
+    /// Its figures by their names; spans in nanoseconds. The result of several replays has none:
+    /// each of them has its own.
     pub figures: BTreeMap<String, f64>,
+    /// The results of the replays within the cell, in their order; none if it is one replay.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub parts: Vec<Self>,
+    /// What its rounds came to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rounds: Option<Rounds>,
 }
 
 impl Measured {
@@ -78,6 +102,21 @@ impl Measured {
             summary: verdict.summary.clone(),
             checks: verdict.checks.iter().map(|it| (it.name.clone(), it.grade)).collect(),
             figures: figures(summary),
+            parts: Vec::new(),
+            rounds: None,
+        }
+    }
+
+    /// The result of no replay, to which others are added.
+    pub(crate) fn nothing() -> Self {
+        Self {
+            finding: Finding::Faithful,
+            validity: Validity::Valid,
+            summary: String::new(),
+            checks: BTreeMap::new(),
+            figures: BTreeMap::new(),
+            parts: Vec::new(),
+            rounds: None,
         }
     }
 
@@ -105,13 +144,15 @@ pub enum Unit {
     Bytes,
     /// A plain number, also per second.
     Count,
+    /// Percent.
+    Percent,
 }
 
 /// A figure of a whole run: its name, its unit, and how it is read from the summary.
 type OfRun = (&'static str, Unit, fn(&RunSummary) -> Option<f64>);
 
 /// The figures of a whole run.
-const OF_RUN: [OfRun; 3] = [
+const OF_RUN: [OfRun; 4] = [
     ("iops", Unit::Count, |summary| {
         let completed = *summary.outcomes.get(&Outcome::Ok.name())?;
         per_second(completed, summary)
@@ -120,6 +161,7 @@ const OF_RUN: [OfRun; 3] = [
         per_second(summary.bytes_read + summary.bytes_written, summary)
     }),
     ("failed", Unit::Count, |summary| Some(summary.failed as f64)),
+    ("drain", Unit::Percent, |summary| summary.drain_percent),
 ];
 
 fn per_second(count: u64, summary: &RunSummary) -> Option<f64> {

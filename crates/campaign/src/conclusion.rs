@@ -4,11 +4,14 @@
 //! counted beside it, and a ranking whose worst case is unknown says so.
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 
 use serde::Serialize;
 
-use crate::attempt::End;
+use crate::attempt::{End, Measured};
+use crate::course::{holds_of_all, holds_of_any, last_round};
 use crate::executor::{Executor, State};
+use crate::rows::{interval_of, points, rows};
 use crate::search::Next;
 
 /// The version of the JSON of a conclusion.
@@ -39,6 +42,30 @@ pub struct Conclusion {
     pub failed: Vec<(String, String)>,
     /// How many attempts beyond the first were made because of faults of the measurement.
     pub retried: usize,
+    /// How many cells did not become steady in all their rounds.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub unsteady: usize,
+    /// The comparison with the kept campaign, point by point.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub against: Vec<Against>,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref)]
+fn is_zero(count: &usize) -> bool {
+    *count == 0
+}
+
+/// A point of the campaign, compared with the kept one.
+#[derive(Clone, Debug, Serialize)]
+pub struct Against {
+    /// The point.
+    pub point: Vec<(String, String)>,
+    /// How many runs of the kept campaign and of this one were compared.
+    pub runs: [usize; 2],
+    /// The outcome in a sentence.
+    pub conclusion: String,
+    /// The criteria that are met; a criterion whose figure was not measured counts as met.
+    pub met: Vec<String>,
 }
 
 /// How many cells have which state.
@@ -113,7 +140,7 @@ pub fn conclude(executor: &Executor<'_>) -> Conclusion {
     let mut counts =
         Counts { cells: executor.cells().len(), left_out: plan.left_out, ..Counts::default() };
     let mut findings: BTreeMap<String, usize> = BTreeMap::new();
-    let (mut broken, mut failed) = (Vec::new(), Vec::new());
+    let (mut broken, mut failed, mut unsteady) = (Vec::new(), Vec::new(), 0);
     for (cell, state) in all() {
         match state {
             State::Missing | State::Running => counts.missing += 1,
@@ -125,9 +152,9 @@ pub fn conclude(executor: &Executor<'_>) -> Conclusion {
             State::Done(_, measured) => {
                 counts.done += 1;
                 *findings.entry(measured.finding.name().to_owned()).or_default() += 1;
-                let setting = |name: &str| cell.setting(name);
-                for expectation in &plan.file.expectations {
-                    if !expectation.that.holds(&setting, Some(measured)) {
+                unsteady += usize::from(is_unsteady(measured));
+                for expectation in plan.file.expectations.iter().filter(|it| !it.of_point) {
+                    if !holds_of_all(&expectation.that, cell, measured) {
                         let that = expectation.that.text().to_owned();
                         broken.push(Broken { cell: cell.name(), that });
                     }
@@ -135,6 +162,7 @@ pub fn conclude(executor: &Executor<'_>) -> Conclusion {
             }
         }
     }
+    broken.extend(of_points(executor));
     let searches = plan.branches.iter().zip(executor.found());
     let searches = searches.map(|(point, found)| Searched { point: point.clone(), found: *found });
     let searches = if plan.file.search.is_some() { searches.collect() } else { Vec::new() };
@@ -150,9 +178,40 @@ pub fn conclude(executor: &Executor<'_>) -> Conclusion {
         broken,
         failed,
         retried: retried(executor),
+        unsteady,
+        against: Vec::new(),
     };
     conclusion.sentence = sentence(&conclusion, executor);
     conclusion
+}
+
+/// Whether rounds came to no steady state.
+fn is_unsteady(measured: &Measured) -> bool {
+    measured.rounds.as_ref().is_some_and(|rounds| rounds.steady.is_none())
+}
+
+/// Expectations of points that do not hold over the whole interval of their repeats.
+fn of_points(executor: &Executor<'_>) -> Vec<Broken> {
+    let expectations = &executor.plan().file.expectations;
+    let expectations: Vec<_> = expectations.iter().filter(|it| it.of_point).collect();
+    if expectations.is_empty() {
+        return Vec::new();
+    }
+    let mut broken = Vec::new();
+    for (point, rows) in points(&rows(executor)) {
+        let ends = interval_of(&rows);
+        let Some(first) = rows.first().filter(|_| !ends[0].figures.is_empty()) else { continue };
+        for expectation in &expectations {
+            let setting = |name: &str| first.cell.setting(name);
+            let holds = ends.each_ref().map(|it| expectation.that.holds(&setting, Some(it)));
+            if holds.contains(&false) {
+                let doubt = if holds.contains(&true) { " (over the whole interval)" } else { "" };
+                let that = expectation.that.text().to_owned() + doubt;
+                broken.push(Broken { cell: point.clone(), that });
+            }
+        }
+    }
+    broken
 }
 
 fn retried(executor: &Executor<'_>) -> usize {
@@ -186,10 +245,9 @@ fn climbs(executor: &Executor<'_>) -> Vec<Climb> {
     for (cell, state) in executor.cells().iter().zip(executor.states()) {
         let repeat = cell.repeat as usize - 1;
         let (climb, is_over) = (&mut climbs[cell.branch], &mut is_over[cell.branch][repeat]);
-        let setting = |name: &str| cell.setting(name);
         match state {
             _ if *is_over => {}
-            State::Done(_, measured) if ladder.stop.holds(&setting, Some(measured)) => {
+            State::Done(_, measured) if holds_of_any(&ladder.stop, cell, measured) => {
                 *is_over = true;
             }
             State::Done(..) => climb.highest[repeat] = cell.setting(&ladder.axis),
@@ -284,6 +342,17 @@ fn sentence(conclusion: &Conclusion, executor: &Executor<'_>) -> String {
     also(failed, format!(" {failed} of {cells} cells {no_result} no result after all attempts."));
     also(missing, format!(" {missing} of {cells} cells {} not run yet.", have(missing)));
     also(broken, format!(" {broken} times an expectation does not hold."));
+    let unsteady = conclusion.unsteady;
+    also(unsteady, format!(" {unsteady} of {cells} cells did not become steady."));
+    if file.rounds.is_some() && done > 0 {
+        let steady = done - conclusion.unsteady;
+        let rounds = executor.states().iter().filter_map(|state| match state {
+            State::Done(_, measured) => Some(last_round(measured)),
+            _ => None,
+        });
+        let most = rounds.max().unwrap_or(0);
+        let _ = write!(sentence, " {steady} of {cells} became steady, within {most} rounds.");
+    }
     sentence
 }
 

@@ -13,9 +13,11 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use crate::attempt::{End, Measured};
+use crate::course::{holds_of_all, holds_of_any};
 use crate::place::Result;
 use crate::plan::{Cell, Ground, Plan, Step};
 use crate::search::{Bisection, Next, Votes, is_same};
+use crate::share::Share;
 
 /// The state of a cell.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -65,6 +67,10 @@ pub enum Over {
     Stopped,
     /// The next runs would take longer than the budget.
     Budget,
+    /// The next runs would end after the deadline.
+    Deadline,
+    /// The results of the next run may not fit on the disk.
+    NoRoom,
     /// An expectation that ends the campaign does not hold.
     Aborted,
 }
@@ -88,6 +94,10 @@ pub struct Executor<'p> {
     /// The running cell and the number of its attempt.
     running: Option<(usize, u32)>,
     spent_s: f64,
+    /// The time until the deadline.
+    left_s: Option<f64>,
+    /// The share of the runs that are done here.
+    share: Share,
     is_stopped: bool,
     is_aborted: bool,
 }
@@ -112,11 +122,32 @@ impl<'p> Executor<'p> {
             at: 0,
             running: None,
             spent_s,
+            left_s: None,
+            share: Share::default(),
             is_stopped: false,
             is_aborted: false,
         };
         executor.states = executor.cells.iter().map(|cell| executor.known(cell)).collect();
         executor
+    }
+
+    /// The same, of which only a share is done here.
+    #[must_use]
+    pub fn with_share(self, share: Share) -> Self {
+        Self { share, ..self }
+    }
+
+    /// Tells how much time is left until the deadline. Nothing here reads a clock.
+    pub fn tell_time_left(&mut self, seconds: Option<f64>) {
+        self.left_s = seconds;
+    }
+
+    /// How long the missing runs take at most, as the runs so far.
+    pub fn forecast_s(&self) -> Option<f64> {
+        let count = |is: fn(&State) -> bool| self.states.iter().filter(|it| is(it)).count();
+        let done = count(|state| matches!(state, State::Done(..)));
+        let missing = count(|state| matches!(state, State::Missing | State::Running));
+        (done > 0).then(|| self.spent_s / done as f64 * missing as f64)
     }
 
     /// The cells, with those that searches asked for.
@@ -179,6 +210,14 @@ impl<'p> Executor<'p> {
     fn next(&mut self, actions: &mut Vec<Action>) -> Result<Action> {
         let plan = self.plan;
         while let Some(step) = plan.steps.get(self.at) {
+            let (branch, repeat) = match step {
+                Step::Cell(cell) => (self.cells[*cell].branch, self.cells[*cell].repeat),
+                Step::Search(branch) => (*branch, 1),
+            };
+            if !self.share.has(&plan.branches[branch], repeat) {
+                self.at += 1;
+                continue;
+            }
             let cell = match step {
                 Step::Cell(cell) => Some(*cell),
                 Step::Search(branch) => self.searched(*branch)?,
@@ -213,14 +252,17 @@ impl<'p> Executor<'p> {
         if self.is_stopped {
             return Some(Over::Stopped);
         }
-        let budget = self.plan.file.budget?.as_secs_f64();
+        let budget = self.plan.file.budget.map(ioecho_trace::Nanos::as_secs_f64);
         let done = self.states.iter().filter(|state| matches!(state, State::Done(..))).count();
         let each = if done == 0 { 0.0 } else { self.spent_s / done as f64 };
         // A repeat that would not be finished is not begun: half of one cannot be compared.
         let per_repeat = self.plan.cells.len() / self.plan.file.repeats.max(1) as usize;
         let begins_repeat = per_repeat > 0 && self.at.is_multiple_of(per_repeat) && self.at > 0;
         let needed = if begins_repeat { each * per_repeat as f64 } else { each };
-        (self.spent_s + needed > budget).then_some(Over::Budget)
+        if budget.is_some_and(|budget| self.spent_s + needed > budget) {
+            return Some(Over::Budget);
+        }
+        self.left_s.is_some_and(|left| needed > left).then_some(Over::Deadline)
     }
 
     /// The state of a cell after its attempts.
@@ -253,9 +295,8 @@ impl<'p> Executor<'p> {
     /// Whether the result of a cell ends the campaign.
     fn aborts(&self, cell: usize) -> bool {
         let State::Done(_, measured) = &self.states[cell] else { return false };
-        let setting = |name: &str| self.cells[cell].setting(name);
         let mut expectations = self.plan.file.expectations.iter().filter(|it| it.abort);
-        expectations.any(|it| !it.that.holds(&setting, Some(measured)))
+        expectations.any(|it| !holds_of_all(&it.that, &self.cells[cell], measured))
     }
 
     /// Why a cell is not climbed to: a lower one of its branch and repeat met the condition.
@@ -267,14 +308,11 @@ impl<'p> Executor<'p> {
         for (other, state) in before.filter(|(it, _)| it.branch == branch && it.repeat == repeat) {
             let value = other.setting(&ladder.axis).unwrap_or_default();
             match state {
-                State::Done(_, measured) => {
-                    let setting = |name: &str| other.setting(name);
-                    if ladder.stop.holds(&setting, Some(measured)) {
-                        return Some(format!("stopped at {}={value}", ladder.axis));
-                    }
+                State::Done(_, measured) if holds_of_any(&ladder.stop, other, measured) => {
+                    return Some(format!("stopped at {}={value}", ladder.axis));
                 }
                 State::Skipped(reason) => return Some(reason.clone()),
-                State::Missing | State::Running | State::Failed(_) => {}
+                State::Done(..) | State::Missing | State::Running | State::Failed(_) => {}
             }
         }
         None
@@ -310,8 +348,7 @@ impl<'p> Executor<'p> {
             }
             let vote = match &self.states[cell] {
                 State::Done(_, measured) => {
-                    let setting = |name: &str| self.cells[cell].setting(name);
-                    search.until.holds(&setting, Some(measured))
+                    holds_of_any(&search.until, &self.cells[cell], measured)
                 }
                 State::Missing | State::Running => return Ok(Some(cell)),
                 // Without this run the search has no answer.

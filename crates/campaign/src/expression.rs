@@ -109,6 +109,13 @@ impl Rule {
         first_result(&self.expression)
     }
 
+    /// Whether what it asks of a run are figures, and nothing else.
+    pub fn asks_for_figures_alone(&self) -> bool {
+        all_tests(&self.expression, &|test| {
+            matches!(test.subject, Subject::Setting(_) | Subject::Figure(_))
+        })
+    }
+
     /// Whether it holds, for a cell with these settings, and this result if there is one.
     pub fn holds(
         &self,
@@ -116,6 +123,16 @@ impl Rule {
         measured: Option<&Measured>,
     ) -> bool {
         self.expression.holds(&|test| test.holds(setting, measured))
+    }
+}
+
+fn all_tests(expression: &Expression<Test>, is: &impl Fn(&Test) -> bool) -> bool {
+    match expression {
+        Expression::All(parts) | Expression::Any(parts) => {
+            parts.iter().all(|part| all_tests(part, is))
+        }
+        Expression::Not(part) => all_tests(part, is),
+        Expression::Test(test) => is(test),
     }
 }
 
@@ -182,7 +199,7 @@ const GRADES: [Grade; 5] =
 const VALIDITIES: [Validity; 3] = [Validity::Valid, Validity::Suspect, Validity::Invalid];
 
 const KNOWN: &str = "known are the axes and keys, finding, validity, check.NAME, and figures such \
-                     as p99.read, p99.9.write.service, iops, mbps, failed";
+                     as p99.read, p99.9.write.service, iops, mbps, drain, failed";
 
 /// Reads a question.
 fn question(words: &mut Cursor<'_>, subjects: &Subjects) -> Result<Expression<Test>, Fault> {
@@ -285,6 +302,7 @@ fn limit(words: &mut Cursor<'_>, unit: Unit) -> Result<f64, Fault> {
         Unit::Span => (text.parse::<Nanos>().ok().map(|span| span.0 as f64), "a time like 20ms"),
         Unit::Bytes => (text.parse::<Bytes>().ok().map(|bytes| bytes.0 as f64), "a size like 100M"),
         Unit::Count => (number(text), "a number like 5000"),
+        Unit::Percent => (text.strip_suffix('%').and_then(number), "a share like 1%"),
     };
     let limit = read.ok_or_else(|| {
         words.fault(&format!("'{text}' does not fit here"), format!("write {example}"))
@@ -306,13 +324,13 @@ mod tests {
     fn measured() -> Measured {
         Measured {
             finding: Finding::DeviceLimited,
-            validity: Validity::Valid,
-            summary: String::new(),
             checks: BTreeMap::from([("lateness".to_owned(), Grade::Limited)]),
             figures: BTreeMap::from([
                 ("p99.read.response".to_owned(), 5e6),
                 ("iops".to_owned(), 1000.0),
+                ("drain".to_owned(), 20.05),
             ]),
+            ..Measured::nothing()
         }
     }
 
@@ -333,6 +351,7 @@ mod tests {
             "p99.read > 4ms",
             "p99.read.response <= 5ms",
             "iops in {1} or iops >= 1000",
+            "drain > 1% and drain < 20.1%",
             "speedup > 2 and speedup = 4.0",
             "device in {a, b} and device not in {c}",
             "check.lateness = limited",
@@ -355,6 +374,7 @@ mod tests {
             ("finding = devise-limited", "'devise-limited' is not known"),
             ("p98.read > 4ms", "'p98.read' is not known"),
             ("p99.read > 4k", "write a time like 20ms"),
+            ("drain > 1", "write a share like 1%"),
             ("finding > faithful", "finding has no order"),
             ("speedup", "something is missing"),
         ] {

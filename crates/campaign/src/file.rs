@@ -3,6 +3,7 @@
 //! Nothing unknown is accepted: a key with a typing error would leave a setting at its default for
 //! a whole weekend. Which keys a replay has is known to the command line alone, so it is told here.
 
+mod include;
 mod read;
 mod table;
 #[cfg(test)]
@@ -14,6 +15,7 @@ use crate::expression::Rule;
 use crate::place::Place;
 use crate::value::Value;
 
+pub use include::Open;
 pub use read::{argument, read};
 pub(crate) use read::{axis_value, rounded};
 
@@ -86,6 +88,8 @@ pub struct File {
     pub order: Order,
     /// The longest time of all runs together.
     pub budget: Option<Nanos>,
+    /// The time at which the campaign ends, as it is written, and its place.
+    pub deadline: Option<(String, Place)>,
     /// How often a run is tried again after a fault of the measurement.
     pub retries: u32,
     /// The devices, in the order of the file.
@@ -106,12 +110,70 @@ pub struct File {
     pub rules: Vec<SettingRule>,
     /// What must hold.
     pub expectations: Vec<Expectation>,
+    /// The replays of a cell, where there are several.
+    pub steps: Vec<StepOf>,
+    /// What is repeated within a cell until it is steady.
+    pub rounds: Option<RoundsOf>,
+    /// The kept campaign that the results are compared with.
+    pub baseline: Option<Baseline>,
 }
 
+/// The axis whose values are paths of layers.
+pub const PATH: &str = "path";
+
+/// The axis whose values are the steps of a cell.
+pub const STEP: &str = "step";
+
 impl File {
-    /// The axis of this name.
+    /// The axis of this name, of the cells or of the rounds within them.
     pub fn axis(&self, name: &str) -> Option<&Axis> {
-        self.axes.iter().find(|axis| axis.name == name)
+        let of_rounds = self.rounds.iter().flat_map(|rounds| &rounds.axes);
+        self.axes.iter().chain(of_rounds).find(|axis| axis.name == name)
+    }
+
+    /// The names of everything that a point has values of.
+    pub fn axis_names(&self) -> Vec<&str> {
+        let of_rounds = self.rounds.iter().flat_map(|rounds| &rounds.axes);
+        let axes = self.axes.iter().chain(of_rounds).map(|axis| axis.name.as_str());
+        let searched = self.search.iter().map(|search| search.axis.as_str());
+        let step = (!self.steps.is_empty()).then_some(STEP);
+        axes.chain(searched).chain(step).collect()
+    }
+
+    /// The settings that the value of an axis stands for, where the axis is no key.
+    pub fn layers_of(&self, axis: &str, value: &str) -> Vec<&Layer> {
+        if axis == STEP && !self.steps.is_empty() {
+            return self.steps.iter().filter(|it| it.name == value).map(|it| &it.set).collect();
+        }
+        if axis == PATH {
+            return value.split('/').filter_map(|part| self.layer(part)).collect();
+        }
+        self.layer(value).into_iter().collect()
+    }
+
+    /// The coordinates of the replays of a cell within it, in their order; none if a cell is one
+    /// replay.
+    pub(crate) fn combinations(&self, rounds: Option<&RoundsOf>) -> Vec<Vec<(String, String)>> {
+        if self.steps.is_empty() && rounds.is_none() {
+            return Vec::new();
+        }
+        let values = |axis: &Axis| -> Vec<(String, String)> {
+            axis.values.iter().map(|(value, _)| (axis.name.clone(), value.clone())).collect()
+        };
+        let mut groups: Vec<Vec<(String, String)>> =
+            rounds.iter().flat_map(|it| &it.axes).map(values).collect();
+        if !self.steps.is_empty() {
+            let step = |step: &StepOf| (STEP.to_owned(), step.name.clone());
+            groups.push(self.steps.iter().map(step).collect());
+        }
+        let mut all = vec![Vec::new()];
+        for group in groups {
+            let longer = all.iter().flat_map(|one: &Vec<(String, String)>| {
+                group.iter().map(move |it| one.iter().chain([it]).cloned().collect::<Vec<_>>())
+            });
+            all = longer.collect();
+        }
+        all
     }
 
     /// The layer of this name.
@@ -205,4 +267,43 @@ pub struct Expectation {
     pub that: Rule,
     /// Whether the campaign ends where it does not hold.
     pub abort: bool,
+    /// Whether it is asked of the interval over the repeats of a point, not of each run.
+    pub of_point: bool,
+}
+
+/// A replay of a cell.
+#[derive(Clone, Debug)]
+pub struct StepOf {
+    /// Its name.
+    pub name: String,
+    /// Where it is defined.
+    pub place: Place,
+    /// Its settings.
+    pub set: Layer,
+}
+
+/// What is repeated within a cell.
+#[derive(Clone, Debug)]
+pub struct RoundsOf {
+    /// The axes of a round.
+    pub axes: Vec<Axis>,
+    /// The most rounds.
+    pub max: u32,
+    /// The figure that must become steady, by its full name.
+    pub figure: String,
+    /// The replay of a round that it is taken from.
+    pub at: Vec<(String, String)>,
+    /// The same replay, by its number in the round.
+    pub part: usize,
+}
+
+/// A kept campaign with which the results are compared.
+#[derive(Clone, Debug)]
+pub struct Baseline {
+    /// Its directory.
+    pub campaign: String,
+    /// Where it is named.
+    pub place: Place,
+    /// What must not be proven, as `compare --fail-if` has it, each with its place.
+    pub fail_if: Vec<(String, Place)>,
 }

@@ -15,6 +15,18 @@ use crate::value::Value;
 /// Grows when the same settings come to mean another run.
 const ENGINE: u32 = 1;
 
+/// The rounds of a cell: its replays are repeated until a figure is steady (`stats::steady`).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Repeated {
+    /// The most rounds.
+    pub max: u32,
+    /// The figure that is followed, by its full name.
+    pub figure: String,
+    /// The replay that it is taken from, by its number in the cell, counted from 0.
+    pub part: usize,
+}
+
 /// What decides the result of a cell. Its JSON is canonical: keys stand in the order of their
 /// letters, and there is no space.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -26,12 +38,22 @@ pub struct Identity {
     pub device: String,
     /// The version of the meaning of settings.
     pub engine: u32,
+    /// The keys of the replays within the cell, in their order; none if it is one replay.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub parts: Vec<String>,
+    /// The path of layers that the cell stands on. Two leaves of an imported tree may differ in
+    /// what only a person sets up, so they are two runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path: Option<String>,
     /// The repeat, counted from 1.
     pub repeat: u32,
     /// The arguments of the replay.
     pub replay: BTreeMap<String, Value>,
     /// What the load is, whatever its path.
     pub requests: String,
+    /// What is repeated until it is steady.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rounds: Option<Repeated>,
 }
 
 impl Identity {
@@ -43,7 +65,8 @@ impl Identity {
         requests: String,
         repeat: u32,
     ) -> Self {
-        Self { chain, device, engine: ENGINE, repeat, replay, requests }
+        let (parts, path, rounds) = (Vec::new(), None, None);
+        Self { chain, device, engine: ENGINE, parts, path, repeat, replay, requests, rounds }
     }
 
     /// The key: SHA-256 of the canonical JSON, in 64 hexadecimal digits.
@@ -69,6 +92,8 @@ impl Identity {
         tell(self.device == other.device, "the device is another");
         tell(self.chain == other.chain, "chain changed");
         tell(self.engine == other.engine, "the meaning of settings changed");
+        tell(self.parts == other.parts, "a step or a round changed");
+        tell(self.rounds == other.rounds, "what ends the rounds changed");
         let keys = self.replay.keys().chain(other.replay.keys().filter(|key| {
             // Each key once.
             !self.replay.contains_key(*key)

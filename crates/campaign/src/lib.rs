@@ -12,13 +12,17 @@
 
 pub mod attempt;
 pub mod conclusion;
+pub mod course;
 pub mod executor;
 pub mod expression;
 pub mod file;
+pub mod import;
 pub mod journal;
 pub mod key;
 pub mod place;
 pub mod plan;
+pub mod rows;
 pub mod search;
+pub mod share;
 pub mod template;
 pub mod value;

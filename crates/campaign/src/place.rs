@@ -34,25 +34,34 @@ impl fmt::Display for Place {
     }
 }
 
-/// A text whose bytes have places.
+/// The text of one file, or of several, one behind the other, whose bytes have places.
 #[derive(Clone, Debug)]
 pub struct Text<'a> {
-    name: Arc<str>,
+    /// Where each file begins, and its name.
+    files: Vec<(usize, Arc<str>)>,
     text: &'a str,
 }
 
 impl<'a> Text<'a> {
     /// The text of the file of this name.
     pub fn new(name: &str, text: &'a str) -> Self {
-        Self { name: name.into(), text }
+        Self { files: vec![(0, name.into())], text }
+    }
+
+    /// The text of these files, each with the byte at which it begins; the first begins at 0.
+    pub fn of_files(files: Vec<(usize, Arc<str>)>, text: &'a str) -> Self {
+        Self { files, text }
     }
 
     /// The place of the first of these bytes.
     pub fn place(&self, span: &Range<usize>) -> Place {
-        let before = &self.text[..self.text.floor_char_boundary(span.start)];
+        let end = self.text.floor_char_boundary(span.start);
+        let begun = self.files.iter().rev().find(|(start, _)| *start <= end);
+        let (start, name) = begun.map_or((0, "".into()), |(start, name)| (*start, name.clone()));
+        let before = &self.text[start..end];
         let line = before.rsplit('\n').next().unwrap_or_default();
         Place {
-            file: Arc::clone(&self.name),
+            file: name,
             line: before.matches('\n').count() + 1,
             column: line.chars().count() + 1,
         }

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use serde::Serialize;
 
-use crate::file::{File, Known, Layer, Order, Setting, axis_value, rounded};
+use crate::file::{File, Known, Layer, Order, PATH, RoundsOf, STEP, Setting, axis_value, rounded};
 use crate::key::Identity;
 use crate::place::{Place, Refused, Result};
 use crate::template::{filled, names};
@@ -44,6 +44,9 @@ pub struct Cell {
     pub identity: Identity,
     /// Cells of one branch differ in the climbed axis alone.
     pub branch: usize,
+    /// The replays within the cell, in their order; none if it is one replay.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub parts: Vec<Self>,
 }
 
 impl Cell {
@@ -57,6 +60,11 @@ impl Cell {
         };
         let key = || self.identity.replay.get(name).map(Value::shown);
         axis.or_else(own).or_else(key)
+    }
+
+    /// The replays of the cell: itself, if it is one.
+    pub fn replays(&self) -> &[Self] {
+        if self.parts.is_empty() { std::slice::from_ref(self) } else { &self.parts }
     }
 
     /// The cell in words.
@@ -252,12 +260,16 @@ impl Plan {
                 axis.values.iter().find(|(other, _)| other == value).map(|(_, place)| place.clone())
             });
             let searched = self.file.search.as_ref().map(|search| search.place.clone());
-            let place = place.or(searched).unwrap_or_else(|| Place::outside(axis));
+            let step = self.file.steps.iter().find(|step| step.name == *value && axis == STEP);
+            let place = place
+                .or(step.map(|step| step.place.clone()))
+                .or(searched)
+                .unwrap_or_else(|| Place::outside(axis));
             if self.known.has(axis) {
                 let value = axis_value(&self.known, axis, value);
                 give(&Setting { key: axis.clone(), value, place }, &mut origins);
             } else {
-                for setting in self.file.layer(value).into_iter().flatten() {
+                for setting in self.file.layers_of(axis, value).into_iter().flatten() {
                     give(setting, &mut origins);
                 }
             }
@@ -292,7 +304,40 @@ impl Plan {
         })
     }
 
+    /// The cell at a point, with its replays where there are several.
     fn cell(
+        &self,
+        point: Vec<(String, String)>,
+        branch: usize,
+        repeat: u32,
+        ground: &dyn Ground,
+    ) -> Result<Option<Cell>> {
+        let combinations = self.file.combinations(self.file.rounds.as_ref());
+        if combinations.is_empty() {
+            return self.replay(point, branch, repeat, ground);
+        }
+        let mut parts = Vec::new();
+        for within in combinations {
+            let point = point.iter().cloned().chain(within).collect();
+            parts.extend(self.replay(point, branch, repeat, ground)?);
+        }
+        let Some(first) = parts.first() else { return Ok(None) };
+        let start = Place::outside(&self.file.name);
+        let count = self.file.combinations(self.file.rounds.as_ref()).len();
+        if parts.len() != count || parts.iter().any(|part| part.target != first.target) {
+            let reason = "a rule or an axis of the rounds leaves out a replay, or moves it to \
+                          another device";
+            return Err(Refused::new(&start, reason, "the replays of a cell belong together"));
+        }
+        let mut identity = first.identity.clone();
+        identity.parts = parts.iter().map(|part| part.key.clone()).collect();
+        identity.rounds = self.file.rounds.as_ref().map(RoundsOf::repeated);
+        let key = identity.key();
+        Ok(Some(Cell { key, point, identity, parts: parts.clone(), ..first.clone() }))
+    }
+
+    /// A single replay at a point.
+    fn replay(
         &self,
         point: Vec<(String, String)>,
         branch: usize,
@@ -342,16 +387,17 @@ impl Plan {
         let requests = ground.load(&trace).map_err(|reason| {
             Refused::new(&place, reason, "paths are relative to the campaign's file")
         })?;
-        let identity = Identity::new(replay, chain, identified, requests, repeat);
+        let mut identity = Identity::new(replay, chain, identified, requests, repeat);
+        let path = point.iter().find(|(axis, _)| axis == PATH);
+        identity.path = path.map(|(_, path)| path.clone());
         let key = identity.key();
-        Ok(Some(Cell { key, point, repeat, device, target, trace, identity, branch }))
+        let parts = Vec::new();
+        Ok(Some(Cell { key, point, repeat, device, target, trace, identity, branch, parts }))
     }
 
     /// Refuses a name in braces that no axis has.
     fn check_names(&self, value: &Value, place: &Place) -> Result<()> {
-        let searched = self.file.search.iter().map(|search| search.axis.as_str());
-        let axes = self.file.axes.iter().map(|axis| axis.name.as_str());
-        let known: Vec<&str> = axes.chain(searched).chain(["repeat"]).collect();
+        let known: Vec<&str> = self.file.axis_names().into_iter().chain(["repeat"]).collect();
         for text in value.texts() {
             for name in names(text).unwrap_or_default() {
                 if !known.contains(&name) {

@@ -47,8 +47,8 @@ pub(crate) use self::analyze::AnalyzeArgs;
 pub(crate) use self::calibrate::CalibrateArgs;
 pub(crate) use self::campaign::{
     CampaignArgs, CampaignCommand, CampaignFileArgs, CompareCampaignArgs, DoingArgs,
-    PlanCampaignArgs, ReportCampaignArgs, ResumeCampaignArgs, RunCampaignArgs, StatusCampaignArgs,
-    StopCampaignArgs,
+    GcCampaignArgs, ImportCampaignArgs, Keep, PlanCampaignArgs, ReportCampaignArgs,
+    ResumeCampaignArgs, RunCampaignArgs, StatusCampaignArgs, StopCampaignArgs,
 };
 pub(crate) use self::check::CheckArgs;
 pub(crate) use self::compare::CompareArgs;

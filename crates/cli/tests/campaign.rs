@@ -5,7 +5,13 @@
 // Helpers of tests panic as tests do; clippy.toml allows it only in the tests themselves.
 #![allow(clippy::unwrap_used)]
 
+#[path = "campaign/faults.rs"]
+mod faults;
 mod fixture;
+#[path = "campaign/more.rs"]
+mod more;
+#[path = "campaign/speed.rs"]
+mod speed;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -178,6 +184,22 @@ fn a_search_finds_the_knee_of_a_device_that_is_known() {
     let [low, high] = [0, 1].map(|end| between[end].as_f64().unwrap());
     assert!((95.0..=105.0).contains(&low) && (95.0..=105.0).contains(&high), "{found}");
     assert!(output.status.success() && low < high && high / low <= 1.02, "{found}");
+}
+
+#[test]
+fn a_short_load_beyond_the_capacity_ends_a_ladder_through_its_drain() {
+    // Four units of 1 ms serve 4000 requests a second; the second step asks for 4800 for 0.2 s, of
+    // which none is late.
+    let fixture = with(
+        "name='drain'\n[devices]\na='sim:model=const,units=4,service=1ms'\n[axes]\n\
+         speedup=[1,2,4]\n[replay]\ndevice='a'\n\
+         trace='gen:random?rate=2400&duration=400ms&dist=constant'\n\
+         [ladder]\naxis='speedup'\nstop='drain > 1%'\n",
+    );
+    let output = fixture.run(&["campaign", "run", "c.toml", "-q", "--json"]);
+    let found: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(found["findings"], serde_json::json!({ "faithful": 2 }), "{found}");
+    assert_eq!(found["climbs"][0]["highest"], serde_json::json!(["1"]), "{found}");
 }
 
 #[test]

@@ -1,10 +1,12 @@
 //! A campaign as a page: the answer first, then a map of all runs, each one click away.
 //!
-//! The map needs no script: it is a table whose squares have a colour for the figure, a sign for
-//! the finding, and a link to each run. So it prints, and a reader without colours reads it too.
+//! The map is a table whose squares have a colour for the figure, a sign for the finding, and a
+//! link to each run. So it prints, and a reader without colours reads it too. Without a script it
+//! shows one pair of axes; with it any other, curves, and the drift.
 
 use askama::Template;
 use ioecho_trace::visible::replaced;
+use serde::{Serialize, Serializer, ser::SerializeSeq as _};
 
 use crate::packed::sha256;
 use crate::{ReportError, Section};
@@ -30,10 +32,110 @@ pub struct CampaignPage {
     pub columns: Vec<String>,
     /// The rows of the map.
     pub rows: Vec<CampaignRow>,
-    /// The values of the ranked axis: each with how far it goes, and a remark.
-    pub ranking: Vec<(String, String, String)>,
+    /// What is to be read before the map, such as a ranking.
+    pub tables: Vec<CampaignTable>,
+    /// What is to be read behind the charts.
+    pub more: Vec<CampaignTable>,
+    /// How results changed while the campaign went on.
+    pub drift: String,
+    /// The runs, for the script.
+    pub data: CampaignData,
     /// The settings.
     pub facts: Vec<Section>,
+}
+
+/// A table of three columns: a name, what is said of it, and a remark.
+#[derive(Clone, Debug, Default)]
+pub struct CampaignTable {
+    /// Its heading.
+    pub heading: String,
+    /// How it is to be read.
+    pub remark: String,
+    /// Its rows.
+    pub rows: Vec<(String, String, String)>,
+}
+
+/// The runs of a campaign, from which the script draws.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct CampaignData {
+    /// The name of the campaign.
+    pub name: String,
+    /// The axes with their values.
+    pub axes: Vec<CampaignAxis>,
+    /// The figures.
+    pub figures: Vec<CampaignFigure>,
+    /// The runs.
+    pub rows: Vec<CampaignRun>,
+    /// The number of the axis of the map's columns; -1 if there is none.
+    pub columns: i64,
+    /// The number of the figure that is shown first.
+    pub figure: usize,
+    /// The number of the axis that curves go over.
+    pub over: i64,
+    /// The number of the axis that has a curve for each value; -1 if there is none.
+    pub by: i64,
+}
+
+/// An axis of a campaign.
+#[derive(Clone, Debug, Serialize)]
+pub struct CampaignAxis {
+    /// Its name.
+    pub name: String,
+    /// Its values.
+    pub values: Vec<String>,
+}
+
+/// A figure of runs.
+#[derive(Clone, Debug, Serialize)]
+pub struct CampaignFigure {
+    /// Its name.
+    pub name: String,
+    /// Its unit: `ns`, `B/s`, `%`, or nothing.
+    pub unit: &'static str,
+}
+
+/// A run.
+#[derive(Clone, Debug)]
+pub struct CampaignRun {
+    /// The number of its value on each axis.
+    pub point: Vec<usize>,
+    /// The repeat.
+    pub repeat: u32,
+    /// What came of it.
+    pub tone: CampaignTone,
+    /// Its directory, if it has one.
+    pub run: Option<String>,
+    /// When it began, in hours after the first.
+    pub hours: Option<f64>,
+    /// Its figures.
+    pub figures: Vec<Option<f64>>,
+}
+
+impl Serialize for CampaignRun {
+    /// A run is a list, because ten thousand of them must fit into a page.
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        let mut list = to.serialize_seq(None)?;
+        for value in &self.point {
+            list.serialize_element(value)?;
+        }
+        list.serialize_element(&self.repeat)?;
+        list.serialize_element(&(self.tone as u8))?;
+        list.serialize_element(&self.run)?;
+        list.serialize_element(&self.hours.map(short))?;
+        for figure in &self.figures {
+            list.serialize_element(&figure.map(short))?;
+        }
+        list.end()
+    }
+}
+
+/// A number of five significant digits, in few letters.
+fn short(value: f64) -> serde_json::Value {
+    let rounded: f64 = format!("{value:.4e}").parse().unwrap_or(value);
+    if rounded.fract() == 0.0 && rounded.abs() < 1e15 {
+        return (rounded as i64).into();
+    }
+    rounded.into()
 }
 
 /// A row of the map.
@@ -87,6 +189,18 @@ impl CampaignTone {
             Self::Damaged => ("✖", "data damaged"),
         }
     }
+
+    /// Its class in the style.
+    const fn class(self) -> &'static str {
+        match self {
+            Self::Skipped => "skipped",
+            Self::Held => "held",
+            Self::Limited => "limited",
+            Self::Missing => "missing",
+            Self::Failed => "failed",
+            Self::Damaged => "damaged",
+        }
+    }
 }
 
 const TONES: [CampaignTone; 6] = [
@@ -113,6 +227,21 @@ struct View<'a> {
     version: &'static str,
 }
 
+/// The runs with the words of their tones, in the order of the tones' numbers.
+#[derive(Serialize)]
+struct Carried<'a> {
+    #[serde(flatten)]
+    data: &'a CampaignData,
+    tones: Vec<ToneView>,
+}
+
+#[derive(Serialize)]
+struct ToneView {
+    sign: &'static str,
+    word: &'static str,
+    class: &'static str,
+}
+
 struct RowView<'a> {
     name: &'a str,
     squares: Vec<SquareView<'a>>,
@@ -134,16 +263,24 @@ pub fn campaign_html(page: &CampaignPage) -> Result<String, ReportError> {
         .rows
         .iter()
         .map(|row| RowView { name: &row.name, squares: row.squares.iter().map(square).collect() });
+    let script = concat!("\n", include_str!("../assets/campaign.js")).to_owned();
+    let mut by_number = TONES;
+    by_number.sort();
+    let tones = by_number.map(|tone| {
+        let (sign, word) = tone.told();
+        ToneView { sign, word, class: tone.class() }
+    });
+    let carried = Carried { data: &page.data, tones: tones.into() };
     let view = View {
         title: &page.title,
         page,
         legend: TONES.map(CampaignTone::told).to_vec(),
         rows: rows.collect(),
-        script_hash: sha256(b""),
+        script_hash: sha256(script.as_bytes()),
         style_hash: sha256(style.as_bytes()),
         style,
-        script: String::new(),
-        data: "{}".to_owned(),
+        script,
+        data: serde_json::to_string(&carried)?.replace('<', "\\u003c"),
         version: env!("CARGO_PKG_VERSION"),
     };
     Ok(replaced(&view.render()?).into_owned())
@@ -151,7 +288,7 @@ pub fn campaign_html(page: &CampaignPage) -> Result<String, ReportError> {
 
 fn square(square: &CampaignSquare) -> SquareView<'_> {
     let (sign, word) = square.tone.told();
-    SquareView { class: format!("s{}", square.shade), sign, word, square }
+    SquareView { class: format!("s{} {}", square.shade, square.tone.class()), sign, word, square }
 }
 
 #[cfg(test)]

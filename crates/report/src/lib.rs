@@ -35,7 +35,10 @@ use ioecho_stats::run_summary::{TargetFigures, VerifyFigures};
 use ioecho_stats::verdict::Verdict;
 use ioecho_trace::TimingMode;
 
-pub use campaign::{CampaignPage, CampaignRow, CampaignSquare, CampaignTone, campaign_html};
+pub use campaign::{
+    CampaignAxis, CampaignData, CampaignFigure, CampaignPage, CampaignRow, CampaignRun,
+    CampaignSquare, CampaignTable, CampaignTone, campaign_html,
+};
 pub use chart::{Chart, Ink, Layer, Limit, Shape, Side, Spacing, Stroke};
 pub use compare::{ComparePage, compare_html};
 pub use page::{html, live_html, update};

@@ -1,18 +1,12 @@
 use std::collections::BTreeMap;
 
-use ioecho_stats::verdict::{Finding, Validity};
+use ioecho_stats::verdict::Finding;
 
 use super::*;
 use crate::file::tests::{Named, plan};
 
 fn measured(finding: Finding) -> End {
-    End::Measured(Measured {
-        finding,
-        validity: Validity::Valid,
-        summary: String::new(),
-        checks: BTreeMap::new(),
-        figures: BTreeMap::new(),
-    })
+    End::Measured(Measured { finding, ..Measured::nothing() })
 }
 
 const CAMPAIGN: &str = "name='x'\nrepeats=2\nretries=1\n[devices]\na='sim:a'\nb='sim:b'\n\

@@ -1,44 +1,48 @@
 //! The text of a file becomes a campaign.
 
-use ioecho_trace::Nanos;
-use toml::de::{DeTable, DeValue};
+mod course;
 
+use ioecho_trace::Nanos;
+use toml::de::DeValue;
+
+use super::include::{Gathered, Open, laid_over, parsed};
 use super::table::{Spot, Table};
 use super::{
-    Axis, Device, Expectation, File, Known, Ladder, Layer, Order, Search, Setting, SettingRule,
+    Axis, Device, File, Known, Ladder, Layer, Order, PATH, STEP, Search, Setting, SettingRule,
 };
 use crate::expression::{Rule, Subjects};
-use crate::place::{Place, Refused, Result, Text};
+use crate::place::{Place, Refused, Result};
 use crate::template::{expanded, names};
 use crate::value::Value;
 
-const TOP: [&str; 15] = [
+const TOP: [&str; 21] = [
     "name", "seed", "repeats", "order", "budget", "retries", "zip", "devices", "layers", "replay",
-    "axes", "ladder", "search", "rule", "expect",
+    "axes", "ladder", "search", "rule", "expect", "step", "rounds", "include", "paths", "deadline",
+    "baseline",
 ];
 
 /// Keys of the whole format that this version does not know.
-const LATER: [&str; 10] = [
-    "hosts", "stack", "rounds", "step", "include", "paths", "deadline", "parallel", "baseline",
-    "start",
-];
+const LATER: [&str; 4] = ["hosts", "stack", "parallel", "start"];
 
 /// The most values of an axis.
 const VALUES_MAX: usize = 10_000;
 
-/// Reads a campaign. `name` is that of the file, for messages.
+/// Reads a campaign. `name` is that of the file, for messages; `open` opens what it includes.
 ///
 /// # Errors
 ///
 /// The first fault, with its place.
-pub fn read(name: &str, text: &str, known: &Known) -> Result<File> {
-    let text_of = Text::new(name, text);
-    let parsed = DeTable::parse(text).map_err(|error| {
-        let place = text_of.place(&error.span().unwrap_or(0..0));
-        Refused::new(&place, error.message().trim().replace('\n', ", "), "this is no TOML here")
-    })?;
-    let span = parsed.span();
-    let top = Table { text: &text_of, entries: parsed.get_ref(), span: &span };
+pub fn read(name: &str, text: &str, known: &Known, open: Open<'_>) -> Result<File> {
+    let gathered = Gathered::of(name, text, open)?;
+    let (places, padded) = (gathered.places(), gathered.padded());
+    let mut entries = toml::de::DeTable::new();
+    for text in &padded {
+        entries = laid_over(entries, parsed(text, &places)?);
+    }
+    // What is missing is missing in the file itself, which is the last.
+    let start = padded.last().map_or(0, |text| text.len() - text.trim_start_matches(' ').len());
+    let span = start..gathered.text.len();
+    let top = Table { text: &places, entries: &entries, span: &span };
     top.only("key", &TOP, &LATER)?;
     let whole = |text: &str| text.parse::<u64>().ok();
     let some = |text: &str| text.parse::<u32>().ok().filter(|number| (1..=10_000).contains(number));
@@ -67,6 +71,10 @@ pub fn read(name: &str, text: &str, known: &Known) -> Result<File> {
         search: None,
         rules: Vec::new(),
         expectations: Vec::new(),
+        deadline: None,
+        steps: Vec::new(),
+        rounds: None,
+        baseline: None,
     };
     let reader = Reader { known, top };
     file.devices = reader.devices()?;
@@ -75,6 +83,10 @@ pub fn read(name: &str, text: &str, known: &Known) -> Result<File> {
         file.replay = reader.layer(reader.table(value)?)?;
     }
     file.axes = reader.axes()?;
+    file.deadline = reader.deadline()?;
+    file.steps = reader.steps()?;
+    file.rounds = reader.rounds(&file)?;
+    file.baseline = reader.baseline()?;
     if let Some(value) = top.get("zip") {
         let zip = top.texts_at(value)?;
         file.zip = zip.into_iter().map(|(name, _)| name).collect();
@@ -114,10 +126,9 @@ pub fn argument(text: &str, origin: &str, known: &Known) -> Result<Setting> {
 
 /// What the expressions of a campaign may ask for.
 fn subjects(file: &File, known: &Known) -> Subjects {
-    let axes = file.axes.iter().map(|axis| axis.name.clone());
-    let search = file.search.iter().map(|search| search.axis.clone());
+    let axes = file.axis_names().into_iter().map(str::to_owned);
     let keys = known.keys().map(str::to_owned);
-    Subjects { settings: axes.chain(search).chain(keys).collect() }
+    Subjects { settings: axes.chain(keys).collect() }
 }
 
 fn check_name(top: &Table<'_, '_>, name: &str) -> Result<()> {
@@ -264,33 +275,45 @@ impl<'t, 'a> Reader<'t, 'a> {
         entries.map(|(name, _, value)| Ok((name, self.layer(self.table(value)?)?))).collect()
     }
 
+    /// The axes; `paths` are one.
     fn axes(&self) -> Result<Vec<Axis>> {
+        let mut axes = match self.top.get("axes") {
+            Some(value) => self.axes_in(self.table(value)?)?,
+            None => Vec::new(),
+        };
+        if let Some(value) = self.top.get("paths") {
+            if let Some(axis) = axes.iter().find(|axis| axis.name == PATH) {
+                let reason = "paths are the axis 'path' already";
+                return Err(Refused::new(&axis.place, reason, "give this axis another name"));
+            }
+            let (mut values, place) = (Vec::new(), self.top.place(value));
+            for (text, place) in self.top.texts_at(value)? {
+                values.extend(several(&text, &place)?);
+            }
+            axes.insert(0, checked(PATH.to_owned(), values, place)?);
+        }
+        Ok(axes)
+    }
+
+    fn axes_in(&self, table: Table<'t, 'a>) -> Result<Vec<Axis>> {
         let mut axes = Vec::new();
-        for (name, place, value) in self.entries("axes")? {
+        for (key, value) in table.entries {
+            let (name, place) =
+                (key.get_ref().clone().into_owned(), self.top.text.place(&key.span()));
+            if name == STEP || name == "repeat" {
+                let reason = format!("'{name}' is the name of something else");
+                return Err(Refused::new(&place, reason, "give this axis another name"));
+            }
             let mut values = Vec::new();
             if value.get_ref().is_table() {
                 let steps = steps(&self.table(value)?, value)?;
                 values.extend(steps.into_iter().map(|value| (value, place.clone())));
             } else {
                 for (text, place) in self.top.texts_at(value)? {
-                    let several = expanded(&text)
-                        .map_err(|reason| Refused::new(&place, reason, "write {1..10}"))?;
-                    values.extend(several.into_iter().map(|text| (text, place.clone())));
+                    values.extend(several(&text, &place)?);
                 }
             }
-            let is_twice = |(at, (value, _)): (usize, &(String, Place))| {
-                values[..at].iter().any(|(other, _)| other == value)
-            };
-            let twice = values.iter().enumerate().take(VALUES_MAX).find(|entry| is_twice(*entry));
-            if let Some((_, (value, place))) = twice {
-                let reason = format!("'{value}' stands twice on the axis {name}");
-                return Err(Refused::new(place, reason, "repeats = N measures each point N times"));
-            }
-            if values.is_empty() || values.len() > VALUES_MAX {
-                let reason = format!("the axis {name} has {} values", values.len());
-                return Err(Refused::new(&place, reason, format!("write 1 to {VALUES_MAX}")));
-            }
-            axes.push(Axis { name, values, place });
+            axes.push(checked(name, values, place)?);
         }
         Ok(axes)
     }
@@ -298,14 +321,16 @@ impl<'t, 'a> Reader<'t, 'a> {
     /// Refuses axes that would change nothing, and zipped ones of different lengths.
     fn check_axes(&self, file: &File) -> Result<()> {
         let used = |name: &str| {
-            let layers = file.layers.iter().flat_map(|(_, layer)| layer);
+            let steps = file.steps.iter().flat_map(|step| &step.set);
+            let layers = file.layers.iter().flat_map(|(_, layer)| layer).chain(steps);
             let settings = layers.chain(&file.replay).flat_map(|setting| setting.value.texts());
             let values = file.axes.iter().flat_map(|axis| axis.values.iter().map(|(text, _)| text));
             let paths = file.devices.iter().map(|device| &device.path);
             let mut texts = settings.chain(values).chain(paths);
             texts.any(|text| names(text).is_ok_and(|names| names.contains(&name)))
         };
-        for axis in &file.axes {
+        let of_rounds = file.rounds.iter().flat_map(|rounds| &rounds.axes);
+        for axis in file.axes.iter().chain(of_rounds).filter(|axis| axis.name != PATH) {
             let is_key = self.known.has(&axis.name);
             for (value, place) in &axis.values {
                 if is_key && axis.name != "chain" {
@@ -426,16 +451,26 @@ impl<'t, 'a> Reader<'t, 'a> {
         }
         Ok(rules)
     }
+}
 
-    fn expectations(&self, subjects: &Subjects) -> Result<Vec<Expectation>> {
-        let mut expectations = Vec::new();
-        for table in self.items("expect")? {
-            table.only("key of an expectation", &["that", "abort"], &["of"])?;
-            let that = condition(&table, "that", subjects)?;
-            expectations.push(Expectation { that, abort: table.switch("abort")? });
-        }
-        Ok(expectations)
+/// The values that a text makes, at its place.
+fn several(text: &str, place: &Place) -> Result<Vec<(String, Place)>> {
+    let texts = expanded(text).map_err(|reason| Refused::new(place, reason, "write {1..10}"))?;
+    Ok(texts.into_iter().map(|text| (text, place.clone())).collect())
+}
+
+/// An axis whose values are each there once, and not too many.
+fn checked(name: String, values: Vec<(String, Place)>, place: Place) -> Result<Axis> {
+    let mut seen = std::collections::HashSet::new();
+    if let Some((value, place)) = values.iter().find(|(value, _)| !seen.insert(value.as_str())) {
+        let reason = format!("'{value}' stands twice on the axis {name}");
+        return Err(Refused::new(place, reason, "repeats = N measures each point N times"));
     }
+    if values.is_empty() || values.len() > VALUES_MAX {
+        let reason = format!("the axis {name} has {} values", values.len());
+        return Err(Refused::new(&place, reason, format!("write 1 to {VALUES_MAX}")));
+    }
+    Ok(Axis { name, values, place })
 }
 
 /// The value of an axis as a setting. On an axis a switch is the text `true` or `false`.

@@ -32,9 +32,14 @@ pub(crate) fn known() -> Known {
     }
 }
 
+/// Opens no file.
+pub(crate) fn nothing(name: &str) -> Result<(String, String), String> {
+    Err(format!("{name}: no such file"))
+}
+
 pub(crate) fn plan(text: &str) -> Plan {
     let known = known();
-    let file = read("c.toml", text, &known).unwrap_or_else(|refused| panic!("{refused}"));
+    let file = read("c.toml", text, &known, &nothing).unwrap_or_else(|it| panic!("{it}"));
     Plan::new(file, Layer::new(), known, &Named).unwrap_or_else(|refused| panic!("{refused}"))
 }
 
@@ -42,7 +47,7 @@ const DEVICES: &str = "[devices]\na='sim:a'\nb='sim:b'\nc={path='sim:c',set={in-
 
 fn refused(text: &str) -> String {
     let known = known();
-    let file = read("c.toml", text, &known);
+    let file = read("c.toml", text, &known, &nothing);
     let made = file.and_then(|file| Plan::new(file, Layer::new(), known, &Named));
     made.err().unwrap_or_else(|| panic!("accepted: {text}")).to_string()
 }
@@ -115,7 +120,7 @@ fn a_later_layer_wins_and_every_value_knows_where_it_comes_from() {
          [[rule]]\nwhen='device = c'\nset={{in-flight-max=1}}\n"
     );
     let known = known();
-    let file = read("c.toml", &text, &known).unwrap();
+    let file = read("c.toml", &text, &known, &nothing).unwrap();
     let argument = argument("speedup=4", "an argument", &known).unwrap();
     let plan = Plan::new(file, vec![argument], known, &Named).unwrap();
     let settings = |cell: usize, key: &str| plan.cells[cell].setting(key).unwrap_or_default();

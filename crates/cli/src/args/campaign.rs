@@ -2,7 +2,9 @@
 
 use std::path::PathBuf;
 
+use ioecho_campaign::share::Share;
 use ioecho_stats::compare::Criterion;
+use ioecho_trace::Nanos;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct CampaignArgs {
@@ -27,6 +29,10 @@ pub(crate) enum CampaignCommand {
     Report(ReportCampaignArgs),
     /// Compare the values of an axis, and tell differences from chance
     Compare(CompareCampaignArgs),
+    /// Make a campaign of a tree of blkreplay's test suite
+    Import(ImportCampaignArgs),
+    /// List results that the plan of a campaign does not need, and remove them with --yes
+    Gc(GcCampaignArgs),
 }
 
 /// The file, and what overrules it.
@@ -69,6 +75,14 @@ pub(crate) struct DoingArgs {
     #[arg(long, short)]
     pub(crate) quiet: bool,
 
+    /// The longest time of all runs together, instead of the file's
+    #[arg(long, value_name = "TIME")]
+    pub(crate) budget: Option<Nanos>,
+
+    /// Write the results of cells, expectations and baseline for a CI system (`JUnit` XML)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) junit: Option<PathBuf>,
+
     /// Print JSON (stable, see docs/campaign.md) instead of text
     #[arg(long)]
     pub(crate) json: bool,
@@ -82,6 +96,10 @@ pub(crate) struct RunCampaignArgs {
     /// Confirm that what these devices of the campaign hold may be destroyed
     #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
     pub(crate) destroy: Vec<String>,
+
+    /// Do only this share of the cells, such as 2/4; ladders and searches stay whole
+    #[arg(long, value_name = "N/OF")]
+    pub(crate) part: Option<Share>,
 
     #[command(flatten)]
     pub(crate) doing: DoingArgs,
@@ -100,6 +118,10 @@ pub(crate) struct ResumeCampaignArgs {
 pub(crate) struct StatusCampaignArgs {
     /// The directory of the campaign
     pub(crate) campaign: PathBuf,
+
+    /// Show it anew every second until no process works on it (with --json in lines)
+    #[arg(long)]
+    pub(crate) watch: bool,
 
     /// Print JSON (stable, see docs/campaign.md) instead of text
     #[arg(long)]
@@ -130,6 +152,59 @@ pub(crate) struct ReportCampaignArgs {
     pub(crate) campaign: PathBuf,
 
     /// Print JSON (stable, see docs/campaign.md) instead of text
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct GcCampaignArgs {
+    /// The directory of the campaign
+    pub(crate) campaign: PathBuf,
+
+    /// Also the requests of the runs that are kept: `summary` keeps reports and figures
+    #[arg(long, value_enum, default_value = "all")]
+    pub(crate) keep: Keep,
+
+    /// Remove them; without this nothing is removed
+    #[arg(long)]
+    pub(crate) yes: bool,
+
+    /// Say what would be removed, and remove nothing
+    #[arg(long, conflicts_with = "yes")]
+    pub(crate) dry_run: bool,
+
+    /// Print JSON (stable, see docs/campaign.md) instead of text
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// What is kept of runs that the plan needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Keep {
+    /// Everything
+    All,
+    /// All but the requests
+    Summary,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct ImportCampaignArgs {
+    /// The directory of the tree, with its *.conf files
+    pub(crate) tree: PathBuf,
+
+    /// Let bash evaluate what is more than an assignment; this runs the commands of the files
+    #[arg(long)]
+    pub(crate) trust: bool,
+
+    /// Write the campaign into this file; it begins where the file lies [default: print it]
+    #[arg(long, short, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+
+    /// Say what would be made of the tree, and write nothing
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+
+    /// Print JSON (stable, see docs/campaign.md): the variables of each leaf
     #[arg(long)]
     pub(crate) json: bool,
 }

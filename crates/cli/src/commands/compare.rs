@@ -3,7 +3,7 @@
 mod runs;
 mod text;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use ioecho_report::{ComparePage, Section};
 use ioecho_stats::compare::{
@@ -66,10 +66,8 @@ pub(crate) fn run(args: &CompareArgs, out: &mut Out) -> anyhow::Result<u8> {
     let compared = compared(&systems, settings, &args.allow, &args.fail_if)?;
     let Compared { comparison, obstacles, differences, criteria } = &compared;
     let fails = |outcome: &Outcome| match outcome.answer {
-        // A criterion on a figure that was not measured would always pass.
-        Answer::Met | Answer::NothingMeasured => true,
         Answer::DoubtfullyMet => args.fail_on_doubt,
-        Answer::NotMet | Answer::DoubtfullyNotMet => false,
+        _ => is_met(outcome),
     };
     let code = if criteria.iter().any(fails) { exit::CRITERION_MET } else { exit::OK };
     if args.json {
@@ -111,7 +109,7 @@ fn compared(
     refuse(&mut obstacles, allowed)?;
     let differences = runs::differences(&members)?;
     let comparison = compare(&groups(systems, members), &Settings { paired, ..settings });
-    let criteria = held(criteria, &comparison);
+    let criteria = held(criteria, &comparison, 1);
     Ok(Compared { comparison, obstacles, differences, criteria })
 }
 
@@ -156,8 +154,29 @@ fn groups(systems: &Systems, members: Vec<Member>) -> Vec<Group> {
     groups
 }
 
-fn held(criteria: &[Criterion], comparison: &Comparison) -> Vec<Outcome> {
-    let many = criteria.len() * comparison.pairs.len();
+/// Compares groups of runs, each with its name, as one of a `family` of so many comparisons.
+pub(crate) fn judged(
+    groups: &[(&str, &[String])],
+    criteria: &[Criterion],
+    family: usize,
+) -> anyhow::Result<(Comparison, Vec<Outcome>)> {
+    let runs = |paths: &[String]| paths.iter().map(PathBuf::from).collect();
+    let systems = groups.iter().map(|(name, paths)| ((*name).to_owned(), runs(paths))).collect();
+    let level = Settings::default().level / family.max(1) as f64;
+    let settings = Settings { level, ..Settings::default() };
+    let comparison = compared(&Systems { systems }, settings, &[], &[])?.comparison;
+    let outcomes = held(criteria, &comparison, family);
+    Ok((comparison, outcomes))
+}
+
+/// Whether a script shall fail. A criterion on a figure that was not measured would always pass.
+pub(crate) fn is_met(outcome: &Outcome) -> bool {
+    matches!(outcome.answer, Answer::Met | Answer::NothingMeasured)
+}
+
+/// Holds all criteria against all pairs, as one of a `family` of so many comparisons.
+fn held(criteria: &[Criterion], comparison: &Comparison, family: usize) -> Vec<Outcome> {
+    let many = criteria.len() * comparison.pairs.len() * family;
     let pairs = comparison.pairs.iter();
     pairs.flat_map(|pair| criteria.iter().map(|one| one.hold(pair, many))).collect()
 }

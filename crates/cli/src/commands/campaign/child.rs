@@ -23,11 +23,13 @@ use rustix::process::{Pid, Signal, kill_process};
 use super::flags;
 use crate::exit;
 
-/// The directory of the run, below that of the attempt.
-pub(super) const RUN: &str = "run";
+/// The directory of a run that is its cell's only one, below that of the attempt.
+const RUN: &str = "run";
 
-/// What the run prints.
-const OUTPUT: &str = "output.txt";
+/// What the run prints. Where a cell has several runs, each has a file of its own.
+fn output_of(name: &str) -> String {
+    if name == RUN { "output.txt".to_owned() } else { format!("{name}.txt") }
+}
 
 /// The longest pause between two looks at the child.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
@@ -55,15 +57,17 @@ pub(super) fn words(cell: &Cell, run: &Path, may_destroy: bool) -> Vec<String> {
     words
 }
 
-/// Does the run. `asked` is asked again and again whether the run shall end now.
+/// Does the run `name`. `asked` is asked again and again whether the run shall end now.
 pub(super) fn run(
     words: &[String],
     place: &OpenDirectory,
+    name: &str,
     base: &Path,
     running: &File,
     asked: &mut dyn FnMut() -> bool,
 ) -> io::Result<Came> {
-    let output = place.create_new(OUTPUT)?;
+    let file = output_of(name);
+    let output = place.create_new(&file)?;
     let begun = Instant::now();
     let mut child = Command::new(std::env::current_exe()?)
         .args(words)
@@ -74,9 +78,9 @@ pub(super) fn run(
         .spawn()?;
     let (status, was_asked) = wait(&mut child, asked)?;
     let seconds = begun.elapsed().as_secs_f64();
-    let run = place.path().join(RUN);
+    let run = place.path().join(name);
     let summary_sha256 = digest::of_file(&run.join("summary.json")).ok();
-    let end = end(&run, status, was_asked, &place.path().join(OUTPUT));
+    let end = end(&run, status, was_asked, &place.path().join(file));
     Ok(Came { end, seconds, summary_sha256 })
 }
 
@@ -116,6 +120,10 @@ fn end(run: &Path, status: ExitStatus, was_asked: bool, output: &Path) -> End {
         return End::Fault(format!("the run was ended: {status}"));
     };
     let reason = format!("exit code {code}: {}", last_words(output));
+    // A full disk says nothing of the device, and there will be room another time.
+    if code == i32::from(exit::OUTPUT) {
+        return End::Stopped;
+    }
     // Another attempt would be refused alike.
     let is_final = [exit::USAGE, exit::TRACE, exit::DAMAGED, exit::TARGET, exit::REFUSED];
     if is_final.iter().any(|it| i32::from(*it) == code) {

@@ -1,9 +1,10 @@
 //! `ioecho campaign compare`: the values of an axis, by the comparison of `ioecho compare`.
 
-use ioecho_campaign::executor::{Executor, State};
+use ioecho_campaign::executor::Executor;
+use ioecho_campaign::file::STEP;
 use ioecho_campaign::place::{Place, Refused};
+use ioecho_campaign::rows::rows;
 
-use super::child::RUN;
 use super::doing::kept;
 use super::status::settle;
 use super::store::Store;
@@ -18,13 +19,17 @@ pub(super) fn run(args: &CompareCampaignArgs, out: &mut Out) -> anyhow::Result<u
     let mut executor = Executor::new(&made.plan, &made.here, store.held().attempts, 0.0);
     settle(&mut executor)?;
     let at = fixed(args, &executor)?;
-    let mut group: Vec<String> = Vec::new();
-    let axis = made.plan.file.axis(&args.by);
-    for (value, _) in axis.map_or(&[][..], |axis| &axis.values) {
+    let (rows, mut group) = (rows(&executor), Vec::<String>::new());
+    let mut values: Vec<&String> = Vec::new();
+    for row in &rows {
+        let its = row.cell.point.iter().find(|(name, _)| *name == args.by);
+        values.extend(its.map(|(_, value)| value).filter(|value| !values.contains(value)));
+    }
+    for value in values {
         let mut runs: Vec<String> = Vec::new();
-        for (cell, state) in executor.cells().iter().zip(executor.states()) {
-            let State::Done(attempt, _) = state else { continue };
-            let fits = cell.point.iter().all(|(name, its)| {
+        for row in &rows {
+            let Some(run) = row.run() else { continue };
+            let fits = row.cell.point.iter().all(|(name, its)| {
                 if *name == args.by {
                     its == value
                 } else {
@@ -32,9 +37,7 @@ pub(super) fn run(args: &CompareCampaignArgs, out: &mut Out) -> anyhow::Result<u
                 }
             });
             if fits {
-                let run =
-                    store.path().join("cells").join(&cell.key).join(attempt.to_string()).join(RUN);
-                runs.push(run.display().to_string());
+                runs.push(store.path().join(run).display().to_string());
             }
         }
         if !runs.is_empty() {
@@ -70,12 +73,23 @@ fn fixed(
     executor: &Executor<'_>,
 ) -> anyhow::Result<Vec<(String, String)>> {
     let file = &executor.plan().file;
-    let names = || file.axes.iter().map(|axis| axis.name.as_str());
+    // Steps and the axes of rounds are axes here.
+    let mut axes: Vec<(&str, Vec<&str>)> = Vec::new();
+    for name in file.axis_names() {
+        let of_axis = file.axis(name).into_iter().flat_map(|axis| &axis.values);
+        let mut values: Vec<&str> = of_axis.map(|(value, _)| value.as_str()).collect();
+        if name == STEP {
+            values = file.steps.iter().map(|step| step.name.as_str()).collect();
+        }
+        axes.push((name, values));
+    }
+    let names = || axes.iter().map(|(name, _)| *name);
+    let values = |name: &str| axes.iter().find(|(other, _)| *other == name).map(|(_, it)| it);
     let unknown = |flag: &str, name: &str| {
         let refused = Refused::unknown(&Place::outside(flag), "axis", name, names());
         Coded::error(exit::USAGE, refused.to_string())
     };
-    if file.axis(&args.by).is_none() {
+    if values(&args.by).is_none() {
         return Err(unknown("--by", &args.by));
     }
     let mut at = Vec::new();
@@ -83,28 +97,26 @@ fn fixed(
         let Some((name, value)) = text.split_once('=') else {
             return Err(Coded::error(exit::USAGE, format!("--at {text}: write AXIS=VALUE")));
         };
-        let Some(axis) = file.axis(name) else { return Err(unknown("--at", name)) };
-        if !axis.values.iter().any(|(known, _)| known == value) {
-            let known = axis.values.iter().map(|(value, _)| value.as_str());
+        let Some(known) = values(name) else { return Err(unknown("--at", name)) };
+        if !known.contains(&value) {
+            let known = known.iter().copied();
             let refused = Refused::unknown(&Place::outside("--at"), "value", value, known);
             return Err(Coded::error(exit::USAGE, refused.to_string()));
         }
         at.push((name.to_owned(), value.to_owned()));
     }
-    for axis in file.axes.iter().filter(|axis| axis.name != args.by) {
-        if at.iter().any(|(name, _)| *name == axis.name) {
+    for (axis, values) in axes.iter().filter(|(axis, _)| *axis != args.by) {
+        if at.iter().any(|(name, _)| name == axis) {
             continue;
         }
-        match &axis.values[..] {
-            [(only, _)] => at.push((axis.name.clone(), only.clone())),
+        match &values[..] {
+            [only] => at.push(((*axis).to_owned(), (*only).to_owned())),
             several => {
-                let first = several.first().map_or("", |(value, _)| value.as_str());
+                let first = several.first().copied().unwrap_or_default();
                 let text = format!(
-                    "the axis {} has {} values, and runs of different ones are not alike\n  = \
-                     help: choose one, such as --at {}={first}",
-                    axis.name,
+                    "the axis {axis} has {} values, and runs of different ones are not alike\n  = \
+                     help: choose one, such as --at {axis}={first}",
                     several.len(),
-                    axis.name
                 );
                 return Err(Coded::error(exit::USAGE, text));
             }

@@ -1,22 +1,27 @@
 //! `ioecho campaign run` and `resume`: the runs of a campaign, one after the other.
 
+use std::collections::BTreeMap;
 use std::io::Write;
 
 use ioecho_campaign::attempt::{ATTEMPT_VERSION, Attempt, End};
 use ioecho_campaign::conclusion::{Conclusion, conclude};
+use ioecho_campaign::course;
 use ioecho_campaign::executor::{Action, Event, Executor, Over, State};
 use ioecho_campaign::journal::Happening;
 use ioecho_campaign::plan::Cell;
+use ioecho_linux::{HostDescription, OpenDirectory};
 use ioecho_run::observer::Stopping;
 use ioecho_stats::verdict::Finding;
 use ioecho_trace::Nanos;
 use jiff::Timestamp;
 
-use super::plan::{Made, of_file, of_text, show, stale, tell_stale};
+use super::plan::{Made, deadline, of_file, of_text, show, stale, tell_stale};
+use super::room::Room;
 use super::store::{self, JournalFile, Store, StoredPlan};
-use super::{child, report};
+use super::{baseline, child, forecast, junit, report};
 use crate::args::{DoingArgs, ResumeCampaignArgs, RunCampaignArgs};
 use crate::exit::{self, Coded};
+use crate::outputs::{Gate, Writing};
 use crate::print::{Out, tell};
 use crate::run::command;
 use crate::run::signals::stop_on_signals;
@@ -29,7 +34,11 @@ pub(super) fn run(args: &RunCampaignArgs, out: &mut Out) -> anyhow::Result<u8> {
     }
     let store = Store::make(&made.store)?;
     let _lock = store.lock()?;
-    let wanted = StoredPlan::of(&made.plan, made.here.base(), &args.of.set, &args.destroy);
+    let wanted = StoredPlan {
+        includes: made.includes.clone(),
+        share: args.part.unwrap_or_default(),
+        ..StoredPlan::of(&made.plan, made.here.base(), &args.of.set, &args.destroy)
+    };
     if store.path().join("plan.json").exists() {
         let before = store.plan()?;
         if before.name != wanted.name {
@@ -44,7 +53,7 @@ pub(super) fn run(args: &RunCampaignArgs, out: &mut Out) -> anyhow::Result<u8> {
         tell_stale(&stale(&made.plan, Some(&before), &store.held()));
     }
     store.put_plan(&wanted, &made.text)?;
-    carry_out(&made, &store, &wanted.destroy, &args.doing, out)
+    carry_out(made, &store, &wanted, &args.doing, out)
 }
 
 pub(super) fn resume(args: &ResumeCampaignArgs, out: &mut Out) -> anyhow::Result<u8> {
@@ -56,14 +65,15 @@ pub(super) fn resume(args: &ResumeCampaignArgs, out: &mut Out) -> anyhow::Result
     let _lock = store.lock()?;
     tell_stale(&stale(&made.plan, Some(&stored), &store.held()));
     check_destroy(&made, &stored.destroy)?;
-    carry_out(&made, &store, &stored.destroy, &args.doing, out)
+    carry_out(made, &store, &stored, &args.doing, out)
 }
 
 /// The plan that a campaign keeps.
 pub(super) fn kept(store: &Store) -> anyhow::Result<(Made, StoredPlan)> {
     let stored = store.plan()?;
     let (path, text) = store.campaign()?;
-    let made = of_text(&path, text, &stored.base, &stored.set)?;
+    let kept = Some(&stored.includes);
+    let made = of_text(&path, text, &stored.base, &stored.set, kept)?;
     Ok((Made { store: store.path().to_owned(), ..made }, stored))
 }
 
@@ -92,12 +102,19 @@ fn check_destroy(made: &Made, destroy: &[String]) -> anyhow::Result<()> {
 
 /// Does all runs that are not done, and tells the answer.
 fn carry_out(
-    made: &Made,
+    mut made: Made,
     store: &Store,
-    destroy: &[String],
+    stored: &StoredPlan,
     doing: &DoingArgs,
     out: &mut Out,
 ) -> anyhow::Result<u8> {
+    made.plan.file.budget = doing.budget.or(made.plan.file.budget);
+    let (made, deadline) = (&made, deadline(&made.plan.file)?);
+    baseline::kept(&made.plan.file, made.here.base())?;
+    let gate = Gate::default();
+    if let Some(junit) = &doing.junit {
+        gate.check_flag("--junit", junit, Writing::Over)?;
+    }
     let stopping = stop_on_signals()?;
     let running = store.running()?;
     let held = store.held();
@@ -109,10 +126,15 @@ fn carry_out(
     journal.add(Happening::Began { pid: std::process::id(), ioecho })?;
     store.forget_stop();
     let seconds = held.seconds();
-    let mut executor = Executor::new(&made.plan, &made.here, held.attempts, seconds);
-    let doer = Doer { made, store, destroy, running: &running, stopping: &stopping };
+    let executor = Executor::new(&made.plan, &made.here, held.attempts, seconds);
+    let mut executor = executor.with_share(stored.share);
+    let destroy = &stored.destroy;
+    let (running, stopping, room) = (&running, &stopping, Room::default());
+    let doer = Doer { made, store, destroy, running, stopping, room };
     let mut event = Event::Begin;
     let over = loop {
+        let left = deadline.map(|end| end.duration_since(Timestamp::now()).as_secs_f64());
+        executor.tell_time_left(left);
         let actions = executor
             .step(event)
             .map_err(|refused| Coded::error(made.here.code(), refused.to_string()))?;
@@ -127,15 +149,19 @@ fn carry_out(
                 if doer.is_asked(false) {
                     break Over::Stopped;
                 }
+                if !doer.room.is_enough(store) {
+                    break Over::NoRoom;
+                }
                 let cell = executor.cells()[*cell].clone();
-                event = doer.run(&cell, *attempt, &mut journal)?;
+                event = doer.room.counted(store, || doer.run(&cell, *attempt, &mut journal))?;
             }
             Some(Action::Over(over)) => break *over,
             _ => break Over::Complete,
         }
     };
     journal.add(Happening::Over { why: told_over(over).to_owned() })?;
-    let conclusion = conclude(&executor);
+    let mut conclusion = conclude(&executor);
+    baseline::compare(&executor, store, made.here.base(), &mut conclusion)?;
     out.tells_of_files();
     if doing.json {
         out.json(&conclusion)?;
@@ -143,7 +169,10 @@ fn carry_out(
         print(out, &conclusion)?;
     }
     let code = code_of(&executor, &conclusion, over);
-    let written = report::write(&executor, store, &conclusion);
+    let written = report::write(&executor, store, &conclusion).and_then(|()| {
+        let Some(junit) = &doing.junit else { return Ok(()) };
+        Ok(gate.put(junit, junit::text(&executor, &conclusion).as_bytes())?)
+    });
     if written.is_ok() && !doing.json {
         writeln!(out, "report        {}", store.path().join(report::PAGE).display())?;
     }
@@ -157,6 +186,7 @@ struct Doer<'a> {
     destroy: &'a [String],
     running: &'a std::fs::File,
     stopping: &'a Stopping,
+    room: Room,
 }
 
 impl Doer<'_> {
@@ -169,30 +199,64 @@ impl Doer<'_> {
     fn run(&self, cell: &Cell, attempt: u32, journal: &mut JournalFile) -> anyhow::Result<Event> {
         journal.add(Happening::Attempt { key: cell.key.clone(), attempt })?;
         let place = self.store.begin(cell, attempt)?;
-        let started = Timestamp::now().to_string();
-        // The run's own directory is named from the root, because the run begins elsewhere.
-        let output = std::path::absolute(place.path())?.join(child::RUN);
-        let words = child::words(cell, &output, self.destroy.contains(&cell.device));
-        let came = if let Err(reason) = self.is_still_the_same(cell) {
-            child::Came { end: End::Failed(reason), seconds: 0.0, summary_sha256: None }
-        } else {
-            let mut asked = || self.is_asked(true);
-            child::run(&words, &place, self.made.here.base(), self.running, &mut asked)?
-        };
-        let child::Came { end, seconds, summary_sha256 } = came;
-        let stored = Attempt {
+        let mut stored = Attempt {
             version: ATTEMPT_VERSION,
             key: cell.key.clone(),
             attempt,
-            started,
-            seconds,
-            command: command::words().into_iter().take(1).chain(words).collect(),
-            end,
-            summary_sha256,
+            started: Timestamp::now().to_string(),
+            seconds: 0.0,
+            command: Vec::new(),
+            end: End::Stopped,
+            summary_sha256: None,
+            summaries_sha256: BTreeMap::new(),
+            environment: environment(),
         };
+        match self.is_still_the_same(cell) {
+            Err(reason) => stored.end = End::Failed(reason),
+            Ok(()) => stored.end = self.replays(cell, &place, &mut stored)?,
+        }
         store::end(&place, &stored)?;
+        let seconds = stored.seconds;
         journal.add(Happening::Ended { key: cell.key.clone(), attempt, seconds })?;
         Ok(Event::Ended(stored.end, seconds))
+    }
+
+    /// Does the replays of a cell, one after the other.
+    fn replays(
+        &self,
+        cell: &Cell,
+        place: &OpenDirectory,
+        stored: &mut Attempt,
+    ) -> anyhow::Result<End> {
+        let mut results = Vec::new();
+        loop {
+            let (part, round) = match course::next(cell, &results) {
+                course::Next::Run(part, round) => (part, round),
+                course::Next::Over(measured) => return Ok(End::Measured(*measured)),
+            };
+            // The run's own directory is named from the root, because the run begins elsewhere.
+            let run = course::directory(cell, part, round);
+            let output = std::path::absolute(place.path())?.join(&run);
+            let may_destroy = self.destroy.contains(&cell.device);
+            let words = child::words(&cell.replays()[part], &output, may_destroy);
+            if stored.command.is_empty() {
+                let program = command::words().into_iter().take(1);
+                stored.command = program.chain(words.iter().cloned()).collect();
+            }
+            let mut asked = || self.is_asked(true);
+            let base = self.made.here.base();
+            let came = child::run(&words, place, &run, base, self.running, &mut asked)?;
+            stored.seconds += came.seconds;
+            if cell.parts.is_empty() {
+                stored.summary_sha256 = came.summary_sha256;
+            } else if let Some(digits) = came.summary_sha256 {
+                stored.summaries_sha256.insert(run, digits);
+            }
+            match came.end {
+                End::Measured(measured) => results.push(measured),
+                other => return Ok(other),
+            }
+        }
     }
 
     /// Whether the device is the one that the plan means: another one may have its path by now.
@@ -205,6 +269,21 @@ impl Doer<'_> {
         }
         Err(format!("{} is another device than when the campaign was planned", cell.target))
     }
+}
+
+/// Facts of the host that may change between runs.
+fn environment() -> BTreeMap<String, String> {
+    let HostDescription { hostname, kernel_release, cpu_governor, clocksource, .. } =
+        HostDescription::collect();
+    let ioecho = Some(env!("CARGO_PKG_VERSION").to_owned());
+    let facts = [
+        ("host", hostname),
+        ("kernel", kernel_release),
+        ("governor", cpu_governor),
+        ("clocksource", clocksource),
+        ("ioecho", ioecho),
+    ];
+    facts.into_iter().filter_map(|(name, fact)| Some((name.to_owned(), fact?))).collect()
 }
 
 /// The exit code of a campaign: the worst of what was found.
@@ -220,8 +299,15 @@ fn code_of(executor: &Executor<'_>, conclusion: &Conclusion, over: Over) -> u8 {
         return exit::CELLS_FAILED;
     }
     match over {
-        Over::Stopped | Over::Budget => exit::INCOMPLETE,
+        Over::NoRoom => exit::OUTPUT,
+        Over::Stopped | Over::Budget | Over::Deadline => exit::INCOMPLETE,
         Over::Complete | Over::Aborted if !conclusion.broken.is_empty() => exit::REQUIRED,
+        // A criterion that is met says that something became worse.
+        Over::Complete | Over::Aborted
+            if conclusion.against.iter().any(|it| !it.met.is_empty()) =>
+        {
+            exit::CRITERION_MET
+        }
         Over::Complete | Over::Aborted => exit::OK,
     }
 }
@@ -231,6 +317,8 @@ const fn told_over(over: Over) -> &'static str {
         Over::Complete => "every cell is settled",
         Over::Stopped => "somebody asked for the end",
         Over::Budget => "the budget is used up",
+        Over::Deadline => "the next runs would end after the deadline",
+        Over::NoRoom => "the results of the next run may not fit on the disk",
         Over::Aborted => "an expectation does not hold",
     }
 }
@@ -243,7 +331,10 @@ fn tell_action(executor: &Executor<'_>, action: &Action) {
             let is_settled = |state: &&State| !matches!(state, State::Missing | State::Running);
             let number = states.iter().filter(is_settled).count() + 1;
             let again = if *attempt > 1 { format!(", attempt {attempt}") } else { String::new() };
-            tell(&format!("{number}/{}: {}{again}", states.len(), executor.cells()[*cell].name()));
+            let left = executor.forecast_s().map(forecast::nanos);
+            let left = left.map(|it| format!(" ({it} left at most)")).unwrap_or_default();
+            let name = executor.cells()[*cell].name();
+            tell(&format!("{number}/{}: {name}{again}{left}", states.len()));
         }
         Action::Settled(cell) => {
             let told = match &states[*cell] {
@@ -276,6 +367,10 @@ pub(super) fn print(out: &mut Out, conclusion: &Conclusion) -> std::io::Result<(
     }
     for broken in &conclusion.broken {
         writeln!(out, "broken        {}: {}", broken.cell, broken.that)?;
+    }
+    for against in &conclusion.against {
+        let met = against.met.iter().map(|it| format!("; {it}"));
+        writeln!(out, "baseline      {}{}", against.conclusion, met.collect::<String>())?;
     }
     if conclusion.retried > 0 {
         writeln!(

@@ -97,7 +97,7 @@ pub(super) fn check(plan: &Plan, cells: &[Cell]) -> anyhow::Result<()> {
         line.clone().try_get_matches_from(all).err()
     };
     let (mut seen, mut seen_together) = (BTreeSet::new(), BTreeSet::new());
-    for cell in cells {
+    for cell in cells.iter().flat_map(Cell::replays) {
         for (key, value) in &cell.identity.replay {
             if !seen.insert((key, value)) {
                 continue;

@@ -5,7 +5,7 @@
 //! device.
 
 use std::cell::RefCell;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::fs;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
@@ -27,11 +27,36 @@ pub(super) struct Here {
     known: RefCell<HashMap<String, String>>,
     /// The exit code that the last refusal asks for.
     code: RefCell<u8>,
+    /// Loads and targets that are not there, where a plan is shown all the same.
+    lacks: Option<RefCell<BTreeSet<String>>>,
 }
 
 impl Here {
     pub(super) fn new(base: &Path) -> Self {
-        Self { base: base.to_owned(), known: RefCell::default(), code: RefCell::new(exit::USAGE) }
+        let code = RefCell::new(exit::USAGE);
+        Self { base: base.to_owned(), known: RefCell::default(), code, lacks: None }
+    }
+
+    /// The same, for a plan that is only shown: what is not there yet is listed, not refused.
+    pub(super) fn that_may_lack(self) -> Self {
+        Self { lacks: Some(RefCell::default()), ..self }
+    }
+
+    /// The loads and targets that are not there, with the reasons.
+    pub(super) fn lacks(&self) -> Vec<String> {
+        let lacks = self.lacks.as_ref().map(|lacks| lacks.borrow().iter().cloned().collect());
+        lacks.unwrap_or_default()
+    }
+
+    /// What is missing gets an identity of its own, if a plan is only shown.
+    fn or_lacking(&self, name: &str, found: Result<String, String>) -> Result<String, String> {
+        match (found, &self.lacks) {
+            (Err(reason), Some(lacks)) if self.code() != exit::REFUSED => {
+                lacks.borrow_mut().insert(reason);
+                Ok(format!("missing:{name}"))
+            }
+            (found, _) => found,
+        }
     }
 
     pub(super) fn base(&self) -> &Path {
@@ -111,7 +136,7 @@ impl Ground for Here {
         if let Some(known) = self.known.borrow().get(trace) {
             return Ok(known.clone());
         }
-        let found = self.load_now(trace)?;
+        let found = self.or_lacking(trace, self.load_now(trace))?;
         self.known.borrow_mut().insert(trace.to_owned(), found.clone());
         Ok(found)
     }
@@ -121,7 +146,7 @@ impl Ground for Here {
         if let Some(known) = self.known.borrow().get(&name) {
             return Ok(known.clone());
         }
-        let found = self.device_now(target, serial)?;
+        let found = self.or_lacking(target, self.device_now(target, serial))?;
         self.known.borrow_mut().insert(name, found.clone());
         Ok(found)
     }

@@ -4,13 +4,21 @@
 //! directory of the campaign ([`store`]), the runs, which are child processes so that a crash of
 //! one ends no other ([`child`]), and what loads and devices are ([`ground`]).
 
+mod baseline;
+mod charts;
 mod child;
 mod compare;
 mod doing;
 mod flags;
+mod forecast;
+mod gc;
 mod ground;
+mod import;
+mod junit;
 mod plan;
+mod ranking;
 mod report;
+mod room;
 mod status;
 mod store;
 mod table;
@@ -27,5 +35,7 @@ pub(crate) fn run(args: &CampaignArgs, out: &mut Out) -> anyhow::Result<u8> {
         CampaignCommand::Stop(args) => status::stop(args, out),
         CampaignCommand::Report(args) => report::run(args, out),
         CampaignCommand::Compare(args) => compare::run(args, out),
+        CampaignCommand::Gc(args) => gc::run(args, out),
+        CampaignCommand::Import(args) => import::run(args, out),
     }
 }

@@ -1,19 +1,22 @@
 //! `ioecho campaign plan`: what a file asks for, and what of it is done.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use ioecho_campaign::executor::{Executor, State};
-use ioecho_campaign::file::{self, Layer};
+use ioecho_campaign::file::{self, File, Layer};
 use ioecho_campaign::place::Refused;
 use ioecho_campaign::plan::{Cell, Plan, Step};
-use ioecho_trace::Nanos;
+use jiff::Timestamp;
+use jiff::civil::DateTime;
+use jiff::tz::TimeZone;
 use serde::Serialize;
 
-use super::flags;
 use super::ground::{Here, is_simulated};
 use super::store::{Held, Store, StoredPlan, read_text};
+use super::{baseline, flags, forecast};
 use crate::args::{CampaignFileArgs, PlanCampaignArgs};
 use crate::exit::{self, Coded};
 use crate::print::{Out, tell};
@@ -26,32 +29,61 @@ pub(super) struct Made {
     pub(super) plan: Plan,
     pub(super) here: Here,
     pub(super) text: String,
+    /// The texts of the files that it includes.
+    pub(super) includes: BTreeMap<String, String>,
     /// Where the store is or will be.
     pub(super) store: PathBuf,
 }
 
 /// Makes the plan of a file.
 pub(super) fn of_file(args: &CampaignFileArgs) -> anyhow::Result<Made> {
+    of_file_on(args, |here| here)
+}
+
+fn of_file_on(args: &CampaignFileArgs, on: fn(Here) -> Here) -> anyhow::Result<Made> {
     let text = read_text(&args.file)?;
     let above = args.file.parent().filter(|above| !above.as_os_str().is_empty());
     let base = std::path::absolute(above.unwrap_or(Path::new(".")))?;
-    let made = of_text(&args.file, text, &base, &args.set)?;
+    let made = of_text_on(on(Here::new(&base)), &args.file, text, &args.set, None)?;
     let named = || PathBuf::from(format!("{}.campaign", made.plan.file.name));
     let store = args.output.clone().unwrap_or_else(named);
     Ok(Made { store, ..made })
 }
 
-/// Makes the plan of a text, in which relative paths begin at `base`.
+/// Makes the plan of a text, in which relative paths begin at `base`. What it includes is read from
+/// there, unless its texts are `kept`.
 pub(super) fn of_text(
     name: &Path,
     text: String,
     base: &Path,
     set: &[String],
+    kept: Option<&BTreeMap<String, String>>,
 ) -> anyhow::Result<Made> {
-    let here = Here::new(base);
+    of_text_on(Here::new(base), name, text, set, kept)
+}
+
+fn of_text_on(
+    here: Here,
+    name: &Path,
+    text: String,
+    set: &[String],
+    kept: Option<&BTreeMap<String, String>>,
+) -> anyhow::Result<Made> {
+    let base = here.base();
     let known = flags::known();
     let usage = |refused: Refused| Coded::error(exit::USAGE, refused.to_string());
-    let file = file::read(&name.display().to_string(), &text, &known).map_err(usage)?;
+    let includes = RefCell::new(BTreeMap::new());
+    let open = |name: &str| {
+        let text = match kept {
+            Some(kept) => kept.get(name).cloned().ok_or_else(|| format!("{name}: it is not kept")),
+            None => read_text(&base.join(name)).map_err(|error| error.to_string()),
+        }?;
+        includes.borrow_mut().insert(name.to_owned(), text.clone());
+        Ok((name.to_owned(), text))
+    };
+    let file = file::read(&name.display().to_string(), &text, &known, &open).map_err(usage)?;
+    deadline(&file)?;
+    baseline::check(&file)?;
     let settings = set.iter().map(|text| file::argument(text, &format!("--set {text}"), &known));
     let arguments: Layer = settings.collect::<Result<_, _>>().map_err(usage)?;
     let plan = Plan::new(file, arguments, known, &here)
@@ -67,15 +99,37 @@ pub(super) fn of_text(
         let probed = probed.map_err(|refused| Coded::error(here.code(), refused.to_string()))?;
         flags::check(&plan, &probed)?;
     }
-    Ok(Made { plan, here, text, store: PathBuf::new() })
+    let includes = includes.into_inner();
+    Ok(Made { plan, here, text, includes, store: PathBuf::new() })
+}
+
+/// The instant of the deadline, if there is one. A time without a zone is this machine's.
+pub(super) fn deadline(file: &File) -> anyhow::Result<Option<Timestamp>> {
+    let Some((text, place)) = &file.deadline else { return Ok(None) };
+    let text = text.trim();
+    let local = || {
+        let read = text.parse::<DateTime>().ok()?;
+        Some(read.to_zoned(TimeZone::system()).ok()?.timestamp())
+    };
+    let instant = text.parse::<Timestamp>().ok().or_else(local).ok_or_else(|| {
+        let help = "write it like 2026-11-30T06:00 or 2026-11-30T06:00:00Z";
+        let refused = Refused::new(place, format!("'{text}' is no time"), help);
+        Coded::error(exit::USAGE, refused.to_string())
+    })?;
+    Ok(Some(instant))
 }
 
 pub(super) fn run(args: &PlanCampaignArgs, out: &mut Out) -> anyhow::Result<u8> {
-    let made = of_file(&args.of)?;
+    let made = of_file_on(&args.of, Here::that_may_lack)?;
     if let Some(key) = &args.why {
         return why(&made.plan, key, args.json, out);
     }
-    show(&made, args.json, out)
+    let code = show(&made, args.json, out)?;
+    let lacks = made.here.lacks();
+    for reason in &lacks {
+        tell(&format!("missing: {reason}"));
+    }
+    Ok(if lacks.is_empty() { code } else { exit::TRACE })
 }
 
 /// Prints a plan, and what of it is done.
@@ -102,7 +156,8 @@ pub(super) fn show(made: &Made, json: bool, out: &mut Out) -> anyhow::Result<u8>
         let name = &made.plan.file.name;
         let left_out = made.plan.left_out;
         let steps = &made.plan.steps;
-        out.json(&Printed { version: JSON_VERSION, name, cells, steps, left_out })?;
+        let seconds = forecast::seconds(&executor, &held);
+        out.json(&Printed { version: JSON_VERSION, name, cells, steps, left_out, seconds })?;
     } else {
         print(out, made, &executor, &stale, &held)?;
     }
@@ -116,6 +171,9 @@ struct Printed<'a> {
     cells: Vec<CellPrinted<'a>>,
     steps: &'a [Step],
     left_out: usize,
+    /// How long the missing runs take at most, if that is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    seconds: Option<f64>,
 }
 
 #[derive(Serialize)]
@@ -219,12 +277,17 @@ fn print(
     if stale.len() > 10 {
         writeln!(out, "stale         {} cells more", stale.len() - 10)?;
     }
-    if !held.clocks.is_empty() {
-        let each = held.seconds() / held.clocks.len() as f64;
-        let needed = Nanos((each * missing as f64 * 1e9) as i64);
-        writeln!(out, "time          {needed} at most, at {each:.1} s for a run as so far")?;
+    if !file.steps.is_empty() || file.rounds.is_some() {
+        let replays = executor.cells().first().map_or(0, |cell| cell.replays().len());
+        let until = match &file.rounds {
+            Some(rounds) => {
+                format!(", up to {} times until {} is steady", rounds.max, rounds.figure)
+            }
+            None => String::new(),
+        };
+        writeln!(out, "each cell     {replays} replays with nothing in between{until}")?;
     }
-    Ok(())
+    writeln!(out, "time          {}", forecast::told(executor, held))
 }
 
 /// Tells where the value of a key comes from.

@@ -1,23 +1,26 @@
 //! `ioecho campaign report`: the page and the table of a campaign.
 
+use std::collections::BTreeMap;
 use std::io::Write;
 
+use ioecho_campaign::attempt::End;
 use ioecho_campaign::conclusion::{Conclusion, conclude};
 use ioecho_campaign::executor::{Executor, State};
 use ioecho_campaign::plan::Cell;
+use ioecho_campaign::rows::{Row, rows};
+use ioecho_campaign::search::Next;
 use ioecho_report::{
-    CampaignPage, CampaignRow, CampaignSquare, CampaignTone, Section, campaign_html,
+    CampaignPage, CampaignRow, CampaignSquare, CampaignTable, CampaignTone, Section, campaign_html,
 };
 use ioecho_run::digest;
 use ioecho_stats::verdict::Finding;
 use ioecho_trace::Nanos;
 
-use super::child::RUN;
 use super::doing::kept;
 use super::ground::is_simulated;
 use super::status::settle;
-use super::store::{Held, Store};
-use super::table;
+use super::store::{Clock, Held, Store};
+use super::{charts, ranking, table};
 use crate::args::ReportCampaignArgs;
 use crate::exit;
 use crate::print::{Out, tell};
@@ -28,8 +31,14 @@ pub(super) const PAGE: &str = "report.html";
 /// The table, in the campaign's directory.
 const TABLE: &str = "runs.parquet";
 
+/// The most lines of a kind in a list of the page.
+const NOTES_MAX: usize = 12;
+
+/// The most runs of which the page has a map without its script.
+const STILL_MAX: usize = 1_000;
+
 /// The figure of the heat map.
-const FIGURE: &str = "p99.all.response";
+pub(super) const FIGURE: &str = "p99.all.response";
 
 pub(super) fn run(args: &ReportCampaignArgs, out: &mut Out) -> anyhow::Result<u8> {
     let store = Store::open(&args.campaign)?;
@@ -60,18 +69,21 @@ pub(super) fn write(
     for text in &edited {
         tell(&format!("warning: {text}"));
     }
-    let page = page(executor, conclusion, edited);
+    let ranked = ranking::table(executor, store);
+    let page = page(executor, conclusion, edited, &held, ranked);
     store.put(PAGE, campaign_html(&page)?.as_bytes())
 }
 
 /// Results that are no longer those that were measured.
 fn edited(executor: &Executor<'_>, store: &Store, held: &Held) -> Vec<String> {
     let mut edited = Vec::new();
-    for (cell, state) in executor.cells().iter().zip(executor.states()) {
-        let State::Done(attempt, _) = state else { continue };
-        let path = store.path().join(run_of(cell, *attempt)).join("summary.json");
-        let stored = held.clocks.get(&(cell.key.clone(), *attempt));
-        let stored = stored.and_then(|clock| clock.summary_sha256.clone());
+    for row in rows(executor) {
+        let (Some(run), Some((attempt, _))) = (row.run(), row.done) else { continue };
+        let path = store.path().join(&run).join("summary.json");
+        let clock = held.clocks.get(&(row.key.to_owned(), attempt));
+        let name = run.rsplit('/').next().unwrap_or_default();
+        let of_part = |clock: &Clock| clock.summaries_sha256.get(name).cloned();
+        let stored = clock.and_then(|it| it.summary_sha256.clone().or_else(|| of_part(it)));
         if stored != digest::of_file(&path).ok() {
             edited.push(format!("{} was changed or removed after the run", path.display()));
         }
@@ -79,23 +91,30 @@ fn edited(executor: &Executor<'_>, store: &Store, held: &Held) -> Vec<String> {
     edited
 }
 
-/// The directory of a run, below that of the campaign.
-fn run_of(cell: &Cell, attempt: u32) -> String {
-    format!("cells/{}/{attempt}/{RUN}", cell.key)
-}
-
-fn page(executor: &Executor<'_>, conclusion: &Conclusion, edited: Vec<String>) -> CampaignPage {
+fn page(
+    executor: &Executor<'_>,
+    conclusion: &Conclusion,
+    edited: Vec<String>,
+    held: &Held,
+    ranked: CampaignTable,
+) -> CampaignPage {
     let counts = conclusion.counts;
     let file = &executor.plan().file;
     let mut notes = edited;
     if file.devices.iter().any(|device| is_simulated(&device.path)) {
         notes.push("Simulated devices: no storage was measured there.".to_owned());
     }
-    for (cell, reason) in &conclusion.failed {
-        notes.push(format!("{cell} has no result: {reason}"));
-    }
-    for broken in &conclusion.broken {
-        notes.push(format!("{}: '{}' does not hold", broken.cell, broken.that));
+    let failed = conclusion.failed.iter();
+    let failed: Vec<String> =
+        failed.map(|(cell, reason)| format!("{cell} has no result: {reason}")).collect();
+    let broken = conclusion.broken.iter();
+    let broken: Vec<String> =
+        broken.map(|it| format!("{}: '{}' does not hold", it.cell, it.that)).collect();
+    for some in [&failed, &broken] {
+        notes.extend(some.iter().take(NOTES_MAX).cloned());
+        if some.len() > NOTES_MAX {
+            notes.push(format!("and {} more of this kind", some.len() - NOTES_MAX));
+        }
     }
     if conclusion.retried > 0 {
         notes.push(format!(
@@ -104,7 +123,10 @@ fn page(executor: &Executor<'_>, conclusion: &Conclusion, edited: Vec<String>) -
         ));
     }
     let is_whole = counts.failed == 0 && counts.missing == 0 && conclusion.broken.is_empty();
-    let (column_axis, columns, rows) = map(executor);
+    let (column_axis, columns, mut rows) = map(executor);
+    if executor.cells().len() > STILL_MAX {
+        rows.clear();
+    }
     CampaignPage {
         title: file.name.clone(),
         sentence: conclusion.sentence.clone(),
@@ -115,21 +137,144 @@ fn page(executor: &Executor<'_>, conclusion: &Conclusion, edited: Vec<String>) -
         ),
         notes,
         figure: "p99 of the response time, the median of the repeats".to_owned(),
-        column_axis,
+        column_axis: column_axis.clone(),
         columns,
         rows,
-        ranking: conclusion
-            .ranking
-            .iter()
-            .map(|rank| {
-                let highest = rank.highest.clone().unwrap_or_else(|| "–".to_owned());
-                let doubt = if rank.is_complete { "" } else { "as far as it was measured" };
-                let top = if rank.is_top { "the highest that was tried" } else { doubt };
-                (format!("{} {}", rank.axis, rank.value), highest, top.to_owned())
-            })
-            .collect(),
+        tables: before(executor, conclusion, ranked),
+        more: behind(executor, conclusion, held),
+        drift: charts::drift(executor, held),
+        data: charts::data(executor, held, &column_axis),
         facts: facts(executor),
     }
+}
+
+/// Tables that are read before the map: how far each goes, knees, and what is told apart.
+fn before(
+    executor: &Executor<'_>,
+    conclusion: &Conclusion,
+    ranked: CampaignTable,
+) -> Vec<CampaignTable> {
+    let file = &executor.plan().file;
+    let mut tables = Vec::new();
+    if let Some(ladder) = &file.ladder {
+        let rows = conclusion.ranking.iter().map(|rank| {
+            let highest = rank.highest.clone().unwrap_or_else(|| "–".to_owned());
+            let doubt = if rank.is_complete { "" } else { "as far as it was measured" };
+            let top = if rank.is_top { "the highest that was tried" } else { doubt };
+            (format!("{} {}", rank.axis, rank.value), highest, top.to_owned())
+        });
+        tables.push(CampaignTable {
+            heading: "How far each goes".to_owned(),
+            remark: format!("{}; the worst of its loads and repeats counts", ladder.axis),
+            rows: rows.collect(),
+        });
+        let rows = conclusion.climbs.iter().take(TABLE_MAX).map(|climb| {
+            let of_repeat = |it: &Option<String>| it.clone().unwrap_or_else(|| "–".to_owned());
+            let highest: Vec<String> = climb.highest.iter().map(of_repeat).collect();
+            let doubt = if climb.is_complete { "" } else { "not all of it was measured" };
+            (words(&climb.point, &file.name), highest.join(", "), doubt.to_owned())
+        });
+        tables.push(CampaignTable {
+            heading: "Knees".to_owned(),
+            remark: format!("the highest {} of each repeat that was held", ladder.axis),
+            rows: rows.collect(),
+        });
+    }
+    if let Some(search) = &file.search {
+        let rows = conclusion.searches.iter().take(TABLE_MAX).map(|searched| {
+            let found = searched.found.map(|found| found_words(found, &search.axis));
+            let found = found.unwrap_or_else(|| "no answer yet".to_owned());
+            (words(&searched.point, &file.name), found, String::new())
+        });
+        tables.push(CampaignTable {
+            heading: "Knees".to_owned(),
+            remark: format!("where '{}' begins", search.until.text()),
+            rows: rows.collect(),
+        });
+    }
+    if !conclusion.against.is_empty() {
+        let rows = conclusion
+            .against
+            .iter()
+            .take(TABLE_MAX)
+            .map(|it| (words(&it.point, &file.name), it.conclusion.clone(), it.met.join("; ")));
+        tables.push(CampaignTable {
+            heading: "Against the kept campaign".to_owned(),
+            remark: "beyond chance; all points are one family".to_owned(),
+            rows: rows.collect(),
+        });
+    }
+    tables.push(ranked);
+    tables.retain(|table| !table.rows.is_empty());
+    tables
+}
+
+/// The most rows of a table.
+const TABLE_MAX: usize = 200;
+
+fn found_words(found: Next, axis: &str) -> String {
+    match found {
+        Next::Between(low, high) => format!("between {axis} {low} and {high}"),
+        Next::Below(low) => format!("at {axis} {low} already"),
+        Next::Above(high) => format!("not up to {axis} {high}"),
+        Next::Changed(value) => format!("{axis} {value} was answered differently later"),
+        Next::Try(_) => "no answer yet".to_owned(),
+    }
+}
+
+fn words(point: &[(String, String)], otherwise: &str) -> String {
+    let values: Vec<String> = point.iter().map(|(axis, value)| format!("{axis} {value}")).collect();
+    if values.is_empty() { otherwise.to_owned() } else { values.join(", ") }
+}
+
+/// Tables that are read behind the charts: expectations, differences of the host, other attempts.
+fn behind(executor: &Executor<'_>, conclusion: &Conclusion, held: &Held) -> Vec<CampaignTable> {
+    let file = &executor.plan().file;
+    let expectations = file.expectations.iter().map(|it| {
+        let that = it.that.text();
+        let broken = conclusion.broken.iter().filter(|broken| broken.that.starts_with(that));
+        let (count, of) = (broken.count(), if it.of_point { "points" } else { "cells" });
+        let told = if count == 0 { "holds".to_owned() } else { format!("broken by {count} {of}") };
+        (that.to_owned(), told, String::new())
+    });
+    let mut facts: BTreeMap<&String, BTreeMap<&String, usize>> = BTreeMap::new();
+    for clock in held.clocks.values() {
+        for (name, value) in &clock.environment {
+            *facts.entry(name).or_default().entry(value).or_default() += 1;
+        }
+    }
+    let differing = facts.iter().filter(|(_, values)| values.len() > 1).map(|(name, values)| {
+        let told: Vec<String> =
+            values.iter().map(|(value, count)| format!("{value} ({count} attempts)")).collect();
+        ((*name).clone(), told.join(" · "), String::new())
+    });
+    let mut again = Vec::new();
+    for cell in executor.cells() {
+        for (number, end) in executor.attempts(cell).into_iter().flatten() {
+            let reason = match end {
+                End::Fault(reason) | End::Failed(reason) => reason.clone(),
+                End::Measured(measured) => match measured.fault() {
+                    Some(finding) => finding.name().to_owned(),
+                    None => continue,
+                },
+                End::Stopped => continue,
+            };
+            again.push((cell.name(), format!("attempt {number}"), reason));
+        }
+    }
+    again.truncate(TABLE_MAX);
+    let table = |heading: &str, remark: &str, rows| CampaignTable {
+        heading: heading.to_owned(),
+        remark: remark.to_owned(),
+        rows,
+    };
+    let mut tables = vec![
+        table("Expectations", "", expectations.collect()),
+        table("What differed between runs", "facts of the host", differing.collect()),
+        table("Attempts without a result", "faults of the measurement are tried again", again),
+    ];
+    tables.retain(|table| !table.rows.is_empty());
+    tables
 }
 
 fn facts(executor: &Executor<'_>) -> Vec<Section> {
@@ -153,7 +298,7 @@ fn facts(executor: &Executor<'_>) -> Vec<Section> {
 }
 
 /// The repeats of a point, with what came of them.
-type Square<'c> = Vec<(&'c Cell, &'c State)>;
+type Square<'c> = Vec<Row<'c>>;
 
 /// The heat map: the axis of its columns, their values, and its rows. Every combination of the
 /// other axes is a row, so nothing is averaged but repeats.
@@ -167,13 +312,14 @@ fn map(executor: &Executor<'_>) -> (String, Vec<String>, Vec<CampaignRow>) {
     };
     let axis = climbed.or_else(searched).or_else(several).unwrap_or_default();
     let mut columns: Vec<String> = Vec::new();
-    let mut rows: Vec<(String, Vec<Square<'_>>)> = Vec::new();
+    let mut lines: Vec<(String, Vec<Square<'_>>)> = Vec::new();
     let of_cell = |cell: &Cell| {
         let value = cell.point.iter().find(|(name, _)| *name == axis);
         value.map_or("all".to_owned(), |(_, value)| value.clone())
     };
-    for cell in executor.cells() {
-        let value = of_cell(cell);
+    let all = rows(executor);
+    for row in &all {
+        let value = of_cell(row.cell);
         if !columns.contains(&value) {
             columns.push(value);
         }
@@ -183,22 +329,23 @@ fn map(executor: &Executor<'_>) -> (String, Vec<String>, Vec<CampaignRow>) {
         columns.sort_by(|one, other| number(one).total_cmp(&number(other)));
     }
     let mut places = std::collections::HashMap::new();
-    for (cell, state) in executor.cells().iter().zip(executor.states()) {
+    for run in &all {
+        let cell = run.cell;
         let others = cell.point.iter().filter(|(name, _)| *name != axis);
         let name: Vec<String> = others.map(|(name, value)| format!("{name} {value}")).collect();
         let name = if name.is_empty() { file.name.clone() } else { name.join(", ") };
         let row = *places.entry(name.clone()).or_insert_with(|| {
-            rows.push((name, vec![Vec::new(); columns.len()]));
-            rows.len() - 1
+            lines.push((name, vec![Vec::new(); columns.len()]));
+            lines.len() - 1
         });
         let value = of_cell(cell);
         if let Some(column) = columns.iter().position(|other| *other == value) {
-            rows[row].1[column].push((cell, state));
+            lines[row].1[column].push(*run);
         }
     }
-    let medians = rows.iter().flat_map(|(_, squares)| squares).filter_map(|it| median(it));
+    let medians = lines.iter().flat_map(|(_, squares)| squares).filter_map(|it| median(it));
     let bounds = medians.fold((f64::MAX, 0.0_f64), |(low, high), it| (low.min(it), high.max(it)));
-    let rows = rows.iter().map(|(name, squares)| CampaignRow {
+    let rows = lines.iter().map(|(name, squares)| CampaignRow {
         name: name.clone(),
         squares: squares.iter().map(|cells| square(cells, bounds)).collect(),
     });
@@ -206,20 +353,15 @@ fn map(executor: &Executor<'_>) -> (String, Vec<String>, Vec<CampaignRow>) {
 }
 
 /// The median of the figure over repeats.
-fn median(cells: &[(&Cell, &State)]) -> Option<f64> {
-    let mut values: Vec<f64> = cells
-        .iter()
-        .filter_map(|(_, state)| match state {
-            State::Done(_, measured) => measured.figures.get(FIGURE).copied(),
-            _ => None,
-        })
-        .collect();
+fn median(runs: &[Row<'_>]) -> Option<f64> {
+    let figure = |row: &Row<'_>| row.done?.1.figures.get(FIGURE).copied();
+    let mut values: Vec<f64> = runs.iter().filter_map(figure).collect();
     values.sort_by(f64::total_cmp);
     values.get(values.len() / 2).copied()
 }
 
 /// The worst first.
-fn tone(state: &State) -> CampaignTone {
+pub(super) fn tone(state: &State) -> CampaignTone {
     match state {
         State::Done(_, measured) => match measured.finding {
             Finding::DataDamaged => CampaignTone::Damaged,
@@ -232,19 +374,15 @@ fn tone(state: &State) -> CampaignTone {
     }
 }
 
-fn square(cells: &[(&Cell, &State)], (low, high): (f64, f64)) -> CampaignSquare {
-    let tone = cells.iter().map(|(_, state)| tone(state)).max().unwrap_or(CampaignTone::Skipped);
+fn square(cells: &[Row<'_>], (low, high): (f64, f64)) -> CampaignSquare {
+    let tone = cells.iter().map(|row| tone(row.state)).max().unwrap_or(CampaignTone::Skipped);
     let median = median(cells);
     let shade = median.map_or(0, |value| {
         let share = if high > low { (value / low).ln() / (high / low).ln() } else { 0.0 };
         (share * 8.0).round().clamp(0.0, 8.0) as u8 + 1
     });
-    let runs = cells.iter().filter_map(|(cell, state)| match state {
-        State::Done(attempt, _) => {
-            let page = format!("{}/report.html", run_of(cell, *attempt));
-            Some((cell.repeat.to_string(), page))
-        }
-        _ => None,
+    let runs = cells.iter().filter_map(|row| {
+        Some((row.cell.repeat.to_string(), format!("{}/report.html", row.run()?)))
     });
     CampaignSquare {
         tone,

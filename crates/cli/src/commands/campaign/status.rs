@@ -1,12 +1,15 @@
 //! `ioecho campaign status` and `stop`.
 
 use std::io::Write;
+use std::thread;
+use std::time::Duration;
 
-use ioecho_campaign::conclusion::{Conclusion, conclude};
+use ioecho_campaign::conclusion::{Conclusion, Counts, conclude};
 use ioecho_campaign::executor::{Event, Executor};
 use serde::Serialize;
 
 use super::doing::{kept, print};
+use super::forecast;
 use super::store::Store;
 use crate::args::{StatusCampaignArgs, StopCampaignArgs};
 use crate::exit::{self, Coded};
@@ -16,24 +19,61 @@ use crate::print::Out;
 struct Printed<'a> {
     /// Whether a process works on the campaign now.
     running: bool,
+    /// How long the missing runs take at most, while a process works on it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    seconds_left: Option<f64>,
     #[serde(flatten)]
     conclusion: &'a Conclusion,
 }
 
+/// How often `--watch` looks.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+/// The width of the bar that shows how much is settled, in characters.
+const BAR: usize = 30;
+
 pub(super) fn run(args: &StatusCampaignArgs, out: &mut Out) -> anyhow::Result<u8> {
     let store = Store::open(&args.campaign)?;
-    let running = store.is_taken();
     let (made, _) = kept(&store)?;
-    let mut executor = Executor::new(&made.plan, &made.here, store.held().attempts, 0.0);
-    settle(&mut executor)?;
-    let conclusion = conclude(&executor);
-    if args.json {
-        out.json(&Printed { running, conclusion: &conclusion })?;
-    } else {
-        print(out, &conclusion)?;
-        writeln!(out, "process       {}", if running { "works on it" } else { "none" })?;
+    let mut last = String::new();
+    loop {
+        let running = store.is_taken();
+        let held = store.held();
+        let mut executor = Executor::new(&made.plan, &made.here, held.attempts.clone(), 0.0);
+        settle(&mut executor)?;
+        let conclusion = conclude(&executor);
+        let left = running.then(|| forecast::seconds(&executor, &held)).flatten();
+        let printed = Printed { running, seconds_left: left, conclusion: &conclusion };
+        match (args.json, args.watch) {
+            (true, true) => out.json_line(&printed)?,
+            (true, false) => out.json(&printed)?,
+            (false, is_watched) => {
+                let left = left.map(|it| format!(", {} left at most", forecast::nanos(it)));
+                let line = bar(conclusion.counts) + &left.unwrap_or_default();
+                if !(is_watched && running) {
+                    print(out, &conclusion)?;
+                    let told = if running { "works on it" } else { "none" };
+                    writeln!(out, "{line}\nprocess       {told}")?;
+                } else if line != last {
+                    writeln!(out, "{line}")?;
+                    last = line;
+                }
+            }
+        }
+        out.flush()?;
+        if !args.watch || !running {
+            return Ok(exit::OK);
+        }
+        thread::sleep(LOOK_EVERY);
     }
-    Ok(exit::OK)
+}
+
+/// How much is settled.
+fn bar(counts: Counts) -> String {
+    let settled = counts.done + counts.failed + counts.skipped;
+    let full = (settled * BAR).checked_div(counts.cells).unwrap_or(BAR);
+    let percent = (settled * 100).checked_div(counts.cells).unwrap_or(100);
+    format!("settled       {}{} {percent} %", "█".repeat(full), "░".repeat(BAR - full))
 }
 
 /// Lets the executor draw the conclusions from results that are there, without any run: which cells

@@ -24,6 +24,7 @@ use ioecho_campaign::executor::Attempts;
 use ioecho_campaign::journal::{Happening, Journal, Line};
 use ioecho_campaign::key::Identity;
 use ioecho_campaign::plan::{Cell, Plan};
+use ioecho_campaign::share::Share;
 use ioecho_linux::OpenDirectory;
 use ioecho_run::place::{refuse_stranger, unwritable};
 use ioecho_run::{digest, regular, stored};
@@ -57,6 +58,12 @@ pub(super) struct StoredPlan {
     pub(super) set: Vec<String>,
     /// The devices whose content may be destroyed.
     pub(super) destroy: Vec<String>,
+    /// The texts of the files that the file includes, by their names.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(super) includes: BTreeMap<String, String>,
+    /// The share of the cells that is done here.
+    #[serde(default)]
+    pub(super) share: Share,
     /// The cells.
     pub(super) cells: Vec<StoredCell>,
 }
@@ -85,6 +92,8 @@ impl StoredPlan {
             base: base.to_owned(),
             set: set.to_vec(),
             destroy: destroy.to_vec(),
+            includes: BTreeMap::new(),
+            share: Share::default(),
             cells: cells.collect(),
         }
     }
@@ -96,6 +105,8 @@ pub(super) struct Clock {
     pub(super) started: String,
     pub(super) seconds: f64,
     pub(super) summary_sha256: Option<String>,
+    pub(super) summaries_sha256: BTreeMap<String, String>,
+    pub(super) environment: BTreeMap<String, String>,
 }
 
 /// The attempts that a store holds.
@@ -160,6 +171,11 @@ impl Store {
 
     pub(super) fn path(&self) -> &Path {
         self.place.path()
+    }
+
+    /// The directory, open, from which things are removed.
+    pub(super) fn place(&self) -> &OpenDirectory {
+        &self.place
     }
 
     pub(super) fn put(&self, name: &str, bytes: &[u8]) -> anyhow::Result<()> {
@@ -238,8 +254,22 @@ impl Store {
                 let file = attempt.join(ATTEMPT);
                 let end = match read_attempt(&file, &key, number) {
                     Ok(Some(read)) => {
-                        let Attempt { started, seconds, summary_sha256, end, .. } = read;
-                        let clock = Clock { started, seconds, summary_sha256 };
+                        let Attempt {
+                            started,
+                            seconds,
+                            summary_sha256,
+                            summaries_sha256,
+                            environment,
+                            end,
+                            ..
+                        } = read;
+                        let clock = Clock {
+                            started,
+                            seconds,
+                            summary_sha256,
+                            summaries_sha256,
+                            environment,
+                        };
                         held.clocks.insert((key.clone(), number), clock);
                         end
                     }
@@ -375,13 +405,13 @@ fn is_beginning(name: &str) -> bool {
 }
 
 /// What is in a directory, in the order of the names.
-fn entries(directory: &Path) -> Vec<PathBuf> {
+pub(super) fn entries(directory: &Path) -> Vec<PathBuf> {
     let all = fs::read_dir(directory).into_iter().flatten().flatten();
     let mut paths: Vec<PathBuf> = all.map(|entry| entry.path()).collect();
     paths.sort();
     paths
 }
 
-fn name_of(path: &Path) -> String {
+pub(super) fn name_of(path: &Path) -> String {
     path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
 }

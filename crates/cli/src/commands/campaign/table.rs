@@ -1,4 +1,4 @@
-//! `runs.parquet`: a row for each cell, for DuckDB and its like.
+//! `runs.parquet`: a row for each run, for DuckDB and its like.
 //!
 //! Axes are columns of text, `axis.NAME`; figures are columns of numbers, spans in nanoseconds. A
 //! cell without a result has its state and the reason.
@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use ioecho_campaign::attempt::Measured;
 use ioecho_campaign::executor::{Executor, State};
+use ioecho_campaign::rows::{Row, rows};
 use parquet::basic::{LogicalType, Repetition, Type as Physical};
 use parquet::data_type::{ByteArray, ByteArrayType, DoubleType};
 use parquet::errors::ParquetError;
@@ -61,22 +62,24 @@ pub(super) fn bytes(executor: &Executor<'_>, held: &Held) -> Result<Vec<u8>, Par
 }
 
 fn columns(executor: &Executor<'_>, held: &Held) -> Vec<(String, Column)> {
-    let all = || executor.cells().iter().zip(executor.states());
-    let clock = |key: &str, state: &State| match state {
-        State::Done(attempt, _) => held.clocks.get(&(key.to_owned(), *attempt)),
-        _ => None,
-    };
+    let rows = rows(executor);
+    let all = || rows.iter().map(|row| (row.cell, row));
+    let clock = |row: &Row<'_>| held.clocks.get(&(row.key.to_owned(), row.done?.0));
+    let cells = || all().map(|(_, row)| Some(row.key.to_owned()));
     let text = |values: Vec<Option<String>>| Column::Text(values);
     let mut columns = vec![
-        ("cell".to_owned(), text(all().map(|(cell, _)| Some(cell.key.clone())).collect())),
+        ("cell".to_owned(), text(cells().collect())),
         ("device".to_owned(), text(all().map(|(cell, _)| Some(cell.device.clone())).collect())),
         ("trace".to_owned(), text(all().map(|(cell, _)| Some(cell.trace.clone())).collect())),
         (
             "repeat".to_owned(),
             Column::Number(all().map(|(cell, _)| Some(f64::from(cell.repeat))).collect()),
         ),
-        ("state".to_owned(), text(all().map(|(_, state)| Some(word(state).to_owned())).collect())),
-        ("reason".to_owned(), text(all().map(|(_, state)| reason(state)).collect())),
+        (
+            "state".to_owned(),
+            text(all().map(|(_, row)| Some(word(row.state).to_owned())).collect()),
+        ),
+        ("reason".to_owned(), text(all().map(|(_, row)| reason(row.state)).collect())),
         (
             "finding".to_owned(),
             text(all().map(|(_, it)| Some(measured(it)?.finding.name().to_owned())).collect()),
@@ -87,13 +90,19 @@ fn columns(executor: &Executor<'_>, held: &Held) -> Vec<(String, Column)> {
         ),
         (
             "started".to_owned(),
-            text(all().map(|(cell, it)| Some(clock(&cell.key, it)?.started.clone())).collect()),
+            text(all().map(|(_, row)| Some(clock(row)?.started.clone())).collect()),
         ),
         (
             "seconds".to_owned(),
-            Column::Number(all().map(|(cell, it)| Some(clock(&cell.key, it)?.seconds)).collect()),
+            Column::Number(all().map(|(_, row)| Some(clock(row)?.seconds)).collect()),
         ),
     ];
+    let facts: BTreeSet<&String> =
+        held.clocks.values().flat_map(|clock| clock.environment.keys()).collect();
+    for fact in facts {
+        let values = all().map(|(_, row)| clock(row)?.environment.get(fact).cloned());
+        columns.push((format!("environment.{fact}"), Column::Text(values.collect())));
+    }
     let axes: BTreeSet<&String> =
         all().flat_map(|(cell, _)| cell.point.iter().map(|(axis, _)| axis)).collect();
     for axis in axes {
@@ -103,21 +112,18 @@ fn columns(executor: &Executor<'_>, held: &Held) -> Vec<(String, Column)> {
         columns.push((format!("axis.{axis}"), Column::Text(values.collect())));
     }
     let figures: BTreeSet<String> = all()
-        .filter_map(|(_, state)| measured(state))
+        .filter_map(|(_, row)| measured(row))
         .flat_map(|measured| measured.figures.keys().cloned())
         .collect();
     for figure in figures {
-        let values = all().map(|(_, state)| measured(state)?.figures.get(&figure).copied());
+        let values = all().map(|(_, row)| measured(row)?.figures.get(&figure).copied());
         columns.push((figure.clone(), Column::Number(values.collect())));
     }
     columns
 }
 
-fn measured(state: &State) -> Option<&Measured> {
-    match state {
-        State::Done(_, measured) => Some(measured),
-        State::Missing | State::Running | State::Failed(_) | State::Skipped(_) => None,
-    }
+fn measured<'e>(row: &Row<'e>) -> Option<&'e Measured> {
+    row.done.map(|(_, measured)| measured)
 }
 
 /// The state in a word.
