@@ -44,6 +44,14 @@ bench-fidelity *ARGS:
 bench-fidelity-test:
     python3 -B -m unittest discover -s bench/fidelity
 
+# Replay on faster storage beside the application itself (root, FUSE; docs/scaled-replay.md).
+bench-scaled *ARGS:
+    bench/scaled/run {{ARGS}}
+
+# Tests of that benchmark's figures.
+bench-scaled-test:
+    python3 -B -m unittest discover -s bench/scaled
+
 # Memory of convert and replay on a trace of 50 million requests.
 bench-memory:
     bench/memory.sh

@@ -14,6 +14,7 @@ pub(crate) mod help;
 mod library;
 mod live;
 mod merge;
+mod predict;
 mod prepare;
 mod quantity;
 mod record;
@@ -55,6 +56,7 @@ pub(crate) use self::library::{
 };
 pub(crate) use self::live::LiveArgs;
 pub(crate) use self::merge::{AlignArg, MergeArgs};
+pub(crate) use self::predict::PredictArgs;
 pub(crate) use self::prepare::{Part, PrepareArgs};
 use self::quantity::{positive_span, span, within};
 pub(crate) use self::record::{RecordArgs, Segment};
@@ -155,6 +157,8 @@ pub(crate) enum Command {
     Depend(Box<DependArgs>),
     /// Replay a trace on a device, a file or a simulation
     Replay(Box<ReplayArgs>),
+    /// Say how long a load would take on a device that is described, or learnt from a run
+    Predict(Box<PredictArgs>),
     /// Fill a target with data, once, before it is measured
     Prepare(PrepareArgs),
     /// Say what rate this host can pace, before a run needs it

@@ -41,6 +41,7 @@ fn main() -> ExitCode {
         Command::Convert(args) => commands::convert::run(&args),
         Command::Fit(args) => commands::fit::run(&args, &mut out),
         Command::Replay(args) => commands::replay::run(&args, &mut out),
+        Command::Predict(args) => commands::predict::run(&args, &mut out),
         Command::Prepare(args) => commands::prepare::run(&args, &mut out),
         Command::Calibrate(args) => commands::calibrate::run(&args, &mut out),
         Command::Verify(args) => commands::verify::run(&args, &mut out),

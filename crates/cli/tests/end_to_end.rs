@@ -422,6 +422,16 @@ fn requests_that_cannot_be_issued_make_a_run_invalid() {
 }
 
 #[test]
+fn a_simulation_begins_at_no_instant_of_the_hosts_clock() {
+    let fixture = Fixture::regular(300, 100);
+    let replay = ["replay", "load", "--target", SIM, "--start-at", "+1h", "-o", "run", "-q"];
+    let output = fixture.run(&replay);
+    assert_eq!(code(&output), 2, "{}", said(&output));
+    assert!(said(&output).contains("has no meaning in a simulation"), "{}", said(&output));
+    assert!(!fixture.path("run").exists());
+}
+
+#[test]
 fn a_part_beside_the_trace_is_a_slip_of_the_hand() {
     let fixture = Fixture::regular(300, 100);
     let replay = ["replay", "load", "--target", SIM, "--start", "2h", "-o", "run", "-q"];

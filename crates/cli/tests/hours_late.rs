@@ -13,8 +13,8 @@ use ioecho_trace::formats::{self, ReadOptions};
 use ioecho_trace::{Batch, Columns, Measured, Nanos, Op, Request};
 use serde_json::Value;
 
-/// A thousand requests within ten seconds, and a device that takes twelve seconds for each.
-const LOAD: &str = "gen:random?read=50&size=4k&rate=100&dist=poisson&duration=10s&area=16M";
+/// Eleven hundred requests within eleven seconds, and a device that takes twelve seconds for each.
+const LOAD: &str = "gen:random?read=50&size=4k&rate=100&dist=poisson&duration=11s&area=16M";
 const SIM: &str = "sim:size=16M,service=12s,units=1";
 
 const SHARES: [(&str, f64); 4] = [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p99_9", 0.999)];
@@ -139,7 +139,13 @@ fn whatever_tells_of_a_run_that_is_three_hours_late_tells_the_same() {
         (&responses, &of_span("response time")),
     ] {
         for (name, share) in SHARES {
-            exact.agrees(share, told[format!("{name}_ns")].as_f64().unwrap(), THREE_DIGITS);
+            // With fewer than ten requests beyond it, a percentile is not told.
+            let is_known = share < 0.6 || (1.0 - share) * exact.0.len() as f64 > 9.999;
+            let told = told[format!("{name}_ns")].as_f64();
+            assert_eq!(told.is_some(), is_known, "{name}");
+            if let Some(ns) = told {
+                exact.agrees(share, ns, THREE_DIGITS);
+            }
         }
     }
 

@@ -38,7 +38,7 @@ const FILES: [(&[&str], &str); 19] = [
     (&["report", "load", "-o", OUT], "load"),
     (&["report", "run", "-o", OUT], "run/requests.parquet"),
     (&["compare", "run", "other", "-o", OUT], "other/summary.json"),
-    (&["record", "/dev/null", "-o", OUT, "--to", "csv"], ""),
+    (&["record", "/dev/null", "-o", OUT, "--force", "--to", "csv"], ""),
     (&["prepare", OUT, "--size", "1M", "--part", "touched", "--trace", "load"], "load"),
     (
         &["replay", "load", "-q", "--target", "sim:size=1G", "-o", "new", "--interval-csv", OUT],

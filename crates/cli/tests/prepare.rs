@@ -152,9 +152,9 @@ fn a_seed_makes_the_same_bytes_whatever_the_size_of_the_writes() {
     let fixture = Fixture::new();
     fixture.target(3 * MIB + 4096);
     for bundle in ["4k", "1M", "64M"] {
-        let output = fixture.prepare(&["target", "--seed", "7", "--bundle", bundle]);
+        let output = fixture.prepare(&["target", "--seed", "7", "--write-size", bundle]);
         assert_eq!(code(&output), 0, "{}", said(&output));
-        assert!(fixture.bytes() == expected(7, 3 * MIB + 4096), "--bundle {bundle}");
+        assert!(fixture.bytes() == expected(7, 3 * MIB + 4096), "--write-size {bundle}");
         fixture.target(3 * MIB + 4096);
     }
 }
@@ -189,7 +189,7 @@ fn an_interrupted_fill_goes_on_where_it_was_and_ends_the_same() {
     assert_eq!(code(&fixture.prepare(&["target", "--seed", "5"])), 0);
     let lost = 5 * MIB + 12_288;
     fixture.overwrite(lost, &vec![0; 16 * MIB - lost]);
-    let again = fixture.prepare(&["target", "--resume", "--bundle", "64k"]);
+    let again = fixture.prepare(&["target", "--resume", "--write-size", "64k"]);
     assert_eq!(code(&again), 0, "{}", said(&again));
     assert!(said(&again).contains("at byte 5242880: 5.00 MiB were there"), "{}", said(&again));
     assert!(said(&again).contains("wrote         11.0 MiB"), "{}", said(&again));
@@ -323,7 +323,7 @@ fn what_was_typed_is_checked_before_anything_is_touched() {
         (&["target", "--size", "1M"], 2, "is there already"),
         (&["made", "--size", "1000"], 2, "multiple of 4 KiB"),
         (&["none/made", "--size", "1M"], 5, "name a directory that is there"),
-        (&["target", "--bundle", "128M"], 2, "at most"),
+        (&["target", "--write-size", "128M"], 2, "at most"),
         (&["target", "--part", "touched"], 2, "--trace"),
         (&["target", "--trace", "load"], 2, "add --part touched"),
         (&["made", "--size", "1M", "--part", "touched", "--trace", "none"], 3, "none"),

@@ -213,7 +213,8 @@ fn a_command_is_recorded_while_it_runs_and_the_recording_replays() {
     let device = or_skip!(LoopDevice::new(16 << 20));
     or_skip!(allowed(&fixture, device.path()));
     let read = format!("dd if={} of=/dev/null bs=64k count=20 iflag=direct", device.path());
-    let recorded = ["record", device.path(), "-o", "load.parquet", "--keep-raw", "-q", "--"];
+    let recorded =
+        ["record", device.path(), "-o", "load.parquet", "--force", "--keep-raw", "-q", "--"];
     let good = fixture.ioecho(&[&recorded[..], &["sh", "-c", &read]].concat());
     assert_eq!(good.status.code(), Some(0), "{}", said(&good));
     // Other tests may be recording at the same time, or may have been killed.
@@ -279,8 +280,8 @@ fn signals_and_the_end_of_the_time_end_a_recording_cleanly() {
     let device = or_skip!(LoopDevice::new(16 << 20));
     or_skip!(allowed(&fixture, device.path()));
     for signal in ["-TERM", "-HUP", "-QUIT"] {
-        let recording =
-            fixture.recording(&["record", device.path(), "-o", "load.parquet"]).unwrap();
+        let load = format!("load{signal}.parquet");
+        let recording = fixture.recording(&["record", device.path(), "-o", &load]).unwrap();
         // Signals that ask other programs for their state do not end the recording.
         recording.signal("-USR1");
         request(device.path(), "read", 0, 4096);
@@ -291,7 +292,7 @@ fn signals_and_the_end_of_the_time_end_a_recording_cleanly() {
         let (code, text) = recording.end();
         assert_eq!(code, Some(0), "{signal}: {text}");
         assert_eq!(trace_instances::of(pid), Vec::<PathBuf>::new(), "{signal}");
-        assert_eq!(fixture.requests("load.parquet").len(), 1);
+        assert_eq!(fixture.requests(&load).len(), 1);
     }
     let begun = Instant::now();
     let timed = ["record", device.path(), "-o", "timed.parquet", "--for", "300ms"];
@@ -326,6 +327,10 @@ fn what_cannot_be_recorded_is_refused_with_its_own_exit_code() {
     };
     refused(&["/dev/null", "-o", "x.parquet"], 5, "character device");
     refused(&["/nowhere", "-o", "x.parquet"], 5, "no such file");
+    fs::write(fixture.path("there.parquet"), "the only recording of that night").unwrap();
+    refused(&["/nowhere", "-o", "there.parquet"], 7, "replace this one with --force");
+    refused(&["/nowhere", "-o", "there.parquet", "--force"], 5, "no such file");
+    fs::remove_file(fixture.path("there.parquet")).unwrap();
     refused(&["/nowhere", "-o", "x.parquet"], 5, "`lsblk` lists the block devices\n");
     refused(&[".", "-o", "x.parquet"], 5, "directory");
     refused(&["/dev/null", "-o", "-"], 2, "standard output");

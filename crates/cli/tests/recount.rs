@@ -1,5 +1,6 @@
-//! Whatever tells of a run tells the same: terminal, page, summary, analysis, comparison, info and
-//! lines of intervals are held against a recount of the run's requests in Python.
+//! Whatever tells of a run tells the same: terminal, page, summary, analysis, comparison, info,
+//! lines of intervals and metrics are held against a recount of the run's requests in Python.
+//! (`ioecho check` has one of its own, `check/slow.py`, and so has the analysis, `analysis/`.)
 
 // Helpers of tests panic as tests do; clippy.toml allows it only in the tests themselves.
 #![allow(clippy::unwrap_used)]
@@ -7,7 +8,9 @@
 use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
 use ioecho_fixture::skipped;
 
@@ -19,15 +22,35 @@ fn ioecho(directory: &Path, arguments: &[&str]) -> Output {
         .unwrap()
 }
 
+/// How a run is told of while it goes on.
+const TOLD: [&str; 10] = [
+    "-o",
+    "run",
+    "--interval-csv",
+    "intervals.csv",
+    "--interval-json",
+    "intervals.json",
+    "--interval-flatfile",
+    "intervals.flat",
+    "--metrics",
+    "metrics.prom",
+];
+
 /// Replays, has all that is told of the run written down, and counts its requests again. The exit
 /// code of the replay says that it went as it was meant to.
 #[track_caller]
 fn counts_again(load: &str, replay: &[&str], code: i32) {
     let home = tempfile::tempdir().unwrap();
-    let home = home.path();
-    ioecho(home, &["replay", load, "-q", "-t", "sim:size=16M,service=2ms", "-o", "base"]);
-    let run = ["replay", load, "-o", "run", "--interval-csv", "intervals.csv"];
-    let replayed = ioecho(home, &[&run[..], replay].concat());
+    let base = ["replay", load, "-q", "-t", "sim:size=16M,service=2ms", "-o", "base"];
+    ioecho(home.path(), &base);
+    let replayed = ioecho(home.path(), &[&["replay", load][..], &TOLD, replay].concat());
+    held(home.path(), &replayed, load, code);
+}
+
+/// Holds all that is told of the run in this directory against a recount of its requests, and so
+/// its comparison with a run `base` that is there.
+#[track_caller]
+fn held(home: &Path, replayed: &Output, load: &str, code: i32) {
     let said = String::from_utf8_lossy(&replayed.stderr);
     assert_eq!(replayed.status.code(), Some(code), "{load}: {said}");
     fs::write(home.join("printed.txt"), &replayed.stdout).unwrap();
@@ -50,7 +73,7 @@ fn counts_again(load: &str, replay: &[&str], code: i32) {
     };
     let told = String::from_utf8_lossy(&output.stdout);
     let failed = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{load}, {replay:?}:\n{told}{failed}");
+    assert!(output.status.success(), "{load}:\n{told}{failed}");
 }
 
 const RANDOM: &str = "gen:random?read=50&size=4k&rate=300&duration=60s&area=16M";
@@ -59,6 +82,13 @@ const POISSON: &str = "gen:random?read=50&size=4k&rate=100&dist=poisson&duration
 #[test]
 fn a_sound_run() {
     counts_again(RANDOM, &["-t", "sim:size=16M,service=2ms,units=4"], 0);
+}
+
+#[test]
+#[ignore = "takes ten minutes and 10 GB: cargo test --release --test recount -- --ignored"]
+fn ten_million_requests() {
+    let load = "gen:random?read=50&size=4k&rate=20000&duration=500s&area=16M";
+    counts_again(load, &["-t", "sim:size=16M,service=100us,units=8"], 0);
 }
 
 #[test]
@@ -82,6 +112,32 @@ fn requests_that_fail_and_a_device_that_vanishes() {
 #[test]
 fn a_device_that_stops_answering() {
     counts_again(RANDOM, &["-t", "sim:size=16M,service=1ms,units=4,hang=0.001"], 13);
+}
+
+#[test]
+fn a_run_that_is_stopped() {
+    let home = tempfile::tempdir().unwrap();
+    let load = "gen:random?read=50&size=4k&rate=300&duration=100000s&area=16M";
+    let device = ["-t", "sim:size=16M,service=2ms,units=4"];
+    // A shell's background job would ignore the signal.
+    let run = Command::new("env")
+        .args(["--default-signal=INT", env!("CARGO_BIN_EXE_ioecho"), "replay", load])
+        .args(TOLD)
+        .args(device)
+        .current_dir(home.path())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let patience = Instant::now() + Duration::from_mins(2);
+    let lines = || fs::read_to_string(home.path().join("intervals.csv")).unwrap_or_default();
+    while lines().lines().count() < 20 {
+        assert!(Instant::now() < patience, "no intervals");
+        sleep(Duration::from_millis(20));
+    }
+    let kill = Command::new("kill").args(["-INT", &run.id().to_string()]).status().unwrap();
+    assert!(kill.success());
+    held(home.path(), &run.wait_with_output().unwrap(), load, 13);
 }
 
 #[test]

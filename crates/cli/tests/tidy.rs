@@ -194,7 +194,8 @@ fn what_libraries_name_can_be_typed() {
         let ioecho = Command::new(env!("CARGO_BIN_EXE_ioecho")).args(arguments).output().unwrap();
         String::from_utf8(ioecho.stdout).unwrap()
     };
-    let commands = ["convert", "replay", "prepare", "merge", "verify", "info", "report", "compare"];
+    let commands =
+        ["convert", "replay", "prepare", "merge", "verify", "info", "report", "compare", "depend"];
     let helps: String = commands.iter().map(|command| said(&[command, "--help"])).collect();
     let flags: BTreeSet<&str> = helps
         .split(|c: char| !c.is_ascii_alphanumeric() && c != '-')

@@ -5,7 +5,7 @@
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use ioecho_replay::pattern::SplitMix64;
-use ioecho_replay::plan::Planned;
+use ioecho_replay::plan::{Planned, TimingMode};
 use ioecho_replay::schedule::Config;
 use ioecho_replay::{Completion, Io, Scheduler};
 use ioecho_trace::{Bytes, Flags, Integrity, LateCause, Nanos, Op, Outcome, VolumeId};
@@ -30,6 +30,7 @@ fn planned(seq: u64, random: &mut SplitMix64) -> Planned {
         origin: None,
         target: 0,
         refusal: None,
+        think: None,
     }
 }
 
@@ -44,23 +45,37 @@ fn completion(io: &Io) -> Completion {
 }
 
 fn in_flight(criterion: &mut Criterion) {
-    let mut group = criterion.benchmark_group("schedule");
+    turns(criterion, "schedule", TimingMode::Timed);
+}
+
+/// The same, where each request waits for one that was issued as many before it as are in flight.
+fn chained(criterion: &mut Criterion) {
+    turns(criterion, "chains", TimingMode::Dependency);
+}
+
+fn turns(criterion: &mut Criterion, name: &str, timing: TimingMode) {
+    const NOW: Nanos = Nanos(2);
+    let mut group = criterion.benchmark_group(name);
     group.throughput(Throughput::Elements(TURN));
     for in_flight in [16_u32, 1024, 16_384, 65_536] {
-        let config = Config { look_ahead: 1 << 17, ..Config::with_in_flight_max(in_flight) };
+        let config =
+            Config { look_ahead: 1 << 17, timing, ..Config::with_in_flight_max(in_flight) };
         let mut scheduler = Scheduler::new(config);
         let mut random = SplitMix64(1);
         let (mut submissions, mut records) = (Vec::new(), Vec::new());
-        let mut seq = 0;
+        let mut seq = 0_u64;
         let mut offer = |scheduler: &mut Scheduler, count: u64| {
             for _ in 0..count {
-                scheduler.offer(planned(seq, &mut random));
+                let parent = seq.checked_sub(u64::from(in_flight));
+                let planned = planned(seq, &mut random);
+                let planned = Planned { think: parent.map(|_| Nanos::ZERO), ..planned };
+                scheduler.offer_after(planned, parent.as_slice());
                 seq += 1;
             }
         };
         offer(&mut scheduler, u64::from(in_flight) + TURN);
         let host = LateCause::Host;
-        scheduler.step(Nanos(1), host, &[], &mut submissions, &mut records);
+        scheduler.step(NOW, host, &[], &mut submissions, &mut records);
         let mut flying: std::collections::VecDeque<Io> = submissions.drain(..).collect();
         group.bench_function(BenchmarkId::from_parameter(in_flight), |bencher| {
             bencher.iter(|| {
@@ -68,7 +83,7 @@ fn in_flight(criterion: &mut Criterion) {
                     let done = flying.pop_front().map(|io| completion(&io));
                     offer(&mut scheduler, 1);
                     let done = done.as_slice();
-                    scheduler.step(Nanos(1), host, done, &mut submissions, &mut records);
+                    scheduler.step(NOW, host, done, &mut submissions, &mut records);
                     flying.extend(submissions.drain(..));
                     records.clear();
                 }
@@ -78,5 +93,5 @@ fn in_flight(criterion: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(benches, in_flight);
+criterion_group!(benches, in_flight, chained);
 criterion_main!(benches);

@@ -92,6 +92,12 @@ pub trait Input {
     /// The next request, if there is one already.
     fn poll(&mut self) -> Feed;
 
+    /// The numbers of the requests that the request last given waits for, each once; all smaller
+    /// than its own.
+    fn parents(&self) -> &[u64] {
+        &[]
+    }
+
     /// The cause if there are no more requests yet.
     fn late_cause(&self) -> LateCause {
         LateCause::Input
@@ -383,7 +389,8 @@ impl<C: Clock> Engine<'_, C> {
                     Wake::Input => Doing::Starved,
                 };
                 // If the input has more, the engine does not wait.
-                let wake = if has_more && wake == Wake::Input { Wake::At(now) } else { wake };
+                let takes_more = wake == Wake::Input || self.scheduler.is_hungry();
+                let wake = if has_more && takes_more { Wake::At(now) } else { wake };
                 expected_back = self.rest(now, wake)?;
                 gap_cause = LateCause::Host;
             } else {
@@ -398,17 +405,17 @@ impl<C: Clock> Engine<'_, C> {
     fn refill(&mut self, input: &mut dyn Input, starved: bool) -> Feeding {
         // A long look-ahead is refilled by and by, so that no step takes long.
         let mut left = self.scheduler.room().min(256);
-        while left > 0 {
+        while left > 0 && self.scheduler.room() > 0 {
             match input.poll() {
                 Feed::Request(planned) => {
                     let now = self.now();
-                    if starved && planned.scheduled < now {
+                    if starved && planned.think.is_none() && planned.scheduled < now {
                         self.totals.input_stalls += 1;
                         if let Some(gauges) = &mut self.gauges {
                             gauges.open.input_stalls += 1;
                         }
                     }
-                    self.scheduler.offer(planned);
+                    self.scheduler.offer_after(planned, input.parents());
                     self.announce(&planned);
                     left -= 1;
                 }
@@ -423,7 +430,8 @@ impl<C: Clock> Engine<'_, C> {
     }
 
     /// Announces to the device when a flush will be due, so that one of its threads can be awake
-    /// then. Not without a schedule, and not if the engine never spins.
+    /// then. Not without a schedule, because nobody knows that instant yet, and not if the engine
+    /// never spins.
     fn announce(&mut self, planned: &Planned) {
         let near = match self.pacing.spin {
             Nanos::ZERO => return,
@@ -601,6 +609,8 @@ impl<C: Clock> Engine<'_, C> {
             Wake::Completion | Wake::Finished => now + NAP_MAX,
             Wake::Input => now + INPUT_NAP,
         };
+        let hungry = self.scheduler.is_hungry();
+        let until = if hungry { until.min(now + INPUT_NAP) } else { until };
         // Without a schedule the instant in a request's payload is not known yet.
         let timed = self.scheduler.config().timing.has_schedule();
         if let Wake::At(due) = wake

@@ -123,6 +123,7 @@ pub fn decode(bytes: &[u8; RECORD_BYTES]) -> Option<Record> {
         target,
         origin: (bits & ORIGIN_KNOWN != 0).then_some(origin),
         refusal: (!outcome.was_issued()).then_some(outcome),
+        think: None,
     };
     let measured = Measured {
         scheduled,
@@ -292,6 +293,7 @@ mod tests {
             target: (seq % 3) as u16,
             origin: seq.is_multiple_of(3).then_some(Origin { pid: 7, cpu: 1 }),
             refusal: None,
+            think: None,
         };
         let measured = Measured {
             scheduled: planned.scheduled,

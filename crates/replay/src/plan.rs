@@ -68,7 +68,8 @@ impl Alignment {
 pub struct Timing {
     /// The instant of the trace at which the replay starts; `None` is its first request.
     pub start: Option<Nanos>,
-    /// The replay runs this many times as fast as the recording.
+    /// The recorded instants pass this many times as fast. Of requests that wait for others they do
+    /// not count.
     pub speedup: f64,
     /// Every request is issued this many times, while time stays: below 1 requests are left out
     /// evenly, above 1 they are repeated at other places of the target.
@@ -130,6 +131,10 @@ pub struct Planned {
     pub target: u16,
     /// Why it cannot be issued, if it cannot.
     pub refusal: Option<Outcome>,
+    /// The time between the completion of the last request that it waits for and the instant at
+    /// which it is due; `None` if it waits for no other. Only then, or once they have completed,
+    /// `scheduled` is when it is due.
+    pub think: Option<Nanos>,
 }
 
 impl Planned {
@@ -167,7 +172,8 @@ pub struct PlanTotals {
     /// the worst of all places, which is the one furthest from 1. Above 1, requests to different
     /// places overlap; far below 1, the trace uses only a small part of the target.
     pub wraparound: f64,
-    /// When the last request is due; zero where nothing has a time.
+    /// When the last request is due, or would be if it waited for no other; zero where nothing has
+    /// a time.
     pub last_scheduled: Nanos,
 }
 
@@ -273,7 +279,7 @@ impl Planner {
     fn due(&mut self, request: &Request, target: u16, place: Destination) -> Planned {
         let origin = *self.origin.get_or_insert(request.issue);
         let scheduled = match self.timing.mode {
-            TimingMode::Timed => {
+            TimingMode::Timed | TimingMode::Dependency => {
                 request.issue.saturating_sub(origin).scaled_down(self.timing.speedup)
             }
             TimingMode::Afap | TimingMode::Load => Nanos::ZERO,
@@ -297,6 +303,7 @@ impl Planner {
             origin: request.origin,
             target,
             refusal: if supported { place.refusal } else { Some(Outcome::Unsupported) },
+            think: None,
         }
     }
 

@@ -7,7 +7,9 @@
 //!
 //! A request's way: *look-ahead* (planned, not yet due) → due → either *in flight*, or *waiting*
 //! for those that it conflicts with → completed. Requests enter in the order of their due time, and
-//! due requests are decided on in that order.
+//! due requests are decided on in that order. Where requests wait for the completion of others
+//! ([`TimingMode::Dependency`]), they enter in the order of their numbers and fall due in another
+//! (`chains`).
 //!
 //! Each waiting request has a counter of the requests, in flight or already waiting, that it
 //! conflicts with. Each completion counts down the waiting requests that it conflicts with. This is
@@ -17,8 +19,9 @@
 //!
 //! Invariants (checked in `tests/simulation.rs`): every request is recorded exactly once; no two
 //! conflicting requests are in flight together except under `allow`; conflicting requests are
-//! issued in order; nothing is issued before it is due.
+//! issued in the order in which they fall due; nothing is issued before it is due.
 
+mod chains;
 mod past;
 
 use std::collections::VecDeque;
@@ -28,6 +31,7 @@ use ioecho_trace::{Integrity, LateCause, Measured, Nanos, Outcome};
 use crate::conflict::{ConflictMode, Ranges, Strong};
 use crate::device::{Completion, Io};
 use crate::plan::{Planned, TimingMode};
+use chains::Chains;
 use past::Past;
 
 /// Lateness up to this needs no cause: a timer's wake-up and one step of the engine take as much.
@@ -150,7 +154,10 @@ struct Waiting {
 #[derive(Clone, Debug)]
 pub struct Scheduler {
     config: Config,
+    /// The look-ahead; where requests wait for others, those of it that are due.
     ahead: VecDeque<Planned>,
+    /// The rest of it, where requests wait for others.
+    chains: Option<Box<Chains>>,
     input_ended: bool,
 
     /// By tag: ordinary requests first, those once pushed back behind them.
@@ -169,6 +176,8 @@ pub struct Scheduler {
     /// Why the first request of the look-ahead could not go at the last step, and when that was.
     held_up: Option<LateCause>,
     stepped_at: Nanos,
+    /// Whether there was no room then for requests that may fall due before those that are held.
+    was_full: bool,
     past: Past,
     /// Why the last request that was due by the schedule was late, if it was.
     behind: LateCause,
@@ -194,6 +203,7 @@ impl Scheduler {
         Self {
             config,
             ahead: VecDeque::with_capacity(config.look_ahead),
+            chains: config.timing.has_parents().then(|| Box::new(Chains::new(&config))),
             input_ended: false,
             flying: vec![None; slots as usize],
             free: (0..config.in_flight_max).rev().collect(),
@@ -206,6 +216,7 @@ impl Scheduler {
             ready: VecDeque::with_capacity(waiting_max),
             held_up: None,
             stepped_at: Nanos(i64::MIN),
+            was_full: false,
             past: Past::new(),
             behind: LateCause::None,
             host_debt: Nanos::ZERO,
@@ -225,13 +236,32 @@ impl Scheduler {
 
     /// How many more planned requests the look-ahead takes.
     pub fn room(&self) -> usize {
-        self.config.look_ahead - self.ahead.len()
+        let held = match &self.chains {
+            None => 0,
+            Some(chains) if chains.has_room() => chains.held(),
+            Some(_) => return 0,
+        };
+        self.config.look_ahead - self.ahead.len() - held
     }
 
     /// Hands over the next planned request. They come in order of `scheduled`; there must be room.
     pub fn offer(&mut self, planned: Planned) {
+        self.offer_after(planned, &[]);
+    }
+
+    /// The same of a request that waits for the requests of these numbers, each named once. Without
+    /// [`TimingMode::Dependency`] nothing waits.
+    pub fn offer_after(&mut self, planned: Planned, parents: &[u64]) {
         debug_assert!(self.room() > 0);
-        self.ahead.push_back(planned);
+        match &mut self.chains {
+            Some(chains) => chains.offer(planned, parents),
+            None => self.ahead.push_back(planned),
+        }
+    }
+
+    /// Whether a request that was not handed over yet may be due before all those that were.
+    pub fn is_hungry(&self) -> bool {
+        self.chains.is_some() && !self.input_ended && self.room() > 0
     }
 
     /// Tells that no more requests come. After a stop the rest of the look-ahead is forgotten.
@@ -239,6 +269,9 @@ impl Scheduler {
         self.input_ended = true;
         if forget_look_ahead {
             self.ahead.clear();
+            if let Some(chains) = &mut self.chains {
+                chains.forget();
+            }
         }
     }
 
@@ -258,7 +291,12 @@ impl Scheduler {
 
     /// Whether planned requests wait to fall due.
     pub fn has_planned(&self) -> bool {
-        !self.ahead.is_empty()
+        !self.ahead.is_empty() || self.holds()
+    }
+
+    /// Whether requests wait for others, or for an instant that depends on others.
+    fn holds(&self) -> bool {
+        self.chains.as_ref().is_some_and(|chains| chains.held() > 0)
     }
 
     /// What was done so far.
@@ -292,19 +330,47 @@ impl Scheduler {
         for completion in completions {
             self.complete(completion, records);
         }
+        self.let_go(now);
         self.remember(now, gap_cause);
         self.issue_ready(now, submissions);
         self.issue_due(now, gap_cause, submissions, records);
         self.stepped_at = now;
+        self.was_full = self.chains.is_some() && !self.input_ended && self.room() == 0;
         self.wake(now)
+    }
+
+    /// Moves what waited for others, and is due, into the look-ahead.
+    fn let_go(&mut self, now: Nanos) {
+        let Some(chains) = &mut self.chains else { return };
+        while let Some(planned) = chains.take_due(now) {
+            self.ahead.push_back(planned);
+        }
+    }
+
+    /// A request is no longer to be waited for.
+    fn has_ended(&mut self, planned: &Planned, at: Nanos) {
+        if let Some(chains) = &mut self.chains {
+            chains.complete(planned.seq, at);
+        }
     }
 
     /// Notes why due requests were not issued earlier.
     fn remember(&mut self, now: Nanos, gap_cause: LateCause) {
-        if self.ahead.front().is_some_and(|planned| planned.scheduled > now) {
-            self.past.clear();
+        let front = self.ahead.front().map(|planned| planned.scheduled);
+        if self.was_full {
+            // What there was no room for may have fallen due nevertheless.
+            let until = front.map_or(now, |due| due.clamp(self.stepped_at, now));
+            self.past.add(until, LateCause::Input);
+        }
+        let is_early = front.is_some_and(|due| due > now);
+        if is_early || front.is_none() && self.holds() {
             self.behind = LateCause::None;
             self.host_debt = Nanos::ZERO;
+            if is_early || gap_cause == LateCause::Host && !self.was_full {
+                self.past.clear();
+            } else if !self.was_full {
+                self.past.add(now, gap_cause);
+            }
             return;
         }
         let was_away = now.saturating_sub(self.stepped_at) > LATENESS_TOLERATED;
@@ -408,6 +474,7 @@ impl Scheduler {
             integrity: completion.integrity,
         };
         records.push(Record { planned: flying.planned, measured });
+        self.has_ended(&flying.planned, completion.completed);
     }
 
     /// Why the request was submitted late. A request handed over in time but submitted late waited
@@ -461,21 +528,19 @@ impl Scheduler {
         while let Some(&(mut planned)) = self.ahead.front()
             && self.front_is_due(now)
         {
-            if !self.config.timing.has_schedule() {
+            if !self.config.timing.has_due_instants() {
                 // There is no schedule: it is due when there is a place for it.
                 planned.scheduled = now;
             }
             if let Some(outcome) = planned.refusal {
-                self.ahead.pop_front();
-                records.push(refused(planned, outcome));
+                self.leave_out(now, planned, outcome, records);
                 continue;
             }
             if self.conflicts(&planned) {
                 match self.config.conflicts {
                     ConflictMode::Drop => {
-                        self.ahead.pop_front();
                         self.counts.dropped += 1;
-                        records.push(refused(planned, Outcome::Dropped));
+                        self.leave_out(now, planned, Outcome::Dropped, records);
                         continue;
                     }
                     ConflictMode::Partial => {
@@ -510,6 +575,21 @@ impl Scheduler {
         }
     }
 
+    /// Records the first request of the look-ahead, which is not issued. Those that wait for it
+    /// wait no longer.
+    fn leave_out(
+        &mut self,
+        now: Nanos,
+        planned: Planned,
+        outcome: Outcome,
+        records: &mut Vec<Record>,
+    ) {
+        self.ahead.pop_front();
+        records.push(refused(planned, outcome));
+        self.has_ended(&planned, planned.scheduled);
+        self.let_go(now);
+    }
+
     /// Whether the first request of the look-ahead may be issued as far as time goes.
     fn front_is_due(&mut self, now: Nanos) -> bool {
         self.release() <= now
@@ -519,10 +599,10 @@ impl Scheduler {
     /// of its bundle is.
     fn release(&mut self) -> Nanos {
         let Some(front) = self.ahead.front().copied() else { return Nanos::MAX };
-        if !self.config.timing.has_schedule() {
+        if !self.config.timing.has_due_instants() {
             return Nanos::ZERO;
         }
-        if self.config.bundle == Nanos::ZERO {
+        if self.config.bundle == Nanos::ZERO || self.chains.is_some() {
             return front.scheduled;
         }
         if self.bundle_end <= front.seq {
@@ -592,9 +672,13 @@ impl Scheduler {
 
     fn wake(&mut self, now: Nanos) -> Wake {
         let busy = self.in_flight > 0 || self.waiting() > 0;
-        if self.has_planned() {
+        if !self.ahead.is_empty() {
             // Due requests that are still here are blocked by requests in flight.
             if self.front_is_due(now) { Wake::Completion } else { Wake::At(self.release()) }
+        } else if let Some(due) = self.chains.as_ref().and_then(|chains| chains.next_due()) {
+            Wake::At(due)
+        } else if self.holds() && !self.is_hungry() {
+            Wake::Completion
         } else if !self.input_ended {
             Wake::Input
         } else if busy {

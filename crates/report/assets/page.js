@@ -10,8 +10,8 @@ function build() {
   if (hasSonar) new Sonar(true);
   new Throughput(true);
   if (hasSonar) new Sonar();
-  // Without a schedule nothing can be late.
-  if (data.kind !== "load" && data.has_schedule) new Lateness();
+  // Where nothing was due, nothing can be late.
+  if (data.kind !== "load" && data.has_due_instants) new Lateness();
   new Throughput();
   if (data.kind !== "load" || run.recorded_mean) new InFlight();
   const unpacked = (chart) => {

@@ -217,7 +217,8 @@ class Lateness extends Series {
     const most = (_, known) => `max ${spanText(Math.max(...known))}`;
     // Of the whole run the percentile is known exactly.
     const total = (q, name) => (points) => wholeShown()
-      ? `all: ${spanText(data.exact.lateness[name])}`
+      ? (data.exact.lateness[`${name}_known`] === false
+        ? "" : `all: ${spanText(data.exact.lateness[name])}`)
       : `shown ≤ ${spanText(quantile(q)(whole(points)))}`;
     super({
       title: "Lateness", note: "submitted − scheduled, at the instant each request was due",

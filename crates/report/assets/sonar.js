@@ -239,7 +239,9 @@ class Sonar extends Panel {
       const most = this.most(layer, this.buckets());
       const at = (q, name) => wholeShown() && !layer.part
         ? spanText(layer.exact[name]) : `≤ ${spanText(quantileNs(rows, q, most))}`;
-      return `${layer.name}: ${countText(total)}, 50 % ${at(0.5, "p50")}, 99 % ${at(0.99, "p99")}, `
+      // A percentile beyond which hardly any request lies is the maximum by another name.
+      const p99 = total * 0.01 < data.beyond - 1e-9 ? "" : `99 % ${at(0.99, "p99")}, `;
+      return `${layer.name}: ${countText(total)}, 50 % ${at(0.5, "p50")}, ${p99}`
         + `max ${layer.part ? "≤ " : ""}${spanText(most)}`;
     });
     const on = volumes.filter((volume) => volume.shown).length;

@@ -133,7 +133,7 @@ pub fn listings(figures: &AnalysisFigures, header: &Header) -> Vec<Listing> {
         listing::slowest(&figures.flight.slowest_service, by, name),
         listing::slowest(&figures.flight.slowest_response, "response time", name),
         listing::shares(&figures.volumes, "Volumes", "volume"),
-        listing::shares(&figures.processes, "Processes", "process"),
+        listing::shares(&figures.programs, "Processes", "process"),
     ];
     all.extend(space::listings(&figures.reuse, &figures.places, name));
     all.retain(|listing| !listing.rows.is_empty());

@@ -8,7 +8,7 @@
 mod volumes;
 
 use ioecho_stats::analysis::seconds::Extremes;
-use ioecho_stats::histogram::Latencies;
+use ioecho_stats::histogram::{BEYOND, Latencies};
 use ioecho_stats::picture::{Class, Kind, Panels, Span};
 use ioecho_stats::raster::{LOWEST_NS, ROWS, ROWS_PER_DECADE, Raster};
 use serde::Serialize;
@@ -26,11 +26,14 @@ pub(crate) struct Data<'a> {
     panels: &'a Panels,
     stamp: &'a str,
     has_schedule: bool,
+    has_due_instants: bool,
     extremes: &'a Extremes,
     sonar: Vec<Packed>,
     volumes: volumes::Volumes,
     lateness: Packed,
     exact: Exact,
+    /// Requests that must lie beyond a percentile for it to be shown.
+    beyond: f64,
     curves: Vec<Curve>,
     charts: Vec<ChartData<'a>>,
     witness: Vec<ChartData<'a>>,
@@ -50,6 +53,8 @@ struct Exact {
 struct Percentiles {
     p50: i64,
     p99: i64,
+    /// Whether there are enough requests to show it.
+    p99_known: bool,
     max: i64,
 }
 
@@ -58,6 +63,7 @@ impl Percentiles {
         Some(Self {
             p50: latencies.quantile(0.5)?.0,
             p99: latencies.quantile(0.99)?.0,
+            p99_known: latencies.known(0.99).is_some(),
             max: latencies.max()?.0,
         })
     }
@@ -102,6 +108,7 @@ pub(crate) fn data<'a>(page: &'a Page, panels: &'a Panels) -> Data<'a> {
         panels,
         stamp: &page.stamp,
         has_schedule: page.has_schedule(),
+        has_due_instants: page.has_due_instants(),
         extremes: &page.extremes,
         sonar: sonar.into(),
         volumes: volumes::packed(panels, &page.volumes),
@@ -110,6 +117,7 @@ pub(crate) fn data<'a>(page: &'a Page, panels: &'a Panels) -> Data<'a> {
             sonar: Class::ALL.map(|class| Percentiles::of(picture.service_of_class(class))),
             lateness: Percentiles::of(&picture.spans_of_all(Span::Lateness)),
         },
+        beyond: BEYOND,
         curves: curves(page),
         charts: chart::json_of(&page.charts),
         witness: page.witness.as_ref().map(|seen| chart::json_of(&seen.charts)).unwrap_or_default(),

@@ -91,6 +91,8 @@ fn figures(page: &Page, headline: &Headline) -> Vec<Figure> {
     let took = span(picture.achieved_end().0.max(0).unsigned_abs());
     let asked = if page.has_schedule() {
         format!("for a load of {}", span(picture.demanded_end().0.max(0).unsigned_abs()))
+    } else if page.has_due_instants() {
+        "each request after those that it waits for".to_owned()
     } else {
         "as fast as possible".to_owned()
     };
@@ -104,11 +106,11 @@ fn figures(page: &Page, headline: &Headline) -> Vec<Figure> {
 
 /// The 99th percentile, or the maximum if there are too few requests for a percentile.
 fn told(percentiles: &Percentiles) -> (&'static str, String, String) {
-    let Percentiles { count, p50_ns, p99_ns, max_ns, .. } = *percentiles;
+    let Percentiles { p50_ns, p99_ns, max_ns, .. } = *percentiles;
     let shown = |ns: u64| Nanos(ns as i64).to_string();
-    if count < 100 {
+    let Some(p99_ns) = p99_ns else {
         return ("max", shown(max_ns), format!("p50 {}", shown(p50_ns)));
-    }
+    };
     ("p99", shown(p99_ns), format!("p50 {}, max {}", shown(p50_ns), shown(max_ns)))
 }
 

@@ -93,15 +93,21 @@ pub struct Page {
 }
 
 impl Page {
-    /// Whether each request had an instant at which it was due. Without such instants no request
-    /// can be late, and the beginning of a user's wait is unknown.
+    /// Whether each request had an instant at which it was due, known before the run. Without such
+    /// instants no rate is demanded.
     fn has_schedule(&self) -> bool {
         self.timing.is_none_or(TimingMode::has_schedule)
     }
 
+    /// Whether each request had an instant at which it was due. Without such instants no request
+    /// can be late, and the beginning of a user's wait is unknown.
+    fn has_due_instants(&self) -> bool {
+        self.timing.is_none_or(TimingMode::has_due_instants)
+    }
+
     /// Whether a span has a meaning for this run.
     fn tells(&self, span: Span) -> bool {
-        span == Span::Service || self.has_schedule()
+        span == Span::Service || self.has_due_instants()
     }
 }
 

@@ -255,6 +255,7 @@ fn essentials(page: &Page) -> String {
             TimingMode::Timed => "timed (open loop)",
             TimingMode::Afap => "as fast as possible",
             TimingMode::Load => "as fast as possible, in flight as recorded",
+            TimingMode::Dependency => "each request after those that it waits for",
         });
         parts.extend(how.map(str::to_owned));
         parts.push(if page.has_schedule() {

@@ -2,19 +2,21 @@
 
 use std::collections::BTreeMap;
 
-use ioecho_stats::histogram::{Latencies, QUANTILES, Summary};
+use ioecho_stats::histogram::{Latencies, QUANTILES};
 use ioecho_stats::picture::{Kind, Span};
 use ioecho_stats::run_summary::LATE;
 use ioecho_stats::verdict::Grade;
-use ioecho_trace::{LateCause, Nanos};
+use ioecho_trace::{LateCause, Nanos, TimingMode};
 
 use crate::{Page, Section, Subject};
 
-/// A cell of a table and whether its value is reliable.
+/// A cell of a table.
 pub(crate) struct Cell {
     pub(crate) text: String,
-    /// Too few requests for this percentile: its value is just the maximum.
+    /// There are too few requests to state this percentile.
     pub(crate) weak: bool,
+    /// It is the percentile of requests that host or generator delayed.
+    pub(crate) host_owned: bool,
 }
 
 /// The percentiles of one span of one kind of request.
@@ -37,10 +39,13 @@ pub(crate) fn percentiles(page: &Page) -> Vec<Table> {
     let is_load = page.subject == Subject::Load;
     let spans = Span::ALL.into_iter().filter(|span| page.tells(*span));
     let tables = spans.map(|span| {
-        let of = |kind: Kind| row(kind.name(), false, picture.spans(span, kind));
+        let headline = page.headline.as_ref();
+        let is_host_owned =
+            |share| headline.is_some_and(|headline| headline.is_host_owned(span, share));
+        let of = |kind: Kind| row(kind.name(), false, picture.spans(span, kind), &is_host_owned);
         let mut rows: Vec<Row> = Kind::ALL.into_iter().filter_map(of).collect();
         if rows.len() > 1 {
-            rows.extend(row("all", true, &picture.spans_of_all(span)));
+            rows.extend(row("all", true, &picture.spans_of_all(span), &is_host_owned));
         }
         let meaning = match span {
             Span::Service if is_load => "from issue to completion, when the load was recorded",
@@ -48,6 +53,11 @@ pub(crate) fn percentiles(page: &Page) -> Vec<Table> {
             Span::Response if is_unscheduled(page) => {
                 "from submission to completion, for nothing was scheduled: while the device stood \
                  still nothing was asked of it, so long waits are few here (coordinated omission)"
+            }
+            Span::Response if page.timing.is_some_and(TimingMode::has_parents) => {
+                "from the instant at which it was due to completion; while the device stood still \
+                 the requests that waited for it were not due, so long waits are few here \
+                 (coordinated omission), as in the application"
             }
             Span::Response => {
                 "from the scheduled instant to completion: what a user of the device waits, free \
@@ -68,21 +78,23 @@ fn is_unscheduled(page: &Page) -> bool {
     check.is_some_and(|check| check.grade > Grade::NotApplicable)
 }
 
-fn row(kind: &'static str, total: bool, latencies: &Latencies) -> Option<Row> {
+fn row(
+    kind: &'static str,
+    total: bool,
+    latencies: &Latencies,
+    is_host_owned: &dyn Fn(f64) -> bool,
+) -> Option<Row> {
     let summary = latencies.summary()?;
     let span = |ns: u64| Nanos(ns as i64).to_string();
-    let sure = |text| Cell { text, weak: false };
+    let sure = |text| Cell { text, weak: false, host_owned: false };
     let mut cells = vec![sure(grouped(summary.count)), sure(span(summary.mean_ns))];
-    for (quantile, ns) in QUANTILES.into_iter().zip(summary.quantiles_ns) {
-        cells.push(Cell { text: span(ns), weak: is_weak(quantile, &summary) });
+    for (share, ns) in QUANTILES.into_iter().zip(summary.quantiles()) {
+        let host_owned = ns.is_some() && is_host_owned(share);
+        cells
+            .push(Cell { text: ns.map_or("–".to_owned(), span), weak: ns.is_none(), host_owned });
     }
     cells.push(sure(span(summary.max_ns)));
     Some(Row { kind, total, cells })
-}
-
-/// Whether fewer than one request is expected beyond the quantile.
-fn is_weak(quantile: f64, summary: &Summary) -> bool {
-    (1.0 - quantile) * (summary.count as f64) < 1.0 - 1e-9
 }
 
 /// The outcomes of the requests and the causes of lateness, as facts.
@@ -107,7 +119,7 @@ pub(crate) fn requests(page: &Page) -> Section {
     };
     rows.extend(outcomes.into_iter().map(|((_, name), count)| (name, share(count))));
     let causes = LateCause::ALL.into_iter().zip(picture.late_causes());
-    for (cause, count) in causes.filter(|_| page.has_schedule()) {
+    for (cause, count) in causes.filter(|_| page.has_due_instants()) {
         let name = match cause {
             LateCause::None => "unexplained",
             LateCause::Conflict => "waited for an overlapping request",
@@ -160,12 +172,15 @@ mod tests {
     }
 
     #[test]
-    fn a_percentile_of_too_few_requests_is_marked() {
+    fn a_percentile_of_too_few_requests_is_not_told() {
         let mut latencies = Latencies::new();
         (0..100).for_each(|ns| latencies.record(Nanos(ns)));
-        let weak: Vec<bool> =
-            row("read", false, &latencies).unwrap().cells.iter().map(|cell| cell.weak).collect();
-        assert_eq!(weak, [false, false, false, false, false, true, true, false]);
+        let row = row("read", false, &latencies, &|share| share >= 0.9).unwrap();
+        let weak: Vec<bool> = row.cells.iter().map(|cell| cell.weak).collect();
+        assert_eq!(weak, [false, false, false, false, true, true, true, false]);
+        // Only a percentile that is told is anybody's.
+        let host_owned: Vec<bool> = row.cells.iter().map(|cell| cell.host_owned).collect();
+        assert_eq!(host_owned, [false, false, false, true, false, false, false, false]);
     }
 
     #[test]

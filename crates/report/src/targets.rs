@@ -35,8 +35,9 @@ pub(crate) fn rows(targets: &[(String, TargetFigures)]) -> Vec<TargetView<'_>> {
 }
 
 fn row<'a>(name: &'a str, figures: &TargetFigures) -> TargetView<'a> {
-    let span = |percentiles: &Option<Percentiles>, of: fn(&Percentiles) -> u64| {
-        percentiles.as_ref().map_or("–".to_owned(), |all| Nanos(of(all) as i64).to_string())
+    let span = |percentiles: &Option<Percentiles>, of: fn(&Percentiles) -> Option<u64>| {
+        let ns = percentiles.as_ref().and_then(of);
+        ns.map_or("–".to_owned(), |ns| Nanos(ns as i64).to_string())
     };
     let cells = [
         grouped(figures.requests),
@@ -46,9 +47,9 @@ fn row<'a>(name: &'a str, figures: &TargetFigures) -> TargetView<'a> {
         grouped(figures.late),
         Bytes(figures.bytes_read).to_string(),
         Bytes(figures.bytes_written).to_string(),
-        span(&figures.service_time, |all| all.p50_ns),
+        span(&figures.service_time, |all| Some(all.p50_ns)),
         span(&figures.service_time, |all| all.p99_ns),
-        span(&figures.service_time, |all| all.max_ns),
+        span(&figures.service_time, |all| Some(all.max_ns)),
         span(&figures.lateness, |all| all.p99_ns),
     ];
     TargetView { name, cells }

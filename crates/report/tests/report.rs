@@ -76,15 +76,16 @@ fn headline() -> Headline {
         count: 1_000,
         mean_ns: 1,
         p50_ns: 70_000,
-        p90_ns: 1,
-        p99_ns: 5_000_000_000,
-        p99_9_ns: 1,
-        p99_99_ns: 1,
+        p90_ns: Some(1),
+        p99_ns: Some(5_000_000_000),
+        p99_9_ns: None,
+        p99_99_ns: None,
         max_ns: 6_000_000_000,
     };
     let throughput =
         Throughput { achieved_requests: 155.0, achieved_bytes: 2e6, demanded: Some((407.0, 6e6)) };
     Headline {
+        host_owned_from: None,
         sentence: "The device was too slow for this load: 2.6 times as long.".to_owned(),
         throughput: Some(throughput),
         span: Span::Response,
@@ -164,13 +165,26 @@ fn base64(bytes: &[u8]) -> String {
 fn without_a_schedule_the_page_tells_no_lateness_and_no_response_time() {
     let text = html(&Page { timing: Some(TimingMode::Afap), ..small() }).unwrap();
     for told in
-        ["submitted: how late", "coordinated omission", "later than 1 ms", "demanded duration"]
+        ["to submission: how late", "coordinated omission", "later than 1 ms", "demanded duration"]
     {
         assert!(!text.contains(told), "{told}");
     }
     let spans: Vec<_> = data(&text)["curves"].as_array().unwrap().clone();
     assert!(!spans.is_empty() && spans.iter().all(|curve| curve["span"] == "service"));
     assert_eq!(data(&text)["has_schedule"], false);
+}
+
+#[test]
+fn a_page_of_chains_tells_lateness_but_demands_nothing_and_omits_what_waits_omit() {
+    let text = html(&Page { timing: Some(TimingMode::Dependency), ..small() }).unwrap();
+    for told in ["to submission: how late", "as in the application"] {
+        assert!(text.contains(told), "{told}");
+    }
+    for told in ["free of coordinated omission", "demanded duration", "for a load of"] {
+        assert!(!text.contains(told), "{told}");
+    }
+    let data = data(&text);
+    assert_eq!((&data["has_schedule"], &data["has_due_instants"]), (&false.into(), &true.into()));
 }
 
 #[test]

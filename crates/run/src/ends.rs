@@ -59,6 +59,7 @@ pub fn facts_beforehand(plan: &ReplayPlan, facts: &RunFacts) -> EngineFacts {
         direct: facts.targets.iter().all(TargetEntry::is_direct),
         memory: facts.targets.iter().any(TargetEntry::is_in_memory),
         speedup: plan.timing.speedup,
+        server_speed: plan.spec.server_speed,
         timing: plan.timing.mode,
         targets: plan.targets.len() as u32,
         empty_share: (!plan.spec.scratch).then(|| empty_share(facts)).flatten(),

@@ -206,6 +206,7 @@ fn work(
     let (feeder, inputs) = feeder::spawn(Feeding {
         source,
         planner,
+        links: plan.links(),
         controls: controls.clone(),
         stop: Arc::clone(stop),
         timed: plan.timing.mode.has_schedule(),
@@ -216,6 +217,7 @@ fn work(
     let counter = observer.starts(Meters {
         controls: controls.clone(),
         demand: Arc::clone(&feeder.demand),
+        has_schedule: plan.timing.mode.has_schedule(),
         moments: Arc::clone(&moments),
         duration: known_duration(plan),
     })?;
@@ -295,6 +297,8 @@ fn facts(
             duration_ns: plan.spec.duration.map(|span| span.0),
             timing: Some(plan.timing.mode),
             speedup: Some(plan.timing.speedup),
+            server_speed: plan.timing.mode.has_parents().then_some(plan.spec.server_speed),
+            chains: plan.chains.as_ref().map(ToString::to_string),
             iops_scale: Some(plan.timing.iops_scale),
             follow_in_flight: Some(plan.scheduler.follow_in_flight),
             bundle_ns: Some(plan.scheduler.bundle.0),
@@ -311,6 +315,7 @@ fn facts(
             in_flight_max: Some(plan.scheduler.in_flight_max),
             errors_max: plan.spec.errors_max,
             start_grace_ns: Some(plan.spec.start_grace.0),
+            start_at_unix_ns: plan.spec.start_at.map(|at| at.0),
             pacing: Some(plan.spec.pacing),
             spin_ns: None,
             wake_up_p50_ns: None,

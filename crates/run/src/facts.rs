@@ -225,6 +225,9 @@ pub struct PlanFacts {
     pub duration_ns: Option<i64>,
     pub timing: Option<TimingMode>,
     pub speedup: Option<f64>,
+    pub server_speed: Option<f64>,
+    /// How it is known which request waited for which, in words.
+    pub chains: Option<String>,
     pub iops_scale: Option<f64>,
     pub follow_in_flight: Option<bool>,
     pub bundle_ns: Option<i64>,
@@ -244,6 +247,8 @@ pub struct PlanFacts {
     /// The number of failed requests that ends the run.
     pub errors_max: Option<u64>,
     pub start_grace_ns: Option<i64>,
+    /// The instant at which the run was to begin, nanoseconds since 1970 (UTC).
+    pub start_at_unix_ns: Option<i64>,
     pub pacing: Option<PacingMode>,
     /// How long before a deadline the issuing thread stops sleeping, once measured.
     pub spin_ns: Option<i64>,

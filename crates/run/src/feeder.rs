@@ -2,7 +2,8 @@
 //!
 //! Each target has a ring. Requests without room in the ring wait in the target's backlog, so that
 //! the other targets still get theirs; the backlog only grows while another target would soon have
-//! nothing to do.
+//! nothing to do. Which requests a request waits for goes through a ring beside it, because there
+//! may be any number of them.
 
 use std::collections::VecDeque;
 use std::io;
@@ -15,14 +16,19 @@ use std::time::{Duration, Instant};
 use ioecho_replay::engine::{Control, Feed, Input};
 use ioecho_replay::plan::{PlanTotals, Planned, Planner};
 use ioecho_trace::batch::BATCH_ROWS;
+use ioecho_trace::units::counted;
 use ioecho_trace::{Batch, Header, LateCause, Nanos, Source, TraceError};
 use rtrb::{Consumer, Producer, PushError, RingBuffer};
 
 use crate::backlog::{Backlogs, Bounds, Room};
 use crate::directory::RunDirectory;
+use crate::links::Links;
 
 /// Planned requests in a ring: at 100,000 requests/s more than half a second.
 const RING: usize = 1 << 16;
+
+/// Numbers in the ring of those that requests wait for: more than one request can name.
+const PARENTS_RING: usize = 1 << 19;
 
 /// How long to sleep when the ring is full: far less than the time to empty it.
 const FULL_NAP: Duration = Duration::from_millis(1);
@@ -150,6 +156,12 @@ impl Feeder {
 /// The engine's end of the ring.
 pub(crate) struct RingInput {
     consumer: Consumer<Planned>,
+    /// Of each request that waits for others: how many they are, and their numbers.
+    parents: Consumer<u64>,
+    /// The parents of the request last given.
+    taken: Vec<u64>,
+    /// A request whose parents have not arrived yet.
+    next: Option<Planned>,
     /// In simulated time the reader's real time must not count, so the engine waits for it.
     pub(crate) blocking: bool,
     /// Whether reading pauses because of another target's backlog.
@@ -167,6 +179,28 @@ impl RingInput {
         }
     }
 
+    /// The next request, with its parents.
+    fn take(&mut self) -> Option<Planned> {
+        let planned = self.next.take().or_else(|| self.consumer.pop().ok())?;
+        self.taken.clear();
+        if planned.think.is_some() && !self.take_parents() {
+            self.next = Some(planned);
+            return None;
+        }
+        Some(planned)
+    }
+
+    /// Takes the parents of a request out of their ring, if all are there.
+    fn take_parents(&mut self) -> bool {
+        let count = self.parents.peek().map_or(usize::MAX, |count| *count as usize);
+        if count >= self.parents.slots() {
+            return false;
+        }
+        let _ = self.parents.pop();
+        self.taken.extend((0..count).map_while(|_| self.parents.pop().ok()));
+        true
+    }
+
     /// Shows the requests in the ring without taking them. All are visible as long as the ring has
     /// not wrapped around.
     pub(crate) fn look_ahead(&mut self, look: impl FnOnce(&[Planned])) {
@@ -181,13 +215,17 @@ impl Input for RingInput {
     fn poll(&mut self) -> Feed {
         loop {
             let abandoned = self.consumer.is_abandoned();
-            match self.consumer.pop() {
-                Ok(planned) => return Feed::Request(planned),
-                Err(_) if abandoned => return Feed::Ended,
-                Err(_) if self.blocking && !self.stop.load(Relaxed) => thread::yield_now(),
-                Err(_) => return Feed::NotYet,
+            match self.take() {
+                Some(planned) => return Feed::Request(planned),
+                None if abandoned => return Feed::Ended,
+                None if self.blocking && !self.stop.load(Relaxed) => thread::yield_now(),
+                None => return Feed::NotYet,
             }
         }
+    }
+
+    fn parents(&self) -> &[u64] {
+        &self.taken
     }
 
     fn late_cause(&self) -> LateCause {
@@ -215,6 +253,10 @@ enum Next {
 struct Stock {
     /// Absent once all requests were handed out.
     rings: Vec<Option<Producer<Planned>>>,
+    /// For the parents of requests. If requests wait for others, there is one target.
+    parents: Option<Producer<u64>>,
+    /// Parents without room in their ring.
+    parents_behind: VecDeque<u64>,
     backlogs: Backlogs,
     /// Whether requests have times.
     timed: bool,
@@ -236,11 +278,41 @@ impl Stock {
             .map(|_| {
                 let (producer, consumer) = RingBuffer::new(RING);
                 let (held, stop) = (Arc::clone(&held), Arc::clone(stop));
-                (Some(producer), RingInput { consumer, blocking: false, held, stop })
+                let (_, parents) = RingBuffer::new(1);
+                let (taken, next, blocking) = (Vec::new(), None, false);
+                (Some(producer), RingInput { consumer, parents, taken, next, blocking, held, stop })
             })
             .unzip();
         let backlogs = Backlogs::new(targets, bounds, directory);
-        (Self { rings, backlogs, timed, read_until: Nanos(i64::MIN), held }, inputs)
+        let (parents, parents_behind) = (None, VecDeque::new());
+        let read_until = Nanos(i64::MIN);
+        (Self { rings, parents, parents_behind, backlogs, timed, read_until, held }, inputs)
+    }
+
+    /// Makes the ring for parents.
+    fn with_parents(&mut self, inputs: &mut [RingInput]) {
+        let (producer, consumer) = RingBuffer::new(PARENTS_RING);
+        if let Some(input) = inputs.first_mut() {
+            input.parents = consumer;
+            input.taken.reserve(PARENTS_RING);
+            self.parents = Some(producer);
+        }
+    }
+
+    /// Adds the parents of requests: of each their count, and their numbers.
+    fn push_parents(&mut self, parents: &[u64]) {
+        self.parents_behind.extend(parents);
+        self.fill_parents();
+    }
+
+    fn fill_parents(&mut self) {
+        let Some(ring) = &mut self.parents else { return };
+        while let Some(parent) = self.parents_behind.pop_front() {
+            if let Err(PushError::Full(parent)) = ring.push(parent) {
+                self.parents_behind.push_front(parent);
+                return;
+            }
+        }
     }
 
     /// Adds a request for its target.
@@ -258,6 +330,7 @@ impl Stock {
 
     /// Fills the rings from the backlogs.
     fn fill(&mut self) -> io::Result<()> {
+        self.fill_parents();
         for (target, ring) in self.rings.iter_mut().enumerate() {
             if let Some(ring) = ring
                 && !ring.is_full()
@@ -298,7 +371,7 @@ impl Stock {
     /// be called after the trace was read.
     fn end(&mut self) -> bool {
         for (target, ring) in self.rings.iter_mut().enumerate() {
-            if self.backlogs.is_empty(target) {
+            if self.backlogs.is_empty(target) && self.parents_behind.is_empty() {
                 *ring = None;
             }
         }
@@ -315,6 +388,8 @@ impl Stock {
 pub(crate) struct Feeding {
     pub(crate) source: Box<dyn Source>,
     pub(crate) planner: Planner,
+    /// Who waits for whom, if that decides when requests are issued.
+    pub(crate) links: Option<Links>,
     /// One per target.
     pub(crate) controls: Vec<Arc<Control>>,
     pub(crate) stop: Arc<AtomicBool>,
@@ -330,8 +405,11 @@ pub(crate) struct Feeding {
 pub(crate) fn spawn(feeding: Feeding) -> io::Result<(Feeder, Vec<RingInput>)> {
     let bounds = Bounds::default();
     let targets = feeding.controls.len();
-    let (stock, inputs) =
+    let (mut stock, mut inputs) =
         Stock::new(targets, feeding.timed, bounds, feeding.run.path(), &feeding.stop);
+    if feeding.links.is_some() {
+        stock.with_parents(&mut inputs);
+    }
     let demand = Arc::new(Mutex::new(Demand::with_intervals(feeding.interval)));
     let filled = Arc::new(AtomicBool::new(false));
     let so_far = Arc::new(Mutex::new(feeding.planner.totals()));
@@ -354,9 +432,10 @@ fn feed(
     filled: &AtomicBool,
     so_far: &Mutex<PlanTotals>,
 ) -> FeederEnd {
-    let Feeding { mut source, mut planner, controls, stop, run, .. } = feeding;
+    let Feeding { mut source, mut planner, mut links, controls, stop, run, .. } = feeding;
     let mut batch = Batch::new(source.header().columns);
     let mut planned: Vec<Planned> = Vec::with_capacity(BATCH_ROWS);
+    let mut parents: Vec<u64> = Vec::new();
     let mut now = vec![Nanos::ZERO; controls.len()];
     let mut told = Told::default();
     let mut is_read = false;
@@ -388,8 +467,16 @@ fn feed(
             Err(error) => break Some(error),
         }
         planned.clear();
-        for request in batch.iter() {
-            planner.plan(&request, &mut planned);
+        match &mut links {
+            Some(links) => {
+                parents.clear();
+                let linked = links.plan(&batch, &mut planner, &mut planned, &mut parents);
+                if let Err(error) = linked {
+                    break Some(error);
+                }
+                stock.push_parents(&parents);
+            }
+            None => batch.iter().for_each(|request| planner.plan(&request, &mut planned)),
         }
         *so_far.lock().unwrap_or_else(PoisonError::into_inner) = planner.totals();
         if let Ok(mut demand) = demand.lock() {
@@ -399,8 +486,18 @@ fn feed(
         }
         planned.drain(..).for_each(|planned| stock.push(planned));
     };
+    if let Some(left_out) = links.as_ref().map(Links::left_out).filter(|left_out| *left_out > 0) {
+        run.log(&format!(
+            "requests do not wait for {} that take no part in the replay",
+            counted(left_out, "request")
+        ));
+    }
     let peak_per_s = demand.lock().map_or(0.0, |demand| demand.peak_per_s());
-    FeederEnd { totals: planner.totals(), header: source.header().clone(), error, peak_per_s }
+    let mut header = source.header().clone();
+    if let Some(links) = &links {
+        links.note(&mut header);
+    }
+    FeederEnd { totals: planner.totals(), header, error, peak_per_s }
 }
 
 /// The messages about backlogs that the run's log already has, each at most once.

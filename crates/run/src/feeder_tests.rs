@@ -62,6 +62,7 @@ impl Iterator for Uneven {
             origin: None,
             target,
             refusal: None,
+            think: None,
         })
     }
 }
@@ -248,4 +249,57 @@ fn nothing_is_read_for_a_target_that_has_enough() {
     assert_eq!(stock.next(&[Nanos::ZERO, Nanos::from_secs(1)]), Next::Read, "time goes on");
     drop(inputs);
     assert!(stock.is_abandoned());
+}
+
+/// The stock and the input of one target whose requests may wait for others.
+fn chained() -> (Stock, RingInput) {
+    let stop = Arc::new(AtomicBool::new(false));
+    let (mut stock, mut inputs) = Stock::new(1, false, Bounds::default(), Path::new("."), &stop);
+    stock.with_parents(&mut inputs);
+    (stock, inputs.pop().unwrap())
+}
+
+/// A request that waits for others.
+fn waiting(seq: u64) -> Planned {
+    let planned = Uneven::new(1, 1).next().unwrap();
+    Planned { seq, target: FAST, think: Some(Nanos(1)), ..planned }
+}
+
+#[test]
+fn a_request_is_given_once_its_parents_are_there() {
+    let (mut stock, mut input) = chained();
+    let open = Planned { think: None, ..waiting(0) };
+    stock.push(open);
+    stock.push(waiting(1));
+    stock.push(Planned { seq: 2, ..open });
+    assert_eq!(input.poll(), Feed::Request(open));
+    assert!(input.parents().is_empty());
+    assert_eq!(input.poll(), Feed::NotYet);
+    stock.push_parents(&[2, 7, 8]);
+    assert_eq!(input.poll(), Feed::Request(waiting(1)));
+    assert_eq!(input.parents(), [7, 8]);
+    assert_eq!(input.poll(), Feed::Request(Planned { seq: 2, ..open }));
+    assert!(input.parents().is_empty());
+    assert!(stock.end());
+    assert_eq!(input.poll(), Feed::Ended);
+}
+
+#[test]
+fn parents_without_room_in_their_ring_come_when_there_is_room_again() {
+    let (mut stock, mut input) = chained();
+    let count = PARENTS_RING as u64 / 4;
+    let parents: Vec<u64> = std::iter::once(count).chain(0..count).collect();
+    for seq in 0..10 {
+        stock.push(waiting(seq));
+        stock.push_parents(&parents);
+    }
+    assert!(!stock.end(), "the last parents are not in the ring yet");
+    for seq in 0..10 {
+        while input.poll() != Feed::Request(waiting(seq)) {
+            stock.fill().unwrap();
+        }
+        assert_eq!(input.parents(), &parents[1..]);
+    }
+    assert!(stock.end());
+    assert_eq!(input.poll(), Feed::Ended);
 }

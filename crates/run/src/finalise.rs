@@ -112,6 +112,7 @@ pub fn recover(run: &RunDirectory) -> Result<RunSummary> {
         targets: targets.len() as u32,
         timing: facts.timing(),
         speedup: facts.plan.speedup.unwrap_or(1.0),
+        server_speed: facts.plan.server_speed.unwrap_or(1.0),
         ..figures.engine_facts()
     };
     run.free_reserve();

@@ -19,6 +19,8 @@ pub struct Forecast {
     refused: u64,
     /// Whether requests have times.
     timed: bool,
+    /// Requests that wait for others, if that decides when they are issued.
+    waiting: Option<u64>,
     changes: Vec<Changes>,
 }
 
@@ -33,11 +35,11 @@ struct Changes {
 
 impl fmt::Display for Forecast {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { totals, wraparound, refused, timed, changes } = self;
-        let span = if *timed {
-            totals.last_scheduled.to_string()
-        } else {
-            "as little time as they take".to_owned()
+        let Self { totals, wraparound, refused, timed, waiting, changes } = self;
+        let span = match waiting {
+            Some(waiting) => format!("the time that {waiting} of them take one after another"),
+            None if *timed => totals.last_scheduled.to_string(),
+            None => "as little time as they take".to_owned(),
         };
         writeln!(
             f,
@@ -90,11 +92,14 @@ pub fn forecast(plan: &ReplayPlan, source: &mut dyn Source) -> Result<Forecast> 
         changes: changes.collect(),
         ..Forecast::default()
     };
-    let mut planned: Vec<Planned> = Vec::new();
+    let (mut planned, mut parents): (Vec<Planned>, _) = (Vec::new(), Vec::new());
+    let mut links = plan.links();
     while source.next_batch(&mut batch)? {
         planned.clear();
-        for request in batch.iter() {
-            planner.plan(&request, &mut planned);
+        parents.clear();
+        match &mut links {
+            Some(links) => links.plan(&batch, &mut planner, &mut planned, &mut parents)?,
+            None => batch.iter().for_each(|request| planner.plan(&request, &mut planned)),
         }
         for planned in &planned {
             if planned.refusal.is_some() {
@@ -109,6 +114,7 @@ pub fn forecast(plan: &ReplayPlan, source: &mut dyn Source) -> Result<Forecast> 
             }
         }
     }
+    forecast.waiting = links.map(|links| links.waiting());
     forecast.totals = planner.totals();
     forecast.wraparound = forecast.totals.wraparound;
     Ok(forecast)

@@ -8,6 +8,7 @@ use std::io;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use ioecho_linux::target::{Layer, Places, TargetContent};
 use ioecho_linux::{Access, MonotonicClock, Recheck, open_device, target, thread as host_thread};
@@ -16,6 +17,7 @@ use ioecho_replay::engine::{Control, Pacing, PacingMode, Replay, Totals, Verific
 use ioecho_replay::pattern::Pattern;
 use ioecho_replay::plan::TargetLimits;
 use ioecho_replay::schedule::Counts;
+use ioecho_replay::sim::models::Learnt;
 use ioecho_replay::sim::{SimClock, SimDevice, SimSpec};
 use ioecho_replay::verify::{Verifier, final_pass};
 use ioecho_replay::{Clock, Device, Scheduler};
@@ -47,7 +49,7 @@ pub(crate) enum Lane {
         recheck: Option<Box<Recheck>>,
     },
     /// The clock belongs to the thread of the simulation, so it is made there.
-    Simulated { spec: Box<SimSpec> },
+    Simulated { spec: Box<SimSpec>, learnt: Option<Arc<Learnt>> },
 }
 
 impl Lane {
@@ -58,9 +60,10 @@ impl Lane {
         clock: MonotonicClock,
     ) -> Result<(Self, TargetEntry, Vec<Layer>)> {
         match target {
-            Target::Simulated { text, spec } => {
+            Target::Simulated { text, spec, learnt, .. } => {
                 let entry = TargetEntry::Simulated(SimulatedTarget { simulated: text.clone() });
-                Ok((Self::Simulated { spec: spec.clone() }, entry, Vec::new()))
+                let (spec, learnt) = (spec.clone(), learnt.clone());
+                Ok((Self::Simulated { spec, learnt }, entry, Vec::new()))
             }
             Target::Real { options, .. } => {
                 let opened = target.claim(&plan.spec.destroy, &reads_alone())?;
@@ -88,7 +91,7 @@ impl Lane {
     pub(crate) fn limits(&self) -> TargetLimits {
         match self {
             Self::Real { device, .. } => TargetLimits::of(device.as_ref()),
-            Self::Simulated { spec } => {
+            Self::Simulated { spec, .. } => {
                 TargetLimits::of(&SimDevice::new(**spec, SimClock::new(SIM_LOOK)))
             }
         }
@@ -296,14 +299,21 @@ pub(crate) fn run(
                 }
                 Err(_) => start.give_up(),
             }
-            if number == 0 && host.is_ok() {
+            let late = if number == 0 { too_late(plan) } else { None };
+            if late.is_some() {
+                start.give_up();
+            }
+            if number == 0 && host.is_ok() && late.is_none() {
+                if let Some(remaining) = remaining(plan) {
+                    observer.tell(&format!("all is ready; the run begins in {remaining}"));
+                }
                 let agreed = start.agreed.get_or_init(|| agree(plan, device.as_mut(), &clock));
                 warn(observer, too_much(plan, agreed, &work.demand));
             }
             let all_can = start.wait(2);
             let Some(agreed) = start.agreed().filter(|_| all_can) else {
-                end.host_error =
-                    host.err().map(|error| RunError::new(Kind::Usage, error.to_string()));
+                let refused = host.err().map(|error| RunError::new(Kind::Usage, error.to_string()));
+                end.host_error = refused.or(late);
                 return (end, Some(device));
             };
             let pacing =
@@ -315,12 +325,15 @@ pub(crate) fn run(
             }
             closing = Some(device);
         }
-        Lane::Simulated { spec } => {
+        Lane::Simulated { spec, learnt } => {
             rings.input.blocking = true;
             rings.recorder.blocking = true;
             start.wait(1);
             let clock = SimClock::new(SIM_LOOK);
-            let device = SimDevice::new(*spec, clock.clone());
+            let device = match learnt {
+                Some(learnt) => SimDevice::learnt(*spec, learnt, clock.clone()),
+                None => SimDevice::new(*spec, clock.clone()),
+            };
             let mut device = if plan.spec.verify.is_on() { device.with_data() } else { device };
             let pacing = Pacing { spin: Nanos::ZERO, ..pacing(plan) };
             replay(plan, &mut rings, &mut end, (&mut device, &clock, pacing));
@@ -417,7 +430,28 @@ fn agree(plan: &ReplayPlan, device: &mut dyn Device, clock: &MonotonicClock) -> 
         cpu_time: &host_thread::thread_cpu_time,
     };
     let request_cost = calibrate::quick_cost(&mut host);
-    Agreed { start_at: clock.now() + plan.spec.start_grace, spin, near, request_cost }
+    let wait = remaining(plan).unwrap_or(plan.spec.start_grace);
+    Agreed { start_at: clock.now() + wait, spin, near, request_cost }
+}
+
+/// The time until the instant at which the run is to begin, if one was asked for; less than zero
+/// once it is over.
+fn remaining(plan: &ReplayPlan) -> Option<Nanos> {
+    let start_at = plan.spec.start_at?;
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let now = i64::try_from(now.as_nanos()).unwrap_or(i64::MAX);
+    Some(Nanos(start_at.0.saturating_sub(now)))
+}
+
+/// The refusal of a start that is over.
+fn too_late(plan: &ReplayPlan) -> Option<RunError> {
+    let late = remaining(plan).filter(|remaining| *remaining <= Nanos::ZERO)?;
+    let text = format!(
+        "the instant at which the run was to begin passed {} before all was ready; nothing was \
+         replayed",
+        Nanos(late.0.saturating_neg())
+    );
+    Some(RunError::with_help(Kind::Usage, text, "name a later instant: reading takes a while"))
 }
 
 /// The warning about a load with a higher rate than this host can pace, as far as the load is read.

@@ -41,7 +41,7 @@ pub(crate) fn facts(
 /// Whether any of the targets is on a rotating disk; `None` if one of them does not say.
 fn rotational(targets: &[Target]) -> Option<bool> {
     let said = |target: &Target| match target {
-        Target::Simulated { spec, .. } => Some(spec.is_rotational()),
+        Target::Simulated { rotational, .. } => *rotational,
         Target::Real { facts, .. } => facts.rotational,
     };
     let said: Option<Vec<bool>> = targets.iter().map(said).collect();

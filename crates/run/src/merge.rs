@@ -20,9 +20,13 @@ use serde::{Deserialize, Serialize};
 
 use crate::directory::RunDirectory;
 use crate::error::{Kind, Result, RunError};
-use crate::facts::{MergedEntry, PlanFacts, RUN_VERSION, RunFacts, RunNumbers, State};
+use crate::facts::{MergedEntry, PlanFacts, RUN_VERSION, RunFacts, RunNumbers, State, TargetEntry};
 use crate::page;
 use crate::regular;
+
+/// The share of the shortest run during which all must have gone on. Their starts are those of
+/// their processes, which prepare their targets for different times.
+const TOGETHER: f64 = 0.9;
 
 /// A run to be merged.
 struct Part {
@@ -40,6 +44,18 @@ struct Part {
     row: usize,
 }
 
+/// A merged run.
+pub struct Merged {
+    /// Its directory.
+    pub run: RunDirectory,
+    /// Its figures and its verdict.
+    pub summary: RunSummary,
+    /// Its page.
+    pub page: Page,
+    /// A sentence if its runs did not go on at the same time; the verdict has it, too.
+    pub apart: Option<String>,
+}
+
 /// Merges runs into one in the new directory `output`, and draws its page. With `by_wall_clock`,
 /// each run keeps its wall-clock time; otherwise all begin at the same instant. `command` is stored
 /// as the command line of the merged run.
@@ -48,7 +64,7 @@ pub fn runs(
     output: &Path,
     by_wall_clock: bool,
     command: Vec<String>,
-) -> Result<(RunDirectory, RunSummary, Page)> {
+) -> Result<Merged> {
     let mut parts = Vec::new();
     for path in inputs {
         parts.push(open(path)?);
@@ -62,12 +78,50 @@ pub fn runs(
     let figures = write_requests(&mut parts, header.clone(), &output)?;
     let runs =
         parts.iter().flat_map(|part| MergedRun::all_of(&part.name, part.shift, &part.summary));
-    let summary = merged::summary(runs.collect(), &figures).map_err(|_| not_one_replay(&parts))?;
+    let summary = merged::summary(runs.collect(), &figures);
+    let mut summary = summary.map_err(|_| not_one_replay(&parts))?;
+    let apart = apart(&parts);
+    if let Some(apart) = &apart {
+        summary.verdict.summary = format!("{} {apart}", summary.verdict.summary);
+    }
     output.put(&output.summary(), &serde_json::to_vec_pretty(&summary)?)?;
     write_facts(&parts, command, &header, &summary, &output)?;
     let page = page::of_run(&output, &summary)?;
     page::write(&output, &page)?;
-    Ok((output, summary, page))
+    Ok(Merged { run: output, summary, page, apart })
+}
+
+/// A sentence on runs that did not go on at the same time, by the clocks of their hosts. Nothing is
+/// said of simulated runs, which no clock of a host is about.
+fn apart(parts: &[Part]) -> Option<String> {
+    let is_simulated = |part: &Part| part.facts.targets.iter().any(TargetEntry::is_simulated);
+    if parts.len() < 2 || parts.iter().any(is_simulated) {
+        return None;
+    }
+    let times = parts.iter().map(|part| {
+        let started: jiff::Timestamp = part.facts.started.parse().ok()?;
+        Some((started.as_nanosecond(), i128::from(part.summary.achieved_duration_ns.max(0))))
+    });
+    let times: Vec<(i128, i128)> = times.collect::<Option<_>>()?;
+    let (together, shortest) = together(&times)?;
+    if together as f64 >= TOGETHER * shortest as f64 {
+        return None;
+    }
+    let span = |ns: i128| Nanos(i64::try_from(ns.max(0)).unwrap_or(i64::MAX));
+    Some(format!(
+        "These runs did not go on at the same time: all of them together for {}, and the shortest \
+         took {}. Their sum is that of no system.",
+        span(together),
+        span(shortest)
+    ))
+}
+
+/// For how long all of these runs, each a beginning and a length, went on together (less than zero
+/// if never), and how long the shortest took.
+fn together(times: &[(i128, i128)]) -> Option<(i128, i128)> {
+    let latest = times.iter().map(|(start, _)| *start).max()?;
+    let earliest = times.iter().map(|(start, took)| start + took).min()?;
+    Some((earliest - latest, times.iter().map(|(_, took)| *took).min()?))
 }
 
 fn open(path: &Path) -> Result<Part> {
@@ -123,7 +177,11 @@ fn refuse_unlike(parts: &[Part]) -> Result<()> {
 fn not_one_replay(parts: &[Part]) -> RunError {
     let told = |part: &Part| {
         let engine = &part.summary.engine;
-        format!("{} at speed {}", engine.timing, engine.speedup)
+        let mut told = format!("{} at speed {}", engine.timing, engine.speedup);
+        if engine.timing.has_parents() {
+            told = format!("{told} and server speed {}", engine.server_speed);
+        }
+        told
     };
     let (one, others) = (&parts[0], &parts[1..]);
     let other = others.iter().find(|part| !part.summary.engine.is_like(&one.summary.engine));
@@ -363,4 +421,17 @@ fn common(all: &[&toml::Table]) -> (toml::Table, Vec<toml::Table>) {
         }
     }
     (alike, otherwise)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_went_on_together_from_the_latest_start_to_the_earliest_end() {
+        assert_eq!(together(&[(0, 60), (5, 60)]), Some((55, 60)));
+        assert_eq!(together(&[(0, 600), (100, 60), (90, 100)]), Some((60, 60)));
+        assert_eq!(together(&[(0, 60), (1000, 30)]), Some((-940, 30)));
+        assert_eq!(together(&[]), None);
+    }
 }

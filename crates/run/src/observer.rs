@@ -61,6 +61,8 @@ pub struct Meters {
     pub controls: Vec<Arc<Control>>,
     /// The demand over time.
     pub demand: Arc<Mutex<Demand>>,
+    /// Whether there is a demand: only with a schedule.
+    pub has_schedule: bool,
     /// The results of the last moments.
     pub moments: Arc<Mutex<Moments>>,
     /// The expected duration of the run, if known.

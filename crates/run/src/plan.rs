@@ -16,8 +16,10 @@ use ioecho_trace::transform::Load;
 use ioecho_trace::wording::Wording;
 use ioecho_trace::{Header, Nanos, Source, Stop, generate};
 
+use crate::chains::Chains;
 use crate::error::{Kind, Result, RunError};
 use crate::inputs::Inputs;
+use crate::links::{self, Links};
 use crate::open::Opener;
 use crate::spec::ReplaySpec;
 use crate::target::{Target, guard_all, reads_alone};
@@ -26,6 +28,9 @@ use crate::{kept, open, routes};
 
 /// Requests in the look-ahead of the scheduler.
 const LOOK_AHEAD: usize = 1 << 12;
+
+/// The same where requests wait for others: while one thinks for long, those behind it go on.
+const LOOK_AHEAD_OF_CHAINS: usize = 1 << 16;
 
 /// The most targets: more than any host has, and as many as a result can name.
 const TARGETS_MAX: usize = 1024;
@@ -57,6 +62,8 @@ pub struct ReplayPlan {
     pub fill: Fill,
     /// The run that this one continues.
     pub(crate) continues: Option<Continues>,
+    /// Who waits for whom, if that decides when requests are issued.
+    pub(crate) chains: Option<Chains>,
     /// The directory for the results.
     pub output: PathBuf,
 }
@@ -78,18 +85,30 @@ impl ReplayPlan {
             options.whole_seconds = WholeSeconds::Refuse;
         }
         let load = spec.load();
-        let source = open::trace_until(opener, &Stop::default(), &spec.trace, &options, &load)?;
+        // Parents that the trace names may be left out by a part, a transform, or a replay without
+        // writes. Then they are inferred among the others.
+        options.dependencies =
+            spec.timing.has_parents() && load.is_whole() && !spec.writes.reads_only();
+        let open = || open::trace_until(opener, &Stop::default(), &spec.trace, &options, &load);
+        let source = open()?;
         refuse_unchosen_seconds(&spec, source.header())?;
         follows_what_is_known(&spec, source.header())?;
         let routes = routes::read(&spec.map, spec.map_file.as_deref())?;
         let targets = targets(&spec, &routes)?;
+        refuse_an_hour_of_no_clock(&spec, &targets)?;
+        let (chains, source) = if spec.timing.has_parents() {
+            let (chains, source) = links::chains_of(&spec.trace, &load, source, open)?;
+            (Some(chains), source)
+        } else {
+            (None, source)
+        };
         let output = spec.output.clone().unwrap_or_else(default_output);
         let inputs = inputs(&spec, &load, &targets)?;
         let continues = Continues::new(&spec, &targets)?;
         let scheduler = Config {
             conflicts: spec.conflicts,
             strong: spec.strong,
-            look_ahead: LOOK_AHEAD,
+            look_ahead: if spec.timing.has_parents() { LOOK_AHEAD_OF_CHAINS } else { LOOK_AHEAD },
             timing: spec.timing,
             follow_in_flight: spec.follow_in_flight,
             bundle: spec.bundle,
@@ -129,6 +148,7 @@ impl ReplayPlan {
             },
             fill: Fill { random: spec.fill_random_percent, dedup: spec.dedup },
             continues,
+            chains,
             output,
             spec,
         };
@@ -179,6 +199,12 @@ impl ReplayPlan {
         Ok(Planner::mapped(limits.to_vec(), self.map(limits, trace)?, self.timing))
     }
 
+    /// The parents of the trace's requests, if they decide when requests are issued.
+    pub(crate) fn links(&self) -> Option<Links> {
+        let chains = self.chains.as_ref()?;
+        Some(Links::new(chains, &self.spec.trace, self.spec.server_speed))
+    }
+
     /// The map of a trace's volumes.
     pub fn map(&self, limits: &[TargetLimits], trace: &Header) -> Result<Map> {
         if self.routes.is_empty() {
@@ -196,6 +222,17 @@ impl ReplayPlan {
         self.scheduler.conflicts != ConflictMode::Allow
             && self.scheduler.strong != Strong::WriteWrite
     }
+}
+
+/// Refuses an instant of the host's clock for a simulation, in which that clock does not count.
+fn refuse_an_hour_of_no_clock(spec: &ReplaySpec, targets: &[Target]) -> Result<()> {
+    if spec.start_at.is_none() || !targets.first().is_some_and(Target::is_simulated) {
+        return Ok(());
+    }
+    let text = Wording::default()
+        .setting("start-at")
+        .text(" has no meaning in a simulation, whose time is its own");
+    Err(RunError::with_help(Kind::Usage, text, "leave it out"))
 }
 
 /// Refuses a trace that was converted without a decision on whole seconds. A trace into which such
@@ -277,6 +314,11 @@ fn targets(spec: &ReplaySpec, routes: &[RouteSpec]) -> Result<Vec<Target>> {
         }
         targets.push(target);
     }
+    if spec.timing.has_parents() && targets.len() > 1 {
+        let text = "requests that wait for others are replayed on one target only, so far";
+        let help = "name one target: it takes all volumes, side by side";
+        return Err(RunError::with_help(Kind::Usage, text, help));
+    }
     let block = |target: &Target| target.limits().block_size;
     if let Some(other) = targets.iter().find(|target| block(target) != block(&targets[0]))
         && spec.alignment == Alignment::Refuse
@@ -306,8 +348,15 @@ impl fmt::Display for ReplayPlan {
             TimingMode::Timed => format!("speed {}", self.timing.speedup),
             TimingMode::Afap => "as fast as possible".to_owned(),
             TimingMode::Load => "as fast as the recorded in-flight number allows".to_owned(),
+            TimingMode::Dependency => format!(
+                "each request after those that it waits for, server speed {}, arrivals at speed {}",
+                spec.server_speed, self.timing.speedup
+            ),
         };
         writeln!(f, "part          from {from} to {length}, {timing}")?;
+        if let Some(chains) = &self.chains {
+            writeln!(f, "chains        {chains}")?;
+        }
         for transform in &spec.transforms {
             writeln!(f, "transform     {transform}")?;
         }

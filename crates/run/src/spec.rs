@@ -87,13 +87,20 @@ pub struct ReplaySpec {
 
     /// When requests are issued.
     pub timing: TimingMode,
-    /// The replay runs this many times as fast as the recording.
+    /// The recorded instants pass this many times as fast; with timing `dependency`, those of the
+    /// requests that wait for no other.
     pub speedup: f64,
+    /// With timing `dependency`: think times are divided by this.
+    pub server_speed: f64,
     /// The factor on the number of requests in the same time.
     pub iops_scale: f64,
     /// The time from readiness to the first request.
     #[serde(rename = "start_grace_ns")]
     pub start_grace: Nanos,
+    /// The instant of the first request by the host's clock, nanoseconds since 1970 (UTC), in place
+    /// of `start_grace`; several hosts can begin together.
+    #[serde(rename = "start_at_unix_ns")]
+    pub start_at: Option<Nanos>,
     /// Whether requests are held back while more are in flight than in the recording.
     pub follow_in_flight: bool,
     /// Requests that fall due within this span are issued together; zero: only requests that are
@@ -181,8 +188,10 @@ impl Default for ReplaySpec {
             output: None,
             timing: TimingMode::default(),
             speedup: 1.0,
+            server_speed: 1.0,
             iops_scale: 1.0,
             start_grace: Nanos::from_millis(100),
+            start_at: None,
             follow_in_flight: false,
             bundle: Nanos::ZERO,
             writes: Writes::default(),
@@ -255,6 +264,7 @@ impl ReplaySpec {
             ("start_ns", self.start.is_none_or(|at| at >= Nanos::ZERO), "0 and more"),
             ("duration_ns", is_positive, "more than 0"),
             ("speedup", SPEEDUPS.contains(&self.speedup), "between 0.000001 and 1000000"),
+            ("server_speed", SPEEDUPS.contains(&self.server_speed), "between 0.000001 and 1000000"),
             ("iops_scale", IOPS_SCALES.contains(&self.iops_scale), "between 0.001 and 1000"),
             ("start_grace_ns", spans.contains(&self.start_grace), "between 0 and 1 h"),
             ("bundle_ns", (Nanos::ZERO..=BUNDLE_MAX).contains(&self.bundle), "at most 100 µs"),
@@ -272,7 +282,8 @@ impl ReplaySpec {
 
     /// A contradiction, and the remedy.
     fn contradiction(&self) -> Option<(Wording, Wording)> {
-        let rules = self.timing_rules().into_iter().chain(self.verification_rules());
+        let rules = self.timing_rules().into_iter().chain(self.chain_rules());
+        let rules = rules.chain(self.verification_rules());
         let mut rules = rules.chain(self.writing_rules()).chain(self.backend_rules());
         let (_, what, help) = rules.find(|(broken, ..)| *broken)?;
         Some((what, help))
@@ -280,10 +291,9 @@ impl ReplaySpec {
 
     fn timing_rules(&self) -> [Rule; 3] {
         let timed = self.timing.has_schedule();
-        let unscaled = (self.speedup - 1.0).abs() < f64::EPSILON;
         [
             (
-                !timed && !unscaled,
+                !self.timing.has_due_instants() && is_scaled(self.speedup),
                 setting("speedup").text(" has no meaning without a schedule"),
                 Wording::from("leave it out, or take ").set("timing", "timed"),
             ),
@@ -298,6 +308,32 @@ impl ReplaySpec {
                 !timed && self.bundle > Nanos::ZERO,
                 setting("bundle").text(" has no meaning without a schedule"),
                 "leave it out: what can go together does".into(),
+            ),
+        ]
+    }
+
+    /// Rules for requests that wait for others.
+    fn chain_rules(&self) -> [Rule; 3] {
+        let waits = self.timing.has_parents();
+        let dependency = || Wording::default().set("timing", "dependency");
+        [
+            (
+                !waits && is_scaled(self.server_speed),
+                setting("server-speed")
+                    .text(" scales think times, and belongs to ")
+                    .and(dependency()),
+                Wording::from("leave it out, or take ").and(dependency()),
+            ),
+            (
+                waits && is_scaled(self.iops_scale),
+                setting("iops-scale")
+                    .text(" leaves requests out or repeats them, which breaks what waits for them"),
+                "leave it out".into(),
+            ),
+            (
+                waits && self.verify == VerifyMode::Paranoia,
+                "reading every write again would delay what waits for it".into(),
+                Wording::from("take ").set("verify", "final"),
             ),
         ]
     }
@@ -378,6 +414,11 @@ impl ReplaySpec {
             ),
         ]
     }
+}
+
+/// Whether a factor changes anything.
+fn is_scaled(factor: f64) -> bool {
+    (factor - 1.0).abs() >= f64::EPSILON
 }
 
 /// Whether a rule is broken, the error in that case, and the remedy.

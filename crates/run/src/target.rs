@@ -9,6 +9,7 @@
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -18,11 +19,13 @@ use ioecho_linux::{
 };
 use ioecho_replay::plan::TargetLimits;
 use ioecho_replay::sim::SimSpec;
+use ioecho_replay::sim::models::Learnt;
 use ioecho_trace::wording::Wording;
 use ioecho_trace::{Bytes, Op};
 
 use crate::error::{Kind, Result, RunError};
 use crate::inputs::Inputs;
+use crate::simulated::{self, Simulation};
 
 /// How long a target in use is inspected before it is refused.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -48,6 +51,10 @@ pub enum Target {
         text: String,
         /// The parsed specification.
         spec: Box<SimSpec>,
+        /// The run that it was learnt from, where one was named.
+        learnt: Option<Arc<Learnt>>,
+        /// Whether a disk turns in it; `None` if nobody knows.
+        rotational: Option<bool>,
     },
     /// A block device or a file.
     Real {
@@ -66,11 +73,9 @@ impl Target {
     /// Resolves a name and inspects its target; changes nothing.
     pub fn look_at(name: &str, reads_only: bool, allow_cached: bool) -> Result<Self> {
         if let Some(text) = name.strip_prefix("sim:").or((name == "sim").then_some("")) {
-            let spec = text.parse().map_err(|error| {
-                let text = Wording::default().setting("target").text(format!(" {error}"));
-                RunError::new(Kind::Usage, text)
-            })?;
-            return Ok(Self::Simulated { text: name.to_owned(), spec: Box::new(spec) });
+            let name = name.to_owned();
+            let Simulation { spec, learnt, rotational } = simulated::parse(text)?;
+            return Ok(Self::Simulated { text: name, spec: Box::new(spec), learnt, rotational });
         }
         let path = Path::new(name);
         let access = if reads_only { Access::ReadOnly } else { Access::ReadWrite };

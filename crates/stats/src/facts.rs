@@ -75,6 +75,9 @@ pub struct EngineFacts {
     pub memory: bool,
     /// Whether time was scaled, and how.
     pub speedup: f64,
+    /// By how much think times between requests were divided.
+    #[serde(default = "unscaled")]
+    pub server_speed: f64,
     /// When requests were issued; of a run made before there was a choice, by the schedule.
     #[serde(default)]
     pub timing: TimingMode,
@@ -127,6 +130,10 @@ fn one() -> u32 {
     1
 }
 
+fn unscaled() -> f64 {
+    1.0
+}
+
 impl Default for EngineFacts {
     /// Of a run that did nothing, on one target.
     fn default() -> Self {
@@ -154,6 +161,7 @@ impl Default for EngineFacts {
             direct: false,
             memory: false,
             speedup: 0.0,
+            server_speed: unscaled(),
             timing: TimingMode::Timed,
             targets: one(),
             rounded: 0,
@@ -174,14 +182,22 @@ impl Default for EngineFacts {
 }
 
 impl EngineFacts {
-    /// Whether requests had instants at which they were due. Without them nothing can be late.
+    /// Whether requests had instants at which they were due, known before the run.
     pub fn has_schedule(&self) -> bool {
         self.timing.has_schedule()
     }
 
+    /// Whether requests had instants at which they were due. Without them nothing can be late.
+    pub fn has_due_instants(&self) -> bool {
+        self.timing.has_due_instants()
+    }
+
     /// Whether both runs had the same rules of issue, as parts of one replay have.
     pub fn is_like(&self, other: &Self) -> bool {
-        self.timing == other.timing && (self.speedup - other.speedup).abs() <= f64::EPSILON
+        let is_same = |mine: f64, theirs: f64| (mine - theirs).abs() <= f64::EPSILON;
+        self.timing == other.timing
+            && is_same(self.speedup, other.speedup)
+            && is_same(self.server_speed, other.server_speed)
     }
 
     /// Adds the facts of another run that went on at the same time, with its targets behind these.
@@ -219,6 +235,7 @@ impl EngineFacts {
             memory,
             // Equal in both.
             speedup: _,
+            server_speed: _,
             timing: _,
             targets,
             rounded,

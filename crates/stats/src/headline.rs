@@ -16,6 +16,9 @@ use crate::verdict::{Check, Finding, Grade, Validity};
 /// From this ratio of the run's duration to the demanded duration on, the sentence mentions it.
 const LONGER: f64 = 1.05;
 
+/// From this share of the load on, the sentence mentions requests that were left out.
+const LEFT_OUT: f64 = 0.01;
+
 /// The first screen of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Headline {
@@ -23,11 +26,21 @@ pub struct Headline {
     pub sentence: String,
     /// The achieved and the demanded throughput.
     pub throughput: Option<Throughput>,
-    /// The span of `percentiles`: the service time for a run without a schedule, because then the
-    /// beginning of a user's wait is unknown.
+    /// The span of `percentiles`: the service time where no request had an instant at which it was
+    /// due, because then the beginning of a user's wait is unknown.
     pub span: Span,
     /// Reads and writes, if there were any; otherwise the operations that there were.
     pub percentiles: Vec<(&'static str, Percentiles)>,
+    /// The share from which on percentiles of the response times are the host's.
+    pub host_owned_from: Option<f64>,
+}
+
+impl Headline {
+    /// Whether the percentile of response times at this share is that of requests that host or
+    /// generator delayed.
+    pub fn is_host_owned(&self, span: Span, share: f64) -> bool {
+        span == Span::Response && self.host_owned_from.is_some_and(|from| share >= from)
+    }
 }
 
 /// Rates over the time with requests. Demand ends when the last request was due, achievement with
@@ -45,13 +58,15 @@ pub struct Throughput {
 impl Headline {
     /// The first screen of the run with this picture.
     pub fn of(summary: &RunSummary, panels: &Panels) -> Self {
-        let span = if summary.engine.has_schedule() { Span::Response } else { Span::Service };
+        let is_due = summary.engine.has_due_instants();
+        let span = if is_due { Span::Response } else { Span::Service };
         let throughput = Throughput::of(panels, summary.engine.has_schedule());
         Self {
             sentence: sentence(summary, panels, throughput.as_ref()),
             throughput,
             span,
             percentiles: percentiles(by_kind(summary, span)),
+            host_owned_from: summary.host_owned_from,
         }
     }
 }
@@ -87,10 +102,11 @@ fn sentence(summary: &RunSummary, panels: &Panels, rates: Option<&Throughput>) -
     let RunSummary { verdict, engine, .. } = summary;
     let text = match verdict.finding {
         Finding::DataDamaged => damaged(summary),
+        // No share of the load is stated: it was not read to its end.
         Finding::Incomplete => format!(
-            "The run ended before its end: {} of {} requests were issued.",
-            engine.issued,
-            engine.planned.max(engine.issued)
+            "The run ended before its end, after {}: {}.",
+            span(summary.achieved_duration_ns.max(0) as u64),
+            engine.incomplete.lines().next().unwrap_or_default()
         ),
         _ if engine.issued == 0 => "Nothing was replayed: no request was issued.".to_owned(),
         Finding::GeneratorLimited => format!(
@@ -146,8 +162,11 @@ fn too_slow(summary: &RunSummary, panels: &Panels) -> String {
         String::new()
     };
     let response = summary.response_time.get("all");
-    let p99 = response.map_or(String::new(), |all| format!("p99 response {}", span(all.p99_ns)));
-    format!("{device} for {load}: {longer}{p99}.")
+    let slow = response.map_or(String::new(), |all| match all.p99_ns {
+        Some(p99) => format!("p99 response {}", span(p99)),
+        None => format!("the slowest response {}", span(all.max_ns)),
+    });
+    format!("{device} for {load}: {longer}{slow}.")
 }
 
 fn held(summary: &RunSummary, rates: Option<&Throughput>) -> String {
@@ -155,13 +174,15 @@ fn held(summary: &RunSummary, rates: Option<&Throughput>) -> String {
     if engine.has_schedule() {
         let response = summary.response_time.get("all");
         let p99 = response.map_or(String::new(), |all| {
-            format!(": p99 response {}, the slowest {}", span(all.p99_ns), span(all.max_ns))
+            let p99 = all.p99_ns.map_or(String::new(), |ns| format!("p99 response {}, ", span(ns)));
+            format!(": {p99}the slowest {}", span(all.max_ns))
         });
         return format!("The device kept up with {}{p99}.", load(summary));
     }
     let how = match engine.timing {
-        TimingMode::Load => "As fast as possible, with as many in flight as recorded",
-        TimingMode::Timed | TimingMode::Afap => "As fast as possible",
+        TimingMode::Load => "As fast as possible, with as many in flight as recorded".to_owned(),
+        TimingMode::Dependency => format!("With the waits of {}", load(summary)),
+        TimingMode::Timed | TimingMode::Afap => "As fast as possible".to_owned(),
     };
     let rate = rates.map_or(String::new(), |rates| {
         format!(": {} requests/s on average", two_digits(rates.achieved_requests))
@@ -169,16 +190,52 @@ fn held(summary: &RunSummary, rates: Option<&Throughput>) -> String {
     let slowest = summary.service_time.get("all");
     let slowest =
         slowest.map_or(String::new(), |all| format!(", the slowest took {}", span(all.max_ns)));
-    format!("{how}{rate}{slowest}.")
+    format!("{how}{rate}{}{slowest}.", against_recording(summary))
+}
+
+/// How long the requests took, compared with the recording, if waits between them decided that.
+fn against_recording(summary: &RunSummary) -> String {
+    let engine = &summary.engine;
+    let recorded = engine.demanded_duration_ns as f64 * engine.speedup;
+    let took = summary.achieved_duration_ns as f64;
+    if !engine.timing.has_parents() || recorded <= 0.0 || took <= 0.0 {
+        String::new()
+    } else if took <= recorded {
+        format!(", {} times as fast as recorded", two_digits(recorded / took))
+    } else {
+        format!(", {} times as long as recorded", two_digits(took / recorded))
+    }
 }
 
 /// The replayed load, for the sentence: it must mention every difference from the recorded one.
 fn load(summary: &RunSummary) -> String {
-    let speed = summary.engine.speedup;
-    if speed > 0.0 && (speed - 1.0).abs() > 1e-9 {
-        format!("this load at {speed} times its speed")
-    } else {
-        "this load".to_owned()
+    let engine = &summary.engine;
+    let beside = engine.left_out.saturating_add(engine.unmapped);
+    let left_out = engine.dropped.saturating_add(beside);
+    let share = left_out as f64 / engine.planned.saturating_add(beside).max(1) as f64;
+    let mut load = "this load".to_owned();
+    if share >= LEFT_OUT {
+        load = format!("{} % of {load}", two_digits((1.0 - share) * 100.0));
+    }
+    let is_scaled = |factor: f64| factor > 0.0 && (factor - 1.0).abs() > 1e-9;
+    let (speed, server) = (engine.speedup, engine.server_speed);
+    if is_scaled(speed) && engine.timing.has_parents() {
+        load = format!("{load}, arrivals at {speed} times their rate");
+    } else if is_scaled(speed) {
+        load = format!("{load} at {speed} times its speed");
+    }
+    if is_scaled(server) {
+        load = format!("{load}, think times divided by {server}");
+    }
+    if engine.substituted > 0 {
+        load += " with reads in place of its writes";
+    }
+    let recording = engine.load.recording.as_ref();
+    match recording.map_or(&[][..], |recording| recording.transforms.as_slice()) {
+        [] => load,
+        [one] => format!("{load}, changed by '{one}'"),
+        [one, two] => format!("{load}, changed by '{one}' and '{two}'"),
+        many => format!("{load}, changed by {} transforms", many.len()),
     }
 }
 
@@ -234,21 +291,22 @@ pub fn span(ns: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::facts::EngineFacts;
+    use crate::facts::{EngineFacts, LoadFacts, Recording};
     use crate::run_summary::{LateShare, RunFigures};
 
     fn run(finding: Finding, validity: Validity) -> RunSummary {
         let engine = EngineFacts { planned: 100, issued: 100, ..EngineFacts::default() };
         let mut summary = RunFigures::default().summary(engine);
         (summary.verdict.finding, summary.verdict.validity) = (finding, validity);
+        summary.achieved_duration_ns = 9_421_000_000_000;
         let all = Percentiles {
             count: 100,
             mean_ns: 1,
             p50_ns: 1,
-            p90_ns: 1,
-            p99_ns: 5_760_000_000_000,
-            p99_9_ns: 1,
-            p99_99_ns: 1,
+            p90_ns: Some(1),
+            p99_ns: Some(5_760_000_000_000),
+            p99_9_ns: Some(1),
+            p99_99_ns: Some(1),
             max_ns: 9_421_000_000_000,
         };
         for by_kind in
@@ -267,7 +325,11 @@ mod tests {
 
     #[test]
     fn each_finding_has_a_sentence_for_those_who_decide() {
-        let said = |finding| told(&run(finding, Validity::Valid));
+        let said = |finding| {
+            let mut summary = run(finding, Validity::Valid);
+            "stopped by a signal".clone_into(&mut summary.engine.incomplete);
+            told(&summary)
+        };
         assert_eq!(
             said(Finding::Faithful),
             "The device kept up with this load: p99 response 96 min, the slowest 2.6 h."
@@ -282,8 +344,35 @@ mod tests {
         );
         assert_eq!(
             said(Finding::Incomplete),
-            "The run ended before its end: 100 of 100 requests were issued."
+            "The run ended before its end, after 2.6 h: stopped by a signal."
         );
+    }
+
+    #[test]
+    fn the_sentence_names_how_the_load_differs_from_the_recorded_one() {
+        let of = |engine: EngineFacts| {
+            let mut summary = run(Finding::Faithful, Validity::Valid);
+            summary.engine = EngineFacts { planned: 100, issued: 60, ..engine };
+            load(&summary)
+        };
+        assert_eq!(of(EngineFacts::default()), "this load");
+        assert_eq!(of(EngineFacts { dropped: 33, ..EngineFacts::default() }), "67 % of this load");
+        let faster = EngineFacts { left_out: 300, speedup: 4.0, ..EngineFacts::default() };
+        assert_eq!(of(faster), "25 % of this load at 4 times its speed");
+        let mild = EngineFacts { unmapped: 1, substituted: 9, ..EngineFacts::default() };
+        assert_eq!(of(mild), "this load with reads in place of its writes");
+        let changed = |transforms: &[&str]| {
+            let transforms = transforms.iter().map(|&one| one.to_owned()).collect();
+            let recording = Some(Recording { transforms, ..Recording::default() });
+            let load = LoadFacts { recording, ..LoadFacts::default() };
+            of(EngineFacts { load, ..EngineFacts::default() })
+        };
+        assert_eq!(changed(&["speed 4"]), "this load, changed by 'speed 4'");
+        assert_eq!(
+            changed(&["speed 4", "window 0s,1m"]),
+            "this load, changed by 'speed 4' and 'window 0s,1m'"
+        );
+        assert_eq!(changed(&["a", "b", "c"]), "this load, changed by 3 transforms");
     }
 
     #[test]
@@ -321,6 +410,22 @@ mod tests {
         summary.verdict.checks[0].measured = "12000 requests failed (66.667 %)".to_owned();
         let said = "Do not use these figures: 12000 requests failed (66.667 %) (check failures).";
         assert_eq!(told(&summary), said);
+    }
+
+    #[test]
+    fn a_run_of_chains_claims_no_schedule_and_names_what_was_scaled() {
+        let mut summary = run(Finding::Faithful, Validity::Valid);
+        summary.engine.timing = TimingMode::Dependency;
+        (summary.engine.speedup, summary.engine.server_speed) = (3.0, 10.0);
+        assert_eq!(
+            told(&summary),
+            "With the waits of this load, arrivals at 3 times their rate, think times divided by \
+             10, the slowest took 2.6 h."
+        );
+        (summary.engine.demanded_duration_ns, summary.achieved_duration_ns) = (2_000, 1_500);
+        assert!(told(&summary).contains(", 4 times as fast as recorded, "), "{}", told(&summary));
+        summary.engine.speedup = 0.5;
+        assert!(told(&summary).contains(", 1.5 times as long as recorded, "), "{}", told(&summary));
     }
 
     #[test]

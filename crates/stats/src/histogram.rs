@@ -12,6 +12,20 @@ use serde::{Deserialize, Serialize};
 /// The quantiles of every report: the median and one to four nines.
 pub const QUANTILES: [f64; 5] = [0.5, 0.9, 0.99, 0.999, 0.999_9];
 
+/// Spans that must lie beyond a percentile for it to be more than the maximum by another name.
+pub const BEYOND: f64 = 10.0;
+
+/// How many spans it takes to know the percentile at this share, from 0 to 1: as many as leave
+/// [`BEYOND`] of them beyond it. The median is that of any number of them.
+pub fn needed(share: f64) -> u64 {
+    if share <= 0.5 { 1 } else { (BEYOND / (1.0 - share)).round() as u64 }
+}
+
+/// Whether so many spans tell the percentile at this share. Whatever shows a percentile goes by it.
+pub fn is_known(share: f64, spans: u64) -> bool {
+    spans >= needed(share)
+}
+
 /// How exact percentiles are that people read: bins are at most a 2^10th of their value wide, which
 /// keeps three decimal digits.
 pub const THREE_DIGITS: u32 = 10;
@@ -80,15 +94,32 @@ pub struct Summary {
     pub mean_ns: u64,
     /// The shortest.
     pub min_ns: u64,
+    /// The median.
+    pub p50_ns: u64,
+    /// 90 % are not longer; this and the next are `None` where there are too few spans to tell
+    /// ([`is_known`]).
+    pub p90_ns: Option<u64>,
+    /// 99 % are not longer.
+    pub p99_ns: Option<u64>,
+    /// 99.9 % are not longer.
+    pub p99_9_ns: Option<u64>,
+    /// 99.99 % are not longer.
+    pub p99_99_ns: Option<u64>,
     /// The longest.
     pub max_ns: u64,
-    /// The spans at [`QUANTILES`].
-    pub quantiles_ns: [u64; QUANTILES.len()],
 }
 
-/// Percentiles of a span of time, in nanoseconds.
+impl Summary {
+    /// The spans at [`QUANTILES`].
+    pub fn quantiles(&self) -> [Option<u64>; QUANTILES.len()] {
+        [Some(self.p50_ns), self.p90_ns, self.p99_ns, self.p99_9_ns, self.p99_99_ns]
+    }
+}
+
+/// Percentiles of a span of time, in nanoseconds; `None` where there are too few spans to tell
+/// ([`is_known`]), also where an earlier version told it.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, from = "Stored")]
 pub struct Percentiles {
     /// How many spans there were.
     pub count: u64,
@@ -97,33 +128,63 @@ pub struct Percentiles {
     /// The median.
     pub p50_ns: u64,
     /// 90 % are not longer.
-    pub p90_ns: u64,
+    pub p90_ns: Option<u64>,
     /// 99 % are not longer.
-    pub p99_ns: u64,
+    pub p99_ns: Option<u64>,
     /// 99.9 % are not longer.
-    pub p99_9_ns: u64,
+    pub p99_9_ns: Option<u64>,
     /// 99.99 % are not longer.
-    pub p99_99_ns: u64,
+    pub p99_99_ns: Option<u64>,
     /// The longest.
     pub max_ns: u64,
+}
+
+/// Percentiles as any version has written them.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Stored {
+    count: u64,
+    mean_ns: u64,
+    p50_ns: u64,
+    p90_ns: Option<u64>,
+    p99_ns: Option<u64>,
+    p99_9_ns: Option<u64>,
+    p99_99_ns: Option<u64>,
+    max_ns: u64,
+}
+
+impl From<Stored> for Percentiles {
+    fn from(stored: Stored) -> Self {
+        let Stored { count, mean_ns, p50_ns, p90_ns, p99_ns, p99_9_ns, p99_99_ns, max_ns } = stored;
+        let known = |share, ns: Option<u64>| ns.filter(|_| is_known(share, count));
+        Self {
+            count,
+            mean_ns,
+            p50_ns,
+            p90_ns: known(0.9, p90_ns),
+            p99_ns: known(0.99, p99_ns),
+            p99_9_ns: known(0.999, p99_9_ns),
+            p99_99_ns: known(0.999_9, p99_99_ns),
+            max_ns,
+        }
+    }
 }
 
 impl Percentiles {
     /// The percentiles of a histogram; `None` of an empty one.
     pub fn of(latencies: &Latencies) -> Option<Self> {
-        let summary = latencies.summary()?;
-        // In the order of `QUANTILES`.
-        let [p50, p90, p99, three_nines, four_nines] = summary.quantiles_ns;
-        Some(Self {
-            count: summary.count,
-            mean_ns: summary.mean_ns,
-            p50_ns: p50,
-            p90_ns: p90,
-            p99_ns: p99,
-            p99_9_ns: three_nines,
-            p99_99_ns: four_nines,
-            max_ns: summary.max_ns,
-        })
+        let Summary {
+            count,
+            mean_ns,
+            min_ns: _,
+            p50_ns,
+            p90_ns,
+            p99_ns,
+            p99_9_ns,
+            p99_99_ns,
+            max_ns,
+        } = latencies.summary()?;
+        Some(Self { count, mean_ns, p50_ns, p90_ns, p99_ns, p99_9_ns, p99_99_ns, max_ns })
     }
 }
 
@@ -206,6 +267,11 @@ impl<const BITS: u32> Latencies<BITS> {
         Some(nanos(ns.max(self.min_ns).min(self.max_ns)))
     }
 
+    /// The same, where there are enough spans to tell it ([`is_known`]): what people are shown.
+    pub fn known(&self, quantile: f64) -> Option<Nanos> {
+        self.quantile(quantile).filter(|_| is_known(quantile, self.count()))
+    }
+
     /// The same interpolated within the bin, in nanoseconds: a figure that varies continuously with
     /// its share, for comparing two of them.
     pub fn interpolated(&self, quantile: f64) -> Option<f64> {
@@ -256,13 +322,18 @@ impl<const BITS: u32> Latencies<BITS> {
 
     /// What a table says of these spans; `None` of nothing.
     pub fn summary(&self) -> Option<Summary> {
-        let at = |quantile| self.quantile(quantile).map_or(0, |ns| ns.0 as u64);
+        let at = |quantile| self.known(quantile).map(|ns| ns.0 as u64);
+        let [p50, p90_ns, p99_ns, p99_9_ns, p99_99_ns] = QUANTILES.map(at);
         Some(Summary {
             count: self.count(),
             mean_ns: self.mean()?.0 as u64,
             min_ns: self.min_ns,
+            p50_ns: p50?,
+            p90_ns,
+            p99_ns,
+            p99_9_ns,
+            p99_99_ns,
             max_ns: self.max_ns,
-            quantiles_ns: QUANTILES.map(at),
         })
     }
 
@@ -364,6 +435,26 @@ mod tests {
         assert_eq!((none.mean(), none.quantile(0.5), none.max()), (None, None, None));
         assert_eq!(none.summary(), None);
         assert!(none.curve().is_empty());
+    }
+
+    #[test]
+    fn a_percentile_beyond_which_fewer_than_ten_spans_lie_is_told_nowhere() {
+        // Two seconds at 1,200 a second.
+        let few = of(&(1..=2_400).collect::<Vec<_>>());
+        let told = Percentiles::of(&few).unwrap();
+        assert!(told.p50_ns == 1_200 && told.p99_ns.is_some_and(|p99| p99 < told.max_ns));
+        assert_eq!((told.p99_9_ns, told.p99_99_ns), (None, None));
+        assert_eq!(few.summary().unwrap().quantiles()[3..], [None, None]);
+        assert_eq!([0.5, 0.9, 0.99, 0.999].map(needed), [1, 100, 1_000, 10_000]);
+        assert!(is_known(0.999, 10_000) && !is_known(0.999, 9_999) && !is_known(0.5, 0));
+        // An earlier version told it all the same.
+        let old = r#"{"count":2400,"mean_ns":1,"p50_ns":1,"p90_ns":2,"p99_ns":3,"p99_9_ns":4,
+            "p99_99_ns":4,"max_ns":4}"#;
+        let read: Percentiles = serde_json::from_str(old).unwrap();
+        assert_eq!((read.p99_ns, read.p99_9_ns), (Some(3), None));
+        let again = serde_json::to_string(&read).unwrap();
+        assert_eq!(serde_json::from_str::<Percentiles>(&again).unwrap(), read);
+        assert!(again.contains(r#""p99_9_ns":null"#), "{again}");
     }
 
     #[test]

@@ -19,6 +19,7 @@ use crate::run_figures::RunFigures;
 use crate::verdict::{Check, Finding, Grade, Validity, Verdict};
 use checks::LATE_SHARE_PASS;
 pub use checks::WRAPAROUND;
+pub(crate) use checks::host_owned_from;
 
 /// Judges a run.
 pub fn judge(figures: &RunFigures, engine: &EngineFacts) -> Verdict {
@@ -51,7 +52,7 @@ pub fn judge(figures: &RunFigures, engine: &EngineFacts) -> Verdict {
         blame
     } else if checks::witness::is_foreign(engine) {
         Finding::ForeignLoad
-    } else if engine.has_schedule() {
+    } else if engine.has_due_instants() {
         Finding::Faithful
     } else {
         Finding::Unscheduled

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 pub use crate::facts::{EngineFacts, VerifyFigures};
 pub use crate::histogram::Percentiles;
-use crate::judge::judge;
+use crate::judge::{host_owned_from, judge};
 pub use crate::late::{LATE, LateShare, cause_name};
 pub use crate::per_target::TargetFigures;
 use crate::picture::Span;
@@ -48,6 +48,10 @@ pub struct RunSummary {
     pub service_time: ByKind,
     /// Completed − scheduled.
     pub response_time: ByKind,
+    /// The share from which on percentiles of `response_time` are those of requests that host or
+    /// generator delayed, such as 0.999; missing if all are the device's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host_owned_from: Option<f64>,
     /// Requests late by more than a millisecond, by cause.
     pub late: BTreeMap<String, LateShare>,
     /// Requests by what verification found of their data; empty where nobody looked.
@@ -100,15 +104,15 @@ impl RunFigures {
     /// The summary, with the engine's facts and the verdict on both.
     pub fn summary(&self, engine: EngineFacts) -> RunSummary {
         let verdict = judge(self, &engine);
-        // Without a schedule nothing is late, and nobody knows since when a user would have waited.
-        let of_schedule = |span| {
-            if engine.has_schedule() { self.by_kind(span) } else { ByKind::default() }
+        // If nothing was due, nothing is late, and the beginning of a user's wait is unknown.
+        let of_due = |span| {
+            if engine.has_due_instants() { self.by_kind(span) } else { ByKind::default() }
         };
         let late = |cause| {
-            if engine.has_schedule() { self.late(cause) } else { LateShare::default() }
+            if engine.has_due_instants() { self.late(cause) } else { LateShare::default() }
         };
         let mut per_target = self.per_target(engine.targets);
-        if !engine.has_schedule() {
+        if !engine.has_due_instants() {
             per_target.iter_mut().for_each(TargetFigures::forget_schedule);
         }
         let outcomes =
@@ -122,9 +126,10 @@ impl RunFigures {
             bytes_read: self.bytes_read(),
             bytes_written: self.bytes_written(),
             achieved_duration_ns: self.last_submitted().0,
-            lateness: of_schedule(Span::Lateness),
+            lateness: of_due(Span::Lateness),
             service_time: self.by_kind(Span::Service),
-            response_time: of_schedule(Span::Response),
+            response_time: of_due(Span::Response),
+            host_owned_from: host_owned_from(self, &engine),
             late: LateCause::ALL
                 .iter()
                 .map(|cause| (cause_name(*cause).to_owned(), late(*cause)))

@@ -1,15 +1,15 @@
-//! What follows the name of a transform or of a generator: `2,align=4k`.
+//! The arguments behind the name of a transform or of a generator: `2,align=4k`.
 //!
 //! A few values in their order, then settings by name, in any order. A missing, unknown or repeated
-//! argument is refused, with a list of those that exist, because a setting that is silently ignored
-//! makes another load than the one that was meant.
+//! argument is refused, with a list of those that exist. A setting that is silently ignored would
+//! make another load than the one that was meant.
 
 pub mod exact;
 
 use std::fmt::Display;
 use std::str::FromStr;
 
-/// Why arguments are refused: a sentence for people, with what there is.
+/// The refusal of an argument: a sentence for people that lists the arguments there are.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct ArgumentError(String);

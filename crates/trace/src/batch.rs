@@ -1,9 +1,9 @@
 //! Requests by the thousand, in columns.
 //!
 //! A trace of a day does not fit into memory and a request at a time is too slow, so requests
-//! travel in batches. Inside a batch a column is a plain vector whose name carries its unit: that
-//! is the layout of the native file and what the hot loops of readers and summaries want.
-//! Everywhere else the typed [`Request`] is used.
+//! travel in batches. Inside a batch a column is a plain vector whose name carries its unit. The
+//! native file has the same layout, and the hot loops of readers and summaries need it. Everywhere
+//! else the typed [`Request`] is used.
 
 use std::ops::Range;
 
@@ -13,23 +13,22 @@ use crate::dependencies::{Dependency, DependencyColumns};
 use crate::request::{Flags, Integrity, LateCause, Measured, Op, Origin, Outcome, Request};
 use crate::units::{Bytes, Nanos, VolumeId};
 
-/// How many requests a batch holds by custom: 8,192 rows are some 300 KiB, which stays in the
-/// cache.
+/// The usual number of requests in a batch: 8,192 rows are some 300 KiB, which stays in the cache.
 pub const BATCH_ROWS: usize = 8192;
 
 /// The value of an optional 64-bit column where a row does not know it.
 pub(crate) const UNKNOWN: i64 = i64::MIN;
 
-/// Which of the optional columns a source knows.
+/// The optional columns that a source has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Columns {
     /// Recorded latencies; single rows may still lack theirs.
     pub latency: bool,
     /// Process and processor.
     pub origin: bool,
-    /// What a replay measured.
+    /// The measurements of a replay.
     pub measured: bool,
-    /// Which request waits for which. Only a reader that was asked for it has this.
+    /// The parents of each request. Only a reader that was asked for them has this column.
     #[serde(default, skip_serializing_if = "is_false")]
     pub dependencies: bool,
 }
@@ -121,7 +120,7 @@ impl Batch {
         }
     }
 
-    /// Which optional columns the batch has.
+    /// The optional columns of the batch.
     pub fn columns(&self) -> Columns {
         Columns {
             latency: self.latency_ns.is_some(),
@@ -131,14 +130,15 @@ impl Batch {
         }
     }
 
-    /// Counts instants of issue from `origin` on. Measured instants have their own zero and stay.
+    /// Makes `origin` the zero of the instants of issue. Measured instants have their own zero and
+    /// stay.
     pub fn rebase(&mut self, origin: Nanos) {
         for issue_ns in &mut self.issue_ns {
             *issue_ns = issue_ns.saturating_sub(origin.0);
         }
     }
 
-    /// When the first request was issued.
+    /// The instant at which the first request was issued; `None` if the batch is empty.
     pub fn first_issue(&self) -> Option<Nanos> {
         self.issue_ns.first().copied().map(Nanos)
     }
@@ -151,7 +151,7 @@ impl Batch {
         self.dependencies.take_if(|_| !columns.dependencies);
     }
 
-    /// How many of the requests have a replay's measurement.
+    /// The number of requests that have a replay's measurement.
     pub(crate) fn measured_rows(&self) -> u64 {
         let Some(measured) = &self.measured else { return 0 };
         measured.scheduled_ns.iter().filter(|instant| **instant != UNKNOWN).count() as u64
@@ -167,7 +167,7 @@ impl Batch {
         self.issue_ns.is_empty()
     }
 
-    /// Whether the batch holds as many requests as is the custom.
+    /// Whether the batch holds [`BATCH_ROWS`] requests or more.
     pub fn is_full(&self) -> bool {
         self.len() >= BATCH_ROWS
     }
@@ -198,16 +198,22 @@ impl Batch {
         }
     }
 
-    /// Says what the last request waits for, if the batch has columns for that.
+    /// Sets the dependency of the last request, if the batch has columns for dependencies.
     pub fn link_last(&mut self, dependency: Dependency<'_>) {
         if let Some(columns) = &mut self.dependencies {
             columns.set_last(dependency);
         }
     }
 
-    /// What the request in row `row` waits for, if the batch has columns for that.
+    /// The dependency of the request in row `row`; `None` if the batch has no columns for
+    /// dependencies.
     pub fn dependency(&self, row: usize) -> Option<Dependency<'_>> {
         self.dependencies.as_ref().map(|columns| columns.get(row))
+    }
+
+    /// The number of parents of all rows together.
+    pub(crate) fn parents(&self) -> usize {
+        self.dependencies.as_ref().map_or(0, |columns| columns.parents.len())
     }
 
     /// The request in row `row`.
@@ -246,17 +252,17 @@ impl Batch {
         &self.issue_ns
     }
 
-    /// Operations.
+    /// The operations of the requests.
     pub fn op(&self) -> &[Op] {
         &self.op
     }
 
-    /// Lengths in bytes.
+    /// The lengths of the requests in bytes.
     pub fn length_bytes(&self) -> &[u64] {
         &self.length_bytes
     }
 
-    /// Positions in bytes.
+    /// The positions of the requests in bytes from the start of their volume.
     pub fn offset_bytes(&self) -> &[u64] {
         &self.offset_bytes
     }

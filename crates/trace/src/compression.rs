@@ -33,13 +33,13 @@ pub use self::partial::{PartialFile, STANDARD_OUTPUT};
 /// Size of the buffers towards the file system.
 const BUFFER_BYTES: usize = 256 << 10;
 
-/// How much is looked at to know a codec or a format, in bytes.
+/// The number of first bytes that are inspected to recognise a codec or a format.
 pub const PEEK_BYTES: usize = 64 << 10;
 
-/// How the bytes of a file are packed.
+/// The packing of a file's bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Codec {
-    /// Not at all.
+    /// The bytes are not packed.
     Plain,
     /// gzip (RFC 1952), of one or more members.
     Gzip,
@@ -95,11 +95,12 @@ impl Codec {
     }
 }
 
-/// What a file holds.
+/// The content of a file.
 pub struct Unpacked {
-    /// Its bytes, unpacked; those of the members of an archive one behind the other.
+    /// The unpacked bytes of the file; of an archive, the bytes of its members one behind the
+    /// other.
     pub stream: Box<dyn Positioned + Send>,
-    /// Whether these are the bytes of the file as it is stored.
+    /// Whether `stream` gives the bytes of the file as it is stored.
     pub is_stored: bool,
     /// Whether the file is an archive.
     pub is_archive: bool,
@@ -137,7 +138,7 @@ pub fn look_through<R: Read>(packed: R, mut choice: Choice) -> io::Result<()> {
 
 /// A stream that knows how far the underlying file was read.
 pub trait Positioned: Read {
-    /// How many bytes of the file as it is stored were used so far.
+    /// The number of bytes of the stored file that were used so far.
     fn position(&self) -> u64;
 }
 
@@ -189,7 +190,7 @@ impl<R: Read> Peeked<R> {
         &self.rest
     }
 
-    /// The same.
+    /// The stream behind the first bytes, owned.
     fn into_inner(self) -> R {
         self.rest
     }

@@ -1,4 +1,4 @@
-//! The columns of a trace that say which request waits for which.
+//! The columns of a trace that hold the parents of each request.
 //!
 //! A request has any number of parents, so they are not part of a `Request`, which is copied by the
 //! million. They are columns of a batch, and only if the reader was asked for them: parents are
@@ -7,18 +7,18 @@
 
 use crate::units::Nanos;
 
-/// The number of a request without one.
+/// Stands for the number of a request that has none.
 const NO_ID: u64 = u64::MAX;
 
 /// The parents of a request and its think time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Dependency<'a> {
-    /// The number by which other requests name it.
+    /// The number by which other requests name this one.
     pub id: u64,
-    /// The time from the completion of the last parent to its own issue; `None` if it has no
-    /// parents, or if the trace does not contain it.
+    /// The time from the completion of the last parent to the issue of this request. `None` if the
+    /// request has no parents, or if the trace does not contain this time.
     pub think: Option<Nanos>,
-    /// The numbers of the requests that must have completed.
+    /// The numbers of the requests that must have completed before this one is issued.
     pub parents: &'a [u64],
 }
 
@@ -27,7 +27,7 @@ pub struct Dependency<'a> {
 pub(crate) struct DependencyColumns {
     pub(crate) id: Vec<u64>,
     pub(crate) think: Vec<Option<Nanos>>,
-    /// Where the parents of each row end in `parents`.
+    /// For each row, the end of its parents in `parents`.
     pub(crate) ends: Vec<usize>,
     pub(crate) parents: Vec<u64>,
 }

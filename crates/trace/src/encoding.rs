@@ -8,7 +8,7 @@
 /// The byte order mark in UTF-8.
 pub const MARK: &[u8] = b"\xef\xbb\xbf";
 
-/// How much of what follows a mark is looked at.
+/// The number of bytes behind a mark that are inspected.
 const LOOK_BYTES: usize = 256;
 
 /// The least number of characters to recognise UTF-16, after its mark and without one.
@@ -22,12 +22,13 @@ pub fn is_marked(first_bytes: &[u8]) -> bool {
     rest.iter().take(LOOK_BYTES).all(|byte| is_of_text(*byte))
 }
 
-/// The bytes behind such a mark, or all of them.
+/// The bytes behind a byte order mark of UTF-8, or all bytes if there is no mark.
 pub fn unmarked(first_bytes: &[u8]) -> &[u8] {
     if is_marked(first_bytes) { &first_bytes[MARK.len()..] } else { first_bytes }
 }
 
-/// What `iconv` calls the encoding of a file that begins with these bytes, if that is UTF-16.
+/// The name that `iconv` gives to the encoding of a file that begins with these bytes; `None` if it
+/// is not UTF-16.
 pub fn utf16(first_bytes: &[u8]) -> Option<&'static str> {
     let (name, is_big, chars, chars_min) = match first_bytes {
         [0xff, 0xfe, chars @ ..] => ("UTF-16", false, chars, MARKED_CHARS_MIN),

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use crate::compression::STANDARD_OUTPUT;
 use crate::wording::{Named, Wording};
 
-/// What messages call the standard output.
+/// The name of the standard output in messages.
 pub const THE_STANDARD_OUTPUT: &str = "the standard output";
 
 /// An error in reading or writing a trace.
@@ -16,103 +16,103 @@ pub const THE_STANDARD_OUTPUT: &str = "the standard output";
 pub enum TraceError {
     /// The file cannot be read.
     Read {
-        /// The file.
+        /// The file that cannot be read.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the operating system.
         source: io::Error,
     },
     /// The file cannot be written.
     Write {
-        /// The file.
+        /// The file that cannot be written.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the operating system.
         source: io::Error,
     },
-    /// Nothing is in the file.
+    /// The file is empty.
     Empty {
-        /// The file.
+        /// The empty file.
         path: PathBuf,
     },
     /// No known format begins like this file.
     Unrecognised {
-        /// The file.
+        /// The file of unknown format.
         path: PathBuf,
-        /// Its first bytes, readable.
+        /// The first bytes of the file, made readable.
         begins: String,
-        /// What to try.
+        /// The remedy to try, as a sentence.
         remedy: Wording,
     },
     /// A line is not what the format says.
     Line {
-        /// The file.
+        /// The file with the line.
         path: PathBuf,
         /// The line, counted from 1.
         line: u64,
         /// The column, counted from 1.
         column: usize,
-        /// What is wrong.
+        /// The fault of the line, as a clause.
         reason: String,
         /// The line's text.
         text: String,
-        /// What to do.
+        /// The remedy, as a sentence.
         remedy: Wording,
     },
     /// A binary file is not what the format says.
     Binary {
-        /// The file.
+        /// The file with the fault.
         path: PathBuf,
-        /// Where in the file.
+        /// The place of the fault in bytes from the start of the file.
         offset: u64,
-        /// What is wrong.
+        /// The fault, as a clause.
         reason: String,
-        /// What to do.
+        /// The remedy, as a sentence.
         remedy: Wording,
     },
     /// A row of a table is not what the format says.
     Row {
-        /// The file.
+        /// The file with the row.
         path: PathBuf,
         /// The row, counted from 0 as `DuckDB` and pandas do.
         row: u64,
-        /// What is wrong.
+        /// The fault of the row, as a clause.
         reason: String,
-        /// What to do.
+        /// The remedy, as a sentence.
         remedy: Wording,
     },
     /// The file has a known format, but cannot be used as a trace.
     Unusable {
-        /// The file.
+        /// The file that cannot be used.
         path: PathBuf,
-        /// What is wrong.
+        /// The reason, as a clause that follows the file's name.
         reason: String,
-        /// What to do.
+        /// The remedy, as a sentence.
         remedy: Wording,
     },
     /// A trace that is not written, because it would replace something else.
     NoOutput {
         /// The file that was to be written.
         path: PathBuf,
-        /// What would be lost, as a phrase that follows the file's name.
+        /// The reason, as a phrase that follows the file's name.
         reason: String,
-        /// What to do.
+        /// The remedy, as a sentence.
         remedy: Wording,
     },
     /// A request of the user does not fit the trace.
     Asked {
-        /// The file.
+        /// The file with the trace.
         path: PathBuf,
-        /// What does not fit.
+        /// The part of the user's request that does not fit the trace.
         reason: Wording,
-        /// What to ask for instead.
+        /// An alternative that the user can ask for.
         remedy: Wording,
     },
     /// The user asked to stop before the end of the trace.
     Stopped,
     /// The name does not say which format to write.
     UnknownOutput {
-        /// The file.
+        /// The file whose name tells no format.
         path: PathBuf,
-        /// The names that are known.
+        /// The names of formats that are known.
         remedy: Wording,
     },
 }
@@ -128,7 +128,7 @@ impl TraceError {
         said
     }
 
-    /// What can be done about it, where the error itself does not say it.
+    /// The remedy for the error; `None` where the error itself says it.
     pub fn remedy(&self) -> Option<&Wording> {
         match self {
             Self::Read { .. } | Self::Write { .. } | Self::Empty { .. } | Self::Stopped => None,
@@ -143,7 +143,7 @@ impl TraceError {
         }
     }
 
-    /// What went wrong and where.
+    /// The fault and its place, without the remedy.
     fn what(&self, write: &dyn Fn(&Named) -> String) -> String {
         match self {
             Self::Read { path, source } => format!("cannot read {}: {source}", path.display()),

@@ -6,8 +6,9 @@
 //! accepted wherever a trace is; the line, with its seed, is its provenance; and the same line
 //! makes the same load for ever.
 //!
-//! The way of a request: `arrival` says when, `place` where, `settings` (or a `model`'s
-//! mix) what; `source` puts them together. A further kind is its line in [`KINDS`].
+//! The way of a request: `arrival` sets its instant, `place` its position, and `settings` (or a
+//! `model`'s mix) its operation and size. `source` puts them together. A further kind is its line
+//! in [`KINDS`].
 
 use std::path::Path;
 
@@ -44,9 +45,9 @@ pub const PREFIX: &str = "gen:";
 pub struct Kind {
     /// The name between `gen:` and the settings.
     pub name: &'static str,
-    /// What it is, in one or two sentences without a full stop at the end.
+    /// The description of the kind, in one or two sentences without a full stop at the end.
     pub help: &'static str,
-    /// Reads the settings that are its own and those of all.
+    /// Reads the settings of this kind and the settings that all kinds share.
     parse: fn(&mut Arguments<'_>) -> Result<Load, ArgumentError>,
 }
 
@@ -54,7 +55,7 @@ pub struct Kind {
 struct Load {
     settings: Settings,
     requests: Requests,
-    /// What it does, in words.
+    /// The load in words.
     told: String,
 }
 

@@ -1,4 +1,4 @@
-//! Where a trace comes from and what was done to it.
+//! The provenance of a trace, and the changes that were made to it.
 //!
 //! A published trace whose columns nobody can interpret, or a conversion that silently lost its
 //! flushes, is worth nothing. So every trace carries this header: its origin, the devices it was
@@ -20,34 +20,34 @@ use crate::units::{Bytes, VolumeId};
 /// A device of the trace.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Volume {
-    /// The number that requests name it by.
+    /// The number by which requests name the device.
     pub id: VolumeId,
-    /// Its name where it was recorded, such as `sda` or `8,0`.
+    /// The name of the device on the recorded machine, such as `sda` or `8,0`.
     pub name: String,
-    /// Its size, where the recording tells.
+    /// The size of the device in bytes; `None` where the recording does not tell it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub size: Option<Bytes>,
 }
 
-/// How much of a file a reader went through.
+/// The amount of a file that a reader went through.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Imported {
-    /// What the file consists of: "lines", "records", "events".
+    /// The noun for the parts that the file consists of: "lines", "records", "events".
     pub unit: String,
-    /// How many of these there were.
+    /// The number of these parts.
     pub units: u64,
-    /// How many requests they made.
+    /// The number of requests that were made from them.
     pub requests: u64,
 }
 
-/// What it means that a trace is damaged.
+/// The meaning of a trace's damage.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum DamageKind {
     /// Something is missing or wrong.
     #[default]
     Broken,
-    /// The log of a recording does not say why it ended. All that is there is sound.
+    /// The log of a recording does not say why the recording ended. All data that exist are sound.
     NeverEnded,
 }
 
@@ -64,7 +64,7 @@ pub struct Header {
     pub source: String,
     /// The format of that file.
     pub format: String,
-    /// What the trace is, in its maker's words.
+    /// The description of the trace, in its maker's words.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
     /// The program that recorded it.
@@ -76,7 +76,7 @@ pub struct Header {
     /// The wall-clock instant of the trace's start (RFC 3339), where it is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub started: Option<String>,
-    /// Under which terms the trace may be used.
+    /// The terms under which the trace may be used.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub license: Option<String>,
     /// The devices.
@@ -88,31 +88,31 @@ pub struct Header {
     /// Names of processes by their number.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub processes: BTreeMap<u32, String>,
-    /// How much was read of the file that the trace was first read from.
+    /// The amount that was read of the file that the trace was first read from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub imported: Option<Imported>,
     /// Facts of the recording, if the trace was recorded rather than generated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recording: Option<Recording>,
-    /// What was in the source and is not in the requests.
+    /// The parts of the source that are missing from the requests.
     #[serde(default, deserialize_with = "old_notes::losses")]
     pub losses: Notes,
-    /// What is in the requests and was not in the source.
+    /// The parts of the requests that were not in the source.
     #[serde(default, deserialize_with = "old_notes::guesses")]
     pub guesses: Notes,
-    /// Where the source ended before its end: the sentence that says so.
+    /// A sentence that says where the source broke off; `None` if the source is whole.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub damage: Option<String>,
-    /// What the damage means to who judges the trace.
+    /// The meaning of the damage for anybody who judges the trace.
     #[serde(default, skip_serializing_if = "DamageKind::is_broken")]
     pub damage_kind: DamageKind,
-    /// What was done to the trace since, in order.
+    /// The transforms of the trace since it was read, in order.
     #[serde(default)]
     pub transforms: Vec<String>,
-    /// What is known of traces that were merged into this one, in order.
+    /// The headers of the traces that were merged into this one, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub merged: Vec<Self>,
-    /// For a result: the directory of the run, as it was given.
+    /// For a result: the directory of the run, as the user gave it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run: Option<String>,
 }
@@ -125,7 +125,7 @@ impl Header {
         Ok(header)
     }
 
-    /// Notes that something is missing or wrong, behind what is known already.
+    /// Notes that something is missing or wrong, behind damage that is known already.
     pub fn damaged(&mut self, damage: String) {
         self.damage = Some(match self.damage.take() {
             Some(before) => format!("{before}; {damage}"),
@@ -134,7 +134,8 @@ impl Header {
         self.damage_kind = DamageKind::Broken;
     }
 
-    /// What is missing or wrong in it; nothing of a recording that only lacks its end.
+    /// The damage of a broken trace. `None` if the trace is whole, or if only its recording never
+    /// ended.
     pub fn broken(&self) -> Option<&str> {
         self.damage.as_deref().filter(|_| self.damage_kind == DamageKind::Broken)
     }

@@ -2,8 +2,8 @@
 //!
 //! Everything that ioecho knows about a workload is a sequence of [`Request`]s: a recording, a
 //! published trace, an artificial load, the result of a replay. Sequences are longer than memory,
-//! so they travel as [`Batch`]es of columns from a [`Source`] through transforms into a [`Sink`],
-//! and what a reader had to skip or to guess travels beside them in the [`Header`].
+//! so they travel as [`Batch`]es of columns from a [`Source`] through transforms into a [`Sink`].
+//! The losses and guesses of a reader travel beside them in the [`Header`].
 //!
 //! The way through this crate: [`units`] → [`request`] → [`batch`] → [`stream`] → [`formats`] and
 //! [`transform`].

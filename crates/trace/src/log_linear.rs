@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// How many bins there are for all numbers of 64 bits.
+/// The number of bins for all numbers of 64 bits.
 pub const fn bins<const BITS: u32>() -> usize {
     ((u64::BITS + 1 - BITS) as usize) << BITS
 }
@@ -49,17 +49,17 @@ pub const fn middle<const BITS: u32>(bin: usize) -> u64 {
     least + (greatest::<BITS>(bin) - least).div_ceil(2)
 }
 
-/// How often values of each bin were counted; 2^BITS bins for every power of two.
+/// The number of counted values in each bin; 2^BITS bins for every power of two.
 ///
 /// Parts merge to the histogram of the whole, and no counter saturates. It is stored as the counts
 /// of all bins up to the last one in use.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "Vec<u64>", into = "Vec<u64>")]
 pub struct Histogram<const BITS: u32> {
-    /// The low 32 bits of the counters, octave by octave. An octave without counts is empty; behind
-    /// the last that is in use there is none.
+    /// The low 32 bits of the counters, octave by octave. An octave without counts is empty. The
+    /// list ends with the last octave in use.
     octaves: Vec<Box<[u32]>>,
-    /// How often the 32-bit counter of a bin has overflowed.
+    /// For each bin whose 32-bit counter overflowed: the number of overflows.
     carried: BTreeMap<usize, u64>,
     count: u64,
 }
@@ -98,7 +98,7 @@ impl<const BITS: u32> Histogram<BITS> {
         }
     }
 
-    /// Counts values of a bin, so many of them.
+    /// Counts `count` values of bin `bin`.
     #[cold]
     pub fn add(&mut self, bin: usize, count: u64) {
         let bin = bin.min(bins::<BITS>() - 1);
@@ -122,7 +122,7 @@ impl<const BITS: u32> Histogram<BITS> {
         self.count = self.count.saturating_add(count);
     }
 
-    /// Adds what another histogram counted.
+    /// Adds the counts of another histogram.
     pub fn merge(&mut self, other: &Self) {
         if self.octaves.len() < other.octaves.len() {
             self.octaves.resize_with(other.octaves.len(), Box::default);
@@ -150,7 +150,7 @@ impl<const BITS: u32> Histogram<BITS> {
         self.count = self.count.saturating_add(other.count);
     }
 
-    /// How many values there are.
+    /// The number of counted values.
     pub fn count(&self) -> u64 {
         self.count
     }

@@ -16,7 +16,7 @@ use crate::batch::Batch;
 use crate::error::TraceError;
 use crate::header::Notes;
 
-/// How far requests of a file may be out of order.
+/// The disorder that is allowed in a file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Order {
@@ -28,11 +28,11 @@ pub enum Order {
     Whole,
 }
 
-/// Puts requests into that order; what readers embed.
+/// Puts requests into the order of their issue; readers embed it.
 pub enum Sorter {
-    /// Within a window.
+    /// Sorts within a window.
     Window(SortWindow),
-    /// All of them.
+    /// Sorts all requests.
     Whole(Box<WholeSort>),
 }
 
@@ -65,7 +65,7 @@ impl Sorter {
         }
     }
 
-    /// Writes down, once, what was moved.
+    /// Notes, once, how many requests were moved.
     pub fn note(&mut self, guesses: &mut Notes) {
         match self {
             Self::Window(window) => window.note(guesses),

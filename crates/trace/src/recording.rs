@@ -2,9 +2,9 @@
 //!
 //! A recorder that decodes, sorts or matches takes processor time from the load that it watches,
 //! and its wrong decisions cannot be undone. So the kernel's pages go to files as they are, with
-//! everything needed to read them on another machine years later, and the reader
-//! (`formats::recording`) does the rest afterwards. A recorder that is killed leaves files that can
-//! be read up to the last whole frame.
+//! everything needed to read them on another machine years later. The reader (`formats::recording`)
+//! does the rest afterwards. A recorder that is killed leaves files that can be read up to the last
+//! whole frame.
 //!
 //! A recording is a directory: `recording.json` (a [`Description`], written once before the first
 //! event), `log.jsonl` (an [`Entry`] a line, appended while it goes on) and a file of frames

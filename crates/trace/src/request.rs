@@ -7,7 +7,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::units::{Bytes, Nanos, VolumeId};
 
-/// What a request asks the device to do. The numbers are those of the native file and never change.
+/// The operation that a request asks of the device. The numbers are those of the native file and
+/// never change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[repr(u8)]
@@ -61,17 +62,17 @@ impl Op {
         }
     }
 
-    /// Whether the operation changes what the device holds.
+    /// Whether the operation changes the data on the device.
     pub const fn changes_data(self) -> bool {
         matches!(self, Self::Write | Self::Discard | Self::WriteZeroes | Self::Zone)
     }
 }
 
 bitflags! {
-    /// How a request was marked when it was issued. The bits are those of the native file.
+    /// The marks of a request at its issue. The bits are those of the native file.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
     pub struct Flags: u16 {
-        /// Somebody waits for it (`REQ_SYNC`).
+        /// A process waits for the request (`REQ_SYNC`).
         const SYNC = 1;
         /// The data must be on stable storage when it completes (`REQ_FUA`).
         const FUA = 1 << 1;
@@ -84,19 +85,20 @@ bitflags! {
     }
 }
 
-/// Who issued a request.
+/// The process that issued a request, and the processor on which it ran.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Origin {
-    /// The process. Its name, where the recording knew it, stands in the trace's header.
+    /// The number of the process. Its name, where the recording knew it, stands in the trace's
+    /// header.
     pub pid: u32,
-    /// The processor that the request was issued on.
+    /// The number of the processor on which the request was issued.
     pub cpu: u32,
 }
 
-/// What became of a replayed request.
+/// The outcome of a replayed request.
 ///
-/// The code of the native file is 0 for success, the kernel's error number where the device
-/// answered with one, and one of the negative numbers below where no such answer exists.
+/// The code of the native file is 0 for success, and the kernel's error number where the device
+/// answered with one. Otherwise it is one of the negative numbers below.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// Completed in full.
@@ -166,7 +168,7 @@ impl Outcome {
         }
     }
 
-    /// The outcome that is called so, the inverse of [`Outcome::name`].
+    /// The outcome with this name, the inverse of [`Outcome::name`].
     pub fn from_name(name: &str) -> Option<Self> {
         if let Some(number) = name.strip_prefix("errno ") {
             let number = number.parse().ok().filter(|number| *number > 0)?;
@@ -183,7 +185,8 @@ impl Outcome {
     }
 }
 
-/// Why a request was submitted later than scheduled. The numbers are those of the native file.
+/// The reason why a request was submitted later than scheduled. The numbers are those of the native
+/// file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[repr(u8)]
@@ -195,7 +198,7 @@ pub enum LateCause {
     Conflict = 1,
     /// The cap on requests in flight was reached: the device was too slow to free a place.
     InFlightCap = 2,
-    /// The system call that hands requests to the kernel took that long.
+    /// The system call that hands requests to the kernel took too long.
     Submission = 3,
     /// The trace could not be read fast enough: a fault of the generator.
     Input = 4,
@@ -206,7 +209,7 @@ pub enum LateCause {
     /// Reading the trace was delayed, because the backlog of another, slower target had reached its
     /// bound.
     Backlog = 7,
-    /// Verification first read what the request was about to change.
+    /// Verification first read the data that the request was about to change.
     Verification = 8,
 }
 
@@ -256,28 +259,28 @@ impl LateCause {
     }
 }
 
-/// What verification found of a request's data. The numbers are those of the native file, and
-/// larger is worse.
+/// The finding of verification about a request's data. The numbers are those of the native file,
+/// and larger is worse.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
 #[serde(rename_all = "kebab-case")]
 #[repr(u8)]
 pub enum Integrity {
-    /// Nobody looked.
+    /// The data were not verified.
     #[default]
     Unchecked = 0,
-    /// Every sector holds what it may hold.
+    /// Every sector holds data that it may hold.
     Intact = 1,
-    /// A sector holds bits other than those written, by its checksum one alone.
+    /// A sector holds the written data but for one bit, which its checksum identifies.
     Flipped = 2,
     /// A sector that this run wrote reads as zeroes.
     Zeroed = 3,
-    /// A sector holds neither what was written nor anything else that can be made sense of.
+    /// A sector holds neither the written data nor any other data that can be explained.
     Corrupt = 4,
-    /// A sector holds data of somebody else, or of another run.
+    /// A sector holds data that were not written by this run.
     Foreign = 5,
-    /// A sector holds what was written to another place.
+    /// A sector holds data that were written to another place.
     Misdirected = 6,
     /// Some sectors of a write arrived and others did not.
     Torn = 7,
@@ -329,47 +332,47 @@ impl Integrity {
     }
 }
 
-/// What a replay measured of one request. All instants count from the start of the replay.
+/// The measurements of one request in a replay. All instants count from the start of the replay.
 ///
 /// * lateness = `submitted` − `scheduled` (blkreplay calls it *delay*);
 /// * service time = `completed` − `submitted` (blkreplay: *latency*);
 /// * response time = `completed` − `scheduled`: free of coordinated omission.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Measured {
-    /// When the request was to be issued.
+    /// The instant at which the request was due.
     pub scheduled: Nanos,
-    /// When it was handed to the kernel; `None` if it never was.
+    /// The instant at which the request was handed to the kernel; `None` if it never was.
     pub submitted: Option<Nanos>,
-    /// When its completion was seen; `None` if it never was.
+    /// The instant at which the completion was seen; `None` if it never was.
     pub completed: Option<Nanos>,
-    /// Where it went on the target: its offset, wrapped. `None` if it had no place there.
+    /// The offset on the target in bytes, wrapped. `None` if the request had no place there.
     pub target_offset: Option<Bytes>,
     /// Requests in flight on the device just after this one was submitted, itself included.
     pub in_flight: u32,
-    /// What became of it.
+    /// The outcome of the request.
     pub outcome: Outcome,
-    /// Whether it waited for a request that it overlapped.
+    /// Whether the request waited for another one that it overlapped.
     pub pushed_back: bool,
-    /// Why it was late.
+    /// The reason why the request was late.
     pub late_cause: LateCause,
-    /// Which of the run's targets it went to, counted from 0.
+    /// The number of the run's target that the request went to, counted from 0.
     pub target: u16,
-    /// What verification found of its data.
+    /// The finding of verification about the data of the request.
     pub integrity: Integrity,
 }
 
 impl Measured {
-    /// `submitted − scheduled`, where the request was submitted.
+    /// `submitted − scheduled`; `None` if the request was not submitted.
     pub fn lateness(&self) -> Option<Nanos> {
         self.submitted.map(|submitted| submitted.saturating_sub(self.scheduled))
     }
 
-    /// `completed − submitted`, where the request completed.
+    /// `completed − submitted`; `None` if the request did not complete.
     pub fn service_time(&self) -> Option<Nanos> {
         Some(self.completed?.saturating_sub(self.submitted?))
     }
 
-    /// `completed − scheduled`, where the request completed.
+    /// `completed − scheduled`; `None` if the request did not complete.
     pub fn response_time(&self) -> Option<Nanos> {
         self.completed.map(|completed| completed.saturating_sub(self.scheduled))
     }
@@ -378,28 +381,28 @@ impl Measured {
 /// One request: a row of a trace or of a result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// When it was issued, counted from the start of the trace.
+    /// The instant of issue, counted from the start of the trace.
     pub issue: Nanos,
-    /// What it asks for.
+    /// The operation.
     pub op: Op,
-    /// How it was marked.
+    /// The marks of the request.
     pub flags: Flags,
-    /// Where it begins, in bytes from the start of its volume.
+    /// The position in bytes from the start of the volume.
     pub offset: Bytes,
-    /// How many bytes it covers; zero for a flush.
+    /// The length in bytes; zero for a flush.
     pub length: Bytes,
-    /// The device of the trace that it went to.
+    /// The device of the trace that the request went to.
     pub volume: VolumeId,
-    /// How long it took when it was recorded: completion − issue.
+    /// The recorded latency, completion − issue; `None` where the recording does not tell it.
     pub latency: Option<Nanos>,
-    /// Who issued it.
+    /// The process and the processor that issued the request; `None` if unknown.
     pub origin: Option<Origin>,
-    /// What a replay measured of it.
+    /// The measurements of a replay; `None` if the trace is not a result.
     pub measured: Option<Measured>,
 }
 
 impl Request {
-    /// A request of which nothing but the necessary is known.
+    /// A request with these values and no optional ones.
     pub const fn new(issue: Nanos, op: Op, offset: Bytes, length: Bytes) -> Self {
         Self {
             issue,

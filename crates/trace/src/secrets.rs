@@ -21,14 +21,14 @@ fn is_of_scheme(c: char) -> bool {
     c.is_ascii_alphanumeric() || "+-.".contains(c)
 }
 
-/// Whether it is a placeholder: the mark, and a number if there are several.
+/// Whether `text` is a placeholder: the mark, and a number if there are several.
 fn is_hidden(text: &str) -> bool {
     let number = text.strip_prefix(HIDDEN);
     number.is_some_and(|number| number.bytes().all(|digit| digit.is_ascii_digit()))
 }
 
 /// The part of a URL, valid or not, that may be shown: without user name, password and query. Any
-/// other text as it is.
+/// other text is returned unchanged.
 pub fn url_shown(url: &str) -> String {
     let Some(scheme) = scheme_of(url) else { return url.to_owned() };
     let rest = &url[scheme.len() + "://".len()..];
@@ -103,7 +103,8 @@ mod tests {
             ("http://[::1]/a@b", "http://[::1]/a@b"),
             ("http://host/a@b", "http://host/a@b"),
             ("http://host:80/a?b", "http://host:80/a?…"),
-            // The name of a user and a password, or a host and a port? Nobody can tell.
+            // Either the name of a user and a password, or a host and a port: the text does not
+            // tell which.
             ("http://host:80/a@b", "http://host/…"),
             ("https://me:12/3@h", "https://me/…"),
             ("https://me:12?3@h/x#y", "https://me/…"),
@@ -114,7 +115,7 @@ mod tests {
             ("https://me@corp:wo/rd@h/x", "https://h/x"),
             ("http://me@/?", "http:///?…"),
             ("x?y@z", "x?y@z"),
-            // What was hidden before stays what it was.
+            // A text whose secrets are hidden already stays unchanged.
             ("http://…2@host:80/x?…3#n", "http://…2@host:80/x?…3#n"),
             ("http://…2:word@host/x?…a", "http://host/x?…"),
         ] {

@@ -10,8 +10,8 @@ use crate::header::{Header, NoteKind, Notes, Topic};
 use crate::request::Op;
 use crate::units::Nanos;
 
-/// How much later a copy may be, by default. In the published loads nine of ten copies are found
-/// within it; in loads without copies 1 of 80 requests is mistaken for one.
+/// The default limit for the delay of a copy. In the published loads nine of ten copies are found
+/// within this time; in loads without copies 1 of 80 requests is mistaken for a copy.
 pub(crate) const WITHIN: Nanos = Nanos::from_millis(100);
 
 /// The note on devices of a recording that lie above each other.
@@ -25,7 +25,7 @@ pub const SEEN: Topic<'static> = NoteKind::Stacked
     .of("requests seem to be in the trace twice, once for each of two stacked \
          devices (`unstack` keeps those to the upper one)");
 
-/// Which volumes lie above which.
+/// The pairs of volumes of which one lies above the other.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Layers {
     /// Number and name of the upper and of the lower volume.
@@ -87,7 +87,7 @@ impl Layers {
         self.pairs.iter().any(|(_, lower)| lower.0 == volume)
     }
 
-    /// The volumes that lie below one.
+    /// The volumes that lie below `volume`.
     pub(crate) fn below(&self, volume: u32) -> impl Iterator<Item = u32> {
         let pairs = self.pairs.iter().filter(move |(upper, _)| upper.0 == volume);
         pairs.map(|(_, lower)| lower.0)
@@ -111,10 +111,10 @@ pub struct Watch {
 /// Places in the table.
 const TABLE: usize = 1 << 13;
 
-/// How close the two requests of a suspicious pair are.
+/// The largest distance in time between the two requests of a suspicious pair, in ns.
 const CLOSE_NS: i64 = 1_000_000;
 
-/// How many requests there must be to judge them.
+/// The least number of requests that can be judged.
 const FEW: u64 = 100;
 
 impl Default for Watch {

@@ -18,17 +18,17 @@ use crate::stream::Source;
 pub struct Stop(Arc<AtomicBool>);
 
 impl Stop {
-    /// Asks for an end.
+    /// Asks the sources to stop.
     pub fn ask(&self) {
         self.0.store(true, Ordering::Relaxed);
     }
 
-    /// Whether it was asked for.
+    /// Whether a stop was asked for.
     pub fn is_asked(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
 
-    /// An error once the end was asked for.
+    /// Returns an error once a stop was asked for.
     pub fn check(&self) -> Result<(), TraceError> {
         if self.is_asked() { Err(TraceError::Stopped) } else { Ok(()) }
     }

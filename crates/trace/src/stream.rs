@@ -1,4 +1,5 @@
-//! The two seams of this crate: where requests come from and where they go.
+//! The two seams of this crate: the origin of requests ([`Source`]) and their destination
+//! ([`Sink`]).
 
 use crate::batch::Batch;
 use crate::error::TraceError;
@@ -6,22 +7,22 @@ use crate::header::{Header, Notes};
 
 /// A stream of requests: a file, a generator, another stream with a transform over it.
 pub trait Source: Send {
-    /// What is known about the trace. Losses, guesses and damage grow while the stream is read and
+    /// The provenance of the trace. Losses, guesses and damage grow while the stream is read. They
     /// are complete once [`Source::next_batch`] has answered `false`; the columns never change.
     fn header(&self) -> &Header;
 
     /// Empties `batch` and fills it with the next requests, at least one; answers `false` at the
     /// end. Requests come in the order of their issue.
     ///
-    /// A damaged source ends early: what could be read was given, the answer is `false`, and
-    /// [`Header::damage`] says where and why.
+    /// A damaged source ends early: the readable requests were given, the answer is `false`, and
+    /// [`Header::damage`] tells the place and the reason.
     fn next_batch(&mut self, batch: &mut Batch) -> Result<bool, TraceError>;
 }
 
-/// Where a stream of requests is written to.
+/// The destination of a stream of requests.
 pub trait Sink {
-    /// Takes over what the source has learned since the sink was begun: when the trace started, and
-    /// volumes and processes whose first request is in the next batch.
+    /// Takes over the facts that the source has learned since the sink was begun: the start of the
+    /// trace, and volumes and processes whose first request is in the next batch.
     fn learn(&mut self, header: &Header) {
         let _ = header;
     }
@@ -40,12 +41,12 @@ pub type Opened = Result<Box<dyn Source>, TraceError>;
 /// The result of beginning an output.
 pub type Begun = Result<Box<dyn Sink>, TraceError>;
 
-/// What a sink has written.
+/// The result of a sink.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Written {
-    /// Requests in the output.
+    /// The number of requests in the output.
     pub requests: u64,
-    /// What the format could not say.
+    /// The facts that the format could not express.
     pub lost: Notes,
 }
 
@@ -59,14 +60,14 @@ impl<S: Source + ?Sized> Source for Box<S> {
     }
 }
 
-/// What stands over a source and writes something into its header.
+/// A part of the chain that stands over a source and writes something into its header.
 pub trait Label: Send {
     /// Sees the requests on their way.
     fn see(&mut self, batch: &Batch) {
         let _ = batch;
     }
 
-    /// Writes into the header what is known so far.
+    /// Writes the facts known so far into the header.
     fn write(&mut self, header: &mut Header);
 }
 
@@ -122,8 +123,8 @@ impl<L: Label> Source for Labelled<L> {
     }
 }
 
-/// Moves every request of `source` into `sink` and completes it; answers how many requests there
-/// were, and what was written.
+/// Moves every request of `source` into `sink` and completes it. Answers the number of requests,
+/// and the result of the sink.
 pub fn copy(
     source: &mut dyn Source,
     mut sink: Box<dyn Sink>,

@@ -10,8 +10,8 @@ use std::io::{self, Read};
 use crate::encoding::MARK;
 use crate::request::{Flags, Op};
 
-/// The longest line that is given as such. No trace has longer ones; a binary file taken for text
-/// has, and must not fill the memory.
+/// The longest line in bytes that is given as a whole. No trace has longer ones; a binary file
+/// taken for text has, and must not fill the memory.
 pub const LINE_BYTES_MAX: usize = 64 << 10;
 
 /// Size of the buffer that lines are cut from.
@@ -26,31 +26,31 @@ pub enum Line<'a> {
     TooLong(&'a [u8]),
 }
 
-/// How much of a line that is too long is given.
+/// The number of bytes that are given of a line that is too long.
 const LONG_LINE_BYTES: usize = 256;
 
 /// Cuts a stream of bytes into lines.
 pub struct LineReader<R> {
     input: R,
     buffer: Vec<u8>,
-    /// What was read and not yet given: `buffer[start..end]`.
+    /// The bytes that were read and not yet given are `buffer[start..end]`.
     start: usize,
     end: usize,
     /// The line given last, counted from 1.
     number: u64,
     /// Whether the stream has ended or broken.
     ended: bool,
-    /// How it broke; due when the lines before the break have been given.
+    /// The error that broke the stream; due when the lines before the break have been given.
     error: Option<io::Error>,
     /// The beginning of a line that is too long.
     long: Vec<u8>,
 }
 
-/// Where the next line was found.
+/// The place in which the next line was found.
 enum Found {
-    /// In the buffer.
+    /// The line lies in the buffer: its start and its end.
     At(usize, usize),
-    /// In `long`.
+    /// The line is too long; its beginning lies in `long`.
     TooLong,
     End,
 }
@@ -151,8 +151,9 @@ impl<R: Read> LineReader<R> {
         }
     }
 
-    /// Fills the buffer behind what is left in it. A decoder gives little at a time; the buffer is
-    /// filled before lines are cut again, so that what is left of the last line is moved seldom.
+    /// Fills the buffer behind the bytes that are left in it. A decoder gives little at a time; the
+    /// buffer is filled before lines are cut again, so that the rest of the last line is moved
+    /// seldom.
     fn read_more(&mut self) {
         self.buffer.copy_within(self.start..self.end, 0);
         self.end -= self.start;
@@ -177,14 +178,14 @@ impl<R: Read> LineReader<R> {
     }
 }
 
-/// Why no number could be read.
+/// The reason why no number could be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NumberError {
     /// There is no digit.
     Missing,
-    /// It does not fit.
+    /// The number does not fit its type.
     TooLarge,
-    /// It begins with a minus sign.
+    /// The number begins with a minus sign.
     Negative,
 }
 
@@ -313,8 +314,8 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// What stands before the next `separator` or the end of the line, without the blanks around
-    /// it; the separator is passed over.
+    /// The text before the next `separator` or the end of the line, without the blanks around it.
+    /// The separator is passed over.
     #[inline]
     pub fn field(&mut self, separator: u8) -> &'a [u8] {
         let rest = &self.line[self.at..];
@@ -323,7 +324,7 @@ impl<'a> Cursor<'a> {
         rest[..length].trim_ascii()
     }
 
-    /// What stands before the next blank or tab or the end of the line; blanks before it are
+    /// The text before the next blank or tab or the end of the line. Blanks before the text are
     /// passed over.
     #[inline]
     pub fn word(&mut self) -> &'a [u8] {
@@ -335,12 +336,12 @@ impl<'a> Cursor<'a> {
         &self.line[from..self.at]
     }
 
-    /// What is left of the line.
+    /// The rest of the line.
     pub fn rest(&self) -> &'a [u8] {
         &self.line[self.at..]
     }
 
-    /// Whether nothing but blanks is left of the line.
+    /// Whether the rest of the line is blank.
     #[inline]
     pub fn is_at_end(&mut self) -> bool {
         self.skip_blanks();
@@ -348,7 +349,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// A decimal number of units of `unit_ns` nanoseconds each (1,000 for microseconds), with any
-    /// number of decimals or none, in nanoseconds. What is finer than a nanosecond is cut off.
+    /// number of decimals or none, in nanoseconds. Fractions of a nanosecond are cut off.
     #[inline]
     pub fn decimal(&mut self, unit_ns: i64) -> Result<i64, NumberError> {
         let whole = match self.integer() {
@@ -375,14 +376,14 @@ impl<'a> Cursor<'a> {
             .ok_or(NumberError::TooLarge)
     }
 
-    /// Seconds with any number of decimals, in nanoseconds, and how many decimals there were. What
-    /// is finer than a nanosecond is cut off.
+    /// Seconds with any number of decimals, in nanoseconds, and the number of decimals. Fractions
+    /// of a nanosecond are cut off.
     #[inline]
     pub fn seconds(&mut self) -> Result<(i64, usize), NumberError> {
         self.seconds_with(b'.')
     }
 
-    /// The same with another mark before the decimals, as the settings of a country have it.
+    /// As [`Cursor::seconds`], with another mark before the decimals, as some locales have it.
     #[inline]
     pub fn seconds_with(&mut self, mark: u8) -> Result<(i64, usize), NumberError> {
         /// The factor to nanoseconds, by the number of decimals.
@@ -418,11 +419,11 @@ impl<'a> Cursor<'a> {
     }
 }
 
-/// The operation and the flags that the kernel's letters say, as `blk_fill_rwbs` in
-/// `kernel/trace/blktrace.c` writes them: `F` for a flush beforehand, then the operation (`R`, `W`,
-/// `D` discard, `DE` secure erase, `F` flush, `N` none, `WZ` write zeroes, `Z` and a letter for a
-/// zone operation), then any of `F` (FUA), `A` (read-ahead), `S` (sync), `M` (meta). Lower case
-/// means the same. `None` where the letters say nothing of that kind.
+/// The operation and the flags for the kernel's letters, as `blk_fill_rwbs` in
+/// `kernel/trace/blktrace.c` writes them. First stands `F` for a flush beforehand, then the
+/// operation (`R`, `W`, `D` discard, `DE` secure erase, `F` flush, `N` none, `WZ` write zeroes, `Z`
+/// and a letter for a zone operation). Then follows any of `F` (FUA), `A` (read-ahead), `S` (sync),
+/// `M` (meta). Lower case means the same. `None` where the letters name no operation.
 #[inline]
 pub fn rwbs(letters: &[u8]) -> Option<(Op, Flags)> {
     match letters {
@@ -447,7 +448,7 @@ pub fn rwbs(letters: &[u8]) -> Option<(Op, Flags)> {
         (b'D', Some(b'E')) => (Op::Discard, 2),
         (b'D', _) => (Op::Discard, 1),
         (b'F', _) => (Op::Flush, 1),
-        // Nothing but the flush beforehand is a flush.
+        // A flush beforehand and no operation: the request is a flush.
         (b'N', _) if at == 1 => {
             flags -= Flags::PREFLUSH;
             (Op::Flush, 1)
@@ -467,7 +468,7 @@ pub fn rwbs(letters: &[u8]) -> Option<(Op, Flags)> {
     Some((op, flags))
 }
 
-/// A line as it is shown in a message: readable whatever its bytes are.
+/// A line for a message, made readable whatever its bytes are.
 pub fn shown(line: &[u8]) -> String {
     let line = &line[..line.len().min(LONG_LINE_BYTES)];
     String::from_utf8_lossy(line)

@@ -1,8 +1,9 @@
-//! What decides when a request of a replay is issued.
+//! The rule that decides when a request of a replay is issued.
 //!
-//! Only in a run with a schedule does `scheduled` say when a request was due, and only there can
-//! one be late. So a reader of results needs this mode first, and it is defined here, beside the
-//! columns of results, for the engine and for the verdict.
+//! It decides what `scheduled` means in the results: the recorded instant, the instant at which the
+//! requests that a request waits for let it go, or no more than the instant of its issue. Only in
+//! the first two cases can a request be late. So a reader of results needs this mode first, and it
+//! is defined here, beside the columns of results, for the engine and for the verdict.
 
 use std::fmt;
 use std::str::FromStr;
@@ -10,12 +11,12 @@ use std::str::FromStr;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 
-/// What decides when a request may be issued.
+/// The rule that decides when a request may be issued.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum TimingMode {
-    /// At its time, whatever the device does (open loop). Overdue requests are issued as fast as
-    /// the device takes them.
+    /// At its scheduled instant, whatever the device does (open loop). Overdue requests are issued
+    /// as fast as the device takes them.
     #[default]
     Timed,
     /// As soon as there is a place below the cap on requests in flight (closed loop).
@@ -23,11 +24,14 @@ pub enum TimingMode {
     /// As soon as no more requests are in flight than there were in the recording at the issue of
     /// the same request.
     Load,
+    /// When the requests that it waits for have completed, plus a think time. A request that waits
+    /// for none is issued at its time.
+    Dependency,
 }
 
 impl TimingMode {
-    /// All of them.
-    pub const ALL: [Self; 3] = [Self::Timed, Self::Afap, Self::Load];
+    /// All modes.
+    pub const ALL: [Self; 4] = [Self::Timed, Self::Afap, Self::Load, Self::Dependency];
 
     /// The name on the command line and in results.
     pub const fn name(self) -> &'static str {
@@ -35,14 +39,33 @@ impl TimingMode {
             Self::Timed => "timed",
             Self::Afap => "afap",
             Self::Load => "load",
+            Self::Dependency => "dependency",
         }
     }
 
-    /// Whether requests have instants at which they are due. Without them nothing can be late.
+    /// Whether the instants at which requests are due are known before the run. Without them no
+    /// rate and no duration is demanded.
     pub const fn has_schedule(self) -> bool {
         match self {
             Self::Timed => true,
+            Self::Afap | Self::Load | Self::Dependency => false,
+        }
+    }
+
+    /// Whether requests have instants at which they are due, known before the run or not. Without
+    /// them nothing can be late.
+    pub const fn has_due_instants(self) -> bool {
+        match self {
+            Self::Timed | Self::Dependency => true,
             Self::Afap | Self::Load => false,
+        }
+    }
+
+    /// Whether requests wait for the completion of others that the trace names.
+    pub const fn has_parents(self) -> bool {
+        match self {
+            Self::Dependency => true,
+            Self::Timed | Self::Afap | Self::Load => false,
         }
     }
 
@@ -50,7 +73,7 @@ impl TimingMode {
     pub const fn follows_recorded(self) -> bool {
         match self {
             Self::Load => true,
-            Self::Timed | Self::Afap => false,
+            Self::Timed | Self::Afap | Self::Dependency => false,
         }
     }
 }
@@ -63,7 +86,7 @@ impl fmt::Display for TimingMode {
 
 /// A word that names no [`TimingMode`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("'{0}' is no timing; known are timed, afap and load")]
+#[error("'{0}' is no timing; known are timed, afap, load and dependency")]
 pub struct UnknownTiming(String);
 
 impl FromStr for TimingMode {
@@ -94,7 +117,7 @@ mod tests {
         }
         let error = serde_json::from_str::<TimingMode>("\"Timed\"").unwrap_err().to_string();
         assert!(
-            error.starts_with("'Timed' is no timing; known are timed, afap and load"),
+            error.starts_with("'Timed' is no timing; known are timed, afap, load and dependency"),
             "{error}"
         );
         assert!(serde_json::from_str::<TimingMode>("1").is_err());

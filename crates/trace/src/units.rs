@@ -137,7 +137,7 @@ impl Bytes {
     /// No bytes; the start of a device.
     pub const ZERO: Self = Self(0);
 
-    /// So many 512-byte sectors in bytes; `None` where 64 bits do not hold it.
+    /// The size of `sectors` 512-byte sectors in bytes; `None` where 64 bits do not hold it.
     pub const fn from_sectors(sectors: u64) -> Option<Self> {
         match sectors.checked_mul(SECTOR) {
             Some(bytes) => Some(Self(bytes)),
@@ -184,14 +184,14 @@ impl fmt::Display for Bytes {
     }
 }
 
-/// Which device of a trace a request went to. Names and sizes stand in the trace's header.
+/// The number of the device to which a request went. Names and sizes stand in the trace's header.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
 #[serde(transparent)]
 pub struct VolumeId(pub u32);
 
-/// A quantity that a person typed and that is not one.
+/// The refusal of a text that was typed as a quantity and is none.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("'{text}' is not a {what}: {reason} (write it like {example})")]
 pub struct QuantityError {
@@ -295,18 +295,18 @@ fn scaled(number: &str, unit: u64) -> Result<(u128, u128), &'static str> {
     Ok((down, down + u128::from(part % tenths * 2 >= tenths)))
 }
 
-/// So many of something: `1 request`, `2 requests`.
+/// A number with its noun: `1 request`, `2 requests`.
 pub fn counted(count: u64, noun: &str) -> String {
     let end = if count == 1 { "" } else { "s" };
     format!("{count} {noun}{end}")
 }
 
-/// The same with a word of its own for more than one: `1 flush`, `2 flushes`.
+/// As [`counted`], with an irregular plural: `1 flush`, `2 flushes`.
 pub fn counted_in(count: u64, one: &str, more: &str) -> String {
     format!("{count} {}", if count == 1 { one } else { more })
 }
 
-/// How often: `once`, `2 times`.
+/// A number of repetitions in words: `once`, `2 times`.
 pub fn times(count: u64) -> String {
     if count == 1 { "once".to_owned() } else { format!("{count} times") }
 }

@@ -1,16 +1,16 @@
-//! How much is verified while a load is replayed.
+//! The amount of verification while a load is replayed.
 //!
 //! Reading back takes time and bandwidth from the load, so there are levels. The engine verifies by
-//! them and a verdict counts by them what the run itself has read, so they are defined here, beside
-//! the columns of results.
+//! them, and a verdict counts the run's own reads by them. So they are defined here, beside the
+//! columns of results.
 
 use serde::{Deserialize, Serialize};
 
-/// What a run verifies.
+/// The data that a run verifies.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum VerifyMode {
-    /// Nothing; the data can still be verified later.
+    /// Nothing is verified; the data can still be verified later.
     #[default]
     Off,
     /// Every read of the load.
@@ -24,7 +24,7 @@ pub enum VerifyMode {
 }
 
 impl VerifyMode {
-    /// All of them.
+    /// All modes.
     pub const ALL: [Self; 5] = [Self::Off, Self::Reads, Self::Final, Self::Preread, Self::Paranoia];
 
     /// The name on the command line and in results.

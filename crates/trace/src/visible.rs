@@ -14,8 +14,8 @@ pub fn visible(text: &str) -> Cow<'_, str> {
     shown(text, |c, safe| safe.extend(c.escape_default()))
 }
 
-/// The same for JSON, whose notation is `\u202e`: what is read of it stays what it was. Outside of
-/// a string JSON has nothing that needs it.
+/// As [`visible`], for JSON, whose notation is `\u202e`: a parser reads the same text from it.
+/// Outside of a string JSON has no character that needs this.
 pub fn visible_json(json: &str) -> Cow<'_, str> {
     shown(json, |c, safe| {
         for unit in c.encode_utf16(&mut [0; 2]) {
@@ -25,7 +25,7 @@ pub fn visible_json(json: &str) -> Cow<'_, str> {
     })
 }
 
-/// The same if the notation around the text is unknown, as on a page of HTML with scripts: U+FFFD
+/// As [`visible`], for text in an unknown notation, as on a page of HTML with scripts: U+FFFD
 /// replaces the character.
 pub fn replaced(text: &str) -> Cow<'_, str> {
     shown(text, |_, safe| safe.push(char::REPLACEMENT_CHARACTER))
@@ -46,7 +46,7 @@ fn shown(text: &str, show: impl Fn(char, &mut String)) -> Cow<'_, str> {
     Cow::Owned(safe)
 }
 
-/// Whether a character shows itself and does nothing else.
+/// Whether a character is visible or a plain blank, and has no other effect.
 pub fn is_harmless(c: char) -> bool {
     if c.is_ascii() {
         return !c.is_ascii_control() || c == '\n' || c == '\t';
@@ -56,9 +56,10 @@ pub fn is_harmless(c: char) -> bool {
     is_blank || is_printable(c)
 }
 
-/// What the standard library's tables of Unicode call printable: no control or format character, no
-/// surrogate, nothing unassigned or private. They are asked by way of `escape_debug`, which spares
-/// marks that belong to a letter if one stands before them.
+/// Whether the standard library's tables of Unicode call a character printable: no control or
+/// format character, no surrogate, nothing unassigned or private. The tables are asked through
+/// `escape_debug`, which does not escape marks that belong to a letter if a letter stands before
+/// them.
 fn is_printable(c: char) -> bool {
     let mut text = [b'a', 0, 0, 0, 0];
     let length = 1 + c.encode_utf8(&mut text[1..]).len();
@@ -66,7 +67,7 @@ fn is_printable(c: char) -> bool {
     text.escape_debug().nth(1) == Some(c)
 }
 
-/// A text of others as a part of one line, whatever it holds.
+/// A text of others as a part of one line, with the ends of its lines escaped.
 pub fn line(text: &str) -> String {
     visible(text).replace('\n', "\\n")
 }

@@ -10,7 +10,7 @@ use super::ReadArgs;
 use super::quantity::quantity;
 
 /// The largest write: the size of the largest buffer of a device.
-const BUNDLE_MAX: Bytes = Bytes(64 << 20);
+const WRITE_MAX: Bytes = Bytes(64 << 20);
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct PrepareArgs {
@@ -38,8 +38,15 @@ pub(crate) struct PrepareArgs {
     pub(crate) seed: Option<u64>,
 
     /// The largest write
-    #[arg(long, value_name = "SIZE", default_value = "1M", value_parser = bundle)]
-    pub(crate) bundle: Bytes,
+    // `--bundle` is its former name, which `replay` has for a span of time.
+    #[arg(
+        long,
+        alias = "bundle",
+        value_name = "SIZE",
+        default_value = "1M",
+        value_parser = write_size
+    )]
+    pub(crate) write_size: Bytes,
 
     /// Confirm that what this target holds may be destroyed; must name the target
     #[arg(long, value_name = "TARGET", action = ArgAction::Append, help_heading = "Safety")]
@@ -75,8 +82,8 @@ fn file_size(text: &str) -> Result<Bytes, String> {
     blocks(text, Bytes(i64::MAX as u64))
 }
 
-fn bundle(text: &str) -> Result<Bytes, String> {
-    blocks(text, BUNDLE_MAX)
+fn write_size(text: &str) -> Result<Bytes, String> {
+    blocks(text, WRITE_MAX)
 }
 
 fn blocks(text: &str, most: Bytes) -> Result<Bytes, String> {
@@ -93,10 +100,10 @@ mod tests {
 
     #[test]
     fn sizes_are_whole_blocks_within_the_limit() {
-        assert_eq!(bundle("1M"), Ok(Bytes(1 << 20)));
+        assert_eq!(write_size("1M"), Ok(Bytes(1 << 20)));
         assert_eq!(file_size("1T"), Ok(Bytes(1 << 40)));
         for wrong in ["0", "4095", "128M", "x"] {
-            assert!(bundle(wrong).is_err(), "{wrong}");
+            assert!(write_size(wrong).is_err(), "{wrong}");
         }
     }
 }

@@ -29,10 +29,14 @@ pub(crate) struct RecordArgs {
     #[arg(value_name = "DEVICE", required_unless_present = "clean", requires = "output")]
     pub(crate) devices: Vec<PathBuf>,
 
-    /// What to write, in the format that its name says (docs/import.md lists them); replaced if it
-    /// is there
+    /// What to write, in the format that its name says (docs/import.md lists them); must not be
+    /// there, unless --force is given
     #[arg(long, short, value_name = "FILE", requires = "devices")]
     pub(crate) output: Option<PathBuf>,
+
+    /// Replace the output if it is there
+    #[arg(long)]
+    pub(crate) force: bool,
 
     /// Write this format, whatever the name says
     #[arg(long, value_name = "NAME", value_parser = write::by_name)]

@@ -17,6 +17,7 @@ use ioecho_run::spec::{
 };
 use ioecho_stats::required::Requirement;
 use ioecho_trace::{Bytes, Nanos, VerifyMode};
+use jiff::Timestamp;
 
 use super::quantity::span;
 use super::words::words;
@@ -124,8 +125,10 @@ impl ReplayArgs {
             output: output.clone(),
             timing: timing.timing,
             speedup: timing.speedup,
+            server_speed: timing.server_speed,
             iops_scale: timing.iops_scale,
             start_grace: timing.start_grace,
+            start_at: timing.start_at,
             follow_in_flight: timing.follow_in_flight,
             bundle: timing.bundle,
             writes: match (safety.read_only, safety.writes_as_reads) {
@@ -172,9 +175,14 @@ pub(crate) struct TimingArgs {
     #[arg(long, value_parser = timing(), default_value_t)]
     pub(crate) timing: TimingMode,
 
-    /// Replay this many times as fast as recorded
+    /// Replay this many times as fast as recorded; with --timing dependency, only requests that
+    /// wait for no other
     #[arg(long, value_name = "FACTOR", default_value_t = 1.0, value_parser = factor)]
     pub(crate) speedup: f64,
+
+    /// With --timing dependency: divide think times by this, as a faster server would
+    #[arg(long, value_name = "FACTOR", default_value_t = 1.0, value_parser = factor)]
+    pub(crate) server_speed: f64,
 
     /// Issue this many times as many requests in the same time: below 1 some are left out evenly,
     /// above 1 they are repeated at other places
@@ -184,6 +192,11 @@ pub(crate) struct TimingArgs {
     /// From the moment when all is ready to the first request
     #[arg(long, value_name = "TIME", default_value = "100ms", value_parser = grace)]
     pub(crate) start_grace: Nanos,
+
+    /// Issue the first request at this instant of the host's clock, such as 2026-11-23T22:00:00Z or
+    /// +30s from now, so that several hosts begin together
+    #[arg(long, value_name = "INSTANT", value_parser = instant, conflicts_with = "start_grace")]
+    pub(crate) start_at: Option<Nanos>,
 
     /// Hold back requests while more are in flight than in the recording at that moment, rounded
     /// up to a power of two
@@ -196,12 +209,15 @@ pub(crate) struct TimingArgs {
     pub(crate) bundle: Nanos,
 }
 
-fn timing() -> impl TypedValueParser<Value = TimingMode> {
+pub(super) fn timing() -> impl TypedValueParser<Value = TimingMode> {
     words(&TimingMode::ALL, TimingMode::name, |mode| match mode {
         TimingMode::Timed => "The recorded time, whatever the device does",
         TimingMode::Afap => "A free place below --in-flight-max: as fast as possible",
         TimingMode::Load => {
             "As fast as possible, with no more in flight than in the recording at that point"
+        }
+        TimingMode::Dependency => {
+            "The completion of the requests that it waits for (`ioecho depend`), plus a think time"
         }
     })
 }
@@ -419,11 +435,11 @@ pub(crate) struct HostArgs {
 }
 
 /// The range in the type that clap takes.
-fn whole<T: Copy + Into<i64>>(range: RangeInclusive<T>) -> RangeInclusive<i64> {
+pub(super) fn whole<T: Copy + Into<i64>>(range: RangeInclusive<T>) -> RangeInclusive<i64> {
     (*range.start()).into()..=(*range.end()).into()
 }
 
-fn factor(text: &str) -> Result<f64, String> {
+pub(super) fn factor(text: &str) -> Result<f64, String> {
     number(text, SPEEDUPS, "must lie between 0.000001 and 1000000")
 }
 
@@ -446,6 +462,21 @@ pub(super) fn number(text: &str, range: RangeInclusive<f64>, help: &str) -> Resu
 fn grace(text: &str) -> Result<Nanos, String> {
     let span = span(text)?;
     if span <= START_GRACE_MAX { Ok(span) } else { Err("at most 1h".to_owned()) }
+}
+
+/// An instant to come, in nanoseconds since 1970 (UTC).
+fn instant(text: &str) -> Result<Nanos, String> {
+    let now = Timestamp::now().as_nanosecond();
+    let at = if let Some(from_now) = text.strip_prefix('+') {
+        now + i128::from(span(from_now)?.0)
+    } else {
+        let unclear = "is no instant (write it like 2026-11-23T22:00:00Z or +30s)";
+        text.parse::<Timestamp>().map_err(|_| unclear.to_owned())?.as_nanosecond()
+    };
+    if at <= now {
+        return Err("is over".to_owned());
+    }
+    i64::try_from(at).map(Nanos).map_err(|_| "is too far off".to_owned())
 }
 
 fn bundle(text: &str) -> Result<Nanos, String> {
@@ -492,6 +523,18 @@ mod tests {
     }
 
     #[test]
+    fn an_instant_to_come_is_an_instant_or_a_span_from_now() {
+        assert_eq!(instant("2200-01-01T00:00:00Z"), Ok(Nanos(7_258_118_400_000_000_000)));
+        let now = Timestamp::now().as_nanosecond();
+        let soon = i128::from(instant("+1h").unwrap().0);
+        assert!(soon >= now + 3_600_000_000_000, "{now} {soon}");
+        assert_eq!(instant("2001-01-01T00:00:00Z").unwrap_err(), "is over");
+        for unclear in ["22:00", "tomorrow", "2200-01-01", "+", ""] {
+            assert!(instant(unclear).is_err(), "{unclear}");
+        }
+    }
+
+    #[test]
     fn what_is_typed_is_stored_and_read_as_it_was_typed() {
         let sizes = "--block-size 512 --cache-size 8G --start 90s --duration 1.5m";
         let lines = [
@@ -500,8 +543,10 @@ mod tests {
              --start-grace 1s --follow-in-flight --on-error 7 --fill-random 30 --dedup 1.5",
             "t -t a --timing load --align round --conflicts ordering --strong 2 --in-flight-max 7 \
              --verify paranoia --continues before --after power-cut --destroy a --sync-writes",
+            "t -t a --timing dependency --server-speed 2.5",
             "t -t a --read-only --backend threads --threads 9 --pacing spin --cpus 2,4-7 --fifo 3",
             "t -t a --writes-as-reads --sqpoll --lock-memory --dma-latency --allow-cached",
+            "t -t a --start-at 2199-11-23T22:00:00+01:00",
             "t --map sda=sim:size=1G,units=2,from=4k,length=1G,to=8k,room=2G,scale=0.5 --map *=b",
             "t --map-file routes --timing afap --iopoll --expert=20ms --witness=tracefs",
             "t -t sim --require all,lateness=limited --expert --repeat 3 --busiest 5m,by=bytes \

@@ -36,7 +36,7 @@ pub(crate) fn run(args: &AnalyzeArgs, out: &mut Out) -> anyhow::Result<u8> {
     } else {
         let mut figures = analysis.figures(&header, &args.asked());
         let run = directory::facts_of(&args.file)?;
-        if run.as_ref().is_some_and(|run| !run.timing().has_schedule()) {
+        if run.as_ref().is_some_and(|run| !run.timing().has_due_instants()) {
             figures.forget_schedule();
         }
         if args.json {

@@ -13,8 +13,9 @@ use ioecho_replay::graph::dot::{Dot, REQUESTS_MAX};
 use ioecho_replay::graph::given::{Annotations, Cycle, GivenDoubts};
 use ioecho_replay::graph::infer::{Inference, Rules};
 use ioecho_replay::graph::statistics::{Figures, Statistics};
-use ioecho_replay::graph::survey::{Survey, Surveyed};
+use ioecho_replay::graph::survey::Surveyed;
 use ioecho_replay::graph::{Doubts, Waits};
+use ioecho_run::chains::{gaps_of, refuse_without_completions, survey};
 use ioecho_run::inputs::Inputs;
 use ioecho_run::open;
 use ioecho_run::target::same_file;
@@ -115,42 +116,6 @@ fn check_outputs(args: &DependArgs, gate: &Gate) -> anyhow::Result<()> {
         return Err(Coded::error(exit::USAGE, text));
     }
     Ok(())
-}
-
-/// Refuses a trace that does not say when requests completed.
-fn refuse_without_completions(path: &Path, header: &Header) -> anyhow::Result<()> {
-    if header.columns.latency || header.columns.measured {
-        return Ok(());
-    }
-    let text = format!(
-        "{}: it does not say when requests completed, so nobody can tell who waited for whom\n  = \
-         help: record it with completions (ioecho record, blktrace), or replay it and take the \
-         run's directory in its place",
-        path.display()
-    );
-    Err(Coded::error(exit::TRACE, text))
-}
-
-/// The first pass.
-fn survey(source: &mut dyn Source) -> Result<Surveyed, TraceError> {
-    let columns = source.header().columns;
-    let mut batch = Batch::new(columns);
-    let mut survey = Survey::new(columns.origin);
-    while source.next_batch(&mut batch)? {
-        batch.iter().for_each(|request| survey.push(&request));
-    }
-    Ok(survey.finish())
-}
-
-/// When the gaps of the recording ended, in order. In a trace that was transformed this is unknown.
-fn gaps_of(header: &Header, load: &Load) -> Vec<Nanos> {
-    let recording = header.recording.as_ref().filter(|_| load.is_whole());
-    let mut ends: Vec<_> = recording
-        .into_iter()
-        .flat_map(|recording| recording.gaps.iter().map(|gap| Nanos(gap.to_ns)))
-        .collect();
-    ends.sort_unstable();
-    ends
 }
 
 /// The outputs that are made from the links, request by request.

@@ -22,7 +22,7 @@ use crate::opened;
 use crate::print::{Out, visible};
 
 /// The version of the JSON. It changes when a key changes its meaning or goes away.
-const INFO_VERSION: u32 = 1;
+const INFO_VERSION: u32 = 2;
 
 /// How many volumes the text lists.
 const VOLUMES_SHOWN: usize = 32;
@@ -265,10 +265,11 @@ fn print_sizes(out: &mut impl Write, figures: &TraceFigures) -> io::Result<()> {
 fn print_latencies(out: &mut impl Write, figures: &TraceFigures) -> io::Result<()> {
     let mut line = |name: &str, summary: &Option<Summary>| -> io::Result<()> {
         let Some(summary) = summary else { return Ok(()) };
-        let [p50, _, p99, p999, _] = summary.quantiles_ns.map(|ns| Nanos(ns as i64));
-        let max = Nanos(summary.max_ns as i64);
-        let count = summary.count;
-        row!(out, name, "p50 {p50}, p99 {p99}, p99.9 {p999}, max {max} (of {count})")
+        let [p50, _, p99, p999, _] = summary.quantiles();
+        let known = [("p50", p50), ("p99", p99), ("p99.9", p999)].into_iter();
+        let told = known.filter_map(|(name, ns)| Some(format!("{name} {}, ", Nanos(ns? as i64))));
+        let (told, max) = (told.collect::<String>(), Nanos(summary.max_ns as i64));
+        row!(out, name, "{told}max {max} (of {})", summary.count)
     };
     line("latency", &figures.latency)?;
     let Some(measured) = &figures.measured else { return Ok(()) };

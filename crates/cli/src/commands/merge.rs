@@ -7,21 +7,24 @@ use std::path::PathBuf;
 
 use ioecho_run::directory::RunDirectory;
 use ioecho_run::inputs::Inputs;
-use ioecho_run::merge;
+use ioecho_run::merge::{self, Merged};
 
 use crate::args::{AlignArg, MergeArgs};
 use crate::commands::outcome::print_outcome;
 use crate::exit::{self, Coded};
 use crate::outputs::{Gate, Writing};
-use crate::print::Out;
+use crate::print::{Out, tell};
 use crate::run::command;
 
 pub(crate) fn run(args: &MergeArgs, out: &mut Out) -> anyhow::Result<u8> {
     let is_run = |path: &PathBuf| RunDirectory::at(path).is_some();
     if args.inputs.iter().all(is_run) {
         let by_wall_clock = args.align == Some(AlignArg::Wall);
-        let (run, summary, page) =
+        let Merged { run, summary, page, apart } =
             merge::runs(&args.inputs, &args.output, by_wall_clock, command::words())?;
+        if let Some(apart) = apart {
+            tell(&format!("warning: {apart}"));
+        }
         out.tells_of_files();
         print_outcome(out, &summary, Some(&page.picture), args.verbose)?;
         writeln!(out, "written       {}", run.path().display())?;

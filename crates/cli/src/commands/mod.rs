@@ -17,6 +17,7 @@ pub(crate) mod man;
 pub(crate) mod merge;
 pub(crate) mod outcome;
 pub(crate) mod plot;
+pub(crate) mod predict;
 pub(crate) mod prepare;
 pub(crate) mod record;
 pub(crate) mod replay;

@@ -71,7 +71,10 @@ pub(crate) fn print_outcome(
         line(out, "throughput", &rates(throughput))?;
     }
     if !headline.percentiles.is_empty() {
-        let of = |(kind, percentiles): &(&str, Percentiles)| format!("{kind} {}", few(percentiles));
+        let is_host_owned = headline.is_host_owned(headline.span, 0.99);
+        let of = |(kind, percentiles): &(&str, Percentiles)| {
+            format!("{kind} {}", few(percentiles, is_host_owned))
+        };
         let all: Vec<String> = headline.percentiles.iter().map(of).collect();
         line(out, headline.span.name(), &all.join("; "))?;
     }
@@ -133,16 +136,16 @@ fn rates(throughput: &Throughput) -> String {
     }
 }
 
-/// The percentiles that fit on the first screen. With too few requests a percentile is simply the
-/// maximum, and is left out.
-fn few(percentiles: &Percentiles) -> String {
+/// The percentiles that fit on the first screen.
+fn few(percentiles: &Percentiles, is_host_owned: bool) -> String {
     let Percentiles { count, p50_ns, p99_ns, max_ns, .. } = *percentiles;
     let span = |ns: u64| Nanos(ns as i64);
-    if count < 100 {
+    let Some(p99_ns) = p99_ns else {
         let of = counted(count, "request");
         return format!("p50 {}, max {} ({of}: too few for p99)", span(p50_ns), span(max_ns));
-    }
-    format!("p50 {}, p99 {}, max {}", span(p50_ns), span(p99_ns), span(max_ns))
+    };
+    let whose = if is_host_owned { " (the host's)" } else { "" };
+    format!("p50 {}, p99 {}{whose}, max {}", span(p50_ns), span(p99_ns), span(max_ns))
 }
 
 /// Prints a line for each problem of this run. Returns whether one of them was a check.
@@ -186,7 +189,11 @@ fn left_out(summary: &RunSummary) -> Vec<String> {
 
 fn requests(out: &mut dyn Write, summary: &RunSummary, others: &[String]) -> io::Result<()> {
     let engine = &summary.engine;
-    let text = format!("{} of {} replayed", engine.issued, engine.planned);
+    let text = if engine.incomplete.is_empty() {
+        format!("{} of {} replayed", engine.issued, engine.planned)
+    } else {
+        format!("{} replayed, of {} that were read until then", engine.issued, engine.planned)
+    };
     let parts: Vec<String> = [text].into_iter().chain(others.iter().cloned()).collect();
     line(out, "requests", &parts.join(", "))?;
     for (outcome, count) in summary.outcomes.iter().filter(|(outcome, _)| *outcome != "ok") {
@@ -243,8 +250,8 @@ fn details(out: &mut dyn Write, summary: &RunSummary) -> io::Result<()> {
         (Span::Service, &summary.service_time),
         (Span::Response, &summary.response_time),
     ];
-    // Without a schedule no request can be late, and response times are unknown.
-    let is_known = |span| engine.has_schedule() || span == Span::Service;
+    // Where nothing was due no request can be late, and response times are unknown.
+    let is_known = |span| engine.has_due_instants() || span == Span::Service;
     for (span, by_kind) in spans.into_iter().filter(|(span, _)| is_known(*span)) {
         let name = span.name();
         for (kind, percentiles) in by_kind.iter().filter(|(kind, _)| *kind != "all") {
@@ -256,11 +263,13 @@ fn details(out: &mut dyn Write, summary: &RunSummary) -> io::Result<()> {
 
 fn shown(percentiles: &Percentiles) -> String {
     let span = |ns: u64| Nanos(ns as i64).to_string();
+    // Of too few requests a percentile is the maximum by another name.
+    let known = |ns: Option<u64>| ns.map_or("–".to_owned(), span);
     format!(
         "p50 {:<9}p99 {:<9}p99.9 {:<9}max {}",
         span(percentiles.p50_ns),
-        span(percentiles.p99_ns),
-        span(percentiles.p99_9_ns),
+        known(percentiles.p99_ns),
+        known(percentiles.p99_9_ns),
         span(percentiles.max_ns)
     )
 }
@@ -306,10 +315,10 @@ mod tests {
             count: 3,
             mean_ns: 1,
             p50_ns: 1,
-            p90_ns: 1,
-            p99_ns: 1,
-            p99_9_ns: 1,
-            p99_99_ns: 1,
+            p90_ns: None,
+            p99_ns: None,
+            p99_9_ns: None,
+            p99_99_ns: None,
             max_ns: 1,
         };
         for by_kind in

@@ -186,10 +186,10 @@ fn write(
     let clock = MonotonicClock::new();
     let options = DeviceOptions { in_flight_max: DEPTH, ..DeviceOptions::default() };
     let mut device = open_device(opened, &options, clock)?;
-    if args.bundle > device.length_max() {
+    if args.write_size > device.length_max() {
         let text = format!(
-            "--bundle {}: this host has memory for writes of {} at most\n  = help: name less",
-            args.bundle,
+            "--write-size {}: this host has memory for writes of {} at most\n  = help: name less",
+            args.write_size,
             device.length_max()
         );
         return Err(Coded::error(exit::USAGE, text));
@@ -199,7 +199,7 @@ fn write(
     }
     let mut line = ProgressLine::new(left, args.quiet);
     let began = Instant::now();
-    let job = Job { extent, from, seed, bundle: args.bundle.0 };
+    let job = Job { extent, from, seed, bundle: args.write_size.0 };
     let filled = fill(job, device.as_mut(), &clock, &stop, |written| line.show(written));
     line.finish();
     let Filled { bytes, complete } = filled?;

@@ -187,6 +187,15 @@ fn check_output(args: &RecordArgs, output: &Path) -> anyhow::Result<()> {
         return Err(Coded::error(exit::USAGE, text));
     }
     Gate::default().check(output, Writing::Replacing)?;
+    // A recording cannot be made again: what happened then is over.
+    if !args.force && fs::symlink_metadata(output).is_ok() {
+        let text = format!(
+            "{} is there already\n  = help: name another file with -o, or replace this one with \
+             --force",
+            output.display()
+        );
+        return Err(Coded::error(exit::OUTPUT, text));
+    }
     write::check(args.to, output)?;
     Ok(())
 }

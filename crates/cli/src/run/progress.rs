@@ -84,11 +84,13 @@ fn watch(watched: &Watched, end: &AtomicBool) {
 }
 
 fn line(watched: &Watched, elapsed: Duration) -> String {
-    let Meters { controls, demand, moments, duration } = &watched.meters;
+    let Meters { controls, demand, has_schedule, moments, duration } = &watched.meters;
     let clocks = controls.iter().map(|control| control.now_ns.load(Relaxed));
     let now = Nanos(clocks.max().unwrap_or_default().max(0));
     let per_second = |count: u64| count as f64 / elapsed.as_secs_f64().max(1e-3);
     let demanded = demand.lock().map_or(0, |mut demand| demand.due_until(now.0));
+    let due =
+        if *has_schedule { format!("due {:.0}/s, ", per_second(demanded)) } else { String::new() };
     let (achieved, lateness) = match moments.lock() {
         Ok(mut moments) => {
             let moments = std::mem::take(&mut *moments);
@@ -107,10 +109,9 @@ fn line(watched: &Watched, elapsed: Duration) -> String {
     };
     // The line fits into 80 columns.
     format!(
-        "{:.0} s{total} | due {:.0}/s, done {:.0}/s | late p99 {lateness} | in flight {in_flight} \
-         | ETA {left}",
+        "{:.0} s{total} | {due}done {:.0}/s | late p99 {lateness} | in flight {in_flight} | ETA \
+         {left}",
         now.as_secs_f64(),
-        per_second(demanded),
         per_second(achieved),
     )
 }

@@ -162,7 +162,12 @@ def spans(requests):
             if not values:
                 continue
             at = lambda share: values[max(-int(-(share * len(values)) // 1), 1) - 1]
-            about = lambda share: {"about": at(share), "within": 0.001}
+            def about(share):
+                # Fewer than ten beyond it tell no percentile.
+                if share > 0.5 and len(values) < round(10 / (1 - share)):
+                    return None
+                return {"about": at(share), "within": 0.001}
+
             found.append({
                 "span": name,
                 "group": group,

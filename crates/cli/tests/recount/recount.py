@@ -2,8 +2,9 @@
 """Counts the requests of a run again, and holds against that whatever was printed of the run.
 
 recount.py DIRECTORY: there lie requests.csv (the run's requests, converted), run/ (its directory),
-and whatever else was written of it: analysis.json, info.json, compare.json, verdict.txt,
-intervals.csv. Each figure is counted here in the plainest way, from one sorted list. Prints a
+and whatever else was written of it: analysis.json, info.json, compared.json, printed.txt,
+intervals.csv, intervals.json, intervals.flat, metrics.prom, and, where the device was recorded,
+checked.json and seen.csv (the recording, converted). Each figure is counted here in the plainest way, from one sorted list. Prints a
 line for each figure that is another one, and at the end how many were compared.
 
 Figures of a histogram may be too high by its resolution, which is stated beside each.
@@ -11,8 +12,10 @@ Figures of a histogram may be too high by its resolution, which is stated beside
 
 import csv
 import json
+import math
 import re
 import sys
+from bisect import bisect_left
 from pathlib import Path
 
 # A count of three digits: the upper edge of a bin of 1/1024 of its value.
@@ -47,8 +50,16 @@ def hold(place, told, true, up=0.0, down=0.0):
         wrong.append(f"{place}: {told} is told, {true} is counted")
 
 
+def between(place, told, least, most):
+    """The figure told is neither less nor more."""
+    hold(place, told, min(max(told, least), most))
+
+
 class Request:
     """A line of requests.csv; instants and spans in nanoseconds."""
+
+    # Ten million of them fit into memory.
+    __slots__ = "op is_done bytes offset issue scheduled submitted completed pushed_back".split()
 
     def __init__(self, row):
         number = lambda name: int(row[name]) if row[name] else None
@@ -91,7 +102,7 @@ def percentile(spans, share):
     return spans[max(rank, 1) - 1]
 
 
-def hold_percentiles(place, told, spans, up=THREE_DIGITS):
+def hold_percentiles(place, told, spans, up=THREE_DIGITS, shares=SHARES):
     """All percentiles of a span: count, mean, those told, maximum."""
     spans = sorted(spans)
     hold(f"{place} count", told["count"], len(spans))
@@ -99,16 +110,17 @@ def hold_percentiles(place, told, spans, up=THREE_DIGITS):
         return
     hold(f"{place} mean", told["mean_ns"], sum(spans) / len(spans), up=1e-6, down=1e-6)
     hold(f"{place} max", told["max_ns"], spans[-1])
-    for name, share in SHARES.items():
+    for name, share in shares.items():
         key = f"{name}_ns"
-        if told.get(key) is None and is_withheld(len(spans), share):
+        if is_withheld(len(spans), share):
+            hold(f"{place} {name} is withheld", told.get(key), None)
             continue
         hold(f"{place} {name}", told.get(key), percentile(spans, share), up=up)
 
 
 def is_withheld(count, share):
-    """Whether a percentile may be withheld: fewer than ten requests are above it."""
-    return count * round((1 - share) * 10000) < 10 * 10000
+    """Whether a percentile is not told: fewer than ten requests are above it."""
+    return share > 0.5 and count * round((1 - share) * 10000) < 10 * 10000
 
 
 SPANS = {
@@ -141,14 +153,14 @@ def summary(told, requests):
     hold("summary failed", told["failed"], len(issued) + unanswered - len(done))
     hold("summary outcomes", sum(told["outcomes"].values()), len(requests))
     hold("summary ok", told["outcomes"].get("ok", 0), len(done))
-    # What still waited when the run ended has no row.
-    left = engine["planned"] - len(requests)
-    hold("summary pushed back", engine["pushed_back"] - left if left > 0 else engine["pushed_back"], pushed_back)
+    # What still waited when the run ended has no row, and neither has what was read ahead.
+    left = max(engine["planned"] - len(requests), 0)
+    between("summary pushed back", engine["pushed_back"], pushed_back, pushed_back + left)
     last = max((one.submitted for one in issued), default=0)
     hold("summary achieved", told["achieved_duration_ns"], last)
     if is_timed(told):
         due = max((one.scheduled for one in requests), default=0)
-        hold("summary demanded", engine["demanded_duration_ns"], due)
+        between("summary demanded", engine["demanded_duration_ns"], due, math.inf if left else due)
     for op in WAYS:
         hold(f"summary bytes {op}", told["bytes_written" if op == "write" else "bytes_read"], volume(done, op))
     for name, span in SPANS.items():
@@ -185,6 +197,25 @@ def rates(place, told, instants, start_ns, step_ns):
         hold(f"{place}, step {step}", told[step], rate, up=1e-6, down=1e-6)
     behind = sum(count for step, count in steps.items() if step >= len(told))
     hold(f"{place}, behind the last step", 0, behind)
+
+
+def levels(place, series, spans, told_most):
+    """The most of a level that each span raises by one, in each step and of all."""
+    (told,) = [one for one in series if one["name"] == "all"]
+    step_ns = told["step_ns"]
+    # What begins where others end is behind them.
+    changes = sorted(change for start, end in spans for change in ((start, 1), (end, -1)))
+    level = most = at = 0
+    for step, value in enumerate(told["values"]):
+        highest = level
+        while at < len(changes) and changes[at][0] < (step + 1) * step_ns:
+            level += changes[at][1]
+            highest = max(highest, level)
+            at += 1
+        most = max(most, highest)
+        hold(f"{place}, step {step}", value, highest)
+    hold(f"{place}, behind the last step", at, len(changes))
+    hold(place, told_most, most)
 
 
 def analysis(told, requests):
@@ -233,6 +264,11 @@ def analysis(told, requests):
         hold("analysis mean in flight", flight["in_flight_mean"], busy / whole, up=1e-6, down=1e-6)
         waited = sum(max(one.lateness(), 0) for one in issued)
         hold("analysis mean waiting", flight["waiting_mean"], waited / whole, up=1e-6, down=1e-6)
+    if len(told["volumes"]) == 1 and flight["in_flight_most"]:
+        flying = [(one.submitted, one.completed) for one in requests if one.was_answered()]
+        levels("analysis most in flight", flight["in_flight_most"], flying, flight["in_flight_max"])
+        waiting = [(one.scheduled, one.submitted) for one in issued if one.lateness() > 0]
+        levels("analysis most waiting", [flight["waiting_most"]], waiting, flight["waiting_max"])
     for key, span in (("slowest_service", "service_time"), ("slowest_response", "response_time")):
         longest = sorted((SPANS[span](one) for one in done), reverse=True)
         field = "service_ns" if key == "slowest_service" else "response_ns"
@@ -251,9 +287,8 @@ def analysis(told, requests):
             hold("analysis volume requests", told_volume["requests"], len(requests))
             hold("analysis volume max", told_volume["service_max_ns"], spans[-1])
             for name, share in (("p50", 0.5), ("p99", 0.99)):
-                if told_volume[f"service_{name}_ns"] is not None:
-                    true = percentile(spans, share)
-                    hold(f"analysis volume {name}", told_volume[f"service_{name}_ns"], true, VOLUME, VOLUME)
+                true = None if is_withheld(len(spans), share) else percentile(spans, share)
+                hold(f"analysis volume {name}", told_volume[f"service_{name}_ns"], true, VOLUME, VOLUME)
 
 
 def info(told, requests):
@@ -276,9 +311,9 @@ def info(told, requests):
         if spans:
             hold(f"info {name} max", figures["max_ns"], spans[-1])
             hold(f"info {name} min", figures["min_ns"], spans[0])
-            for (_, share), ns in zip(SHARES.items(), figures["quantiles_ns"]):
-                if ns is not None:
-                    hold(f"info {name} {share}", ns, percentile(spans, share), up=THREE_DIGITS)
+            for key, share in SHARES.items():
+                true = None if is_withheld(len(spans), share) else percentile(spans, share)
+                hold(f"info {name} {share}", figures[f"{key}_ns"], true, up=THREE_DIGITS)
 
 
 def page(html, requests):
@@ -316,9 +351,135 @@ def page(html, requests):
                         hold(f"page {name} {rank}", exact[rank], percentile(spans, share), up=THREE_DIGITS)
 
 
+def interval_lines(rows, requests, has_schedule):
+    """Each line of `--interval-csv` for itself."""
+    done = sorted(answered(requests), key=lambda one: one.completed)
+    instants = [one.completed for one in done]
+    for row in rows:
+        start, end = (round(float(row[name]) * 1e9) for name in ("start_s", "end_s"))
+        # The last interval has no end.
+        end = math.inf if row["partial"] == "1" else end
+        meant = done[bisect_left(instants, start) : bisect_left(instants, end)]
+        place = f"interval {row['interval']}"
+        hold(f"{place} completed", int(row["completed"]), len(meant))
+        for op, name in WAYS.items():
+            hold(f"{place} {name}", int(row[name]), len(of_kind(meant, op)))
+            moved = row["bytes_written" if op == "write" else "bytes_read"]
+            hold(f"{place} bytes {op}", int(moved), volume(meant, op))
+        length = float(row["end_s"]) - float(row["start_s"])
+        if length > 0:
+            busy = sum(map(Request.service_time, meant)) / 1e9
+            hold(f"{place} mean in flight", float(row["in_flight_mean"]), busy / length, up=0.01, down=0.01)
+            hold(f"{place} rate", float(row["completed_per_s"]), len(meant) / length, up=0.01, down=0.01)
+        kinds = {"service": "all", "read_service": "read", "write_service": "write"}
+        if has_schedule:
+            kinds["response"] = "all"
+        for name, kind in kinds.items():
+            span = SPANS["response_time" if name == "response" else "service_time"]
+            told = {}
+            for key in ["mean", "max", *SHARES]:
+                told[f"{key}_ns"] = int(row[f"{name}_{key}_ns"]) if row.get(f"{name}_{key}_ns") else None
+            told["count"] = len(of_kind(meant, kind))
+            shares = {key: share for key, share in SHARES.items() if f"{name}_{key}_ns" in row}
+            hold_percentiles(f"{place} {name}", told, map(span, of_kind(meant, kind)), shares=shares)
+
+
+def most_in_flight(requests):
+    """The most in flight as a request was submitted, itself included."""
+    events = [(one.submitted, 1) for one in requests if one.was_answered()]
+    events += [(one.completed, -1) for one in requests if one.was_answered()]
+    most = flight = 0
+    # What is submitted at the instant of a completion goes behind it.
+    for _, change in sorted(events):
+        flight += change
+        most = max(most, flight)
+    return most
+
+
+def interval_objects(lines, requests, told_summary):
+    """The lines of `--interval-json`: their sums, and the longest of their spans."""
+    done = answered(requests)
+    total = lambda name: sum(line[name] for line in lines)
+    hold("interval objects, requests", total("requests"), len(requests))
+    hold("interval objects, completed", total("completed"), len(done))
+    hold("interval objects, failed", total("failed"), told_summary["failed"])
+    hold("interval objects, pushed back", total("pushed_back"), sum(one.pushed_back for one in requests))
+    has_schedule = is_timed(told_summary)
+    for name in SPANS if has_schedule else ["service_time"]:
+        issued = [one for one in requests if one.was_issued()]
+        for kind in ("all", *WAYS):
+            spans = sorted(map(SPANS[name], of_kind(issued if name == "lateness" else done, kind)))
+            of_lines = [line[name][kind] for line in lines if kind in line[name]]
+            place = f"interval objects, {name} {kind}"
+            hold(f"{place} count", sum(one["count"] for one in of_lines), len(spans))
+            if spans:
+                hold(f"{place} max", max(one["max_ns"] for one in of_lines), spans[-1])
+                mean = sum(one["mean_ns"] * one["count"] for one in of_lines) / len(spans)
+                # Each line tells whole nanoseconds.
+                true = sum(spans) / len(spans)
+                slack = 1e-3 + 1 / max(abs(true), 1)
+                hold(f"{place} mean", mean, true, up=slack, down=slack)
+    if not has_schedule:
+        hold("interval objects, nothing is late", sum(len(line["response_time"]) for line in lines), 0)
+
+
+def flatfile(text, requests):
+    """Vdbench's columns: rates in MiB/s, spans in ms, of reads and writes."""
+    names, *rows = [line.split() for line in text.splitlines() if not line.startswith("*")]
+    rows = [dict(zip(names, row)) for row in rows]
+    moved = [one for one in answered(requests) if one.op in WAYS]
+    lines = [row for row in rows if row["Interval"].isdigit()]
+    for name, op in (("resp_max", "all"), ("read_max", "read"), ("write_max", "write")):
+        longest = max(map(Request.service_time, of_kind(moved, op)), default=0)
+        told = max(float(row[name]) for row in lines)
+        hold(f"flatfile {name}", told, longest / 1e6, up=1e-3, down=1e-3)
+
+
+def metrics(text, requests, told_summary):
+    """The counters of `--metrics` when the run has ended."""
+    told = {}
+    for line in text.splitlines():
+        if line and not line.startswith("#"):
+            name, value = line.rsplit(" ", 1)
+            told[name.removeprefix("ioecho_")] = float(value)
+    done = answered(requests)
+    hold("metrics: running", told["running"], 0)
+    for op, name in WAYS.items():
+        hold(f"metrics {name}", told[f'requests_total{{kind="{op}"}}'], len(of_kind(done, op)))
+        hold(f"metrics bytes {op}", told[f'transferred_bytes_total{{kind="{op}"}}'], volume(done, op))
+    hold("metrics failed", told["failed_requests_total"], told_summary["failed"])
+    hold("metrics pushed back", told["pushed_back_requests_total"], sum(one.pushed_back for one in requests))
+    has_schedule = is_timed(told_summary)
+    late = sum(one.lateness() > LATE_NS for one in requests if one.was_issued()) if has_schedule else 0
+    causes = [value for name, value in told.items() if name.startswith("late_requests_total")]
+    hold("metrics late", sum(causes), late)
+    for name in SPANS if has_schedule else ["service_time"]:
+        meant = [one for one in requests if one.was_issued()] if name == "lateness" else done
+        for kind in WAYS:
+            spans = sorted(map(SPANS[name], of_kind(meant, kind)))
+            if not spans:
+                continue
+            place = f"metrics {name} {kind}"
+            hold(f"{place} count", told[f'{name}_seconds_count{{kind="{kind}"}}'], len(spans))
+            total = sum(spans) / 1e9
+            hold(f"{place} sum", told[f'{name}_seconds_sum{{kind="{kind}"}}'], total, up=1e-3, down=1e-3)
+            for key, value in told.items():
+                found = re.fullmatch(rf'{name}_seconds_bucket{{kind="{kind}",le="([^"]+)"}}', key)
+                if found:
+                    edge = float(found.group(1).replace("+Inf", "inf")) * 1e9
+                    # An edge is right to three digits.
+                    least = sum(span <= edge * (1 - 2 * THREE_DIGITS) for span in spans)
+                    most = sum(span <= edge * (1 + 2 * THREE_DIGITS) for span in spans)
+                    between(f"{place} up to {found.group(1)} s", value, least, most)
+
+
 def intervals(rows, requests, told_summary):
     """The lines of `--interval-csv`."""
     done = answered(requests)
+    interval_lines(rows, requests, is_timed(told_summary))
+    flight = max(int(row["in_flight_max"]) for row in rows)
+    if len(told_summary["outcomes"]) == 1:
+        hold("intervals, most in flight", flight, most_in_flight(requests))
     number = lambda name: sum(int(row[name] or 0) for row in rows)
     hold("intervals requests", number("requests"), len(requests))
     hold("intervals completed", number("completed"), len(done))
@@ -330,7 +491,9 @@ def intervals(rows, requests, told_summary):
     if done:
         hold("intervals longest service", longest("service_max_ns"), max(map(Request.service_time, done)))
     if is_timed(told_summary):
-        hold("intervals demanded", number("demanded"), told_summary["engine"]["planned"])
+        between("intervals demanded", number("demanded"), len(requests), told_summary["engine"]["planned"])
+        if told_summary["engine"]["incomplete"] == "":
+            hold("intervals demanded", number("demanded"), told_summary["engine"]["planned"])
         responses = map(Request.response_time, done)
         hold("intervals longest response", longest("response_max_ns"), max(responses, default=0))
 
@@ -408,6 +571,13 @@ def main():
     if (directory / "intervals.csv").exists():
         with open(directory / "intervals.csv", newline="") as file:
             intervals(list(csv.DictReader(file)), requests, told)
+    if (directory / "intervals.json").exists():
+        lines = [json.loads(line) for line in read("intervals.json").splitlines()]
+        interval_objects(lines, requests, told)
+    if (directory / "intervals.flat").exists():
+        flatfile(read("intervals.flat"), requests)
+    if (directory / "metrics.prom").exists():
+        metrics(read("metrics.prom"), requests, told)
     if (directory / "compared.json").exists():
         comparison(json.loads(read("compared.json")), requests)
     for line in wrong:

@@ -266,6 +266,7 @@ fn reads(count: u64, gap_ns: f64, spacing: Spacing) -> impl Iterator<Item = Plan
             origin: None,
             target: 0,
             refusal: None,
+            think: None,
         }
     })
 }

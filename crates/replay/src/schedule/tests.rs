@@ -17,6 +17,19 @@ impl Story {
     }
 
     fn offer(&mut self, at_us: i64, op: Op, offset: u64, length: u64) -> &mut Self {
+        self.offer_after(&[], None, at_us, op, offset, length)
+    }
+
+    /// A request that waits for those of these numbers and then thinks for so many microseconds.
+    fn offer_after(
+        &mut self,
+        parents: &[u64],
+        think_us: Option<i64>,
+        at_us: i64,
+        op: Op,
+        offset: u64,
+        length: u64,
+    ) -> &mut Self {
         let planned = Planned {
             seq: self.next_seq,
             scheduled: Nanos::from_micros(at_us),
@@ -32,9 +45,10 @@ impl Story {
             target: 0,
             origin: None,
             refusal: None,
+            think: think_us.map(Nanos::from_micros),
         };
         self.next_seq += 1;
-        self.scheduler.offer(planned);
+        self.scheduler.offer_after(planned, parents);
         self
     }
 
@@ -273,4 +287,93 @@ fn a_generator_that_makes_up_for_a_stall_is_not_to_blame_and_one_that_falls_behi
     assert!(host > 200 && input == 0, "{host} laid to the host, {input} to the input");
     let (host, input) = causes(5);
     assert!(input > 40, "{host} laid to the host, {input} to the input");
+}
+
+fn chained(conflicts: ConflictMode) -> Story {
+    Story::new(Config { timing: TimingMode::Dependency, ..config(conflicts) })
+}
+
+impl Story {
+    /// A read of a place of its own.
+    fn read_after(&mut self, parents: &[u64], think_us: Option<i64>, at_us: i64) -> &mut Self {
+        let place = self.next_seq * K;
+        self.offer_after(parents, think_us, at_us, Op::Read, place, K)
+    }
+}
+
+#[test]
+fn a_request_waits_for_the_last_of_its_parents_and_thinks_then() {
+    let mut story = chained(ConflictMode::Partial);
+    story.read_after(&[], None, 0).read_after(&[], None, 5).read_after(&[0, 1], Some(30), 7);
+    assert_eq!(story.step(0, &[]).0, [0]);
+    assert_eq!(story.step(5, &[]).0, [1]);
+    assert_eq!(story.step(40, &[1]), (vec![], Wake::Input));
+    assert_eq!(story.step(90, &[0]), (vec![], Wake::At(Nanos::from_micros(120))));
+    assert_eq!(story.step(120, &[]).0, [2]);
+    story.step(130, &[2]);
+    assert_eq!(story.record(2).scheduled, Nanos::from_micros(120));
+    assert_eq!(story.record(2).late_cause, LateCause::None);
+}
+
+#[test]
+fn a_parent_that_completed_before_its_child_was_read_counts_too() {
+    let mut story = chained(ConflictMode::Partial);
+    story.read_after(&[], None, 0);
+    story.step(0, &[]);
+    story.step(10, &[0]);
+    story.read_after(&[0], Some(25), 7);
+    assert_eq!(story.step(20, &[]).1, Wake::At(Nanos::from_micros(35)));
+    assert_eq!(story.step(35, &[]).0, [1]);
+}
+
+#[test]
+fn requests_fall_due_in_another_order_than_they_are_read() {
+    let mut story = chained(ConflictMode::Partial);
+    story.read_after(&[], None, 0).read_after(&[0], Some(50), 1).read_after(&[], None, 20);
+    story.scheduler.end_input(false);
+    assert_eq!(story.step(0, &[]), (vec![0], Wake::At(Nanos::from_micros(20))));
+    assert_eq!(story.step(20, &[0]), (vec![2], Wake::At(Nanos::from_micros(70))));
+    assert_eq!(story.step(70, &[]).0, [1]);
+    assert_eq!(story.step(80, &[1, 2]).1, Wake::Finished);
+}
+
+#[test]
+fn nobody_waits_for_a_request_that_cannot_be_issued() {
+    let mut story = chained(ConflictMode::Drop);
+    story.offer_after(&[], None, 0, Op::Write, 0, K);
+    story.offer_after(&[], None, 0, Op::Write, 0, K);
+    story.offer_after(&[1], Some(0), 0, Op::Read, 8 * K, K);
+    assert_eq!(story.step(0, &[]).0, [0, 2]);
+    assert_eq!(story.record(1).outcome, Outcome::Dropped);
+}
+
+#[test]
+fn those_that_wait_for_a_request_without_an_answer_are_never_issued() {
+    let mut story = chained(ConflictMode::Partial);
+    story.read_after(&[], None, 0).read_after(&[0], Some(0), 0);
+    story.scheduler.end_input(false);
+    assert_eq!(story.step(0, &[]), (vec![0], Wake::Completion));
+    assert!(story.scheduler.has_planned());
+    story.scheduler.end_input(true);
+    story.scheduler.abandon(&mut story.records);
+    let outcomes = story.records.iter().map(|r| (r.planned.seq, r.measured.outcome));
+    assert_eq!(outcomes.collect::<Vec<_>>(), [(0, Outcome::Abandoned)]);
+}
+
+#[test]
+fn a_request_that_a_full_look_ahead_kept_out_is_late_for_want_of_input() {
+    let timing = TimingMode::Dependency;
+    let mut story = Story::new(Config { timing, look_ahead: 2, ..config(ConflictMode::Partial) });
+    story.read_after(&[], None, 0);
+    assert_eq!(story.step(0, &[]), (vec![0], Wake::Input));
+    story.read_after(&[0], Some(10_000), 0).read_after(&[0], Some(10_000), 0);
+    assert_eq!(story.scheduler.room(), 0);
+    assert_eq!(story.step(1, &[0]).1, Wake::At(Nanos::from_micros(10_001)));
+    assert_eq!(story.step(5_000, &[]).0, [0; 0]);
+    assert_eq!(story.step(10_001, &[]).0, [1, 2]);
+    story.read_after(&[0], Some(10), 0);
+    assert_eq!(story.step(10_002, &[]).0, [3]);
+    story.step(10_010, &[1, 2, 3]);
+    assert_eq!(story.record(3).late_cause, LateCause::Input);
+    assert_eq!(story.record(1).late_cause, LateCause::None);
 }

@@ -7,6 +7,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::io;
+use std::sync::Arc;
 
 use ioecho_trace::{Bytes, Integrity, Nanos, Op, Outcome};
 
@@ -14,7 +15,7 @@ use super::clock::SimClock;
 use super::data::{Ending, Held};
 use super::faults::ENODEV;
 use super::mischief::{Mischief, MischiefKind, Misdeed};
-use super::models::{Arrival, Model};
+use super::models::{Arrival, Drawing, Learnt, Model};
 use super::sectors::SectorStore;
 use super::spec::SimSpec;
 use crate::clock::Clock;
@@ -59,6 +60,8 @@ pub struct SimDevice {
     /// When the device is gone; known from its first request on.
     vanishes_ns: Option<i64>,
     held: Option<Box<Held>>,
+    /// The run that its service times were learnt from, in words.
+    learnt: Option<String>,
 }
 
 impl SimDevice {
@@ -77,12 +80,21 @@ impl SimDevice {
             submitted: 0,
             vanishes_ns: None,
             held: None,
+            learnt: None,
         };
         if spec.lies > 0.0 {
             let kinds = MischiefKind::ALL.to_vec();
             return device.misbehaving(Mischief { share: spec.lies, kinds });
         }
         device
+    }
+
+    /// A device that takes as long as the one that a run was made on. Of `spec` it has the size,
+    /// the faults and the seed.
+    pub fn learnt(spec: SimSpec, learnt: Arc<Learnt>, clock: SimClock) -> Self {
+        let name = format!("{learnt}");
+        let model = Model::Learnt(Box::new(Drawing::new(learnt)));
+        Self { model, learnt: Some(name), ..Self::new(spec, clock) }
     }
 
     /// The same device, holding what is written to it. It costs memory for every sector written and
@@ -258,7 +270,10 @@ impl Device for SimDevice {
     }
 
     fn describe(&self) -> String {
-        format!("simulated, no I/O was done: {}", self.spec)
+        match &self.learnt {
+            Some(learnt) => format!("simulated, no I/O was done: {learnt}"),
+            None => format!("simulated, no I/O was done: {}", self.spec),
+        }
     }
 }
 

@@ -76,7 +76,7 @@ pub(super) fn slowest(slow: &[Slow], by: &str, volume_name: impl Fn(u32) -> Stri
 pub(super) fn shares(shares: &[Share], heading: &str, what: &str) -> Listing {
     let row = |share: &Share| {
         let name = match share.id {
-            None => "all others".to_owned(),
+            None => share.name.clone(),
             Some(id) if share.name.is_empty() => id.to_string(),
             Some(id) => format!("{id} {}", share.name),
         };

@@ -110,7 +110,7 @@ pub fn in_flight(figures: &FlightFigures, smooth: bool) -> Chart {
         };
     }
     let chart = Chart::new("g08.latency.flying", "In flight, most", Side::time(), side)
-        .note("submitted, not yet completed; the most at any submission to one volume");
+        .note("submitted, not yet completed; the most on one volume");
     of_groups(chart, &figures.in_flight_most, Stroke::Peaks)
 }
 

@@ -319,6 +319,7 @@ impl Analysis {
             flight,
             volumes: breakdown.of_volumes(header, asked.listed),
             processes: breakdown.of_processes(header, asked.listed),
+            programs: breakdown.of_programs(header, asked.listed),
             steady: steadiness.figures(),
             pages: pages.figures(),
             reuse: reuse.figures_for(&asked.all_caches()),
@@ -355,6 +356,8 @@ pub struct AnalysisFigures {
     pub volumes: Vec<Share>,
     /// The shares of processes; empty where they are not known.
     pub processes: Vec<Share>,
+    /// The same, the processes of one name together.
+    pub programs: Vec<Share>,
     /// When service times were steady.
     pub steady: SteadyFigures,
     /// Working sets, access frequency, overwrite intervals.

@@ -225,6 +225,20 @@ impl Arrivals {
         apart.filter_map(|found| Some((found.volume?, found.first?, found.last)))
     }
 
+    /// Adds a request that is due at this instant, as one of the volume 0.
+    pub(crate) fn add_at(&mut self, instant_ns: i64) {
+        self.of_volume(0).add(instant_ns);
+    }
+
+    /// The index of dispersion at each scale that has at least [`SPANS_MIN`] whole spans.
+    pub(crate) fn dispersions(&self) -> Vec<Dispersion> {
+        dispersions(&self.closed())
+    }
+
+    fn closed(&self) -> Vec<OfVolume> {
+        self.volumes.values().map(OfVolume::closed).collect()
+    }
+
     fn of_volume(&mut self, volume: u32) -> &mut OfVolume {
         let found = self.volumes.entry(volume % QUEUES).or_default();
         found.is_shared |= *found.volume.get_or_insert(volume) != volume;
@@ -233,7 +247,7 @@ impl Arrivals {
 
     /// The figures.
     pub fn figures(&self) -> ArrivalFigures {
-        let volumes: Vec<OfVolume> = self.volumes.values().map(OfVolume::closed).collect();
+        let volumes = self.closed();
         let mut gaps: Vec<u64> = Vec::new();
         let (mut count, mut sum, mut squares) = (0, 0.0, 0.0);
         for volume in &volumes {
@@ -250,7 +264,7 @@ impl Arrivals {
         let dispersions = dispersions(&volumes);
         let first = gaps.iter().position(|count| *count > 0).unwrap_or(0);
         let edges = (first..=gaps.len().max(first)).map(decimal_edge).collect();
-        let span = |dispersion: &Dispersion| (dispersion.span_s, dispersion.index);
+        let point = |found: &Dispersion| (found.span_ns as f64 / 1e9, found.index);
         ArrivalFigures {
             volumes: volumes.len() as u64,
             gaps: Bins {
@@ -262,23 +276,27 @@ impl Arrivals {
             simultaneous: volumes.iter().map(|volume| volume.together).sum(),
             gap_mean_ns: mean,
             gap_variation: (mean > 0.0).then(|| variance.sqrt() / mean),
-            hurst: hurst(dispersions.iter().map(|one| (one.span_s, one.mean, one.index))),
+            hurst: hurst(&dispersions),
             dispersion: Curve {
                 name: "index of dispersion".to_owned(),
                 x: Quantity::new("span", "s"),
                 y: Quantity::new("variance of counts over their mean", "1"),
-                points: dispersions.iter().map(span).collect(),
+                points: dispersions.iter().map(point).collect(),
             },
         }
     }
 }
 
-/// The index of dispersion at a scale.
-struct Dispersion {
-    span_s: f64,
-    /// Mean number of requests in a span.
-    mean: f64,
-    index: f64,
+/// The index of dispersion of counts at a scale: their variance over their mean, 1 for a Poisson
+/// process.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Dispersion {
+    /// The length of the spans in which requests are counted.
+    pub span_ns: u64,
+    /// Requests per span on average.
+    pub mean: f64,
+    /// The index.
+    pub index: f64,
 }
 
 fn dispersions(volumes: &[OfVolume]) -> Vec<Dispersion> {
@@ -299,22 +317,22 @@ fn dispersions(volumes: &[OfVolume]) -> Vec<Dispersion> {
         if spans < SPANS_MIN || requests <= 0.0 {
             break;
         }
-        let span_s = (1_u64 << (FINEST as usize + shift)) as f64 / 1e9;
         let index = (deviation / requests).max(0.0);
-        all.push(Dispersion { span_s, mean: requests / spans as f64, index });
+        let span_ns = 1 << (FINEST as usize + shift);
+        all.push(Dispersion { span_ns, mean: requests / spans as f64, index });
     }
     all
 }
 
-/// The Hurst parameter from the variance of counts over spans of several lengths, each as its
-/// length, the mean of its counts and their index of dispersion: half the slope of log variance
-/// over log length by least squares, over lengths with a request or more on average; `None` of
-/// fewer than four of them (Leland, Taqqu, Willinger, Wilson: "On the self-similar nature of
-/// Ethernet traffic", 1994).
-pub(crate) fn hurst(scales: impl Iterator<Item = (f64, f64, f64)>) -> Option<f64> {
+/// The Hurst parameter from the variance of counts over spans of several lengths: half the slope of
+/// log variance over log length by least squares, over lengths with a request or more on average;
+/// `None` of fewer than four of them (Leland, Taqqu, Willinger, Wilson: "On the self-similar nature
+/// of Ethernet traffic", 1994).
+pub(crate) fn hurst(scales: &[Dispersion]) -> Option<f64> {
     let points: Vec<(f64, f64)> = scales
-        .filter(|(_, mean, index)| *mean >= 1.0 && *index > 0.0)
-        .map(|(span, mean, index)| (span.ln(), (index * mean).ln()))
+        .iter()
+        .filter(|scale| scale.mean >= 1.0 && scale.index > 0.0)
+        .map(|scale| ((scale.span_ns as f64).ln(), (scale.index * scale.mean).ln()))
         .collect();
     if points.len() < 4 {
         return None;

@@ -4,6 +4,7 @@
 //! is often the backup. Counts are exact for the first [`KEYS_MAX`] volumes and processes that are
 //! seen; beyond that number, all others are one row.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use ioecho_trace::log_linear::{Histogram, middle};
@@ -13,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use super::Summary;
 use super::event::{Event, Group};
 use super::seconds::Amount;
+use crate::histogram::is_known;
 
 /// How many volumes, and how many processes, are counted separately.
 pub const KEYS_MAX: usize = 4096;
@@ -72,6 +74,14 @@ impl Account {
     }
 }
 
+/// Those of one name.
+#[derive(Default)]
+struct Named {
+    /// Their numbers, the lowest first.
+    keys: Vec<u32>,
+    account: Account,
+}
+
 /// Accounts by number.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct Accounts {
@@ -94,19 +104,32 @@ impl Accounts {
         self.others.merge(&later.others);
     }
 
-    /// The largest first, at most `limit`; the rest is one more row, without a number.
-    fn shares(&self, limit: usize, name: impl Fn(u32) -> String) -> Vec<Share> {
-        let mut rows: Vec<_> = self.known.iter().collect();
-        rows.sort_by_key(|(key, account)| (std::cmp::Reverse(account.requests()), **key));
-        let total: u64 = rows.iter().map(|(_, account)| account.requests()).sum::<u64>()
-            + self.others.requests();
+    /// The largest first, at most `limit`; the rest is one more row, without a number. Where
+    /// `together` says so, all that have the same name are one row.
+    fn shares(&self, limit: usize, name: impl Fn(u32) -> String, together: bool) -> Vec<Share> {
+        let mut groups: BTreeMap<(String, u32), Named> = BTreeMap::new();
+        for (key, account) in &self.known {
+            let name = name(*key);
+            // Of those without a name nobody knows what they have in common.
+            let number = if together && !name.is_empty() { 0 } else { *key };
+            let group = groups.entry((name, number)).or_default();
+            group.keys.push(*key);
+            group.account.merge(account);
+        }
+        let mut rows: Vec<_> = groups.into_iter().map(|((name, _), group)| (name, group)).collect();
+        rows.sort_by_key(|(_, group)| (Reverse(group.account.requests()), group.keys[0]));
+        let known: u64 = rows.iter().map(|(_, group)| group.account.requests()).sum();
+        let total = known + self.others.requests();
         let mut rest = self.others.clone();
-        rows.iter().skip(limit).for_each(|(_, account)| rest.merge(account));
-        let mut shares: Vec<Share> = rows
-            .iter()
-            .take(limit)
-            .map(|(key, account)| Share::of(Some(**key), name(**key), account, total))
-            .collect();
+        rows.iter().skip(limit).for_each(|(_, group)| rest.merge(&group.account));
+        let share = |(name, group): &(String, Named)| match group.keys.as_slice() {
+            [key] => Share::of(Some(*key), name.clone(), &group.account, total),
+            several => {
+                let name = format!("{name} ({} processes)", several.len());
+                Share::of(None, name, &group.account, total)
+            }
+        };
+        let mut shares: Vec<Share> = rows.iter().take(limit).map(share).collect();
         if rest != Account::default() {
             shares.push(Share::of(None, "all others".to_owned(), &rest, total));
         }
@@ -148,22 +171,34 @@ impl Breakdown {
     /// The shares of at most `limit` volumes, the largest first, with names from the header, and of
     /// the rest as one.
     pub fn of_volumes(&self, header: &Header, limit: usize) -> Vec<Share> {
-        self.volumes.shares(limit, |key| {
+        let name = |key| {
             let volume = header.volumes.iter().find(|volume| volume.id.0 == key);
             volume.map(|volume| volume.name.clone()).unwrap_or_default()
-        })
+        };
+        self.volumes.shares(limit, name, false)
     }
 
     /// The same of processes; none where the trace does not know them.
     pub fn of_processes(&self, header: &Header, limit: usize) -> Vec<Share> {
-        self.processes.shares(limit, |key| header.processes.get(&key).cloned().unwrap_or_default())
+        self.processes.shares(limit, |key| process(header, key), false)
     }
+
+    /// The same of processes, those of one name together: thirty processes of a database are one
+    /// program.
+    pub fn of_programs(&self, header: &Header, limit: usize) -> Vec<Share> {
+        self.processes.shares(limit, |key| process(header, key), true)
+    }
+}
+
+/// The name of a process, empty where the trace has none.
+fn process(header: &Header, pid: u32) -> String {
+    header.processes.get(&pid).cloned().unwrap_or_default()
 }
 
 /// The share of a volume or a process.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Share {
-    /// Number of the volume, or of the process; `None` of all others together.
+    /// Number of the volume, or of the process; `None` of several together.
     pub id: Option<u32>,
     /// Its name; empty where the trace has none.
     pub name: String,
@@ -194,6 +229,7 @@ impl Share {
         let served = account.service.count();
         let at = |quantile| {
             let found = account.service.at(quantile);
+            let found = found.filter(|_| is_known(quantile, served));
             found.map(|(bin, ..)| middle::<BITS>(bin).min(account.service_max_ns))
         };
         let mean = account.service_sum_ns.checked_div(u128::from(served));
@@ -211,5 +247,43 @@ impl Share {
             service_p99_ns: at(0.99),
             service_max_ns: (served > 0).then_some(account.service_max_ns),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ioecho_trace::{Bytes, Nanos, Op, Origin};
+
+    use super::*;
+
+    #[test]
+    fn processes_of_one_name_are_one_program() {
+        let mut header = Header::default();
+        for (pid, name) in [(7, "postgres"), (8, "postgres"), (9, "backup")] {
+            header.processes.insert(pid, name.to_owned());
+        }
+        let mut breakdown = Breakdown::default();
+        for (pid, requests) in [(7, 3), (8, 4), (9, 5), (10, 1), (11, 1)] {
+            for _ in 0..requests {
+                let mut request = Request::new(Nanos(0), Op::Read, Bytes(0), Bytes(4096));
+                request.origin = Some(Origin { pid, ..Origin::default() });
+                breakdown.observe(&request);
+            }
+        }
+        let told = |shares: Vec<Share>| -> Vec<(Option<u32>, String, u64)> {
+            shares.into_iter().map(|share| (share.id, share.name, share.requests)).collect()
+        };
+        let row = |id, name: &str, requests| (id, name.to_owned(), requests);
+        assert_eq!(
+            told(breakdown.of_programs(&header, 3)),
+            [
+                row(None, "postgres (2 processes)", 7),
+                row(Some(9), "backup", 5),
+                row(Some(10), "", 1),
+                row(None, "all others", 1),
+            ]
+        );
+        assert_eq!(told(breakdown.of_processes(&header, 10))[0], row(Some(9), "backup", 5));
+        assert_eq!(breakdown.of_processes(&header, 10).len(), 5);
     }
 }

@@ -57,7 +57,8 @@ impl Cell for Moved {
     }
 }
 
-/// The largest levels in a bucket of time: of each group, and last of all.
+/// The largest levels in a bucket of time, of those to which they rise in it: of each group, and
+/// last of all.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct Most {
     flying: [u32; GROUPS + 1],
@@ -82,12 +83,16 @@ struct SubmissionLevels {
 }
 
 impl Witness for SubmissionLevels {
+    fn fell_due(&mut self, scheduled: i64, waiting: u32) {
+        let most = &mut self.most.at(Nanos(scheduled)).waiting;
+        *most = (*most).max(waiting);
+    }
+
     fn submitted(&mut self, row: &Row, levels: Levels) {
         let most = self.most.at(Nanos(row.submitted));
         let own = &mut most.flying[row.group as usize];
         *own = (*own).max(levels.own);
         most.flying[GROUPS] = most.flying[GROUPS].max(levels.flying);
-        most.waiting = most.waiting.max(levels.waiting);
         self.correlations.add(row, levels);
         self.slowest.add(row, levels);
     }
@@ -187,16 +192,11 @@ impl Flight {
         let recorded = |cell: &Moved| cell.recorded;
         let recorded = self.recorded.then(|| steps.line("recorded", recorded));
         let peak = |of: fn(&Most) -> u32| found.most.cells().iter().map(of).max().unwrap_or(0);
-        let count = Quantity::new("requests", "1");
-        let most = |subset: Subset, of: fn(&Most) -> u32| SeriesOf {
-            of: subset,
-            series: Series {
-                name: subset.to_string(),
-                quantity: count.clone(),
-                start_ns: 0,
-                step_ns: moved.width().0,
-                values: found.most.cells().iter().map(|cell| Some(f64::from(of(cell)))).collect(),
-            },
+        let is_one = self.sweeps.len() == 1;
+        let rises = found.most.cells();
+        let most = |of: Subset, rise: fn(&Most) -> u32, moved: &dyn Fn(&Moved) -> Steps| {
+            let rise = |bucket| rises.get(bucket).map_or(0, rise);
+            SeriesOf { of, series: steps.most(of.name(), rise, moved, is_one) }
         };
         let known = !self.sweeps.is_empty();
         FlightFigures {
@@ -208,15 +208,21 @@ impl Flight {
             in_flight: if known { flying } else { Vec::new() },
             in_flight_most: if known {
                 vec![
-                    most(Subset::Reads, |cell| cell.flying[Group::Read as usize]),
-                    most(Subset::Writes, |cell| cell.flying[Group::Write as usize]),
-                    most(Subset::All, |cell| cell.flying[GROUPS]),
+                    most(Subset::Reads, |cell| cell.flying[Group::Read as usize], &|cell| {
+                        cell.flying[Group::Read as usize]
+                    }),
+                    most(Subset::Writes, |cell| cell.flying[Group::Write as usize], &|cell| {
+                        cell.flying[Group::Write as usize]
+                    }),
+                    most(Subset::All, |cell| cell.flying[GROUPS], &|cell| sum(&cell.flying)),
                 ]
             } else {
                 Vec::new()
             },
             waiting: if self.measured { waiting } else { Vec::new() },
-            waiting_most: self.measured.then(|| most(Subset::All, |cell| cell.waiting).series),
+            waiting_most: self
+                .measured
+                .then(|| most(Subset::All, |cell| cell.waiting, &|cell| sum(&cell.waiting)).series),
             recorded: recorded.map(|(series, _)| series),
             correlations: found.correlations.figures(),
             slowest_service: found.slowest.by_service().to_vec(),
@@ -265,16 +271,41 @@ impl Lines<'_> {
                 all.push(SeriesOf { of: group.into(), series });
             }
         }
-        let (whole, mean) = self.line(Subset::All.name(), |cell| {
-            let mut sum = Steps::default();
-            for steps in of(cell) {
-                sum.merge(steps);
-            }
-            sum
-        });
+        let (whole, mean) = self.line(Subset::All.name(), |cell| sum(of(cell)));
         all.push(SeriesOf { of: Subset::All, series: whole });
         (all, mean)
     }
+
+    /// The largest level in each bucket: that to which it rises in it, or that with which it
+    /// begins, which is known if there is one volume only. `None` where neither is known.
+    fn most(
+        &self,
+        name: &str,
+        rise: impl Fn(usize) -> u32,
+        steps: impl Fn(&Moved) -> Steps,
+        is_one: bool,
+    ) -> Series {
+        let mut level = 0;
+        let mut values = Vec::with_capacity(self.moved.cells().len());
+        for (bucket, cell) in self.moved.cells().iter().enumerate() {
+            let risen = i64::from(rise(bucket));
+            let most = if is_one { risen.max(level) } else { risen };
+            values.push((is_one || risen > 0).then_some(most as f64));
+            level = steps(cell).after(level);
+        }
+        let quantity = Quantity::new("requests", "1");
+        let step_ns = self.moved.width().0;
+        Series { name: name.to_owned(), quantity, start_ns: 0, step_ns, values }
+    }
+}
+
+/// The steps of all groups together.
+fn sum(groups: &[Steps; GROUPS]) -> Steps {
+    let mut sum = Steps::default();
+    for steps in groups {
+        sum.merge(steps);
+    }
+    sum
 }
 
 /// Requests in flight and waiting. Unknown values are `None` or empty: all for a load without
@@ -287,17 +318,19 @@ pub struct FlightFigures {
     pub in_flight_max: Option<u32>,
     /// Mean number waiting: due and not submitted.
     pub waiting_mean: Option<f64>,
-    /// The most waiting on one volume when a request was submitted; [`WAITING_MAX`] for more.
+    /// The most waiting on one volume; [`WAITING_MAX`] for more.
     pub waiting_max: Option<u32>,
     /// Of a run: the mean number that would have been in flight with the recorded latencies.
     pub recorded_mean: Option<f64>,
     /// Mean number in flight in equal steps of time by group, and all (`g08.latency.flying`).
     pub in_flight: Vec<SeriesOf>,
-    /// The most in flight on one volume in each step, at a submission: reads, writes and all.
+    /// The most in flight on one volume in each step: reads, writes and all. Of several volumes
+    /// only steps with a submission are known.
     pub in_flight_most: Vec<SeriesOf>,
     /// Mean number waiting (`g09.delay.flying`).
     pub waiting: Vec<SeriesOf>,
-    /// The most waiting on one volume in each step.
+    /// The most waiting on one volume in each step. Of several volumes only steps are known in
+    /// which a request fell due that had to wait.
     pub waiting_most: Option<Series>,
     /// Of a run: in flight with the recorded latencies.
     pub recorded: Option<Series>,

@@ -85,8 +85,11 @@ pub(crate) struct Levels {
     pub(crate) waiting: u32,
 }
 
-/// Receives the levels at each submission.
+/// Receives the levels at each submission, and where they rise before it.
 pub(crate) trait Witness {
+    /// A request fell due at this instant and has to wait, with so many that wait, itself included.
+    fn fell_due(&mut self, scheduled: i64, waiting: u32);
+
     fn submitted(&mut self, row: &Row, levels: Levels);
 }
 
@@ -94,6 +97,8 @@ pub(crate) trait Witness {
 struct Nobody;
 
 impl Witness for Nobody {
+    fn fell_due(&mut self, _: i64, _: u32) {}
+
     fn submitted(&mut self, _: &Row, _: Levels) {}
 }
 
@@ -135,6 +140,7 @@ impl Queue {
         };
         self.pending.push(Reverse((row.submitted, self.arrived, place)));
         self.arrived += 1;
+        witness.fell_due(row.scheduled, count(self.pending.len()));
     }
 
     /// Submits what goes out up to an instant.
@@ -170,11 +176,7 @@ impl Flying {
             *level = level.saturating_sub(1);
         }
         let own = self.levels[row.group as usize] + 1;
-        let levels = Levels {
-            flying: u32::try_from(self.back.len() + 1).unwrap_or(u32::MAX),
-            own,
-            waiting: u32::try_from(waiting).unwrap_or(u32::MAX),
-        };
+        let levels = Levels { flying: count(self.back.len() + 1), own, waiting: count(waiting) };
         witness.submitted(row, levels);
         // A request that never completed is not in flight for later ones, because its end is
         // unknown.
@@ -183,6 +185,10 @@ impl Flying {
             self.back.push(Reverse((completed, row.group as u8)));
         }
     }
+}
+
+fn count(length: usize) -> u32 {
+    u32::try_from(length).unwrap_or(u32::MAX)
 }
 
 /// The submissions of a volume in the order of time.

@@ -131,6 +131,8 @@ fn of_two(first: &Replayed<'_>, other: &Replayed<'_>, found: &mut Vec<Obstacle>)
     differ("timing", Refusal, "another timing", a.timing.to_string(), b.timing.to_string());
     let speed = |factor: f64| format!("{factor}");
     differ("speedup", Refusal, "another speed", speed(a.speedup), speed(b.speedup));
+    let (one_server, other_server) = (speed(a.server_speed), speed(b.server_speed));
+    differ("speedup", Refusal, "another speed of the server", one_server, other_server);
     if a.has_schedule() && b.has_schedule() && one.content == two.content {
         let told = |load: LoadMark| format!("{:016x}", load.schedule);
         let (one, two) = (told(one), told(two));

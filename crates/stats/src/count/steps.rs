@@ -41,6 +41,11 @@ impl Steps {
         let (wide, rise) = (i128::from(to - from), i128::from(self.rise));
         // A step up at instant t adds (to − t), a step down takes it away.
         let area = i128::from(before) * wide + rise * i128::from(to) - self.instants_ns;
-        (if wide > 0 { area as f64 / wide as f64 } else { 0.0 }, before + self.rise)
+        (if wide > 0 { area as f64 / wide as f64 } else { 0.0 }, self.after(before))
+    }
+
+    /// The level behind the bucket, from that before it.
+    pub(crate) fn after(&self, before: i64) -> i64 {
+        before + self.rise
     }
 }

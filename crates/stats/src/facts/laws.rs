@@ -81,6 +81,7 @@ impl Draw {
             direct: self.yes(),
             memory: self.yes(),
             speedup: 2.0,
+            server_speed: 1.0,
             timing: TimingMode::Load,
             targets: targets as u32,
             rounded: self.count(),
@@ -175,6 +176,8 @@ impl Draw {
                 queued: draw.count(),
                 merged: draw.count(),
                 damage: draw.maybe(Self::word),
+                transforms: ["speed 2", "reverse"].map(str::to_owned)[..draw.below(3) as usize]
+                    .to_vec(),
             }),
             size: self.maybe(|draw| SizeFacts {
                 recorded_bytes: draw.below(4),

@@ -166,6 +166,10 @@ pub struct Recording {
     pub merged: u64,
     /// Where it ends before its end: the sentence that says so.
     pub damage: Option<String>,
+    /// The transforms that made the load of it, as they are typed; those of several runs are
+    /// sorted.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub transforms: Vec<String>,
 }
 
 impl Recording {
@@ -173,7 +177,9 @@ impl Recording {
     pub fn of(header: &Header, requests: u64) -> Self {
         let read = header.imported.as_ref().map_or(requests, |imported| imported.requests);
         let damage = damage(header).cloned();
-        let mut recording = Self { requests: read.max(requests), damage, ..Self::default() };
+        let transforms = header.transforms.clone();
+        let requests = read.max(requests);
+        let mut recording = Self { requests, damage, transforms, ..Self::default() };
         recording.count(header);
         let events = header.recording.as_ref().map(|recording| &recording.events);
         let of_kind = |kind| events.and_then(|events| events.get(kind)).copied().unwrap_or(0);
@@ -197,6 +203,7 @@ impl Recording {
             queued,
             merged,
             damage,
+            transforms,
         } = other;
         // Losses and totals both add up, also for two runs of one recording.
         for (mine, theirs) in [
@@ -219,6 +226,11 @@ impl Recording {
         merging::both(&mut self.damage, damage.as_ref(), |mine, theirs| {
             merging::all_words(mine, theirs);
         });
+        if self.transforms != *transforms {
+            self.transforms.extend_from_slice(transforms);
+            self.transforms.sort_unstable();
+            self.transforms.dedup();
+        }
     }
 
     /// Counts what the notes of `header` mean; those of traces merged into it stand among them.
@@ -288,6 +300,7 @@ mod tests {
             queued: 0,
             merged: 0,
             damage: None,
+            transforms: Vec::new(),
         };
         for words in [
             "events",

@@ -12,7 +12,7 @@ use ioecho_trace::{LateCause, Nanos, Op};
 
 use super::{DEVICE, HOST, OWN, fell_behind, is_mostly, late_share, low_cap, share};
 use crate::facts::{EngineFacts, VerifyFigures};
-use crate::histogram::{Latencies, QUANTILES};
+use crate::histogram::{BEYOND, Latencies, QUANTILES, is_known, needed};
 use crate::late::LATE;
 use crate::picture::Span;
 use crate::run_figures::RunFigures;
@@ -111,13 +111,14 @@ pub(super) fn accounted(figures: &RunFigures, engine: &EngineFacts) -> Check {
 }
 
 pub(super) fn lateness(figures: &RunFigures, engine: &EngineFacts, blame: Finding) -> Check {
-    if !engine.has_schedule() {
+    if !engine.has_due_instants() {
         return no_schedule("lateness", engine);
     }
     let all = figures.picture().spans_of_all(Span::Lateness);
     let late: u64 = LateCause::ALL.iter().map(|cause| figures.late(*cause).requests).sum();
     let share = share(late, all.count());
-    let seen = engine.witness.as_ref().filter(|seen| seen.is_there());
+    // A witness knows no instants but those of a schedule.
+    let seen = engine.witness.as_ref().filter(|seen| seen.is_there() && engine.has_schedule());
     let Some(p99) = all.quantile(0.99) else {
         return check("lateness", Grade::NotApplicable, "no request issued".into(), "", "");
     };
@@ -149,8 +150,13 @@ pub(super) fn lateness(figures: &RunFigures, engine: &EngineFacts, blame: Findin
             percent(&HOST)
         )
     };
+    let since = if engine.timing.has_parents() {
+        "since the completions waited for, plus think time: "
+    } else {
+        ""
+    };
     let measured = format!(
-        "p50 {p50}, p99 {p99}, max {}; {:.2} % later than {LATE}{parties}",
+        "{since}p50 {p50}, p99 {p99}, max {}; {:.2} % later than {LATE}{parties}",
         all.max().unwrap_or_default(),
         share * 100.0
     );
@@ -168,7 +174,22 @@ pub(super) fn lateness(figures: &RunFigures, engine: &EngineFacts, blame: Findin
             ),
         ),
     };
-    let advice = match blame {
+    let advice = lateness_advice(figures, engine, blame);
+    let threshold = "at most 1 % of the requests later than 1 ms (invalid above 5 %)";
+    let grade = graded(share, LATE_SHARE_PASS, LATE_SHARE_SUSPECT);
+    let excuse = if low_cap(figures, engine).is_some() {
+        "Requests waited for a place below the cap on what is in flight, which is lower than the \
+         default: raise the cap to see what the device takes, or read response times."
+    } else {
+        "The device could not take this load in time: that is the finding. Read response times, \
+         which count from when a request was due."
+    };
+    excused(check("lateness", grade, measured, threshold, advice), blame, excuse)
+}
+
+/// What to do about requests that were late for this cause.
+fn lateness_advice(figures: &RunFigures, engine: &EngineFacts, blame: Finding) -> &'static str {
+    match blame {
         Finding::GeneratorLimited if is_mostly(LateCause::Backlog, figures) => {
             "A target takes so little of its load that what waits for it had reached its bound, \
              and the trace was not read on for the others: give the slow target's load a run of \
@@ -177,6 +198,11 @@ pub(super) fn lateness(figures: &RunFigures, engine: &EngineFacts, blame: Findin
         Finding::GeneratorLimited if is_mostly(LateCause::Verification, figures) => {
             "Reading before overwriting delayed the requests: take figures of speed from a run \
              without it."
+        }
+        Finding::GeneratorLimited if engine.timing.has_parents() => {
+            "The trace was not read fast enough, or requests that wait for long filled what is \
+             looked ahead, so that those behind them were read too late (docs/depend.md): convert \
+             the trace to the native format, or replay the processes that wait for long apart."
         }
         Finding::GeneratorLimited => {
             "This program could not read or prepare the requests as fast as they were to be \
@@ -190,17 +216,7 @@ pub(super) fn lateness(figures: &RunFigures, engine: &EngineFacts, blame: Findin
             "The issuing thread was not run in time: use a quiet host, more cores, or pin the run; \
              do not trust percentiles of this run."
         }
-    };
-    let threshold = "at most 1 % of the requests later than 1 ms (invalid above 5 %)";
-    let grade = graded(share, LATE_SHARE_PASS, LATE_SHARE_SUSPECT);
-    let excuse = if low_cap(figures, engine).is_some() {
-        "Requests waited for a place below the cap on what is in flight, which is lower than the \
-         default: raise the cap to see what the device takes, or read response times."
-    } else {
-        "The device could not take this load in time: that is the finding. Read response times, \
-         which count from when a request was due."
-    };
-    excused(check("lateness", grade, measured, threshold, advice), blame, excuse)
+    }
 }
 
 /// The check does not apply, because without a schedule no request can be late.
@@ -260,38 +276,51 @@ pub(super) fn duration(figures: &RunFigures, engine: &EngineFacts, blame: Findin
     )
 }
 
-/// Decides which percentiles of the response times are those of the device: a percentile that
-/// depends on a handful of requests is chance, and one among requests that host or generator
-/// delayed is theirs.
-pub(super) fn percentiles(figures: &RunFigures, engine: &EngineFacts) -> Check {
-    const NAME: &str = "percentiles";
-    if !engine.has_schedule() {
-        return no_schedule(NAME, engine);
+/// The share from which on percentiles of the response times are those of requests that host or
+/// generator delayed: 0.999 if p99.9 is the first of these. `None` if all are the device's.
+pub(crate) fn host_owned_from(figures: &RunFigures, engine: &EngineFacts) -> Option<f64> {
+    if !engine.has_due_instants() {
+        return None;
     }
     let response = figures.picture().spans_of_all(Span::Response);
     let service = figures.picture().spans_of_all(Span::Service);
-    let known: Vec<f64> =
-        QUANTILES.into_iter().filter(|share| is_known(*share, response.count())).collect();
-    let Some(highest) = known.last() else {
-        let why = format!("{} tell no percentile", counted(response.count(), "request"));
-        return check(NAME, Grade::NotApplicable, why, "", "");
-    };
     let late = figures.not_device();
-    let owned = known.iter().copied().find(|share| {
-        let Some(at) = response.quantile(*share) else { return false };
+    QUANTILES.into_iter().find(|share| {
+        let Some(at) = response.known(*share) else { return false };
         // A bin is a thousandth wide, so values within the percentile's bin count as beyond it.
         let before = Nanos((at.0 as f64 * 0.998) as i64);
         let beyond = |spans: &Latencies| spans.count().saturating_sub(spans.count_until(before));
         let of_device = service.quantile(*share).unwrap_or_default();
         at > of_device.saturating_add(of_device) && beyond(late) * 2 > beyond(&response)
-    });
+    })
+}
+
+/// Decides which percentiles of the response times are those of the device: a percentile that
+/// depends on a handful of requests is chance, and one among requests that host or generator
+/// delayed is theirs.
+pub(super) fn percentiles(figures: &RunFigures, engine: &EngineFacts) -> Check {
+    const NAME: &str = "percentiles";
+    if !engine.has_due_instants() {
+        return no_schedule(NAME, engine);
+    }
+    let response = figures.picture().spans_of_all(Span::Response);
+    let service = figures.picture().spans_of_all(Span::Service);
+    // The median is told of any number of requests, but ten below it and ten above say whose it is.
+    let is_enough = response.count() as f64 >= 2.0 * BEYOND;
+    let highest = QUANTILES.into_iter().rfind(|share| is_known(*share, response.count()));
+    let Some(highest) = highest.filter(|_| is_enough) else {
+        let why = format!("{} tell no percentile", counted(response.count(), "request"));
+        return check(NAME, Grade::NotApplicable, why, "", "");
+    };
+    let late = figures.not_device();
+    let owned = host_owned_from(figures, engine);
     let unknown = QUANTILES.into_iter().find(|share| !is_known(*share, response.count()));
     let unknown = unknown.map_or(String::new(), |share| {
         format!("; {} needs {} requests", named_quantile(share), needed(share))
     });
     let requests = counted(response.count(), "request");
     let Some(owned) = owned else {
-        let highest = named_quantile(*highest);
+        let highest = named_quantile(highest);
         let measured = format!("{requests}: up to {highest} the device's{unknown}");
         return check(NAME, Grade::Pass, measured, PERCENTILES, "");
     };
@@ -313,19 +342,6 @@ pub(super) fn percentiles(figures: &RunFigures, engine: &EngineFacts) -> Check {
 }
 
 const PERCENTILES: &str = "p99 and p99.9 of the response times are the device's";
-
-/// Requests that must lie beyond a percentile for it to be more than chance.
-const BEYOND: f64 = 10.0;
-
-/// The number of requests that a percentile at this share needs.
-fn needed(share: f64) -> u64 {
-    (BEYOND / (1.0 - share)).round() as u64
-}
-
-/// Whether this number of requests suffices for the percentile at this share.
-fn is_known(share: f64, requests: u64) -> bool {
-    requests >= needed(share)
-}
 
 /// The name of a percentile: `p99.9`.
 fn named_quantile(share: f64) -> String {

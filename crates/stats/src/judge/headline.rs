@@ -30,7 +30,7 @@ pub(super) fn sentence(
     let first = match finding {
         _ if figures.issued() == 0 => "Nothing was replayed: no request was issued.".to_owned(),
         Finding::Unscheduled => unscheduled(figures, engine),
-        Finding::Faithful | Finding::DataDamaged if !engine.has_schedule() => {
+        Finding::Faithful | Finding::DataDamaged if !engine.has_due_instants() => {
             unscheduled(figures, engine)
         }
         Finding::Faithful | Finding::DataDamaged => {
@@ -58,6 +58,18 @@ pub(super) fn sentence(
 /// How exactly the schedule was held: as the witness saw it, otherwise as the engine did.
 fn in_time(figures: &RunFigures, engine: &EngineFacts) -> String {
     let took = figures.last_submitted().as_secs_f64();
+    let all = figures.picture().spans_of_all(Span::Lateness);
+    let p99 = all.quantile(0.99).unwrap_or_default();
+    let count = counted(all.count(), "request");
+    if engine.timing.has_parents() {
+        // A witness does not know which completions a request waited for.
+        let recorded = Nanos((engine.demanded_duration_ns as f64 * engine.speedup) as i64);
+        return format!(
+            "99 % of {count} were issued within {p99} of the completions that they waited for, \
+             plus think times, over {}, recorded over {recorded}",
+            figures.last_submitted()
+        );
+    }
     if let Some(seen) = engine.witness.as_ref().filter(|seen| seen.is_there()) {
         let within = Nanos(WitnessFacts::delay_p99_ns(seen));
         return format!(
@@ -66,9 +78,6 @@ fn in_time(figures: &RunFigures, engine: &EngineFacts) -> String {
             counted(seen.found, "request")
         );
     }
-    let all = figures.picture().spans_of_all(Span::Lateness);
-    let p99 = all.quantile(0.99).unwrap_or_default();
-    let count = counted(all.count(), "request");
     format!("99 % of {count} were issued within {p99} of their time, over {took:.1} s")
 }
 
@@ -79,6 +88,8 @@ fn foreign(figures: &RunFigures, engine: &EngineFacts) -> String {
     let all = seen.map_or(0, |seen| seen.found.saturating_add(extra));
     let how = if engine.has_schedule() {
         format!(" The schedule was held: {}.", in_time(figures, engine))
+    } else if engine.has_due_instants() {
+        format!(" By itself the replay was in time: {}.", in_time(figures, engine))
     } else {
         String::new()
     };
@@ -171,8 +182,9 @@ fn host_stalled(figures: &RunFigures, engine: &EngineFacts) -> String {
             late_for(figures, &causes)
         );
     }
+    let what = if engine.has_schedule() { "its schedule" } else { "issuing in time" };
     format!(
-        "Host-stalled: the host kept the replay from its schedule; {}; do not trust these figures.",
+        "Host-stalled: the host kept the replay from {what}; {}; do not trust these figures.",
         late_for(figures, &HOST)
     )
 }
@@ -183,7 +195,7 @@ fn unscheduled(figures: &RunFigures, engine: &EngineFacts) -> String {
     let issued = figures.issued();
     let how = match engine.timing {
         TimingMode::Load => ", never more in flight than in the recording",
-        TimingMode::Timed | TimingMode::Afap => "",
+        TimingMode::Timed | TimingMode::Afap | TimingMode::Dependency => "",
     };
     let rate = issued as f64 / took.max(1e-9);
     let what = counted(issued, "request");
@@ -232,16 +244,35 @@ fn altered(figures: &RunFigures, engine: &EngineFacts) -> String {
         slowed.map(|told| format!(" Verification: {told}.")),
         counted(engine.substituted, "writes were replayed as reads"),
         counted(engine.copies, "requests are copies made for a higher rate"),
+        transformed(engine),
     ]
     .into_iter()
     .flatten()
     .collect()
 }
 
-/// The factor on time, if there is one.
+/// The transforms that made the load of the recording, if there are any.
+fn transformed(engine: &EngineFacts) -> Option<String> {
+    let transforms = &engine.load.recording.as_ref()?.transforms;
+    (!transforms.is_empty()).then(|| format!(" Changed beforehand by {}.", transforms.join(", ")))
+}
+
+/// The factors on time, if there are any.
 fn speed(engine: &EngineFacts) -> Option<String> {
-    let is_scaled = engine.has_schedule()
-        && engine.speedup > 0.0
-        && (engine.speedup - 1.0).abs() > f64::EPSILON;
-    is_scaled.then(|| format!(" Replayed at {} times the recorded speed.", engine.speedup))
+    let is_scaled = |factor: f64| factor > 0.0 && (factor - 1.0).abs() > f64::EPSILON;
+    let (speed, server) = (engine.speedup, engine.server_speed);
+    match engine.timing {
+        TimingMode::Timed => {
+            is_scaled(speed).then(|| format!(" Replayed at {speed} times the recorded speed."))
+        }
+        TimingMode::Dependency => {
+            let arrivals = is_scaled(speed).then(|| {
+                format!(" Requests that wait for no other came at {speed} times the recorded rate.")
+            });
+            let thinks =
+                is_scaled(server).then(|| format!(" Think times were divided by {server}."));
+            Some(arrivals.into_iter().chain(thinks).collect())
+        }
+        TimingMode::Afap | TimingMode::Load => None,
+    }
 }

@@ -258,6 +258,28 @@ fn what_has_no_schedule_cannot_be_late() {
 }
 
 #[test]
+fn what_waits_for_others_may_be_late_but_has_no_schedule_to_hold() {
+    let facts = EngineFacts { timing: TimingMode::Dependency, server_speed: 2.0, ..engine() };
+    let verdict = judge(&run(0, LateCause::None, Outcome::Ok), &facts);
+    assert_eq!((verdict.finding, verdict.validity), (Finding::Faithful, Validity::Valid));
+    for name in ["duration", "demand", "standstill", "in-flight"] {
+        assert_eq!(named(&verdict, name).grade, Grade::NotApplicable, "{name}");
+    }
+    let lateness = named(&verdict, "lateness");
+    assert_eq!(lateness.grade, Grade::Pass);
+    assert!(lateness.measured.starts_with("since the completions waited for"), "{lateness:?}");
+    assert!(verdict.summary.contains("of the completions that they waited for"), "{verdict:?}");
+    assert!(verdict.summary.contains("Think times were divided by 2."), "{verdict:?}");
+    assert!(!verdict.summary.contains("schedule"), "{verdict:?}");
+    let late = judge(&run(900, LateCause::Host, Outcome::Ok), &facts);
+    assert_eq!(
+        (late.finding, named(&late, "lateness").grade),
+        (Finding::HostStalled, Grade::Invalid)
+    );
+    assert!(!late.summary.contains("schedule"), "{late:?}");
+}
+
+#[test]
 fn many_dropped_requests_have_a_sentence_of_their_own() {
     let figures = run(0, LateCause::None, Outcome::Ok);
     let summary = |dropped| judge(&figures, &EngineFacts { dropped, ..engine() }).summary;

@@ -88,7 +88,7 @@ pub(super) fn of(
 fn together(figures: &RunFigures, engine: &EngineFacts) -> String {
     let lateness = figures.picture().spans_of_all(Span::Lateness);
     let requests = format!("{} requests in all", lateness.count());
-    match lateness.quantile(0.99).filter(|_| engine.has_schedule()) {
+    match lateness.quantile(0.99).filter(|_| engine.has_due_instants()) {
         Some(p99) => format!("{requests}, 99 % of them issued within {p99} of their time"),
         None => requests,
     }

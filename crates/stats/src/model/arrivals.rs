@@ -1,17 +1,18 @@
 //! When requests come: rate, gaps, and burstiness at every scale of time.
 //!
-//! Requests are counted in spans of 2^k nanoseconds from a microsecond to thirteen days, all in
-//! one pass: when a span ends its count goes to the span twice as long. From the sums of n (n − 1)
-//! over the spans of each scale follow the index of dispersion of counts, the Hurst parameter, and
-//! the biases of the cascade that has the same burstiness (`ioecho_trace::generate`): where n
-//! requests are dealt to two halves with the probabilities b and 1 − b, that sum falls by exactly
-//! b² + (1 − b)² on average. The longest scales, of which there are only a few whole spans, are
-//! taken from a profile of the trace in a few thousand parts.
+//! The variation of the gaps, the index of dispersion and the Hurst parameter are those of
+//! [`analysis::arrivals`](crate::analysis::arrivals), over all volumes as one: a generated load is
+//! one stream. To generate arrivals of the same burstiness takes more, the biases of a cascade
+//! (`ioecho_trace::generate`): where n requests are dealt to two halves with the probabilities b
+//! and 1 − b, the sum of n (n − 1) over the spans falls by exactly b² + (1 − b)² on average. So
+//! that sum is counted in spans of 2^k nanoseconds from a microsecond to thirteen days, all in one
+//! pass: when a span ends its count goes to the span twice as long. The longest scales, of which
+//! there are only a few whole spans, are taken from a profile of the trace in a few thousand parts.
 
 use ioecho_trace::log_linear::{Histogram, least};
 use serde::Serialize;
 
-use crate::analysis::arrivals::hurst;
+use crate::analysis::arrivals::{Arrivals as Counted, Dispersion, hurst};
 use crate::count::grid::Grid;
 
 /// The shortest span is 2 to this power in nanoseconds, a microsecond.
@@ -40,8 +41,6 @@ const HALVINGS_OF_PROFILE: usize = 7;
 struct Scale {
     /// Requests of the span that is under way, so far as finer spans have ended.
     open: u64,
-    /// Requests of the span that ended last.
-    ended: u64,
     /// The sum of n (n − 1) over all that have ended.
     pairs: u128,
 }
@@ -53,11 +52,12 @@ pub struct Arrivals {
     /// From the first request.
     last: u64,
     requests: u64,
+    /// Gaps and counts from the first request on, of all volumes as one.
+    counted: Counted,
     scales: Vec<Scale>,
     /// Requests in parts of equal length, at first of that of the shortest span.
     profile: Grid<u64, PARTS, true>,
     gaps: Histogram<GAP_BITS>,
-    gap_squares: f64,
     second: u64,
     in_second: u64,
     /// Requests in each second.
@@ -75,10 +75,10 @@ impl Arrivals {
         } else {
             let gap = now.saturating_sub(self.last);
             self.gaps.record(gap);
-            self.gap_squares += gap as f64 * gap as f64;
             let changed = 64 - (now ^ self.last).leading_zeros() as usize;
             close(&mut self.scales, changed.saturating_sub(FINEST));
         }
+        self.counted.add_at(now as i64);
         self.scales[0].open += 1;
         self.last = self.last.max(now);
         self.requests += 1;
@@ -111,12 +111,9 @@ impl Arrivals {
         done.end_second();
         let span_ns = self.last;
         let mean_gap = span_ns as f64 / self.requests.saturating_sub(1).max(1) as f64;
-        let gaps = self.requests.saturating_sub(1).max(1) as f64;
-        let variance = (self.gap_squares / gaps - mean_gap * mean_gap).max(0.0);
-        let dispersions = done.dispersions();
-        let scales = dispersions.iter().map(|one| (one.span_ns as f64, one.mean, one.index));
-        let hurst = hurst(scales);
-        let gap_variation = if mean_gap > 0.0 { variance.sqrt() / mean_gap } else { 0.0 };
+        let dispersions = self.counted.dispersions();
+        let hurst = hurst(&dispersions);
+        let gap_variation = self.counted.figures().gap_variation.unwrap_or(0.0);
         let biases = done.biases();
         let of_seconds =
             |share| done.seconds.at(share).map_or(0, |(bin, ..)| least::<SECOND_BITS>(bin));
@@ -134,30 +131,6 @@ impl Arrivals {
             biases,
             gaps: self.gaps.clone(),
         }
-    }
-
-    /// The index of dispersion of counts at each scale that has at least sixteen spans.
-    fn dispersions(&self) -> Vec<Dispersion> {
-        let requests = self.requests as f64;
-        let mut all = Vec::new();
-        for (scale, counted) in self.scales.iter().enumerate() {
-            let span_ns = 1_u64 << (scale + FINEST);
-            let spans = self.last as f64 / span_ns as f64;
-            if spans < 16.0 {
-                break;
-            }
-            let mean = requests / spans;
-            // The last span is a part of one, and so is what is expected of it: the sum of
-            // (n − mean)² over the whole spans and of (n − part · mean)² of the last.
-            let (whole, part) = (spans.floor(), spans.fract());
-            let in_last = counted.ended as f64;
-            let squares = counted.pairs as f64 + requests
-                - 2.0 * mean * (requests - in_last + part * in_last)
-                + mean * mean * (whole + part * part);
-            let index = (squares / requests).max(0.0);
-            all.push(Dispersion { span_ns, mean, index });
-        }
-        all
     }
 
     /// The biases of the cascade over the trace's whole span, the longest scale first, to where
@@ -225,7 +198,6 @@ fn close(scales: &mut [Scale], count: usize) {
             break;
         }
         carried = scale.open;
-        scale.ended = scale.open;
         scale.pairs += u128::from(scale.open) * u128::from(scale.open.saturating_sub(1));
         scale.open = 0;
     }
@@ -250,8 +222,12 @@ impl Kind {
         if requests < 3 || variation < 0.1 {
             return Self::Constant;
         }
-        // Of a Poisson process the index is 1, give or take √(2 / spans) ≤ 0.36.
-        let worst = dispersions.iter().map(|one| one.index).fold(0.0, f64::max);
+        // Of a Poisson process the index is 1, give or take √(2 / spans) ≤ 0.36. A trace too short
+        // for any scale is judged by its gaps: where they are independent, the index tends to the
+        // square of their variation (Cox, Lewis: "The statistical analysis of series of events",
+        // 1966).
+        let worst = dispersions.iter().map(|one| one.index).reduce(f64::max);
+        let worst = worst.unwrap_or(variation * variation);
         if worst < 2.0 {
             return Self::Poisson;
         }
@@ -272,18 +248,6 @@ impl Kind {
             Self::SelfSimilar => "self-similar: bursts at every scale up to the longest",
         }
     }
-}
-
-/// The index of dispersion of counts at a scale: their variance over their mean, 1 for a Poisson
-/// process.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Dispersion {
-    /// The length of the spans in which requests are counted.
-    pub span_ns: u64,
-    /// Requests per span on average.
-    pub mean: f64,
-    /// The index.
-    pub index: f64,
 }
 
 /// When requests come.

@@ -1,6 +1,6 @@
 //! Factors and sizes as they are typed, exact.
 //!
-//! A factor of 0.1 is no binary fraction, and an instant that went through one is off by a
+//! A factor of 0.1 is no binary fraction. An instant that was multiplied by one is off by a
 //! nanosecond on one machine and not on the next. So factors are kept as quotients of whole
 //! numbers, and provenance states them exactly as they were typed.
 
@@ -23,7 +23,7 @@ pub struct Ratio {
 }
 
 impl Ratio {
-    /// One.
+    /// The ratio 1.
     pub const ONE: Self = Self { numerator: 1, denominator: 1 };
 
     fn new(numerator: u64, denominator: u64) -> Self {
@@ -44,12 +44,12 @@ impl Ratio {
         self.denominator
     }
 
-    /// Whether it is zero.
+    /// Whether the ratio is zero.
     pub const fn is_zero(self) -> bool {
         self.numerator == 0
     }
 
-    /// Its nearest floating-point number; for rates, not for instants.
+    /// The nearest floating-point number; for rates, not for instants.
     pub fn as_f64(self) -> f64 {
         self.numerator as f64 / self.denominator as f64
     }
@@ -119,7 +119,8 @@ impl FromStr for Ratio {
 }
 
 impl fmt::Display for Ratio {
-    /// A decimal number where it is one, else the quotient; reads back as it was.
+    /// A decimal number where the ratio is one, else the quotient; parsing gives the same ratio
+    /// again.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         const SCALE: u64 = 10_u64.pow(DECIMALS_MAX as u32);
         let (whole, rest) = (self.numerator / self.denominator, self.numerator % self.denominator);
@@ -134,12 +135,12 @@ impl fmt::Display for Ratio {
     }
 }
 
-/// A part of all: percent, more than none and not more than all of it.
+/// A part of a whole in percent: more than 0 and at most 100.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Percent(Ratio);
 
 impl Percent {
-    /// All.
+    /// The whole: 100 percent.
     pub const ALL: Self = Self(Ratio { numerator: 100, denominator: 1 });
 
     /// The part as a quotient `part / whole`, both below 2⁶⁰.
@@ -148,7 +149,7 @@ impl Percent {
         (part.numerator, part.denominator)
     }
 
-    /// How many of the 64-bit numbers are this part of them; `None` for all.
+    /// The number of 64-bit values that make up this part of all of them; `None` for 100 percent.
     pub fn threshold(self) -> Option<u64> {
         let (part, whole) = self.part_and_whole();
         u64::try_from((u128::from(part) << 64) / u128::from(whole)).ok()
@@ -174,8 +175,8 @@ impl fmt::Display for Percent {
     }
 }
 
-/// A rate in requests per second, written like those of artificial loads: a [`Ratio`], or with
-/// `k` behind it for thousands of them. Factors have no such unit: `1k` in their place is a slip.
+/// A rate in requests per second, written like those of artificial loads: a [`Ratio`], or with `k`
+/// behind it for thousands. Factors have no such unit: `1k` as a factor is a slip.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct PerSecond(pub(crate) Ratio);
 
@@ -210,8 +211,8 @@ pub(crate) fn size(bytes: Bytes) -> String {
 }
 
 /// A number that looks random and depends on all bits of `value`: the finaliser of `SplitMix64`
-/// (Steele, Lea, Flood: "Fast splittable pseudorandom number generators", 2014). Which requests a
-/// seed chooses is part of what provenance says, so it never changes.
+/// (Steele, Lea, Flood: "Fast splittable pseudorandom number generators", 2014). Provenance
+/// promises which requests a seed chooses, so the function never changes.
 #[inline]
 pub(crate) const fn mix(value: u64) -> u64 {
     let mut z = value.wrapping_add(0x9e37_79b9_7f4a_7c15);

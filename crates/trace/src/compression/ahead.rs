@@ -11,20 +11,20 @@ use std::thread;
 
 use super::Positioned;
 
-/// Size of a block.
+/// The size of a block in bytes.
 const BLOCK_BYTES: usize = 256 << 10;
 
-/// How many blocks there are.
+/// The number of blocks.
 const BLOCKS: usize = 4;
 
-/// What was unpacked in one go.
+/// The bytes that were unpacked in one go.
 struct Block {
     bytes: Vec<u8>,
-    /// How many of them are filled.
+    /// The number of filled bytes.
     end: usize,
-    /// How far the underlying file was read after them.
+    /// The place in the underlying file that was read after them.
     position: u64,
-    /// What follows them.
+    /// The state of the stream behind these bytes.
     then: Then,
 }
 
@@ -43,13 +43,13 @@ pub struct Ahead {
 }
 
 impl Ahead {
-    /// Begins to read `stream`. The thread ends with the stream, or after this is dropped, when its
-    /// current read returns.
+    /// Begins to read `stream`. The thread ends with the stream, or, if the reader is dropped, when
+    /// the thread's current read returns.
     pub fn new<P: Positioned + Send + 'static>(stream: P) -> io::Result<Self> {
         let (empty, empties) = sync_channel(BLOCKS);
         let (fulls, full) = sync_channel(BLOCKS);
         for _ in 0..BLOCKS {
-            // There is room for all of them.
+            // The channel has room for all blocks.
             let _ = empty.try_send(Vec::new());
         }
         let block = Block { bytes: Vec::new(), end: 0, position: 0, then: Then::More };
@@ -73,13 +73,13 @@ impl Ahead {
     }
 }
 
-/// Reads `stream` into the blocks that come empty and sends them on.
+/// Reads `stream` into the empty blocks and sends them on.
 fn fill_blocks<P: Positioned>(
     mut stream: P,
     empties: &Receiver<Vec<u8>>,
     fulls: &SyncSender<Block>,
 ) {
-    // Either channel is closed when nobody reads any more.
+    // Both channels are closed once the reader is dropped.
     while let Ok(mut bytes) = empties.recv() {
         bytes.resize(BLOCK_BYTES, 0);
         let mut end = 0;
@@ -107,7 +107,7 @@ fn fill_blocks<P: Positioned>(
 }
 
 impl Positioned for Ahead {
-    /// How much was used for the block that is being read.
+    /// The number of bytes of the file that were used for the current block.
     fn position(&self) -> u64 {
         self.block.position
     }

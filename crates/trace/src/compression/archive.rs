@@ -8,9 +8,9 @@
 //! nested ones: if an inner archive were taken for text, its first header would swallow the first
 //! line.
 //!
-//! The crate `tar` reads archives, too, but keeps a long name of any length in memory, refuses a
-//! pax record with a line end in its value, and its members borrow their archive, so they can
-//! neither be handed on as a stream nor hold an archive themselves.
+//! The crate `tar` reads archives, too, but keeps a long name of any length in memory, and refuses
+//! a pax record with a line end in its value. Its members borrow their archive, so they can neither
+//! be handed on as a stream nor hold an archive themselves.
 //!
 //! Format: POSIX.1-2001 `ustar` and `pax` (IEEE Std 1003.1, pax, "ustar Interchange Format") and
 //! GNU tar's long names and large sizes.
@@ -21,13 +21,13 @@ use super::damage::{self, AGAIN};
 use super::{Codec, Decoder, PEEK_BYTES, Peeked, Positioned};
 use crate::text;
 
-/// How deep archives may lie in each other: an archive can be made that holds itself.
+/// The depth to which archives may be nested: an archive can be made that holds itself.
 const DEPTH_MAX: usize = 4;
 
 /// The unit of an archive.
 pub(super) const BLOCK_BYTES: usize = 512;
 
-/// How much of a pax header or a long name is looked at.
+/// The number of bytes of a pax header or a long name that are read.
 const EXTRA_BYTES_MAX: u64 = 64 << 10;
 
 /// Whether a file that begins with these bytes is an archive: it has the magic and the checksum of
@@ -68,7 +68,7 @@ impl<R: Positioned> Member<R> {
         Self { archive, left: bytes, padding: bytes.wrapping_neg() % BLOCK_BYTES as u64 }
     }
 
-    /// The archive behind this member.
+    /// Skips the rest of the member; returns the archive behind it.
     fn skip(mut self) -> io::Result<R> {
         self.left = self.left.saturating_add(std::mem::take(&mut self.padding));
         let mut scratch = [0; 4096];
@@ -137,18 +137,18 @@ impl<R: Positioned> Positioned for Level<R> {
     }
 }
 
-/// The archive that `content` is a member of; `None` once its decoder has given that up.
+/// The archive of which `content` is a member; `None` once its decoder has given the archive up.
 fn around<R: Positioned>(content: &Content<R>) -> Option<&Level<R>> {
     content.get_ref().get_ref().map(|member| &member.get_ref().archive)
 }
 
-/// What an archive holds, as one stream.
+/// The members of an archive as one stream.
 pub struct Archive<R: Positioned> {
     state: State<R>,
     choice: Choice,
-    /// How many archives enclose the current one.
+    /// The number of archives that enclose the current one.
     depth: usize,
-    /// How far the file was read when the state had to be given up.
+    /// The number of bytes of the file that were read when the state had to be given up.
     position: u64,
     /// The last byte of the current member, and whether the member is text; `None` before its first
     /// byte.
@@ -269,11 +269,11 @@ impl<R: Positioned> Read for Archive<R> {
     }
 }
 
-/// What follows in an archive.
+/// The next part of an archive.
 enum Next<R> {
     /// A member that is a file with content, and its name.
     Member(Member<R>, String),
-    /// Nothing: the archive has ended.
+    /// The archive has ended.
     End(R),
 }
 
@@ -366,7 +366,7 @@ fn until_zero(bytes: &[u8]) -> &[u8] {
     &bytes[..memchr::memchr(0, bytes).unwrap_or(bytes.len())]
 }
 
-/// Reads until `block` is full or the stream ends; answers how many bytes were read.
+/// Reads until `block` is full or the stream ends; answers the number of bytes read.
 fn read_full<R: Read>(stream: &mut R, block: &mut [u8]) -> io::Result<usize> {
     let mut end = 0;
     while end < block.len() {

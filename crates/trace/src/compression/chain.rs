@@ -10,17 +10,17 @@ use std::io::{self, BufRead, Read};
 use bzip2::bufread::BzDecoder;
 use flate2::bufread::GzDecoder;
 
-/// What unpacks one member.
+/// The decoder of one member.
 pub(super) trait Member: Read {
     /// The packed stream.
     type Packed: BufRead;
     /// Begins a member.
     fn begin(packed: Self::Packed) -> Self;
-    /// The packed stream; at the end of the member once that has ended.
+    /// The packed stream; it stands at the end of the member once the member has ended.
     fn packed(&self) -> &Self::Packed;
-    /// The same, to read on.
+    /// The packed stream, to read on.
     fn packed_mut(&mut self) -> &mut Self::Packed;
-    /// The same.
+    /// The packed stream, owned.
     fn into_packed(self) -> Self::Packed;
 }
 
@@ -69,7 +69,7 @@ impl<M: Member> Chain<M> {
         self.member.as_ref().map(M::packed)
     }
 
-    /// The same.
+    /// The packed stream, owned.
     pub(super) fn into_packed(self) -> Option<M::Packed> {
         self.member.map(M::into_packed)
     }

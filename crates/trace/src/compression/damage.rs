@@ -5,7 +5,7 @@
 
 use std::io;
 
-/// What a decoder found.
+/// The damage that a decoder found.
 #[derive(Debug, thiserror::Error)]
 #[error("{what}")]
 struct Damage {
@@ -25,13 +25,13 @@ fn of(error: &io::Error) -> Option<&Damage> {
     error.get_ref()?.downcast_ref()
 }
 
-/// What is wrong with the packed stream, if `error` came from unpacking and not from the file
-/// system beneath.
+/// The damage of the packed stream, if `error` came from unpacking and not from the file system
+/// beneath.
 pub fn damage(error: &io::Error) -> Option<String> {
     of(error).map(|damage| damage.what.clone())
 }
 
-/// What to do about it.
+/// The remedy for the damage.
 pub fn remedy(error: &io::Error) -> &'static str {
     of(error).map_or(AGAIN, |damage| damage.remedy)
 }

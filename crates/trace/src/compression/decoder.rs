@@ -11,16 +11,16 @@ use super::chain::{Bzip2, Chain, Gzip};
 use super::damage::{self, AGAIN};
 use super::{BUFFER_BYTES, Codec, Positioned};
 
-/// How much the decoder decodes at a time. When it meets corruption it returns an error and loses
-/// what it decoded in that step, so the size of a step bounds the loss.
+/// The number of bytes that are decoded at a time. When the decoder meets corruption it returns an
+/// error and loses the bytes of that step, so the size of a step bounds the loss.
 const DECODE_BYTES: usize = 32 << 10;
 
-/// The largest window (dictionary) of a decoder: enough for `zstd --long=28` and `xz -9`, and more
-/// than anybody uses for traces.
+/// The largest window (dictionary) of a decoder in bytes: enough for `zstd --long=28` and `xz -9`,
+/// and more than traces are packed with.
 const MEMORY_MAX: u64 = 1 << MEMORY_MAX_LOG;
 const MEMORY_MAX_LOG: u32 = 28;
 
-/// A stream that knows how many bytes were read from it, and whether that failed.
+/// A stream that counts the bytes read from it, and remembers whether a read failed.
 struct Counted<R> {
     inner: R,
     bytes: u64,

@@ -1,4 +1,4 @@
-//! Packing what is written.
+//! Packing an output.
 
 use std::io::{self, Write};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -12,15 +12,15 @@ use super::{Codec, PartialFile};
 /// A [`PartialFile`] packed with a codec.
 pub struct Encoder {
     packing: Packing,
-    /// The memory that it may take.
+    /// The memory that the encoder may take.
     share: Share,
 }
 
-/// How much memory all encoders together may take, in MiB. A trace may be split into a thousand
+/// The memory that all encoders together may take, in MiB. A trace may be split into a thousand
 /// files, each with an encoder of its own.
 const MEMORY_MIB: usize = 1024;
 
-/// How much of it is reserved for the files that are open now.
+/// The part of it, in MiB, that is reserved for the files that are open now.
 static TAKEN_MIB: AtomicUsize = AtomicUsize::new(0);
 
 /// A part of the memory, given back when it is dropped.
@@ -72,8 +72,8 @@ enum Packing {
 const XZ_LEVEL: u32 = 6;
 
 impl Encoder {
-    /// Packs what is written with `codec` into `file`, at the default level of the codec's own
-    /// program: loads are published and read more often than written.
+    /// Packs the output with `codec` into `file`, at the default level of the codec's own program:
+    /// loads are published and read more often than written.
     pub fn new(file: PartialFile, codec: Codec) -> Self {
         Self::within(file, codec, &TAKEN_MIB)
     }
@@ -127,7 +127,7 @@ impl Encoder {
     }
 }
 
-/// Why nothing can be written.
+/// The error that is due: nothing can be written.
 fn due(error: Option<io::Error>) -> io::Error {
     error.unwrap_or_else(|| io::ErrorKind::BrokenPipe.into())
 }
@@ -179,7 +179,7 @@ mod tests {
         };
         assert!(refused.contains("so many xz files"), "{refused}");
         assert!(open.len() > 100);
-        // Each that ends makes room for another.
+        // Each encoder that ends makes room for another.
         open.pop().unwrap().finish().unwrap();
         let path = directory.path().join("one-more.xz");
         let mut encoder = Encoder::within(PartialFile::create(&path).unwrap(), Codec::Xz, &TAKEN);

@@ -14,16 +14,17 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::BUFFER_BYTES;
 
-/// How much of a name is kept in that of its partial file: names have at most 255 bytes.
+/// The number of bytes of a name that are kept in the name of its partial file: names have at most
+/// 255 bytes.
 const NAME_BYTES: usize = 200;
 
-/// The name by which the standard output is asked for. A file of that name is `./-`.
+/// The name that stands for the standard output. A file of that name is `./-`.
 pub const STANDARD_OUTPUT: &str = "-";
 
 /// The partial files of this process.
 static UNFINISHED: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
 
-/// As long as this is held, no file gets its name.
+/// While this value lives, no file gets its name.
 #[derive(Debug)]
 pub struct NoneFinishes {
     _held: MutexGuard<'static, BTreeSet<PathBuf>>,
@@ -35,8 +36,8 @@ fn unfinished() -> MutexGuard<'static, BTreeSet<PathBuf>> {
 }
 
 /// A file that appears under its name when it is finished. Until then it is `.NAME.PID.partial`
-/// beside it, and when it is dropped unfinished it is removed. It takes over the permissions of the
-/// file that it replaces.
+/// beside it; dropping it unfinished removes it. It takes over the permissions of the file that it
+/// replaces.
 ///
 /// The standard output (`-`), pipes and character devices such as `/dev/null` are written to
 /// directly.
@@ -88,8 +89,8 @@ impl PartialFile {
         Err(io::ErrorKind::AlreadyExists.into())
     }
 
-    /// Removes the partial files of this process, which ends while a thread is still writing. As
-    /// long as the result is held, no file gets its final name.
+    /// Removes the partial files of this process, for a process that ends while a thread is still
+    /// writing. As long as the result is held, no file gets its final name.
     pub fn remove_unfinished() -> NoneFinishes {
         let held = unfinished();
         for partial in held.iter() {
@@ -109,8 +110,8 @@ impl PartialFile {
         }
     }
 
-    /// Writes out what is left and gives the file its name. The content reaches the disk before
-    /// the name does, so that a crash leaves no file that looks complete and is not.
+    /// Writes the rest and gives the file its name. The content reaches the disk before the name
+    /// does, so that a crash leaves no file that only looks complete.
     pub fn finish(mut self) -> io::Result<()> {
         let Some(mut file) = self.file.take() else { return Ok(()) };
         let written = file.flush().and_then(|()| match file.get_ref() {
@@ -133,8 +134,7 @@ impl PartialFile {
 }
 
 /// Whether `path` is written to directly, because replacing a device or a pipe by a file would take
-/// it away from everybody. A block device is refused: a trace on it would overwrite whatever it
-/// holds.
+/// it away from everybody. A block device is refused: a trace on it would overwrite its content.
 fn is_special(path: &Path) -> io::Result<bool> {
     let Ok(there) = fs::metadata(path) else { return Ok(false) };
     if there.file_type().is_block_device() {

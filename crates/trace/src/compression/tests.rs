@@ -68,7 +68,7 @@ fn all() -> Choice {
     Box::new(|_, _| Ok(true))
 }
 
-/// The same through everything that a file passes.
+/// The unpacked bytes, through every step that a file passes, and the error.
 fn unpacked(packed: &[u8]) -> (Vec<u8>, Option<io::Error>) {
     let packed = io::Cursor::new(packed.to_vec());
     drained(unpack(Peeked::new(packed, PEEK_BYTES), all()).unwrap().stream)
@@ -87,7 +87,7 @@ fn a_stream_is_unpacked_by_what_it_holds_and_members_follow_each_other() {
         }
         assert!(unpacked(&pack(b"", codec)).0.is_empty(), "{codec:?}");
     }
-    // What a parallel zstd puts in front.
+    // A frame that a parallel zstd puts in front.
     let mut skipped = vec![0x50, 0x2a, 0x4d, 0x18, 3, 0, 0, 0, 1, 2, 3];
     skipped.extend(pack(&text, Codec::Zstd));
     assert_eq!(unpacked(&skipped).0, text);
@@ -376,7 +376,7 @@ fn an_archive_in_an_archive_is_read_as_one_with_it() {
             assert_eq!(stream.position(), bytes.len() as u64, "{codec:?}");
         }
     }
-    // One that is cut short tells so and gives what it held.
+    // An archive that is cut short reports it and gives its content up to there.
     let cut = [member("in.tar", b'0', &inner[..512 + 6]), vec![0; 1024]].concat();
     let (out, error) = unpacked(&cut);
     assert_eq!(out, b"1,2\n3,");

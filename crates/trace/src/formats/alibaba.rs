@@ -38,7 +38,7 @@ pub const FORMAT: Format = Format {
 const MICROSECOND_NS: i64 = 1_000;
 
 struct Parser {
-    /// How long the unit of instants is, in nanoseconds.
+    /// The unit of instants in nanoseconds.
     unit_ns: i64,
     devices: Numbered,
 }

@@ -1,4 +1,4 @@
-//! What biosnoop prints, of bcc and of libbpf-tools, and the older iosnoop of perf-tools.
+//! The output of biosnoop, of bcc and of libbpf-tools, and of the older iosnoop of perf-tools.
 //!
 //! People who looked for a slow request have its output: a line for each request, printed at its
 //! completion, with the latency. Which columns there are depends on version and options, so they
@@ -28,7 +28,7 @@ use crate::batch::Columns;
 use crate::error::TraceError;
 use crate::stream::Source;
 
-/// What biosnoop and iosnoop print.
+/// The output of biosnoop and iosnoop.
 pub const FORMAT: Format = Format {
     name: "biosnoop",
     title: "what biosnoop (bcc, libbpf-tools) and iosnoop print",
@@ -40,7 +40,7 @@ pub const FORMAT: Format = Format {
 const REMEDY: &str = "biosnoop prints a heading like 'TIME(s) COMM PID DISK T SECTOR BYTES \
                       LAT(ms)' and a line for each request";
 
-/// How many lines may stand before the heading.
+/// The largest number of lines before the heading.
 const LINES_BEFORE_MAX: usize = 20;
 
 fn lines(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {

@@ -1,4 +1,4 @@
-//! What `blkparse` prints of a recording, in its default format.
+//! The output of `blkparse` for a recording, in its default format.
 //!
 //! People keep the text and not the recording, because text can be read without a tool. It has one
 //! line per event of the recording. So only parsing the lines is done here;
@@ -32,7 +32,7 @@ use crate::header::Header;
 use crate::stream::{Sink, Source};
 use crate::wording::Wording;
 
-/// What blkparse prints, as it is read.
+/// The output of blkparse, as it is read.
 pub const FORMAT: Format = Format {
     name: "blkparse",
     title: "what blkparse prints of a recording of blktrace",
@@ -41,7 +41,7 @@ pub const FORMAT: Format = Format {
     open,
 };
 
-/// What blkparse prints, as it is written.
+/// The output of blkparse, as it is written.
 pub const WRITABLE: Writable = Writable {
     name: "blkparse",
     title: "what blkparse prints",

@@ -7,9 +7,9 @@
 //! any other is counted as lost, with its text.
 //!
 //! Format: blkreplay's `blkreplay.c` (`sscanf`/`printf` of the columns) and its manual; see
-//! `docs/formats.md` for what is read and written here.
+//! `docs/formats.md` for the parts that are read and written here.
 //!
-//! The way through: `line` (the columns of one line) → `state` (what the lines say together) →
+//! The way through: `line` (the columns of one line) → `state` (the facts from all lines) →
 //! `reader`; and back: `writer`, and `result` for results.
 
 mod line;
@@ -62,7 +62,7 @@ notice and this notice are preserved.  This file is offered as-is,
 without any warranty.
 ";
 
-/// The sentence that says what a file is.
+/// The sentence that says how a file was made; it becomes the description of the trace.
 const DESCRIPTION_MARK: &[u8] = b"This file was automatically generated";
 
 /// The prefix of a description that blkreplay did not write.

@@ -1,8 +1,8 @@
 //! The kernel's own block trace, as `blktrace` and `blkparse -d` write it.
 //!
 //! The kernel records events, not requests: a request is queued, perhaps merged or split, inserted,
-//! issued and completed, each time with a record of 48 or 64 bytes in the buffer of the processor
-//! it happened on. The reader brings the events of all processors into one order, chooses the event
+//! issued and completed. Each event is a record of 48 or 64 bytes in the buffer of the processor it
+//! happened on. The reader brings the events of all processors into one order, chooses the event
 //! that counts as issue, and finds the completion of each request. The format is that of Linux
 //! `include/uapi/linux/blktrace_api.h`.
 //!
@@ -53,8 +53,8 @@ use crate::header::Header;
 use crate::recording::{Interface, Recording as Facts};
 use crate::stream::Source;
 
-/// How many of the recording's first events decide which event is taken and whether there are
-/// completions.
+/// The number of the recording's first events that decide which event is the instant of issue, and
+/// whether there are completions.
 pub(super) const PROBE_EVENTS: usize = 1 << 16;
 
 /// Size of the buffer for a recording that comes through a pipe.
@@ -175,12 +175,12 @@ impl Source for Recording {
     }
 }
 
-/// A bit for each of these kinds.
+/// A bit mask of these kinds of event.
 pub(super) fn bits(kinds: &[u8]) -> u32 {
     kinds.iter().fold(0, |bits, kind| bits | 1 << kind)
 }
 
-/// The kinds of event that matter where these are instants of issue.
+/// The kinds of event that matter if those in `issues` are instants of issue.
 pub(super) fn kinds_wanted(issues: u32, has_completions: bool) -> u32 {
     if has_completions {
         issues | bits(&[kind::ISSUE, kind::COMPLETE, kind::REQUEUE, kind::SPLIT])

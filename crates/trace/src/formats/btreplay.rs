@@ -1,4 +1,4 @@
-//! What `btrecord` makes of a blktrace recording for `btreplay`: `dev.replay.N`.
+//! The files that `btrecord` makes of a blktrace recording for `btreplay`: `dev.replay.N`.
 //!
 //! A file holds the requests of one device and one processor in bunches. Only the bunch has an
 //! instant, that of its first request: requests up to ten milliseconds apart become one burst. The
@@ -51,10 +51,10 @@ const HEADER_BYTES: usize = 32;
 const BUNCH_BYTES: usize = 16;
 const REQUEST_BYTES: usize = 24;
 
-/// How many requests a bunch may have (`BT_MAX_PKTS`).
+/// The largest number of requests in a bunch (`BT_MAX_PKTS`).
 const BUNCH_MAX: u64 = 512;
 
-/// How many bunches without a request are passed over to recognise a file.
+/// The number of bunches without a request that are passed over to recognise a file.
 const LOOK_BUNCHES: usize = 64;
 
 /// The guess of a unit that the file does not say.
@@ -68,7 +68,7 @@ const NO_OP: &str = "requests that neither read nor write";
 const TOO_FAR: &str = "requests that reach beyond 64-bit addresses";
 const TOO_LATE: &str = "bunches at instants beyond 64 bits";
 
-/// Whether a header that begins with these bytes is big-endian; `None` if it is none.
+/// Whether a header that begins with these bytes is big-endian; `None` if they begin no header.
 fn byte_order(first_bytes: &[u8]) -> Option<bool> {
     let version = u64::from_le_bytes(*first_bytes.first_chunk()?);
     [false, true].into_iter().find(|big_endian| {
@@ -77,8 +77,8 @@ fn byte_order(first_bytes: &[u8]) -> Option<bool> {
     })
 }
 
-/// Whether a file that begins with these bytes is one: the header's version, and after it a
-/// plausible bunch. Later faults are found by the reader.
+/// Whether a file that begins with these bytes is one of btrecord: the header's version, and after
+/// it a plausible bunch. Later faults are found by the reader.
 fn recognise(first_bytes: &[u8]) -> bool {
     let Some(big_endian) = byte_order(first_bytes) else { return false };
     let mut rest = first_bytes.get(HEADER_BYTES..).unwrap_or_default();
@@ -126,12 +126,12 @@ fn open(opening: Opening<'_>) -> Result<Box<dyn Source>, TraceError> {
 
 struct Parser {
     big_endian: bool,
-    /// How long the unit of instants is, in nanoseconds.
+    /// The unit of instants in nanoseconds.
     unit_ns: i64,
     is_unit_guessed: bool,
     /// The instant that the header gives as the first; `None` before the header was read.
     genesis: Option<u64>,
-    /// How many requests of the bunch are still to come.
+    /// The number of requests of the bunch that are still to come.
     left: u64,
     /// The instant of the bunch; `None` if it does not fit.
     issue: Option<Nanos>,

@@ -86,7 +86,7 @@ const OTHER_DURATION: Topic<'static> = NoteKind::Assumed
     .of("requests of a trace that lasts a thousand times longer or shorter \
          than its header says: instants may count another unit (`time-unit`)");
 
-/// By which factor the two durations may differ without a note.
+/// The factor by which the two durations may differ without a note.
 const DURATION_FACTOR: u128 = 1000;
 
 const GUESSED_READ: Topic<'static> =
@@ -112,11 +112,11 @@ fn open(
 #[derive(Clone, Copy, Debug)]
 struct Head {
     layout: Layout,
-    /// How many bytes stand before the first record.
+    /// The number of bytes before the first record.
     bytes: usize,
     /// Nanoseconds of the unit of time.
     unit_ns: i64,
-    /// How many bytes a block has, if the header says it.
+    /// The size of a block in bytes, if the header says it.
     block: Option<u64>,
     /// The guess of a value that neither the file nor the user gave.
     guess: Option<Topic<'static>>,
@@ -172,7 +172,7 @@ struct Parser {
     /// Bytes of the header that are still to be passed over.
     header: usize,
     unit_ns: i64,
-    /// How many bytes a block has.
+    /// The size of a block in bytes.
     block: u64,
     is_block_guessed: bool,
     /// The name space of the last request, and its volume.

@@ -7,8 +7,8 @@
 //! expression with named groups (`--pattern '(?<ts_us>\d+) (?<op>\w) …'`). Errors in a description
 //! are reported before the first line is read, with a mark under the place.
 //!
-//! The way through: `description` (what was said) → `units`, `words` (of operations) → `delimited`
-//! or `pattern` (the fields of a line) → `reader`.
+//! The way through: `description` (the user's text) → `units`, `words` (of operations) →
+//! `delimited` or `pattern` (the fields of a line) → `reader`.
 
 pub mod delimited;
 mod description;

@@ -2,9 +2,9 @@
 //!
 //! A line is `number time duration disk request sector length`, columns divided by tabs or blanks:
 //! seconds since the log began, seconds that the request took, sectors of 512 bytes. The program
-//! can be told to show the time of day instead of the time since the beginning, with `AM` or `PM`
-//! as the host's settings have it; lines then begin anew at midnight. The same settings say whether
-//! decimals stand behind a point or a comma.
+//! can be told to show the time of day instead, with `AM` or `PM` as the host's settings have it;
+//! lines then begin anew at midnight. The same settings decide whether decimals stand behind a
+//! point or a comma.
 //!
 //! Source: blkreplay's `conv_windows_diskmon_to_load.sh`.
 
@@ -56,7 +56,7 @@ fn open(opening: Opening<'_>) -> Result<Box<dyn Source>, TraceError> {
     import::lines(opening, Parser::default(), facts, REMEDY)
 }
 
-/// What a line says.
+/// The values of a line.
 struct Line<'a> {
     time: i64,
     is_time_of_day: bool,
@@ -153,7 +153,7 @@ fn number(cursor: &mut Cursor<'_>, missing: &'static str) -> Result<u64, Fault> 
     }
 }
 
-/// The lines while they go by.
+/// Reads the lines one by one.
 #[derive(Debug, Default)]
 struct Parser {
     /// The last time of day, plus the days since the first.

@@ -7,7 +7,7 @@
 //! milliseconds and whole numbers as nanoseconds, which is noted as a guess; `--time-unit`
 //! overrides it.
 //!
-//! Five numbers in a line are a weak sign, so a file is recognised only if arrivals rise, lengths
+//! Five numbers in a line are a weak sign. So a file is recognised only if arrivals rise, lengths
 //! are plausible and flags are those of a read or a write. Even then the format is noted as a
 //! guess, unless `--format` named it.
 
@@ -49,12 +49,12 @@ fn parse(line: &[u8], unit_ns: i64, block: u64) -> Result<OnVolume, Fault> {
 const DEVICE_MAX: u64 = 65_535;
 const BLOCKS_MAX: u64 = 1 << 20;
 
-/// The bits that `DiskSim` gives flags: read, time-critical, time-limited, and some of its own. The
-/// first two are usual where arrivals have decimals, as `DiskSim`'s own have.
+/// The bits that `DiskSim` defines for flags: read, time-critical, time-limited, and some of its
+/// own. The first two are usual in `DiskSim`'s own traces, whose arrivals have decimals.
 const FLAGS_MAX: u64 = 0xff;
 const TIMED_FLAGS_MAX: u64 = 3;
 
-/// How many lines are needed if other flags occur, and how many different ones may occur.
+/// The least number of lines if other flags occur, and the largest number of different ones.
 const LINES_MIN: usize = 8;
 const KINDS_MAX: u32 = 6;
 
@@ -70,7 +70,7 @@ fn flags_of(line: &[u8]) -> Option<u64> {
 
 fn recognise(first_bytes: &[u8]) -> bool {
     let (mut lines, mut steps_back, mut latest) = (0_usize, 0_usize, None);
-    // Which flags there are besides the usual ones: a bit for each.
+    // The flags that occur besides the usual ones: a bit for each.
     let mut others = [0_u128; 2];
     let is_like = looks_like(first_bytes, |line| {
         let (Some(flags), Ok((_, request))) = (flags_of(line), parse(line, 1_000_000, 1)) else {
@@ -128,7 +128,7 @@ struct Parser {
     /// Whether the format was guessed from the lines alone.
     is_guessed: bool,
     guess: Option<Topic<'static>>,
-    /// What addresses and lengths count in, in bytes.
+    /// The unit of addresses and lengths in bytes.
     block: u64,
     devices: Numbered,
 }
@@ -175,7 +175,7 @@ mod tests {
             "1 0 8 8 3\n2 0 8 8 2\n".to_owned(),
             lines(&|n| format!("{n} 0 {n} 8 {n}\n")),
             with_flags(["3fc", "3fd", "3fc", "3fd"]),
-            // Arrivals that fall, lengths of nothing and beyond any, devices beyond any.
+            // Arrivals that fall, lengths of zero and beyond any limit, devices beyond any limit.
             lines(&|n| format!("{} 0 {n} 8 1\n", 99 - n)),
             "1 0 8 0 1\n2 0 8 0 0\n".to_owned(),
             "1 0 8 264719034 1\n2 0 8 264719034 0\n".to_owned(),

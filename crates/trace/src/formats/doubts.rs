@@ -19,7 +19,7 @@ const GAP_NS: i64 = 365 * 86_400 * 1_000_000_000;
 const EARLIEST_NS: i64 = 631_152_000_000_000_000;
 const LATEST_NS: i64 = 4_102_444_800_000_000_000;
 
-/// The doubt about requests that lie apart from most.
+/// The doubt about requests whose instants lie far from most others.
 pub const APART: Topic<'static> = NoteKind::Assumed
     .of("requests more than a year apart from most, left there: their time stamps \
          may be wrong");

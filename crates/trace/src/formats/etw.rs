@@ -1,5 +1,5 @@
-//! Microsoft's disk events as text: what `xperf -a dumper` prints of an ETW recording, and the
-//! published traces of Exchange and of production servers that are made of it.
+//! Microsoft's disk events as text: the output of `xperf -a dumper` for an ETW recording, and the
+//! published traces of Exchange and of production servers that were made with it.
 //!
 //! A heading between `BeginHeader` and `EndHeader` names the columns of every kind of event; after
 //! it follow events of all kinds, in columns padded with blanks and separated by commas. Disk
@@ -52,7 +52,7 @@ fn recognise(first_bytes: &[u8]) -> bool {
     })
 }
 
-/// Whether this can be the name of a kind of event.
+/// Whether `name` can be the name of a kind of event.
 fn is_event(name: &[u8]) -> bool {
     name.first().is_some_and(u8::is_ascii_alphabetic)
         && name.iter().all(|byte| byte.is_ascii_graphic() && *byte != b';')

@@ -1,4 +1,4 @@
-//! fio's iologs, versions 2 and 3: what `--write_iolog` records and `--read_iolog` replays.
+//! fio's iologs, versions 2 and 3: `--write_iolog` records them and `--read_iolog` replays them.
 //!
 //! A line is an action on a file: `name action offset length`, in version 3 behind a stamp. Version
 //! 2 has no stamps but waits, which most recorders leave out: then only the order is known. Neither

@@ -42,7 +42,7 @@ pub const FORMAT: Format = Format {
 const REMEDY: &str = "run fio with `--write_lat_log=NAME --log_offset=1 --log_issue_time=1` and \
                       without log_avg_msec, and read NAME_lat.1.log";
 
-/// Milliseconds above this, 2001-09-09, count from 1970: no run is that long.
+/// Milliseconds above this value, 2001-09-09, count from 1970: no run is that long.
 const UNIX_MS: u64 = 1_000_000_000_000;
 
 fn recognise(first_bytes: &[u8]) -> bool {
@@ -75,10 +75,10 @@ fn open(opening: Opening<'_>) -> Result<Box<dyn Source>, TraceError> {
     import::lines(opening, parser, facts, REMEDY)
 }
 
-/// Reads the samples.
+/// Reads the lines of the log.
 struct Parser {
     places: Places,
-    /// Nanoseconds of the latency's unit.
+    /// The unit of latencies in nanoseconds.
     unit_ns: i64,
     unit_is_given: bool,
 }

@@ -31,7 +31,7 @@ pub const FORMAT: Format = Format {
     },
 };
 
-/// What a line says.
+/// The values of a line.
 #[derive(Debug)]
 struct Row<'a> {
     pid: u32,
@@ -82,7 +82,7 @@ fn behind_process<'a>(
     Ok(Row { pid, process, major, minor, has_digest, request })
 }
 
-/// The same if the name of the process has blanks; `first` is its first word.
+/// As `behind_process`, if the name of the process has blanks; `first` is its first word.
 #[cold]
 fn behind_blanks<'a>(
     mut fields: Blanks<'a>,

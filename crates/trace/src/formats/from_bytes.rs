@@ -44,7 +44,8 @@ pub(super) fn read_alike(bytes: &[u8]) -> (Vec<Request>, Header) {
     plain
 }
 
-/// Writes requests to volumes of these names as a file that is called `name`, and gives its bytes.
+/// Writes requests to volumes of these names as a file that is called `name`. Returns the bytes of
+/// the file.
 pub(super) fn written(name: &str, volumes: &[&str], requests: &[Request]) -> (Vec<u8>, Written) {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join(name);

@@ -9,8 +9,8 @@
 //! Format: the paper and the program of Haghdoost et al., <https://github.com/umn-cris/hfplayer>
 //! (`c/parser`, `tools/raw_trace_parser`); see `docs/import.md`.
 //!
-//! An annotated trace, as `depAnalyser` writes it, has a line for each request and in
-//! `DEP_PARENT_LIST` the `DUMP_OFFSET` of those that it waits for, joined by `-`.
+//! An annotated trace, as `depAnalyser` writes it, has a line for each request. `DEP_PARENT_LIST`
+//! has the `DUMP_OFFSET` of the requests that it waits for, joined by `-`.
 //!
 //! The way through: `layout` (the header line) → `reader` with `parents` and `pairs` (arrivals that
 //! wait for their completion); and back: `writer`.

@@ -15,7 +15,7 @@ use crate::request::Request;
 use crate::stream::Opened;
 use crate::units::{Bytes, Nanos, SECTOR};
 
-/// Traces of that replayer.
+/// Traces of the replayer of Huaicheng Li's group.
 pub const FORMAT: Format = Format {
     name: "huaicheng",
     title: "traces of huaicheng's replayer",
@@ -83,7 +83,7 @@ impl Delimited for Parser {
     }
 
     fn look(&self, line: &[u8], (_, request): &OnVolume) -> Look {
-        // With blanks it is what simulators have; only here it counts in bytes.
+        // With blanks the line could also be a simulator's; only this format counts in bytes.
         let is_whole = |bytes: Bytes| bytes.0.is_multiple_of(SECTOR);
         let is_like = line.contains(&b',')
             && request.length > Bytes::ZERO

@@ -30,7 +30,7 @@ const BLOCK_SIZE: &[&str] =
 /// Formats that record several events of a request.
 const EVENT: &[&str] = &["blktrace", "blkparse", "ftrace", "recording"];
 
-/// Formats that may know no more than the second.
+/// Formats whose instants may be whole seconds.
 const WHOLE_SECONDS: &[&str] = &[
     "cloudphysics-csv",
     "tencent",
@@ -43,7 +43,7 @@ const WHOLE_SECONDS: &[&str] = &[
     "iqibh",
 ];
 
-/// Whether the user chose what to make of whole seconds.
+/// Whether the user chose a treatment of whole seconds.
 pub(super) fn is_chosen(whole_seconds: WholeSeconds) -> bool {
     !matches!(whole_seconds, WholeSeconds::Unchosen | WholeSeconds::Refuse)
 }

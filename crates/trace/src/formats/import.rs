@@ -37,7 +37,7 @@ use crate::header::{NoteKind, Topic};
 pub const AS_MILLISECONDS: Topic<'static> = NoteKind::Unit
     .of("instants taken as milliseconds, as is the custom (`time-unit` says otherwise)");
 
-/// From where a format counts its instants.
+/// The zero from which a format counts its instants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Epoch {
     /// From the start of the trace: kept as they are, but no request is issued before that.
@@ -53,14 +53,14 @@ pub enum Epoch {
     Unknown,
 }
 
-/// What a format's reader knows of a file before its first request.
+/// The facts that a format's reader knows of a file before its first request.
 #[derive(Clone, Copy, Debug)]
 pub struct Facts {
     /// [`Header::format`](crate::Header::format).
     pub format: &'static str,
-    /// The optional columns.
+    /// The optional columns of the trace.
     pub columns: Columns,
-    /// From where instants count.
+    /// The zero from which instants count.
     pub epoch: Epoch,
     /// Whether instants are whole seconds, within which requests may be spread.
     pub whole_seconds: bool,

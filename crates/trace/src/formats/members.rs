@@ -1,11 +1,11 @@
-//! Which members of an archive make up the trace.
+//! The choice of the members of an archive that make up the trace.
 //!
 //! Published archives have a licence beside the traces, and a file for every volume of the same
 //! month. So the first member with a known format decides the format of the archive; further
 //! members of that format belong to the trace, and all others are skipped and named. The format
-//! knows how several members combine ([`Several`]): independent lines can be sorted by time, but
-//! the second header of a binary file would be read as requests, and recordings of two processors
-//! read as one would give wrong latencies. Those are refused.
+//! knows how several members combine ([`Several`]). Independent lines can be sorted by time. The
+//! second header of a binary file, however, would be read as requests, and recordings of two
+//! processors read as one would give wrong latencies. Such members are refused.
 //!
 //! Another thread reads the archive, so the choice is shared with it.
 
@@ -25,7 +25,7 @@ use crate::header::{Header, NoteKind, Notes, Topic};
 use crate::stream::Label;
 use crate::wording::Wording;
 
-/// How several files of a format in one archive combine.
+/// The way in which several files of a format in one archive combine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Several {
     /// Parts of one trace, merged in the order of time: every line is independent.
@@ -40,7 +40,7 @@ pub enum Several {
 pub const BY_TIME: Topic<'static> =
     NoteKind::Order.of("members of the archive, put together in the order of time");
 
-/// The guess that they follow each other.
+/// The guess that several members follow each other.
 pub const IN_TURN: Topic<'static> =
     NoteKind::Assumed.of("members of the archive, read one behind the other");
 
@@ -57,23 +57,23 @@ pub const OTHER: Topic<'static> =
 pub(super) struct Members(Arc<Mutex<Found>>);
 
 struct Found {
-    /// The format of the trace, once it is known.
+    /// The format of the trace; `None` until it is known.
     format: Option<&'static Format>,
-    /// Whether the user said which it is.
+    /// Whether the user gave the format.
     is_asked: bool,
-    /// How many members are taken.
+    /// The number of members that are taken.
     taken: u64,
-    /// The first of them.
+    /// The name of the first member that is taken.
     first: String,
-    /// The first that cannot be read together with it.
+    /// The name of the first member that cannot be read together with `first`.
     second: Option<String>,
-    /// The members that are taken, and those that are not.
+    /// Notes on the members that are taken, and on those that are not.
     together: Notes,
     lost: Notes,
 }
 
 impl Members {
-    /// Looks for members of the format `asked`, if that was said.
+    /// Looks for members of the format `asked`, if the user gave one.
     pub(super) fn new(asked: Option<&'static Format>) -> Self {
         Self(Arc::new(Mutex::new(Found {
             format: asked,
@@ -90,8 +90,8 @@ impl Members {
         look(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Chooses the members of the trace. An archive of which no two members can be read together
-    /// ends at the second.
+    /// Chooses the members of the trace. If no two members of a format can be read together, the
+    /// archive ends at the second.
     pub(super) fn choice(&self) -> Choice {
         let members = self.clone();
         Box::new(move |name, first_bytes| members.with(|found| found.choose(name, first_bytes)))
@@ -115,7 +115,7 @@ impl Members {
         Ok(ahead)
     }
 
-    /// How many members are taken.
+    /// The number of members that are taken.
     pub(super) fn taken(&self) -> u64 {
         self.with(|found| found.taken)
     }
@@ -125,13 +125,13 @@ impl Members {
         self.with(|found| found.format)
     }
 
-    /// Why the members cannot be read together.
+    /// The error if the members cannot be read together.
     pub(super) fn refusal(&self, path: &Path) -> Option<TraceError> {
         let (reason, remedy) = self.with(|found| found.refusal())?;
         Some(TraceError::Unusable { path: path.to_owned(), reason, remedy })
     }
 
-    /// Why nothing can be read, if there are members and none was taken.
+    /// The error if there are members and none was taken.
     pub(super) fn nothing(&self, path: &Path) -> Option<TraceError> {
         self.with(|found| {
             let note = found.lost.iter().next().filter(|_| found.taken == 0)?;
@@ -183,7 +183,7 @@ impl Found {
         Ok(true)
     }
 
-    /// Why the members cannot be read together, and what to do.
+    /// The reason why the members cannot be read together, and the remedy.
     fn refusal(&self) -> Option<(String, Wording)> {
         let (first, second) = (&self.first, self.second.as_ref()?);
         let format = self.format?;
@@ -212,7 +212,7 @@ impl Found {
         Some((reason, remedy))
     }
 
-    /// Adds what is known of the members to `header`.
+    /// Adds the notes on the members to `header`.
     fn note(&self, header: &mut Header) {
         if self.taken > 1 {
             self.together.iter().for_each(|note| header.guesses.add_note(note));

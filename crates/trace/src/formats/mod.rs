@@ -75,27 +75,27 @@ pub use crate::order::Order;
 use self::doubts::questioned;
 use self::members::Members;
 
-/// How much of a file is looked at to recognise it, after decompression.
+/// The number of first bytes, after decompression, that are inspected to recognise a file.
 const LOOK_BYTES: usize = compression::PEEK_BYTES;
 
 /// A format that can be read.
 #[derive(Debug)]
 pub struct Format {
-    /// What `--format` calls it.
+    /// The name of the format for `--format`.
     pub name: &'static str,
-    /// What it is, in a line.
+    /// The description of the format, in a line.
     pub title: &'static str,
-    /// How several files of it in one archive combine.
+    /// The way in which several files of the format in one archive combine.
     pub several: Several,
     /// Whether a file that begins with these bytes, unpacked, is of this format.
     pub recognise: fn(first_bytes: &[u8]) -> bool,
-    /// Begins to read a file that is.
+    /// Begins to read a file of this format.
     pub open: fn(Opening<'_>) -> Opened,
 }
 
-/// Every format, in the order in which a file is tried: first those with a magic number, then
-/// records without one, which are judged by their content, then text, the most distinctive lines
-/// first, because a few columns of numbers fit many formats.
+/// Every format, in the order in which a file is tried. First come those with a magic number, then
+/// records without one, which are judged by their content. Text comes last, the most distinctive
+/// lines first, because a few columns of numbers fit many formats.
 pub const FORMATS: &[Format] = &[
     native::FORMAT,
     blktrace::FORMAT,
@@ -133,7 +133,7 @@ pub const FORMATS: &[Format] = &[
     smreplay::FORMAT,
 ];
 
-/// The format of this name, or the remedy.
+/// The format of this name, or a sentence with the names that are known.
 pub fn by_name(name: &str) -> Result<&'static Format, String> {
     FORMATS.iter().find(|format| format.name == name).ok_or_else(|| {
         let names: Vec<_> = FORMATS.iter().map(|format| format.name).collect();
@@ -146,18 +146,20 @@ pub type Stream = Peeked<Box<dyn Positioned + Send>>;
 
 /// A file that a format begins to read.
 pub struct Opening<'a> {
-    /// What is in it, unpacked.
+    /// The content of the file, unpacked.
     pub stream: Stream,
-    /// Where it is, for messages; and for formats that must jump about, if it is `seekable`.
+    /// The path of the file, for messages. Formats that must jump about open it again, if it is
+    /// `seekable`.
     pub path: &'a Path,
-    /// Whether it can be opened once more by its path and read as it is: a file, and not packed.
+    /// Whether the path can be opened once more and read without unpacking: a regular file that is
+    /// not packed.
     pub seekable: bool,
-    /// How to read it.
+    /// The user's options for reading.
     pub options: &'a ReadOptions,
 }
 
 impl Opening<'_> {
-    /// Refuses what is not `seekable`.
+    /// Refuses a file that is not `seekable`.
     pub fn demand_seekable(&self) -> Result<(), TraceError> {
         if self.seekable {
             return Ok(());
@@ -182,8 +184,8 @@ impl Opening<'_> {
     }
 }
 
-/// Opens the trace at `path`, whatever its format; `-` is the standard input, and what begins with
-/// `gen:` describes a load that is [generated](crate::generate). A prefix `dev` of
+/// Opens the trace at `path`, whatever its format. `-` is the standard input, and a path that
+/// begins with `gen:` describes a load that is [generated](crate::generate). A prefix `dev` of
 /// files `dev.blktrace.N` names the recording that they make up.
 pub fn open(path: &Path, options: &ReadOptions) -> Result<Box<dyn Source>, TraceError> {
     if path == Path::new("-") {
@@ -242,7 +244,7 @@ fn recognise<R: Read + Send + 'static>(
         return Err(TraceError::read(path, error));
     }
     if packed.first_bytes().is_empty() {
-        // A processor without events has an empty file, whose name alone says what it belongs to.
+        // A processor without events has an empty file; only its name shows its recording.
         if regular && blktrace::is_per_cpu(path) {
             idle::refuse(options, blktrace::FORMAT.name, path)?;
             return Ok(questioned(blktrace::open(path, options)?));
@@ -284,7 +286,7 @@ fn recognise<R: Read + Send + 'static>(
     Err(unrecognised(&mut stream, path))
 }
 
-/// Begins to read an archive, of which `stream` has the members that are in `members`.
+/// Begins to read an archive; `stream` gives the content of the chosen `members`.
 fn open_archive(
     mut stream: Stream,
     path: &Path,
@@ -321,7 +323,7 @@ const PACKED: [(&[u8], &str, &str); 6] = [
     (b"\x1f\x9d", "compress", "uncompress FILE"),
 ];
 
-/// How a file that is not recognised is read all the same, behind a condition.
+/// The end of a remedy: the option that reads a file of unknown format all the same.
 fn forced() -> Wording {
     Wording::from("`")
         .set("format", "NAME")
@@ -332,7 +334,7 @@ fn forced() -> Wording {
         .text(" describes any other text")
 }
 
-/// Why nothing can be made of `stream`.
+/// The error for a `stream` of unknown format.
 fn unrecognised(stream: &mut Stream, path: &Path) -> TraceError {
     let path = path.to_owned();
     if let Some(error) = stream.take_error() {

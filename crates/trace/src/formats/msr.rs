@@ -37,7 +37,7 @@ const TICK_NS: i64 = 100;
 /// 1970-01-01 UTC in ticks since 1601-01-01 UTC.
 const UNIX_EPOCH_TICKS: i64 = 116_444_736_000_000_000;
 
-/// What a line says.
+/// The values of a line.
 #[derive(Debug)]
 struct Row<'a> {
     ticks: u64,
@@ -91,23 +91,23 @@ fn open(opening: Opening<'_>) -> Opened {
     import::lines(opening, parser, facts, remedy)
 }
 
-/// The guess of copies whose instants are none since 1601.
+/// The guess for copies whose instants do not count from 1601.
 const AS_TICKS: Topic<'static> = NoteKind::Unit
     .of("instants and response times taken as ticks of 100 ns, the instants from \
          the trace's own start (`time-unit` says otherwise)");
 
 #[derive(Default)]
 struct Parser {
-    /// How long the unit of time is, in nanoseconds.
+    /// The unit of instants in nanoseconds.
     unit_ns: i64,
     is_unit_guessed: bool,
-    /// The instant that times are told from.
+    /// The instant, in ticks, that becomes zero.
     zero_ticks: i64,
     /// The volume of the last line: most lines have the same.
     host: Vec<u8>,
     disk: u64,
     volume: Option<VolumeId>,
-    /// Where names are put together.
+    /// A buffer in which names are put together.
     name: Vec<u8>,
 }
 

@@ -10,9 +10,8 @@
 //! whatever the length of the trace.
 //!
 //! The way through: `schema` (the columns and the keys of the footer) → `writer`; and back:
-//! `footer` (what a file claims is checked) → `reader` → `columns` (one at a time) → `names` (of
-//! codes) → `pages`.
-//! `checksums` stand between either and the file.
+//! `footer` (the claims of a file are checked) → `reader` → `columns` (one at a time) → `names` (of
+//! codes) → `pages`. `checksums` stand between either and the file.
 //!
 //! [header]: crate::header::Header
 
@@ -77,7 +76,7 @@ struct Scratch {
     repeats: Vec<i16>,
 }
 
-/// The error of the file system inside an error of the library, or the latter as it is.
+/// The file system's error inside an error of the library, or the library's error as it is.
 fn into_io(error: ParquetError) -> io::Error {
     match error {
         ParquetError::External(inner) => match inner.downcast::<io::Error>() {

@@ -13,24 +13,24 @@ use crate::units::VolumeId;
 /// The loss of a name.
 pub(super) const RENAMED: &str = "names of volumes, which become numbers";
 
-/// How many volumes are found by their place in a table.
+/// The number of volumes that are found by their place in a table.
 const TABLE_MAX: usize = 1 << 16;
 
-/// The numbers of the volumes that were met.
+/// The numbers of the volumes seen so far.
 #[derive(Debug)]
 pub(super) struct Numbers {
-    /// The largest number that the format can say; at least that of a [`VolumeId`].
+    /// The largest number that the format can express; at least the largest [`VolumeId`].
     max: u64,
     /// The numbers of volumes with small ids.
     table: Vec<Option<u64>>,
     others: FxHashMap<VolumeId, u64>,
     taken: FxHashSet<u64>,
-    /// How many volumes of the header were looked at.
+    /// The number of volumes of the header that were looked at.
     seen: usize,
 }
 
 impl Numbers {
-    /// Numbers up to `max`, which is no less than what 32 bits hold.
+    /// Numbers up to `max`, which is at least the largest 32-bit number.
     pub(super) fn up_to(max: u64) -> Self {
         Self {
             max: max.max(u64::from(u32::MAX)),
@@ -41,7 +41,7 @@ impl Numbers {
         }
     }
 
-    /// The number of volume `id`. `header` is that of the trace, with the volumes known by now.
+    /// The number of volume `id`. `header` is the trace's header, with the volumes known by now.
     #[inline]
     pub(super) fn of(&mut self, id: VolumeId, header: &Header, lost: &mut Lost) -> u64 {
         match self.table.get(id.0 as usize) {
@@ -86,13 +86,13 @@ impl Numbers {
         in_table.or_else(|| self.others.get(&id).copied())
     }
 
-    /// The number that a volume is called by.
+    /// The volume's name as a number; `None` if it is not one.
     fn own(&self, volume: &Volume) -> Option<u64> {
         let number: u64 = volume.name.parse().ok()?;
         (number <= self.max && number.to_string() == volume.name).then_some(number)
     }
 
-    /// A number that nobody has: the volume's id, or the next one.
+    /// A number that no volume has: the volume's id, or the next free one.
     fn free(&self, id: VolumeId) -> u64 {
         let from = u64::from(id.0);
         let behind = (from..=self.max).chain(0..from).find(|number| !self.taken.contains(number));

@@ -12,7 +12,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use super::{Description, Format, Order, WholeSeconds, by_name};
 use crate::units::Bytes;
 
-/// Which event of a kernel recording is the instant of issue (blktrace's letters).
+/// The event of a kernel recording that is the instant of issue (blktrace's letters).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum IssueEvent {
@@ -28,10 +28,10 @@ pub enum IssueEvent {
 }
 
 impl IssueEvent {
-    /// All of them; the first is none that is recorded.
+    /// All choices. The first is no event of a recording.
     pub const ALL: [Self; 4] = [Self::Auto, Self::Queued, Self::Inserted, Self::Issued];
 
-    /// The name, for who records.
+    /// The name in the options of a recorder.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Auto => "auto",
@@ -41,7 +41,7 @@ impl IssueEvent {
         }
     }
 
-    /// blktrace's letter, for who reads.
+    /// blktrace's letter, in the options of a reader.
     pub const fn letter(self) -> &'static str {
         match self {
             Self::Auto => "auto",
@@ -52,21 +52,21 @@ impl IssueEvent {
     }
 }
 
-/// How to read a trace.
+/// The options of reading a trace.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ReadOptions {
     /// Stop at the first malformed line or record instead of counting it.
     pub strict: bool,
-    /// For kernel recordings: the event to take.
+    /// For kernel recordings: the event that is the instant of issue.
     pub event: IssueEvent,
     /// The format to read as, whatever the file looks like.
     pub format: Option<&'static Format>,
-    /// For formats whose instants are whole seconds: what to make of them.
+    /// For formats whose instants are whole seconds: the treatment of them.
     pub whole_seconds: WholeSeconds,
-    /// For formats that do not say it: how many nanoseconds their unit of time is.
+    /// For formats that do not state their unit of time: the unit in nanoseconds.
     pub time_unit_ns: Option<i64>,
-    /// For formats that do not say it: how large the blocks are that they count in.
+    /// For formats that count in blocks of unstated size: the size of a block.
     #[serde(rename = "block_bytes")]
     pub block_size: Option<Bytes>,
     /// Refuse options without effect on the trace instead of ignoring them. The caller decides
@@ -77,17 +77,17 @@ pub struct ReadOptions {
     /// other options.
     #[serde(with = "shared")]
     pub described: Option<Arc<Description>>,
-    /// How far requests may be out of order.
+    /// The allowed disorder of requests.
     pub order: Order,
-    /// Read which request waits for which, where the trace says it. Who asks for it does
-    /// without transforms, which do not know of it. [`Order::Whole`] goes before it.
+    /// Read the parents of each request, where the trace has them. This excludes transforms, which
+    /// do not update parents. [`Order::Whole`] takes precedence.
     #[serde(skip)]
     pub dependencies: bool,
 }
 
 impl ReadOptions {
-    /// Whether to read which request waits for which: it was asked for, and nothing in between
-    /// would lose it.
+    /// Whether to read the parents of each request: the user asked for them, and the sorting of the
+    /// whole trace would not lose them.
     pub(super) fn reads_dependencies(&self) -> bool {
         self.dependencies && self.order == Order::Window
     }

@@ -1,4 +1,4 @@
-//! The JSON that Chrome and Perfetto draw, to look at single requests.
+//! The JSON that Chrome and Perfetto show as a timeline, to look at single requests.
 //!
 //! A picture of a whole trace hides what one request did; a zoomable timeline shows it. Each device
 //! is a process there, and each request a slice on it, from its issue to its completion. Requests
@@ -31,9 +31,9 @@ pub const WRITABLE: Writable = Writable {
 /// The events that were written so far.
 #[derive(Default)]
 struct Events {
-    /// Requests so far: the `id` of the last one.
+    /// The number of requests so far: the `id` of the last one.
     requests: u64,
-    /// Volumes, and operations on them, whose names were told.
+    /// Volumes, and operations on them, whose names were written.
     told: FxHashSet<(VolumeId, Option<Op>)>,
 }
 
@@ -121,8 +121,8 @@ impl LineWriter for Events {
 }
 
 impl Events {
-    /// Names the process that a volume is, and the thread that an operation on it is, when they
-    /// come for the first time.
+    /// Writes the name of the volume's process and the name of the operation's thread at their
+    /// first request.
     fn tell_names(&mut self, request: &Request, header: &Header, lines: &mut Vec<u8>) {
         let process = process(request.volume);
         let mut tell = |of: Option<Op>, what: &str, name: &str| {
@@ -158,12 +158,12 @@ impl Events {
     }
 }
 
-/// The number of the process that a volume is; 0 is the idle process to some viewers.
+/// The number of a volume's process. It is never 0, which some viewers take for the idle process.
 fn process(volume: VolumeId) -> u64 {
     u64::from(volume.0) + 1
 }
 
-/// The number of the thread that an operation is.
+/// The number of an operation's thread.
 fn thread(op: Op) -> u64 {
     u64::from(op.code()) + 1
 }
@@ -184,7 +184,7 @@ fn micros(line: &mut Vec<u8>, span: Nanos) {
     decimal(line, ns % 1_000, 3, b'0');
 }
 
-/// `text` as JSON has it.
+/// `text` as a JSON string.
 fn json(text: &str) -> String {
     serde_json::Value::from(text).to_string()
 }

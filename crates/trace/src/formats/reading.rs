@@ -37,12 +37,12 @@ pub(super) fn drain(source: &mut dyn Source) -> Vec<Request> {
     requests
 }
 
-/// The requests in `text` and what is known of them.
+/// The requests in `text`, and the header.
 pub(super) fn read(format: &Format, text: &str) -> (Vec<Request>, Header) {
     read_with(format, text, &ReadOptions::default())
 }
 
-/// The same with options.
+/// As [`read`], with options.
 pub(super) fn read_with(
     format: &Format,
     text: &str,
@@ -53,7 +53,7 @@ pub(super) fn read_with(
     (requests, source.header().clone())
 }
 
-/// Why `text` cannot be read.
+/// The error in reading `text`, as a sentence.
 pub(super) fn refusal(format: &Format, text: &str) -> String {
     open(format, text.as_bytes(), &ReadOptions::default()).err().unwrap().to_string()
 }
@@ -64,7 +64,7 @@ pub(super) fn recognised(text: &str) -> Option<&'static str> {
     format.map(|format| format.name)
 }
 
-/// The text that `requests` become, and what is lost.
+/// The text that is written for `requests`, and the losses.
 pub(super) fn written(format: &Writable, header: &Header, rows: &[Request]) -> (String, Notes) {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("x");

@@ -19,23 +19,24 @@ const WRITE_SAME: Topic<'static> =
 const UNMAP: Topic<'static> =
     NoteKind::Assumed.of("UNMAP commands, taken for discards of the recorded range");
 
-/// What a command does.
+/// The meaning of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Command {
-    /// What a request does.
+    /// A request with this operation.
     Request(Op),
-    /// A range may be recorded, or the length of the list of ranges.
+    /// Frees ranges. The recorded length is that of a range, or that of the list of ranges.
     Unmap,
-    /// The length of the data may be recorded, or that of the range.
+    /// Writes the same block over a range. The recorded length is that of the data, or of the
+    /// range.
     WriteSame,
-    /// A command of the standard that moves no user's data.
+    /// A command of the standard that moves no data of the user.
     Other,
-    /// None of the standard.
+    /// An operation code that is not in the standard.
     Unknown,
 }
 
 impl Command {
-    /// What the operation code `code` stands for.
+    /// The command with the operation code `code`.
     pub const fn of(code: u64) -> Self {
         match code {
             // READ (6), (10), (12), (16).
@@ -82,7 +83,7 @@ impl Command {
         }
     }
 
-    /// Whether it reads, writes or frees what is on the disk.
+    /// Whether the command reads, writes or frees data on the disk.
     pub const fn is_request(self) -> bool {
         matches!(self, Self::Request(_) | Self::Unmap | Self::WriteSame)
     }

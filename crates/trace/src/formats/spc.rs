@@ -43,7 +43,7 @@ const AS_SECTORS: Topic<'static> =
     NoteKind::Unit.of("addresses taken as blocks of 512 bytes (`block-size` says otherwise)");
 
 struct Parser {
-    /// What addresses count in, in bytes.
+    /// The unit of addresses in bytes.
     block: u64,
     is_guessed: bool,
     units: Numbered,

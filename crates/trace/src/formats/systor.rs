@@ -34,10 +34,10 @@ pub const FORMAT: Format = Format {
 const NO_OPERATION: &str =
     "requests whose operation was not recorded, because no response was seen";
 
-/// What a line says.
+/// The values of a line.
 struct Row {
     lun: u64,
-    /// Whether there is an operation; else that of the request means nothing.
+    /// Whether the line has an operation; otherwise the operation of the request means nothing.
     has_operation: bool,
     /// The column of the operation.
     column: usize,

@@ -32,7 +32,8 @@ pub const FORMAT: Format = Format {
 const BLOCK_BYTES: u64 = 8 << 20;
 const SLOTS: Slots = Slots::new(23);
 
-/// How many requests a line may stand for, so that a wrong count does not fill the memory.
+/// The largest number of requests that a line may stand for, so that a wrong count does not fill
+/// the memory.
 const COUNT_MAX: u64 = 65_536;
 
 const PLACED: Topic<'static> = NoteKind::Place
@@ -41,10 +42,10 @@ const PLACED: Topic<'static> = NoteKind::Place
 const REPEATED: Topic<'static> =
     NoteKind::Instant.of("requests that are repetitions within a second of the one recorded");
 
-/// Seconds before 2000 are counted from somewhere else than 1970.
+/// Instants before 2000 do not count from 1970.
 const YEAR_2000_NS: i64 = 946_684_800_000_000_000;
 
-/// Where the columns stand behind the first five, counted from 0.
+/// The places of the columns behind the first five, counted from 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Layout {
     columns: usize,
@@ -57,7 +58,7 @@ impl Layout {
     const YEAR_2021: Self = Self { columns: 9, shard: None, count: Some(8) };
     const YEAR_2023: Self = Self { columns: 10, shard: Some(7), count: Some(8) };
 
-    /// The layout of a line with so many columns.
+    /// The layout of a line with this number of columns.
     const fn of_columns(columns: usize) -> Option<Self> {
         match columns {
             8 => Some(Self::YEAR_2019),
@@ -67,7 +68,7 @@ impl Layout {
         }
     }
 
-    /// The layout that a comment names, if `line` does.
+    /// The layout that a comment names; `None` if `line` is no such comment.
     fn of_comment(line: &[u8]) -> Option<Self> {
         let line = line.strip_prefix(b"#").unwrap_or(line);
         let names: Vec<_> = line
@@ -85,17 +86,17 @@ impl Layout {
     }
 }
 
-/// Most columns that are looked at.
+/// The largest number of columns that are looked at.
 const COLUMNS_MAX: usize = 16;
 
-/// What a line says.
+/// The values of a line.
 struct Row {
     block: u64,
     offset: u64,
     /// The shard and the count, if the layout has them.
     shard: u64,
     count: u64,
-    /// Without its place.
+    /// The request, without its place.
     request: Request,
 }
 
@@ -157,7 +158,7 @@ fn open(opening: Opening<'_>) -> Opened {
 
 #[derive(Default)]
 struct Parser {
-    /// What a comment said.
+    /// The layout that a comment named.
     layout: Option<Layout>,
     repeated: u64,
 }

@@ -1,13 +1,13 @@
 //! Google's Thesios traces of storage servers (ASPLOS '24).
 //!
-//! Lines of seventeen columns below a header that says which; the header recurs, because the
-//! published files are shards one behind the other, and the description of the traces lists the
-//! columns in another order than the files have them. So columns are found by the header's names.
+//! Lines of seventeen columns below a header with their names. The header recurs, because the
+//! published files are shards one behind the other. The description of the traces lists the columns
+//! in another order than the files have them. So columns are found by the header's names.
 //!
-//! What is read: the arrival at the server (`start_time`, seconds since 1970), `READ` or `WRITE`,
-//! the size that was asked for (`request_io_size_bytes`, not what reached the disk), the latency
-//! from arrival to response (`simulated_latency`). There is no device: a request names a file, by a
-//! hash, and an offset in it. Files are placed by [`Slots`].
+//! The columns that are read: the arrival at the server (`start_time`, seconds since 1970), `READ`
+//! or `WRITE`, the requested size (`request_io_size_bytes`, not the size that reached the disk),
+//! and the latency from arrival to response (`simulated_latency`). There is no device: a request
+//! names a file, by a hash, and an offset in it. Files are placed by [`Slots`].
 
 use super::import::{self, Delimited, Epoch, Facts, Fault, Intake, Look, Slots, looks_delimited};
 use super::{Format, Several};
@@ -45,10 +45,10 @@ const PLACED: Topic<'static> = NoteKind::Place
 const CACHED: Topic<'static> = NoteKind::Assumed
     .of("reads that the server answered from its cache, kept as reads of the device");
 
-/// Most columns that are looked at.
+/// The largest number of columns that are looked at.
 const COLUMNS_MAX: usize = 32;
 
-/// Where the columns stand that are read, counted from 0.
+/// The places of the columns that are read, counted from 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Layout {
     file: usize,
@@ -60,7 +60,7 @@ struct Layout {
     latency: Option<usize>,
 }
 
-/// The order in the published files.
+/// The order of the columns in the published files.
 const PUBLISHED: Layout = Layout {
     file: 0,
     offset: 1,
@@ -72,7 +72,7 @@ const PUBLISHED: Layout = Layout {
 };
 
 impl Layout {
-    /// The layout that a header names, if `line` is one.
+    /// The layout that a header names; `None` if `line` is no header.
     #[cold]
     fn of_header(line: &[u8]) -> Option<Self> {
         let names: Vec<_> = line.split(|byte| *byte == b',').take(COLUMNS_MAX).collect();
@@ -89,16 +89,17 @@ impl Layout {
     }
 }
 
-/// What a line says.
+/// The values of a line.
 struct Row {
     is_cached: bool,
     request: Request,
 }
 
-/// A line and where its columns begin.
+/// A line and the beginnings of its columns.
 struct Split<'a> {
     line: &'a [u8],
-    /// Where each column begins, and one behind the last comma where the next one would.
+    /// The byte at which each column begins. One more entry, behind the last comma, is where the
+    /// next column would begin.
     begins: [usize; COLUMNS_MAX + 1],
     count: usize,
 }
@@ -127,7 +128,7 @@ impl<'a> Split<'a> {
         self.line[self.begins[index]..self.begins[index + 1] - 1].trim_ascii()
     }
 
-    /// What `read` makes of the whole of column `index`.
+    /// The whole of column `index`, read by `read`.
     #[inline]
     fn read<T, E>(
         &self,
@@ -142,7 +143,7 @@ impl<'a> Split<'a> {
         }
     }
 
-    /// Where column `index` begins, counted from 1.
+    /// The place at which column `index` begins, counted from 1.
     fn begin(&self, index: usize) -> usize {
         self.begins[index.min(self.count)] + 1
     }

@@ -1,4 +1,4 @@
-//! Vdbench's `flatfile.bin`: what its replay reads, and what Sun's Swat wrote for it.
+//! Vdbench's `flatfile.bin`: the input of its replay, written for it by Sun's Swat.
 //!
 //! Nothing else writes such files, so replay with Vdbench ended with Swat. Reading them saves old
 //! recordings; writing them gives Vdbench every other trace.
@@ -54,10 +54,10 @@ const WORD_BYTES: usize = 8;
 /// The bits of a device's number that are not Vdbench's own.
 const DEVICE_BITS: u64 = (1 << 48) - 1;
 
-/// How many records of other types are passed over in search of a request.
+/// The number of records of other types that are passed over in search of a request.
 const LOOK_RECORDS: usize = 64;
 
-/// How much is taken at a time from a record that is passed over.
+/// The number of bytes that are taken at a time from a record that is passed over.
 const SKIP_BYTES: usize = 64 << 10;
 
 const OTHER: Topic<'static> = NoteKind::Beside.of("records that are no requests");
@@ -72,7 +72,7 @@ struct Head {
 }
 
 impl Head {
-    /// The head in a word; `None` if none begins like that.
+    /// The head in a word; `None` if no record begins with this word.
     #[inline]
     fn of(word: u64) -> Option<Self> {
         let words = (word & 0xff_ffff) as usize;
@@ -85,8 +85,8 @@ impl Head {
     }
 }
 
-/// Whether a file that begins with these bytes is one: records follow each other, and one of the
-/// first is a request. Later faults are found by the reader.
+/// Whether a file that begins with these bytes is one for Vdbench: records follow each other, and
+/// one of the first is a request. Later faults are found by the reader.
 fn recognise(first_bytes: &[u8]) -> bool {
     let mut rest = first_bytes;
     let mut requests = 0;
@@ -114,12 +114,12 @@ fn open(opening: Opening<'_>) -> Result<Box<dyn Source>, TraceError> {
 }
 
 struct Parser {
-    /// How long the unit of instants is, in nanoseconds.
+    /// The unit of instants in nanoseconds.
     unit_ns: i64,
     /// The device of the last request, and its volume.
     last: Option<(u64, VolumeId)>,
     devices: FxHashMap<u64, VolumeId>,
-    /// How many bytes of the last record are to be passed over.
+    /// The number of bytes of the last record that are still to be passed over.
     skip: usize,
 }
 

@@ -32,7 +32,7 @@ pub const FORMAT: Format = Format {
     open,
 };
 
-/// How many records decide.
+/// The number of first records that decide.
 const LOOK_RECORDS: usize = 1024;
 
 const OTHER_VERSION: &str = "records of another version";

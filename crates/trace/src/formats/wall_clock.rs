@@ -35,7 +35,7 @@ impl WallClock {
         Self { unit_ns, start, is_known: known.is_some() }
     }
 
-    /// The instant in whole units, and whether it was one; `None` if it lies before the epoch.
+    /// The instant in whole units, and whether it is exact; `None` if it lies before the epoch.
     #[inline]
     pub fn units(&self, issue: Nanos) -> Option<(u64, bool)> {
         let units = self.start + i128::from(issue.0.div_euclid(self.unit_ns));

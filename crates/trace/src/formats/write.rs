@@ -23,15 +23,15 @@ use crate::wording::Wording;
 /// A format that can be written.
 #[derive(Debug)]
 pub struct Writable {
-    /// What `--to` calls it.
+    /// The name of the format for `--to`.
     pub name: &'static str,
-    /// What it is, in a line.
+    /// The description of the format, in a line.
     pub title: &'static str,
-    /// How names of such files end, in lower case and without an ending of compression.
+    /// The endings of such files' names, in lower case and without an ending of compression.
     pub endings: &'static [&'static str],
     /// Whether a packed file of this format, named `.gz`, `.zst` and so on, makes sense.
     pub packs: bool,
-    /// Begins such a file.
+    /// Begins a file of this format.
     pub create: fn(&Path, &Header) -> Begun,
 }
 
@@ -52,8 +52,8 @@ pub const WRITABLE: &[Writable] = &[
     csv::WRITABLE,
 ];
 
-/// Begins a trace at `path` in the format that the name says. The columns that it will have are
-/// those of `header`. It appears under its name when the sink is finished.
+/// Begins a trace at `path`, in the format that the name says and with the columns of `header`. The
+/// file appears under its name when the sink is finished.
 pub fn create(path: &Path, header: &Header) -> Result<Box<dyn Sink>, TraceError> {
     create_as(None, path, header)
 }
@@ -91,7 +91,7 @@ pub fn check(format: Option<&Writable>, path: &Path) -> Result<(), TraceError> {
     Err(TraceError::UnknownOutput { path: path.to_owned(), remedy: known_names().into() })
 }
 
-/// Whether what [`create_as`] would write has a place for what requests wait for.
+/// Whether the output of [`create_as`] has a place for the parents of requests.
 pub fn keeps_dependencies(format: Option<&Writable>, path: &Path) -> bool {
     let name = path.file_name().unwrap_or_default().to_string_lossy().to_ascii_lowercase();
     let format = format.or_else(|| WRITABLE.iter().find(|format| format.is_named(&name)));
@@ -99,7 +99,7 @@ pub fn keeps_dependencies(format: Option<&Writable>, path: &Path) -> bool {
     format.is_some_and(|format| keeping.contains(&format.name))
 }
 
-/// The writable format of this name, or the remedy.
+/// The writable format of this name, or a sentence with the names that are known.
 pub fn by_name(name: &str) -> Result<&'static Writable, String> {
     WRITABLE.iter().find(|format| format.name == name).ok_or_else(|| {
         format!("there is no format '{name}' to write; known are {}", names().join(", "))
@@ -111,7 +111,7 @@ fn names() -> Vec<&'static str> {
 }
 
 impl Writable {
-    /// Whether `name`, in lower case, is one of a file of this format.
+    /// Whether `name`, in lower case, is the name of a file of this format.
     fn is_named(&self, name: &str) -> bool {
         let plain = match name.rsplit_once('.') {
             Some((plain, "gz" | "zst" | "xz" | "bz2")) if self.packs => plain,
@@ -140,7 +140,7 @@ fn known_names() -> String {
     names
 }
 
-/// What a format cannot express, counted per kind.
+/// The facts that a format cannot express, counted per kind.
 #[derive(Debug, Default)]
 pub struct Lost(Notes);
 
@@ -187,7 +187,7 @@ impl Lost {
         }
     }
 
-    /// What was counted.
+    /// The counted losses.
     pub(super) fn into_notes(self) -> Notes {
         self.0
     }
@@ -206,10 +206,10 @@ pub trait LineWriter {
         let _ = (header, lines);
     }
 
-    /// Appends the line or lines of a request and answers `true`, or counts in `lost` why there is
-    /// none and answers `false`. Columns of a request that the format has no place for are counted
-    /// too. `header` is that of the trace at its beginning, with the volumes and processes that are
-    /// known by now.
+    /// Appends the line or lines of a request and answers `true`. If the format has no line for the
+    /// request, counts the loss in `lost` and answers `false`. Columns of a request that the format
+    /// has no place for are counted too. `header` is the trace's header at its beginning, with the
+    /// volumes and processes that are known by now.
     fn request(
         &mut self,
         request: &Request,
@@ -218,7 +218,7 @@ pub trait LineWriter {
         lost: &mut Lost,
     ) -> bool;
 
-    /// Takes what the request that comes next waits for, in a trace that says so.
+    /// Takes the dependency of the request that comes next, in a trace that has dependencies.
     fn link(&mut self, dependency: Dependency<'_>) {
         let _ = dependency;
     }
@@ -351,9 +351,9 @@ pub fn volume_name(header: &Header, id: VolumeId) -> String {
 /// The loss of a range that reaches beyond 64-bit addresses once it is widened to whole sectors.
 pub const BEYOND: &str = "requests that reach beyond 64-bit addresses as whole sectors";
 
-/// The first sector of the range from byte `offset` to byte `end`, and how many sectors it touches;
-/// `None` where these reach beyond 64-bit addresses, as a part of the last sector does when it is
-/// widened.
+/// The first sector of the range from byte `offset` to byte `end`, and the number of sectors that
+/// it touches. `None` if the range reaches beyond 64-bit addresses once it is widened to whole
+/// sectors.
 pub fn sectors(offset: u64, end: u64) -> Option<(u64, u64)> {
     let (first, behind) = (offset / SECTOR, end.div_ceil(SECTOR));
     behind.checked_mul(SECTOR).map(|_| (first, behind - first))

@@ -1,4 +1,4 @@
-//! When generated requests are issued.
+//! The instants at which generated requests are issued.
 //!
 //! Storage sees bursts at every scale of time, and a load with the right rate and the wrong
 //! arrivals tests something else. So the arrival process is a setting of its own, `dist`: constant,
@@ -26,7 +26,7 @@ const KNOWN: &str = "constant, poisson, onoff(on=TIME,off=TIME), \
 /// The bias of a cascade that is not given: that of the disk traffic in Wang et al. 2002, Table 1.
 const BIAS: f64 = 0.7;
 
-/// Over how many halvings a cascade of one bias goes: from an hour down to milliseconds.
+/// The number of halvings of a cascade with one bias: from an hour down to milliseconds.
 const LEVELS: usize = 20;
 
 /// The span of an endless cascade's block.
@@ -42,7 +42,7 @@ pub(super) enum Process {
 }
 
 impl Process {
-    /// The process that `text` says: a name, and settings in brackets.
+    /// The process in `text`: a name, and settings in brackets.
     pub(super) fn parse(text: &str) -> Result<Self, ArgumentError> {
         let (name, settings) = match text.split_once('(') {
             None => (text, ""),
@@ -258,7 +258,7 @@ impl Arrivals {
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Drift {
     now: i64,
-    /// What is beyond whole nanoseconds, in [0, 1).
+    /// The fraction of a nanosecond beyond `now`, in [0, 1).
     carry: f64,
 }
 

@@ -1,9 +1,9 @@
 //! blkreplay's linear bursts.
 //!
-//! Every second a burst begins, and each is larger than the one before by the slope: the second k
-//! has slope · k requests, all at once, so that the time axis shows which burst is the first that
-//! the storage cannot complete in time. In the published `bursts-ultrafine.readwrite` the requests
-//! of a burst are a nanosecond apart, the slope is 10, and the second 0 has one request.
+//! Every second a burst begins, and each is larger than the one before by the slope. The second k
+//! has slope · k requests, all at once. So the time axis shows the first burst that the storage
+//! cannot complete in time. In the published `bursts-ultrafine.readwrite` the requests of a burst
+//! are a nanosecond apart, the slope is 10, and the second 0 has one request.
 
 use crate::arguments::{ArgumentError, Arguments};
 use crate::units::Nanos;
@@ -15,7 +15,7 @@ pub(super) struct Bursts {
     gap: i64,
     slope: u64,
     first: u64,
-    /// The burst that is under way, and how many of its requests were issued.
+    /// The number of the current burst, and the number of its requests that were issued.
     burst: u64,
     issued: u64,
 }
@@ -50,7 +50,7 @@ impl Bursts {
     pub(super) fn next(&mut self) -> Option<i64> {
         let requests = self.slope.saturating_mul(self.burst).saturating_add(self.first).max(1);
         let start = i64::try_from(self.burst).ok()?.checked_mul(self.every)?;
-        // A burst that takes longer than until the next one ends there.
+        // A burst that takes longer than the time until the next one ends there.
         let within = i64::try_from(self.issued).ok()?.checked_mul(self.gap)?;
         let now = start.checked_add(within)?;
         self.issued += 1;

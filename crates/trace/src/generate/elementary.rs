@@ -1,9 +1,10 @@
 //! Logarithm and exponential that are the same everywhere.
 //!
 //! The standard library takes them from the platform's `libm`, whose last bits differ between
-//! versions and processors; a load would then depend on where it is generated. These use addition,
-//! multiplication and division only, which IEEE 754 rounds alike everywhere (Rust does not fuse
-//! them), and are exact to a few units in the last place, which is more than a load needs.
+//! versions and processors; a load would then depend on where it is generated. The functions here
+//! use addition, multiplication and division only, which IEEE 754 rounds alike everywhere (Rust
+//! does not fuse them). They are exact to a few units in the last place, which is more than a load
+//! needs.
 
 use std::f64::consts::{LN_2, SQRT_2};
 
@@ -55,7 +56,7 @@ pub(crate) fn ln(x: f64) -> f64 {
     f64::from(exponent) * LN_2 + 2.0 * s * (even + z * odd)
 }
 
-/// The exponential of a number; what is beyond the largest or below the smallest normal number is
+/// The exponential of a number. Results beyond the largest or below the smallest normal number are
 /// held there.
 pub(crate) fn exp(x: f64) -> f64 {
     let x = x.clamp(-708.0, 709.0);

@@ -1,4 +1,4 @@
-//! The kinds of artificial loads, and the settings that each has beside those of all.
+//! The kinds of artificial loads, and the settings that each has besides the common ones.
 
 use super::bursts::Bursts;
 use super::model::Model;
@@ -64,7 +64,7 @@ pub const KINDS: &[Kind] = &[
     },
 ];
 
-/// The settings of all, checked against each other.
+/// The common settings, checked against each other.
 struct Frame {
     settings: Settings,
     mix: Mix,

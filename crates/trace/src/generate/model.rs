@@ -1,8 +1,8 @@
 //! A load like a recorded one, from its mix.
 //!
-//! `ioecho fit` measures which operations of which sizes a recording has, how many continue a
-//! sequence, after how many requests a place is used again, and how the rest spreads over the
-//! device. This makes requests of these figures:
+//! `ioecho fit` measures four properties of a recording: the mix of operations and sizes, the share
+//! of requests that continue a sequence, the distances at which places are used again, and the
+//! spread of the rest over the device. This module makes requests of these figures:
 //!
 //! 1. an operation and a size are drawn together;
 //! 2. with the operation's share the request continues one of the last sequences of its kind;
@@ -13,7 +13,7 @@
 //!    place where none went before, and where `aligned` says so at a multiple of 4 KiB.
 //!
 //! If alignment is modelled, sizes that are multiples of 4 KiB have sequences of their own: one
-//! request of another size would misalign all that follow it.
+//! request of another size would misalign all requests that follow it.
 //!
 //! The model loses reads that always follow a write of the same place, phases, and repeated
 //! sequences of places.
@@ -40,16 +40,16 @@ const LETTERS: [(char, Op); 5] = [
 /// The longest distance of reuse is 2 to this power, less one.
 pub(super) const DISTANCES_MAX: usize = 20;
 
-/// What an aligned place is a multiple of.
+/// Aligned places are multiples of this number of bytes.
 const ALIGNED: u64 = 4096;
 
-/// How many places of the right distance are tried to find one of the same kind.
+/// The number of places of the right distance that are tried to find one of the same kind.
 const TRIES: u32 = 8;
 
 /// The entries of the table that knows the last request to each place.
 const LATEST: usize = 1 << 20;
 
-/// A request that may be gone back to.
+/// A request to whose place a later one may return.
 #[derive(Clone, Copy, Debug)]
 struct Past {
     place: u64,
@@ -61,11 +61,11 @@ struct Past {
 #[derive(Clone, Copy, Debug)]
 struct Sequence {
     end: u64,
-    /// Whether it keeps to unused places.
+    /// Whether the sequence keeps to unused places.
     to_unused: bool,
 }
 
-/// What is kept apart for sizes that are multiples of 4 KiB, and for others.
+/// The state for sizes that are multiples of 4 KiB, or for others.
 #[derive(Clone, Debug, Default)]
 struct Group {
     sequential: Option<Share>,
@@ -75,14 +75,14 @@ struct Group {
     oldest: usize,
 }
 
-/// What is kept apart for each operation.
+/// The state for each operation.
 #[derive(Clone, Debug, Default)]
 struct OfOp {
     groups: [Group; 2],
     /// The share of sequences that keep to unused places, of those that begin at one.
     unused: Option<Share>,
-    /// The upper ends of the parts of 2⁶⁴ of each power of two of distance; behind them is what is
-    /// not used again.
+    /// For each power of two of distance, the upper end of its part of 2⁶⁴. Numbers behind the last
+    /// end stand for places that are not used again.
     reuse: Vec<u64>,
 }
 
@@ -102,9 +102,9 @@ pub(super) struct Model {
     region: Area,
     past: Vec<Past>,
     depth: usize,
-    /// Requests so far, flushes aside.
+    /// The number of requests so far, without flushes.
     seen: u64,
-    /// For each place's hash the number of the last request that went there, cut to 32 bits.
+    /// For each place's hash, the number of the last request that went there, cut to 32 bits.
     latest: Vec<u32>,
 }
 
@@ -191,7 +191,7 @@ impl Model {
         })
     }
 
-    /// The next request: what, where in the area, how long.
+    /// The next request: its operation, its place in the area and its length, in bytes.
     pub(super) fn next(&mut self, random: &mut Random) -> (Op, u64, u64) {
         let number = random.next_u64();
         let (op, length) = self.classes[self.class_ends.partition_point(|end| *end <= number)];
@@ -224,7 +224,7 @@ impl Model {
         (op, place, length)
     }
 
-    /// Where a sequence goes on, if this request continues one that has room.
+    /// The place at which a sequence goes on; `None` if this request continues none that has room.
     #[inline]
     fn further(&mut self, op: Op, group: usize, length: u64, random: &mut Random) -> Option<u64> {
         let Group { sequential, sequences, .. } = &mut self.of_op[op as usize].groups[group];
@@ -246,7 +246,7 @@ impl Model {
         Some(end)
     }
 
-    /// A place by Zipf's law, as aligned and as unused as was asked for.
+    /// A place by Zipf's law, as aligned and as unused as the user asked for.
     fn anew(&self, op: Op, group: usize, length: u64, random: &mut Random) -> u64 {
         let of_op = &self.of_op[op as usize];
         let aligned = of_op.groups[group].aligned.map(|share| random.chance(share));
@@ -272,7 +272,7 @@ impl Model {
         unused.and_then(|unused| unused.next_from(place)).unwrap_or(place)
     }
 
-    /// A place that is used again, if one is.
+    /// A place that is used again; `None` if this request reuses none.
     fn again(&self, op: Op, length: u64, random: &mut Random) -> Option<u64> {
         let reuse = &self.of_op[op as usize].reuse;
         if reuse.is_empty() {

@@ -1,4 +1,4 @@
-//! Where generated requests go.
+//! The places of generated requests.
 //!
 //! Every kind of load is a rule for places: anywhere, one after the other, in strides, mostly where
 //! it is hot. The area begins at zero here; the source adds the offset.
@@ -9,14 +9,14 @@ use super::zipf::Zipf;
 /// The area that places are chosen from.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Area {
-    /// Its size in bytes, not less than the largest request.
+    /// The size in bytes, not less than the largest request.
     pub(super) size: u64,
-    /// What a place is a multiple of; a power of two.
+    /// Places are multiples of this number of bytes, a power of two.
     pub(super) align: u64,
 }
 
 impl Area {
-    /// How many aligned places there are for a request of this length.
+    /// The number of aligned places for a request of this length.
     #[inline]
     pub(super) fn places(&self, length: u64) -> u64 {
         ((self.size - length) >> self.align.trailing_zeros()) + 1
@@ -28,7 +28,7 @@ impl Area {
         random.below(self.places(length)) << self.align.trailing_zeros()
     }
 
-    /// The place itself if the request fits there, else the last one where it does.
+    /// The place itself if the request fits there, else the last place at which it fits.
     #[inline]
     pub(super) fn held(&self, place: u64, length: u64) -> u64 {
         place.min((self.places(length) - 1) << self.align.trailing_zeros())
@@ -87,7 +87,7 @@ pub(super) enum Places {
     Zipf { zipf: Zipf, scatter: Option<Scatter>, unit: u64 },
     /// A share of the requests to a part of the area.
     Hotspot { accesses: Share, from: u64, size: u64 },
-    /// Several sequential streams, each in its part of the area; which one goes on is chance.
+    /// Several sequential streams, each in its part of the area; chance decides which one goes on.
     Streams { next: Vec<u64>, part: u64 },
 }
 
@@ -159,9 +159,9 @@ impl Places {
 /// The places of the last requests, to which some of the next return.
 #[derive(Clone, Debug)]
 pub(super) struct Reuse {
-    /// How often one returns.
+    /// The probability that a request returns.
     pub(super) share: Share,
-    /// The last places; as many as it goes back.
+    /// The last places; as many as requests go back.
     recent: Vec<u64>,
     depth: usize,
     at: usize,
@@ -172,7 +172,7 @@ impl Reuse {
         Self { share, recent: Vec::new(), depth, at: 0 }
     }
 
-    /// One of the last places, if it is time for one and there is any.
+    /// One of the last places, if this request returns and there is any.
     #[inline]
     pub(super) fn next(&self, random: &mut Random) -> Option<u64> {
         if self.recent.is_empty() || !random.chance(self.share) {

@@ -71,10 +71,10 @@ impl Random {
         }
     }
 
-    /// How many of `count` events of this probability happen. Of more than 256 by the normal
-    /// approximation, where its error is below what a count can show.
+    /// The number of events that happen out of `count`, each with this probability. Counts above
+    /// 256 use the normal approximation, whose error is too small to show in a count.
     pub(crate) fn binomial(&mut self, count: u64, share: Share) -> u64 {
-        /// Up to so many events are drawn one by one.
+        /// The largest number of events that are drawn one by one.
         const COUNTED: u64 = 256;
         match share {
             Share::NEVER => return 0,
@@ -126,12 +126,12 @@ pub(super) const fn scramble(number: u64) -> u64 {
 pub(crate) struct Share(u64);
 
 impl Share {
-    /// It never happens.
+    /// The event never happens.
     pub(crate) const NEVER: Self = Self(0);
-    /// It always does.
+    /// The event always happens.
     pub(crate) const ALWAYS: Self = Self(u64::MAX);
 
-    /// Either is as likely.
+    /// The event is as likely as not.
     pub(crate) const HALF: Self = Self(1 << 63);
 
     /// The probability `fraction`, held between 0 and 1.
@@ -145,12 +145,12 @@ impl Share {
         self.0 as f64 / 18_446_744_073_709_551_616.0
     }
 
-    /// The part of 2⁶⁴ below which a random number makes it happen.
+    /// The part of 2⁶⁴ below which a random number makes the event happen.
     pub(crate) const fn threshold(self) -> u64 {
         self.0
     }
 
-    /// The probability that it does not happen.
+    /// The probability that the event does not happen.
     #[must_use]
     pub(crate) const fn complement(self) -> Self {
         Self(u64::MAX - self.0)

@@ -1,4 +1,4 @@
-//! What every kind of generated load can be told: rate, sizes, mix, area, length, seed.
+//! The settings of every kind of generated load: rate, sizes, mix, area, length, seed.
 
 use super::arrival::{Process, Rate};
 use super::random::Share;
@@ -15,16 +15,16 @@ const AREA: Bytes = Bytes(1 << 30);
 /// The default seed. Always the same, so that the same line makes the same load.
 const SEED: u64 = 1;
 
-/// Most volumes, as in the readers of published formats.
+/// The largest number of volumes, as in the readers of published formats.
 const VOLUMES_MAX: u32 = 65_536;
 
-/// How far back a load returns at most, in requests.
+/// The largest number of requests that a load goes back.
 const DEPTH_MAX: usize = 1 << 24;
 
-/// Which requests read.
+/// The rule that decides which requests read.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Reads {
-    /// Chance, with this probability.
+    /// By chance, with this probability.
     Share(Share),
     /// The first reads, the second writes, and so on.
     Alternate,
@@ -37,7 +37,7 @@ pub(super) struct Settings {
     pub(super) process: Process,
     pub(super) area: u64,
     pub(super) offset: u64,
-    /// What places are a multiple of, where it was said.
+    /// The alignment of places in bytes, where the user gave one.
     pub(super) align: Option<u64>,
     pub(super) duration: Option<Nanos>,
     pub(super) count: Option<u64>,
@@ -89,13 +89,13 @@ impl Settings {
     }
 }
 
-/// What the simple kinds do at their places; the model has a mix of its own.
+/// The mix of the simple kinds; the model has a mix of its own.
 #[derive(Clone, Debug)]
 pub(super) struct Mix {
     pub(super) reads: Reads,
     pub(super) sizes: Sizes,
     pub(super) discards: Share,
-    /// A flush follows after so many writes.
+    /// The number of writes after which a flush follows.
     pub(super) flush: Option<u64>,
     pub(super) reuse: Option<(Share, usize)>,
 }

@@ -1,4 +1,4 @@
-//! How long generated requests are.
+//! The lengths of generated requests.
 //!
 //! A size, several with their shares, or a range of which every aligned size is as likely:
 //! `4k`, `4k:60,64k:40`, `4k-64k`, `512:5,4k-64k:95`.
@@ -7,31 +7,31 @@ use super::random::Random;
 use crate::arguments::ArgumentError;
 use crate::units::Bytes;
 
-/// The largest request that is generated: what the kernel's longest request can be, 32 bits.
+/// The largest generated request in bytes: the kernel's longest request has a length of 32 bits.
 const LENGTH_MAX: u64 = 1 << 32;
 
-/// How many different sizes may be listed.
+/// The largest number of sizes that may be listed.
 const CLASSES_MAX: usize = 1024;
 
 /// A distribution of sizes.
 #[derive(Clone, Debug)]
 pub(super) struct Sizes {
     classes: Vec<Class>,
-    /// The upper end of each class's part of 2⁶⁴, the last one's left out.
+    /// The upper end of each class's part of 2⁶⁴, without that of the last.
     ends: Vec<u64>,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Class {
     least: u64,
-    /// What a size is a multiple of.
+    /// The distance of two sizes in bytes.
     step: u64,
-    /// How many sizes there are in it.
+    /// The number of sizes in the class.
     count: u64,
 }
 
 impl Sizes {
-    /// The distribution that `text` says.
+    /// The distribution in `text`.
     pub(super) fn parse(text: &str) -> Result<Self, ArgumentError> {
         let refuse = |part: &str, reason: &str| {
             ArgumentError::new(format!("size: '{part}': {reason} (as in 4k:60,64k:40 or 4k-64k)"))
@@ -78,7 +78,7 @@ impl Sizes {
         Ok(Self { classes, ends })
     }
 
-    /// The only size there is, if there is one.
+    /// The only size, if there is only one.
     pub(super) fn only(&self) -> Option<u64> {
         match self.classes[..] {
             [Class { least, count: 1, .. }] => Some(least),
@@ -92,7 +92,7 @@ impl Sizes {
         self.classes.iter().map(largest).max().unwrap_or_default()
     }
 
-    /// What every size is a multiple of, as a power of two.
+    /// The largest power of two of which every size is a multiple.
     pub(super) fn alignment(&self) -> u64 {
         let bits = self.classes.iter().fold(0, |bits, class| bits | class.least | class.step);
         1 << bits.trailing_zeros()
@@ -115,8 +115,8 @@ impl Sizes {
     }
 }
 
-/// Where in 2⁶⁴ the part of each weight ends; that of the last, which takes the rest, is left out.
-/// `None` where nothing has any weight.
+/// The end of each weight's part of 2⁶⁴, without that of the last, which takes the rest. `None` if
+/// all weights are zero.
 pub(super) fn cumulative(weights: &[f64]) -> Option<Vec<u64>> {
     let total: f64 = weights.iter().sum();
     if total.is_nan() || total <= 0.0 {

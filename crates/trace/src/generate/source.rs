@@ -18,7 +18,7 @@ use crate::units::{Bytes, VolumeId};
 /// [`Header::format`] of every generated load.
 const FORMAT: &str = "generated";
 
-/// What is requested, apart from when.
+/// The rule for requests, apart from their instants.
 pub(super) enum Requests {
     /// One of the simple kinds.
     Simple(Simple),
@@ -59,7 +59,7 @@ impl Simple {
         }
     }
 
-    /// The next request: what, where in the area, how long.
+    /// The next request: its operation, its place in the area and its length, in bytes.
     #[inline]
     fn next(&mut self, random: &mut Random) -> Option<(Op, u64, u64)> {
         if self.flush.is_some_and(|after| self.writes >= after) {
@@ -103,15 +103,16 @@ pub(super) struct Generated {
     header: Header,
     arrivals: Arrivals,
     requests: Requests,
-    /// The numbers for instants, for volumes and for all else: the same places at any rate.
+    /// The random numbers for instants (`when`), for volumes (`which`) and for all else (`what`).
+    /// They are separate, so that places are the same at any rate.
     when: Random,
     what: Random,
     which: Random,
     offset: u64,
     volumes: u32,
-    /// The first instant that is too late.
+    /// The first instant that is too late, in nanoseconds.
     end: i64,
-    /// Requests that are still to come.
+    /// The number of requests that are still to come.
     left: u64,
 }
 
@@ -153,7 +154,7 @@ impl Source for Generated {
     fn next_batch(&mut self, batch: &mut Batch) -> Result<bool, TraceError> {
         batch.reset(Columns::default());
         let rows = self.left.min(BATCH_ROWS as u64) as usize;
-        // Instants first, then all else: two short loops are faster than one long one, and neither
+        // Instants first, then the rest: two short loops are faster than one long one, and neither
         // needs the other's random numbers.
         self.arrivals.fill(&mut batch.issue_ns, rows, self.end, &mut self.when);
         let due = batch.issue_ns.len();
@@ -227,7 +228,7 @@ fn header(line: &str, settings: &Settings, told: &str) -> Header {
     }
 }
 
-/// What the settings that all kinds have say, in words.
+/// The common settings in words.
 pub(super) fn told(settings: &Settings, when: &str) -> String {
     let area = Bytes(settings.area);
     let from = match settings.offset {
@@ -241,7 +242,7 @@ pub(super) fn told(settings: &Settings, when: &str) -> String {
     format!("over {area}{from}{volumes}, {when}")
 }
 
-/// When requests come, in words.
+/// The arrivals of requests in words.
 pub(super) fn when(settings: &Settings) -> String {
     format!("{} {}", settings.rate, settings.process.told())
 }

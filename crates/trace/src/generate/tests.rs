@@ -33,7 +33,7 @@ fn is_share(part: usize, of: usize, share: f64) -> bool {
     (part / of - share).abs() <= 5.0 * (share * (1.0 - share) / of).sqrt()
 }
 
-/// FNV-1a over everything that a request says.
+/// FNV-1a over all values of the requests.
 fn fingerprint(requests: &[Request]) -> u64 {
     let mut hash = 0xCBF2_9CE4_8422_2325_u64;
     for request in requests {
@@ -163,7 +163,7 @@ fn a_constant_rate_is_kept_exactly_and_a_duration_ends_before_its_end() {
     }
     assert_eq!(all("gen:random?rate=22.44&duration=100s").len(), 2244);
     assert_eq!(all("gen:random?rate=1k&duration=10s&count=77").len(), 77);
-    // Without a word it is a minute.
+    // The default duration is a minute.
     assert_eq!(all("gen:random").len(), 60_000);
 }
 
@@ -175,7 +175,7 @@ fn mixes_and_sizes_have_their_shares() {
     assert!(is_share(count(Op::Read), 50_000, 0.63));
     let large = requests.iter().filter(|request| request.length == Bytes(65536)).count();
     assert!(is_share(large, 50_000, 0.4));
-    // Without a word a load only reads.
+    // By default a load only reads.
     assert!(all("gen:random?count=100").iter().all(|request| request.op == Op::Read));
     let flushes = all("gen:random?read=0&flush=9&count=1000");
     assert_eq!(flushes.iter().filter(|request| request.op == Op::Flush).count(), 100);
@@ -185,7 +185,7 @@ fn mixes_and_sizes_have_their_shares() {
     assert!(is_share(second, 40_000, 0.25));
 }
 
-/// Requests that begin where the one before ended.
+/// The number of requests that begin where the one before ended.
 fn following(requests: &[Request]) -> usize {
     requests.windows(2).filter(|pair| pair[0].end() == pair[1].offset).count()
 }

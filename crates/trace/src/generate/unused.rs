@@ -1,4 +1,4 @@
-//! Which places of an area no request went to yet.
+//! The places of an area to which no request went yet.
 //!
 //! A sequence at a random place soon runs over another, so a model of a load that never reused a
 //! place would reuse half of them. So a model may keep to unused places, as long as there are any.
@@ -10,10 +10,10 @@ const CELLS: u32 = 22;
 /// The smallest cell, 2 to this power in bytes.
 const SMALLEST: u32 = 12;
 
-/// So many cells of one request are marked.
+/// The largest number of cells that are marked for one request.
 const OF_REQUEST: u64 = 1 << 12;
 
-/// So many words are looked through for an unused cell.
+/// The largest number of words that are looked through for an unused cell.
 const SCANNED: usize = 1 << 10;
 
 /// The cells of an area.
@@ -33,7 +33,7 @@ impl Unused {
         Self { used: vec![0; cells.div_ceil(64) as usize], cells, shift }
     }
 
-    /// Whether the cells where this range begins and ends are unused.
+    /// Whether the cells in which this range begins and ends are unused.
     #[inline]
     pub(super) fn has(&self, place: u64, length: u64) -> bool {
         !self.is_used(place >> self.shift) && !self.is_used((place + length - 1) >> self.shift)
@@ -61,7 +61,7 @@ impl Unused {
         }
     }
 
-    /// Where the next unused cell at or behind `place` begins, or from the area's beginning on.
+    /// The place of the next unused cell at or behind `place`, or from the area's beginning on.
     pub(super) fn next_from(&self, place: u64) -> Option<u64> {
         let words = self.used.len();
         let from = (place >> self.shift) as usize / 64;

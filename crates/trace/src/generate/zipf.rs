@@ -13,7 +13,8 @@ use super::random::Random;
 pub(super) struct Zipf {
     count: u64,
     theta: f64,
-    /// H(1.5) − 1, H(n + 0.5), and how far below a whole number no test is needed.
+    /// H(1.5) − 1, H(n + 0.5), and the distance below a whole number within which no test is
+    /// needed.
     first: f64,
     last: f64,
     sure: f64,

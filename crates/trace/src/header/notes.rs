@@ -8,14 +8,14 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// How many of the first lines are kept as examples of a loss.
+/// The number of first cases that are kept as examples of a note.
 const EXAMPLES_MAX: usize = 3;
 
-/// How long an example may be, so that a binary file taken for text does not fill the header.
+/// The longest example in bytes, so that a binary file taken for text does not fill the header.
 const EXAMPLE_BYTES_MAX: usize = 120;
 
-/// What a note means to a program that judges the trace. In a header it is a word: `unreadable`,
-/// `lost-by-recorder`.
+/// The meaning of a note for a program that judges the trace. In a header it is a word:
+/// `unreadable`, `lost-by-recorder`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum NoteKind {
@@ -38,8 +38,8 @@ pub enum NoteKind {
     Latency,
     /// A guess: requests seem to be in the trace twice, recorded on each of two stacked devices.
     Stacked,
-    /// A guess, of pairs of recorded devices: one lies on the other, and what went through both is
-    /// in the trace twice.
+    /// A guess, of pairs of recorded devices: one lies on the other, and requests that went through
+    /// both are in the trace twice.
     Layered,
     /// A guess: requests were put into another order, with the instants that were recorded.
     Order,
@@ -62,7 +62,7 @@ impl NoteKind {
 /// The subject of a note: its kind, for the verdict, and its words, for people.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Topic<'a> {
-    /// What it means.
+    /// The kind of the note.
     pub kind: NoteKind,
     /// A phrase that follows a number.
     pub words: &'a str,
@@ -77,11 +77,11 @@ impl AsRef<str> for Topic<'_> {
 /// Something that a reader or a writer lost or guessed, how often, and the first cases.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Note {
-    /// What happened, as a phrase that follows a number: "junk lines", "times shifted".
+    /// The words of the note, as a phrase that follows a number: "junk lines", "times shifted".
     pub what: String,
-    /// Its meaning for the verdict.
+    /// The meaning of the note for the verdict.
     pub kind: NoteKind,
-    /// How often; at most 2⁶⁴ − 1.
+    /// The number of cases; held at 2⁶⁴ − 1.
     pub count: u64,
     /// The part of the trace that the note is about, innermost first: a file that was merged into
     /// it, the output of a command. Empty where the note is about the whole.
@@ -138,7 +138,7 @@ impl Notes {
         }
     }
 
-    /// Counts what `later`, a later state of the same notes, has counted since.
+    /// Adds the cases that `later`, a later state of the same notes, has beyond these.
     pub fn catch_up(&mut self, later: &Self) {
         for note in &later.0 {
             let mine = self.about(note.kind.of(&note.what), &note.within);
@@ -161,7 +161,7 @@ impl Notes {
         &mut self.0[index]
     }
 
-    /// The notes.
+    /// The notes in the order of their first case.
     pub fn iter(&self) -> impl Iterator<Item = &Note> {
         self.0.iter()
     }
@@ -176,8 +176,8 @@ impl Notes {
         self.0.iter().any(|note| note.kind == kind)
     }
 
-    /// How often the note with these words was counted; only for tests, because decisions depend on
-    /// the kind.
+    /// The number of cases in the notes with these words. Only for tests, because decisions depend
+    /// on the kind.
     pub fn count_of(&self, words: impl AsRef<str>) -> u64 {
         self.0.iter().filter(|note| note.what == words.as_ref()).map(|note| note.count).sum()
     }

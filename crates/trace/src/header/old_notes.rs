@@ -14,7 +14,7 @@ use super::{DamageKind, Header};
 /// The damage of a recording whose log did not say why it ended.
 const NEVER_ENDED: &str = "the recording never ended: the recorder was killed or goes on";
 
-/// Tells the kind of a damage that was written when damages had none.
+/// Tells the kind of a damage from a version in which damages had no kind.
 pub(super) fn tell_kind_of_damage(header: &mut Header) {
     if header.damage.as_deref() == Some(NEVER_ENDED) {
         header.damage_kind = DamageKind::NeverEnded;
@@ -59,7 +59,7 @@ const PLACES: [&str; 1] = ["without an address, placed by a hash"];
 /// The note on results that no longer tell the numbers of their requests.
 const DISORDERED: &str = "results out of the order of issue";
 
-/// What a note among the losses meant.
+/// The kind of a note among the losses, by its words.
 fn loss(words: &str) -> NoteKind {
     let has = |list: &[&str]| list.iter().any(|part| words.contains(part));
     if has(&LOST) {
@@ -71,7 +71,7 @@ fn loss(words: &str) -> NoteKind {
     }
 }
 
-/// What a note among the guesses meant.
+/// The kind of a note among the guesses, by its words.
 fn guess(words: &str) -> NoteKind {
     let has = |list: &[&str]| list.iter().any(|part| words.contains(part));
     if words.starts_with(UNCHOSEN) {

@@ -18,13 +18,13 @@ use crate::request::Request;
 use crate::stream::Source;
 use crate::units::{Nanos, decimal_seconds};
 
-/// How many requests are held back.
+/// The number of requests that are held back.
 pub const WINDOW_ROWS: usize = 65_536;
 
-/// The note on requests that were put in their place.
+/// The note on requests that came late and were put in their place.
 pub const SORTED: Topic<'static> = NoteKind::Order.of("requests sorted into time order");
 
-/// The note on requests that came too late for that.
+/// The note on requests that came too late to be put in their place.
 pub const TOO_LATE: Topic<'static> = NoteKind::Instant
     .of("requests too late to be sorted, moved to the instant before them: \
          `sort-whole` puts them in their places");
@@ -46,13 +46,13 @@ pub struct SortWindow {
     first_too_late: Option<String>,
 }
 
-/// How far requests are from the order of time as they come.
+/// The disorder of requests in time, as they come.
 pub(super) struct Disorder {
     /// The latest instant seen.
     latest: i64,
-    /// How many came behind a later one.
+    /// The number of requests that came behind a later one.
     pub(super) late: u64,
-    /// The first of these.
+    /// The first of these, as an example for the note.
     pub(super) first: Option<String>,
 }
 
@@ -133,8 +133,8 @@ impl SortWindow {
         batch.reset(columns);
     }
 
-    /// Takes out of those held, the last batch first, what is later than the earliest of `batch`:
-    /// nothing else is touched by sorting that in.
+    /// Takes out of the held batches, the last one first, all requests later than the earliest of
+    /// `batch`. Sorting `batch` in moves no other request.
     fn take_later(&mut self, batch: &Batch) -> Vec<Batch> {
         let earliest = batch.issue_ns.iter().copied().min().unwrap_or(i64::MAX).max(self.given);
         let mut tail = Vec::new();
@@ -158,7 +158,7 @@ impl SortWindow {
         }
     }
 
-    /// Sorts the requests of `batch` in among those held, with what each waits for.
+    /// Sorts the requests of `batch`, with their dependencies, in among those held.
     #[cold]
     fn merge_linked(&mut self, batch: &Batch) {
         let columns = batch.columns();
@@ -221,7 +221,7 @@ impl SortWindow {
         true
     }
 
-    /// Writes down, once, what was moved.
+    /// Notes, once, how many requests were sorted and how many were moved.
     pub fn note(&mut self, guesses: &mut Notes) {
         let sorted = std::mem::take(&mut self.disorder.late);
         guesses.add(SORTED, sorted, self.disorder.first.take());

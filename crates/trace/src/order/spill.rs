@@ -5,7 +5,7 @@
 //! requests go into a temporary file without a name, which disappears with the process in any case.
 //!
 //! Every row takes the same number of bytes, and rows lie column by column in chunks of
-//! [`CHUNK_ROWS`]. So the place of a row follows from its number, no index is held, the file is
+//! [`CHUNK_ROWS`]. So the place of a row follows from its number, and no index is held. The file is
 //! read from any row in either direction, and the instants can be read alone.
 
 use std::fs::File;
@@ -19,7 +19,7 @@ use crate::request::{Flags, Op};
 use crate::stream::Source;
 use crate::units::Bytes;
 
-/// How many rows a chunk holds; only the last one may hold less.
+/// The number of rows in a chunk; only the last chunk may hold less.
 pub const CHUNK_ROWS: u64 = BATCH_ROWS as u64;
 
 /// Requests held in a temporary file.
@@ -33,12 +33,12 @@ pub struct Spill {
     /// The chunk that is not full yet; it stays in memory.
     tail: Batch,
     encoded: Vec<u8>,
-    /// How many of the requests know what a replay measured.
+    /// The number of requests that have a replay's measurement.
     measured: u64,
 }
 
 impl Spill {
-    /// An empty one, in a file in `directory`.
+    /// An empty spill, with its file in `directory`.
     pub fn new(directory: &Path, columns: Columns) -> Result<Self, TraceError> {
         let file = tempfile::tempfile_in(directory).map_err(|error| {
             let text = format!("{error}\n  = help: set TMPDIR to a directory for temporary files");
@@ -96,24 +96,24 @@ impl Spill {
         TraceError::write(&self.directory, io::Error::new(error.kind(), text))
     }
 
-    /// How many requests it holds.
+    /// The number of requests held.
     pub fn rows(&self) -> u64 {
         self.chunks * CHUNK_ROWS + self.tail.len() as u64
     }
 
-    /// How many of them know what a replay measured.
+    /// The number of held requests that have a replay's measurement.
     pub(crate) fn measured_rows(&self) -> u64 {
         self.measured
     }
 
-    /// The columns of its rows.
+    /// The columns of the rows.
     pub fn columns(&self) -> Columns {
         self.columns
     }
 
-    /// Empties `batch` and fills it with the rows from `from` on, up to but not including row `to`,
-    /// and no further than the chunk that `from` lies in. Answers how many rows that are: none
-    /// where `from` is not before `to` or behind the last row.
+    /// Empties `batch` and fills it with the rows from `from` on, up to but not including row `to`.
+    /// It goes no further than the chunk in which `from` lies. Answers the number of these rows: 0
+    /// if `from` is not before `to` or lies behind the last row.
     ///
     /// Forwards, `from` grows by the answer; backwards, chunks are asked for from the last one.
     pub fn read(&self, from: u64, to: u64, batch: &mut Batch) -> Result<u64, TraceError> {
@@ -135,8 +135,8 @@ impl Spill {
         Ok((last - first) as u64)
     }
 
-    /// Empties `issue_ns` and fills it with the instants of chunk number `chunk`, in nanoseconds;
-    /// nothing behind the last chunk.
+    /// Empties `issue_ns` and fills it with the instants of chunk number `chunk`, in nanoseconds.
+    /// It stays empty for a number behind the last chunk.
     pub fn read_instants(&self, chunk: u64, issue_ns: &mut Vec<i64>) -> Result<(), TraceError> {
         issue_ns.clear();
         if chunk < self.chunks {
@@ -158,7 +158,7 @@ impl Spill {
     }
 }
 
-/// How many bytes a row takes.
+/// The size of a row in bytes.
 fn row_bytes(columns: Columns) -> u64 {
     let latency = if columns.latency { 8 } else { 0 };
     let origin = if columns.origin { 8 } else { 0 };

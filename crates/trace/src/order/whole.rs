@@ -1,10 +1,10 @@
 //! A whole trace in the order of time, in little memory.
 //!
-//! A window of requests ([`super::sort`]) puts right what came a little late. It does not help if a
-//! file has a month of one device after that of another: almost all of the second would be moved to
-//! the last instant of the first. So the trace is cut into runs of a million requests, each is
-//! sorted in memory and written to a temporary file, and then the runs are merged. A trace that
-//! fits into one run needs no file.
+//! A window of requests ([`super::sort`]) puts requests right that came a little late. It does not
+//! help if a file has a month of one device after the same month of another. Almost all of the
+//! second month would be moved to the last instant of the first. So the trace is cut into runs of a
+//! million requests. Each run is sorted in memory and written to a temporary file, and then the
+//! runs are merged. A trace that fits into one run needs no file.
 //!
 //! Source: external merge sort, Knuth, The Art of Computer Programming 3, section 5.4.
 
@@ -20,10 +20,11 @@ use crate::batch::{BATCH_ROWS, Batch};
 use crate::error::TraceError;
 use crate::header::Notes;
 
-/// How many requests are sorted in memory, some 50 MiB: whole chunks of the temporary file.
+/// The number of requests that are sorted in memory, some 50 MiB: whole chunks of the temporary
+/// file.
 const RUN_ROWS: usize = 128 * CHUNK_ROWS as usize;
 
-/// How many runs are merged at a time; each holds a chunk in memory.
+/// The largest number of runs that are merged at a time; each holds a chunk in memory.
 const MERGED_MAX: usize = 128;
 
 /// Sorts any number of requests by the instant of issue. Requests of one instant keep the order
@@ -39,7 +40,7 @@ pub struct WholeSort {
     giving: Option<Giving>,
 }
 
-/// Where sorted requests are given from.
+/// The place from which sorted requests are given.
 enum Giving {
     /// The run in memory, by its instants and rows, from the one with this number on.
     Memory(Vec<(i64, u32)>, usize),
@@ -49,7 +50,7 @@ enum Giving {
 /// Sorted runs in a temporary file.
 struct Held {
     spill: Spill,
-    /// Their rows, one behind the other.
+    /// The rows of each run; the runs lie one behind the other.
     runs: Vec<Range<u64>>,
     /// The last instant of the last run.
     last: i64,
@@ -209,7 +210,7 @@ struct Merge {
 
 /// A run that is being read.
 struct Run {
-    /// Its rows that were not read yet.
+    /// The rows that were not read yet.
     rows: Range<u64>,
     batch: Batch,
     row: usize,
@@ -248,7 +249,7 @@ impl Merge {
         {
             let run = &mut self.runs[number];
             let room = BATCH_ROWS - batch.len();
-            // All that comes before the next request of any other run.
+            // Every request of this run before the next request of any other run.
             let other = self.next.peek().map_or((i64::MAX, usize::MAX), |next| next.0);
             let ahead = run.batch.issue_ns[run.row..].iter().take(room);
             let rows = ahead.take_while(|issue| (**issue, number) < other).count();
@@ -267,7 +268,7 @@ mod tests {
     use crate::request::Request;
     use proptest::prelude::*;
 
-    /// What becomes of `requests`, and how many files there were for it.
+    /// The sorted requests, the notes, and whether a temporary file was used.
     fn sorted(
         requests: &[Request],
         batch_rows: usize,
@@ -340,7 +341,7 @@ mod tests {
             let (all, notes, is_file) = sorted(&requests, BATCH_ROWS, run_rows, 2);
             assert_eq!(is_file, has_file);
             assert!(all.iter().zip(0..).all(|(request, n)| request.issue.0 == n / 3));
-            // The first member's come first.
+            // The requests of the first member come first.
             assert!(all.chunks(3).all(|three| three.is_sorted_by_key(|request| request.offset)));
             assert_eq!(notes.count_of(SORTED), 199_998);
         }

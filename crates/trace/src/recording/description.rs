@@ -23,7 +23,7 @@ pub const LOG_FILE: &str = "log.jsonl";
 /// The version of the directory's layout.
 pub const DESCRIPTION_VERSION: u32 = 1;
 
-/// The interface of the kernel that the events came through.
+/// The interface of the kernel that delivered the events.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Interface {
@@ -51,51 +51,52 @@ impl Interface {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Device {
-    /// Its name in the kernel, such as `sda` or `dm-3`.
+    /// The name in the kernel, such as `sda` or `dm-3`.
     pub name: String,
     /// The kernel's internal `dev_t` as events carry it: major << 20 | minor
     /// (`include/linux/kdev_t.h`).
     pub number: u32,
-    /// Its size.
+    /// The size in bytes; `None` where it is unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub size: Option<Bytes>,
-    /// Bytes of a logical block.
+    /// The size of a logical block in bytes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub logical_block: Option<u32>,
-    /// Bytes of a physical block.
+    /// The size of a physical block in bytes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub physical_block: Option<u32>,
-    /// Whether it has no request queue of its own (device mapper, zram): then a bio's completion is
-    /// an event of its own, and no `block_rq_*` event ever comes.
+    /// Whether the device has no request queue of its own (device mapper, zram). Then a bio's
+    /// completion is an event of its own, and no `block_rq_*` event ever comes.
     pub bio_based: bool,
     /// For a partition: the number of its disk. The kernel's events carry the disk's number and
-    /// sectors of the disk; the reader keeps what lies in the partition and counts from its start.
+    /// sectors of the disk. The reader keeps the requests that lie in the partition and counts from
+    /// its start.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub partition_of: Option<u32>,
-    /// For a partition: where it begins on its disk.
+    /// For a partition: its beginning on the disk in bytes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub partition_start: Option<Bytes>,
-    /// Names of the devices that lie above it, directly or through others (holders).
+    /// Names of the devices that lie above this one, directly or through others (holders).
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub above: Vec<String>,
-    /// Names of the devices that lie below it, directly or through others (slaves, the disk of a
-    /// loop device's file).
+    /// Names of the devices that lie below this one, directly or through others (slaves, the disk
+    /// of a loop device's file).
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub below: Vec<String>,
 }
 
-/// How the events of one tracepoint lie in the pages.
+/// The layout of a tracepoint's events in the pages.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EventFormat {
-    /// The number that each of its events begins with (`common_type`).
+    /// The number with which each event begins (`common_type`).
     pub id: u16,
-    /// Its name, such as `block_rq_issue`.
+    /// The name of the tracepoint, such as `block_rq_issue`.
     pub name: String,
     /// The text of `events/block/NAME/format`.
     pub format: String,
 }
 
-/// What tracefs says of its pages.
+/// The descriptions that tracefs gives of its pages.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tracefs {
     /// The text of `events/header_page`.
@@ -104,14 +105,14 @@ pub struct Tracefs {
     pub events: Vec<EventFormat>,
 }
 
-/// What `recording.json` holds.
+/// The content of `recording.json`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Description {
     /// [`DESCRIPTION_VERSION`]; a greater one is refused by readers that do not know it.
     pub version: u32,
-    /// The interface that the events came through.
+    /// The interface that delivered the events.
     pub interface: Interface,
-    /// Why it was this interface, as a phrase.
+    /// The reason for this interface, as a phrase.
     #[serde(default)]
     pub why: String,
     /// The program that recorded and its version.
@@ -126,13 +127,14 @@ pub struct Description {
     /// Whether the recorded machine is big-endian: pages are kept as they lay in its memory.
     #[serde(default)]
     pub big_endian: bool,
-    /// Bytes of a page of the host, and of a page of the ring buffer.
+    /// The size in bytes of a page of the host, and of a page of the ring buffer.
     #[serde(default)]
     pub page_bytes: u32,
-    /// Bytes of a sub-buffer of the ring buffer, header and all (`buffer_subbuf_size_kb`).
+    /// The size in bytes of a sub-buffer of the ring buffer, header included
+    /// (`buffer_subbuf_size_kb`).
     #[serde(default)]
     pub sub_buffer_bytes: u32,
-    /// For tracefs: the layouts.
+    /// For tracefs: the layouts of pages and events.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tracefs: Option<Tracefs>,
     /// The recorded devices.
@@ -141,13 +143,13 @@ pub struct Description {
     /// The processors that were recorded.
     #[serde(default)]
     pub cpus: Vec<u32>,
-    /// Bytes of the kernel's buffer for each processor.
+    /// The size in bytes of the kernel's buffer for each processor.
     #[serde(default)]
     pub buffer_bytes: u64,
-    /// The rule by which it is as large as it is.
+    /// The rule from which the size of the buffer follows.
     #[serde(default)]
     pub buffer_rule: String,
-    /// When the recording began.
+    /// The instant at which the recording began.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub started: Option<Anchor>,
 }
@@ -167,7 +169,8 @@ impl Description {
     }
 }
 
-/// The directory that a recording for `output` is taken in: its name with `.recording` behind it.
+/// The directory in which a recording for `output` is taken: the name of `output` with `.recording`
+/// behind it.
 pub fn directory_beside(output: &Path) -> PathBuf {
     let mut name = OsString::from(output);
     name.push(".recording");

@@ -16,14 +16,14 @@ pub struct Anchor {
     pub wall_ns: i64,
 }
 
-/// What was counted of one processor.
+/// The counts of one processor.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Totals {
-    /// The processor.
+    /// The number of the processor.
     pub cpu: u32,
-    /// Events that were read.
+    /// The number of events that were read.
     pub read: u64,
-    /// Events that the kernel had no room for.
+    /// The number of events that the kernel had no room for.
     pub lost: u64,
 }
 
@@ -33,56 +33,56 @@ pub struct Totals {
 pub enum Entry {
     /// The two clocks: first, then every minute, and last.
     Anchor(Anchor),
-    /// The kernel had no room for `events` events of a processor between two instants. These are
-    /// the events lost since the entry before of the same processor, never a running sum.
+    /// The kernel had no room for `events` events of a processor between two instants. They were
+    /// lost since the processor's entry before; the number is never a running sum.
     Lost {
-        /// The processor.
+        /// The number of the processor.
         cpu: u32,
-        /// How many.
+        /// The number of lost events.
         events: u64,
-        /// When the counter was last looked at before.
+        /// The instant of the last look at the counter before it had grown.
         from_ns: u64,
-        /// When it had grown.
+        /// The instant of the look at which it had grown.
         to_ns: u64,
     },
-    /// What the recorder itself took, since its start.
+    /// The resources that the recorder itself has used since its start.
     Cost {
-        /// Processor time of all its threads, nanoseconds.
+        /// The processor time of all its threads, in nanoseconds.
         cpu_ns: u64,
-        /// Time gone by, nanoseconds.
+        /// The time gone by, in nanoseconds.
         wall_ns: u64,
-        /// Bytes written.
+        /// The number of bytes written.
         bytes: u64,
     },
     /// The name of a process.
     Process {
-        /// Its number.
+        /// The number of the process.
         pid: u32,
-        /// Its name.
+        /// The name of the process.
         name: String,
     },
     /// A segment was begun.
     Segment {
-        /// Its number, from 0.
+        /// The number of the segment, from 0.
         number: u32,
-        /// When.
+        /// The instant at which the segment was begun.
         monotonic_ns: u64,
     },
     /// The events are switched off; later ones are not recorded.
     Ending {
-        /// When.
+        /// The instant at which the events are switched off.
         monotonic_ns: u64,
     },
     /// The recording was stopped; a recording without this line was killed.
     Stopped {
-        /// Why, as a phrase.
+        /// The reason for the end, as a phrase.
         why: String,
-        /// Whether somebody asked for it; earlier versions said so in the phrase alone.
+        /// Whether the user asked for the end; earlier versions said so in the phrase alone.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         asked: Option<bool>,
-        /// When.
+        /// The instant of the end.
         monotonic_ns: u64,
-        /// What was counted, processor by processor.
+        /// The counts of each processor.
         cpus: Vec<Totals>,
     },
 }

@@ -10,13 +10,13 @@ use serde::{Deserialize, Serialize};
 
 use super::description::{Device, Interface};
 
-/// What is known of a recording. Intervals are nanoseconds of the trace, whose zero is the first
+/// The facts about a recording. Intervals are nanoseconds of the trace, whose zero is the first
 /// request.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Recording {
     /// The kernel's interface, or `file` where another recorder's file was read.
     pub interface: Interface,
-    /// Why this interface.
+    /// The reason for this interface, as a phrase.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub why: String,
     /// The kernel's release.
@@ -25,15 +25,15 @@ pub struct Recording {
     /// The clock of the events.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub clock: String,
-    /// The trace's zero in nanoseconds of `CLOCK_MONOTONIC`; unknown where the events' clock is
-    /// another.
+    /// The trace's zero in nanoseconds of `CLOCK_MONOTONIC`; `None` where the events have another
+    /// clock.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub zero_monotonic_ns: Option<u64>,
-    /// Since when every request was recorded; negative before the first request. Unknown where the
-    /// recorder did not say.
+    /// The instant from which every request was recorded, in nanoseconds; negative before the first
+    /// request. `None` where the recorder did not tell it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from_ns: Option<i64>,
-    /// Until when.
+    /// The instant up to which every request was recorded, in nanoseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until_ns: Option<i64>,
     /// The recorded devices.
@@ -42,27 +42,28 @@ pub struct Recording {
     /// Events by kind: queued, merged, inserted, issued, completed, split, requeued, remapped.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub events: BTreeMap<String, u64>,
-    /// Lost events by processor.
+    /// The number of lost events by processor.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub lost: BTreeMap<u32, u64>,
-    /// When events were lost, in order; if there are many, neighbours are joined. Gaps of an
-    /// unknown number of events are joined over all processors.
+    /// The stretches in which events were lost, in order; if there are many, neighbours are joined.
+    /// Gaps of an unknown number of events are joined over all processors.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub gaps: Vec<Gap>,
-    /// What the recorder took.
+    /// The resources that the recorder used.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost: Option<Cost>,
-    /// How completions were found.
+    /// The figures of the matching of completions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub matching: Option<MatchingFigures>,
-    /// What happened between queue and driver.
+    /// The times and the reordering between queue and driver.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub driver: Option<DriverFigures>,
-    /// Why it ended; missing where the recorder was killed or another's file does not tell.
+    /// The reason for the end; `None` where the recorder was killed or another's file does not tell
+    /// it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stopped: Option<String>,
-    /// Whether the user asked for the end; any other recording may lack its last events. Earlier
-    /// versions did not say.
+    /// Whether the user asked for the end; any other recording may lack its last events. `None`
+    /// from earlier versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub asked: Option<bool>,
 }
@@ -77,51 +78,51 @@ impl Recording {
     }
 }
 
-/// The phrase of a recording that ended because somebody asked for it; a colon and by what may
-/// follow.
+/// The phrase of a recording that ended because somebody asked for it. A colon and the way in which
+/// it was asked for may follow.
 pub const ASKED_TO: &str = "asked to";
 
 /// A stretch in which events were lost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Gap {
-    /// From when on, in nanoseconds of the trace; negative before the first request.
+    /// The beginning in nanoseconds of the trace; negative before the first request.
     pub from_ns: i64,
-    /// Until when.
+    /// The end in nanoseconds of the trace.
     pub to_ns: i64,
-    /// How many events; 0 where the kernel did not count them.
+    /// The number of lost events; 0 where the kernel did not count them.
     pub events: u64,
 }
 
-/// What a recorder took from the machine it watched.
+/// The resources that a recorder took from the machine it watched.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cost {
-    /// Processor time of all its threads, nanoseconds.
+    /// The processor time of all its threads, in nanoseconds.
     pub cpu_ns: u64,
-    /// How long it recorded, nanoseconds.
+    /// The duration of the recording, in nanoseconds.
     pub wall_ns: u64,
-    /// Bytes written.
+    /// The number of bytes written.
     pub bytes: u64,
 }
 
 impl Cost {
-    /// The share of one processor.
+    /// The processor time as a share of one processor: 1 is all of it.
     pub fn cpu_share(&self) -> f64 {
         self.cpu_ns as f64 / self.wall_ns.max(1) as f64
     }
 }
 
-/// How requests and completions were matched. A request counts in one of `exact`, `by_pieces` and
-/// `unmatched`.
+/// The result of matching completions with requests. A request counts in one of `exact`,
+/// `by_pieces` and `unmatched`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MatchingFigures {
     /// Requests completed by an event of exactly their range (flushes: of their name).
     pub exact: u64,
-    /// Requests completed as a part of something larger, or by several parts: merges and splits.
+    /// Requests completed as a part of a larger one, or by several parts: merges and splits.
     pub by_pieces: u64,
     /// Requests without a completion.
     pub unmatched: u64,
-    /// Requests with a completion that may be another's: several matched, and the oldest was taken.
-    /// They count in `exact` or `by_pieces` as well.
+    /// Requests with a completion that may be another's: several requests matched, and the oldest
+    /// was taken. They count in `exact` or `by_pieces` as well.
     pub ambiguous: u64,
     /// Completions without a request.
     pub strays: u64,
@@ -131,29 +132,30 @@ pub struct MatchingFigures {
 }
 
 impl MatchingFigures {
-    /// The requests.
+    /// The number of requests.
     pub fn requests(&self) -> u64 {
         self.exact.saturating_add(self.by_pieces).saturating_add(self.unmatched)
     }
 }
 
-/// What happened between queue and driver (`Q2D` of `btt`), of requests that have both events.
+/// Times and reordering between queue and driver (`Q2D` of `btt`), of requests that have both
+/// events.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DriverFigures {
     /// Requests whose handing over to the driver was seen.
     pub seen: u64,
-    /// Median of the time from queue to driver, nanoseconds; each of these is the upper end of a
-    /// class that is at most 1/32 wide.
+    /// The median of the time from queue to driver, in nanoseconds. Each quantile is the upper end
+    /// of a class that is at most 1/32 wide.
     pub p50_ns: u64,
-    /// 90 of 100 took no longer.
+    /// The time that 90 of 100 requests did not exceed, in nanoseconds.
     pub p90_ns: u64,
-    /// 99 of 100.
+    /// The time that 99 of 100 requests did not exceed, in nanoseconds.
     pub p99_ns: u64,
-    /// 999 of 1000.
+    /// The time that 999 of 1000 requests did not exceed, in nanoseconds.
     pub p999_ns: u64,
-    /// The longest.
+    /// The longest time, in nanoseconds.
     pub max_ns: u64,
-    /// Whether the driver got them in another order.
+    /// The reordering of requests on their way to the driver.
     pub reordering: Reordering,
 }
 
@@ -162,10 +164,10 @@ pub struct DriverFigures {
 pub struct Reordering {
     /// Requests that reached the driver.
     pub of: u64,
-    /// Those that reached it behind a request that was queued later (type-P-reordered).
+    /// Requests that reached the driver behind a request that was queued later (type-P-reordered).
     pub reordered: u64,
-    /// Sum of the extents of the reordered ones (section 4.2.2): how many requests lie between one
-    /// and the first that overtook it, in order of arrival.
+    /// The sum of the extents of the reordered requests (section 4.2.2). An extent is the number of
+    /// arrivals between a request and the first one that overtook it.
     pub extent_sum: u64,
     /// The greatest extent.
     pub extent_max: u64,
@@ -177,7 +179,7 @@ impl Reordering {
         self.reordered as f64 / self.of.max(1) as f64
     }
 
-    /// The mean extent of those.
+    /// The mean extent of the reordered requests.
     pub fn mean_extent(&self) -> f64 {
         self.extent_sum as f64 / self.reordered.max(1) as f64
     }

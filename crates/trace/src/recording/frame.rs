@@ -1,8 +1,8 @@
 //! A file of frames: pieces of the kernel's data, each with number, length and checksum.
 //!
 //! A machine that loses its power leaves files with torn ends and, on some file systems, with
-//! zeroes where data should be. Each frame says how long it is, which it is and what its checksum
-//! must be, so everything before the first damage is known to be sound.
+//! zeroes where data should be. Each frame has its length, its number and its checksum, so
+//! everything before the first damage is known to be sound.
 //!
 //! The frame's header, little-endian, [`FRAME_HEADER_BYTES`] long: `ioef` · version (16 bits) ·
 //! bytes of the header (16) · processor (32) · bytes of the payload (32) · sequence (64), counted
@@ -23,7 +23,7 @@ pub const FRAME_HEADER_BYTES: usize = 32;
 /// The longest payload: far more than any sub-buffer of a ring buffer.
 pub const PAYLOAD_MAX: usize = 64 << 20;
 
-/// Where the checksum lies.
+/// The place of the checksum in the header, in bytes.
 const CHECKSUM_AT: usize = 24;
 
 /// Writes frames of one processor.
@@ -36,13 +36,14 @@ pub struct FrameWriter<W> {
 }
 
 impl<W: Write> FrameWriter<W> {
-    /// Begins a file of `cpu`; `sequence` is the number of its first frame, 0 in the first segment
-    /// and what [`sequence`](Self::sequence) answered in those that follow.
+    /// Begins a file of processor `cpu`; `sequence` is the number of its first frame. It is 0 in
+    /// the first segment, and in later ones the answer of [`sequence`](Self::sequence) at the end
+    /// of the one before.
     pub fn new(inner: W, cpu: u32, sequence: u64) -> Self {
         Self { inner, cpu, sequence, bytes: 0 }
     }
 
-    /// Appends one frame. It goes out in two writes (header, payload): give a buffered writer.
+    /// Appends one frame. It is written in two pieces (header, payload): give a buffered writer.
     pub fn append(&mut self, payload: &[u8]) -> io::Result<()> {
         if payload.len() > PAYLOAD_MAX {
             let message = format!("a payload of {} bytes fits into no frame", payload.len());
@@ -56,29 +57,29 @@ impl<W: Write> FrameWriter<W> {
         Ok(())
     }
 
-    /// The number that the next frame will bear.
+    /// The number of the next frame.
     pub fn sequence(&self) -> u64 {
         self.sequence
     }
 
-    /// Bytes written, frames' headers among them.
+    /// The number of bytes written, headers included.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// What is written to.
+    /// The underlying writer.
     pub fn get_mut(&mut self) -> &mut W {
         &mut self.inner
     }
 
-    /// Gives back what was written to.
+    /// Gives back the underlying writer.
     pub fn into_inner(self) -> W {
         self.inner
     }
 }
 
 /// The payloads of whole frames that a [`FrameWriter`] has written one behind the other into
-/// memory; what is left behind the last whole one is passed over.
+/// memory. Bytes behind the last whole frame are ignored.
 pub fn payloads(frames: &[u8]) -> impl Iterator<Item = &[u8]> {
     let mut rest = frames;
     std::iter::from_fn(move || {
@@ -109,18 +110,18 @@ fn header(cpu: u32, sequence: u64, payload: &[u8]) -> [u8; FRAME_HEADER_BYTES] {
 pub(crate) struct FrameReader<R> {
     inner: R,
     cpu: u32,
-    /// Bytes of whole frames that were read.
+    /// The number of bytes of whole frames that were read.
     pub(crate) offset: u64,
 }
 
-/// What comes next in a file of frames.
+/// The next part of a file of frames.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Next {
-    /// A frame of this sequence; its payload is in the buffer.
+    /// A frame with this number; its payload is in the buffer.
     Frame(u64),
     /// The end of the file, behind a whole frame.
     End,
-    /// Nothing behind this place can be trusted: why.
+    /// Nothing behind this place can be trusted, for this reason.
     Damage(String),
 }
 

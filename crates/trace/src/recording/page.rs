@@ -1,14 +1,14 @@
 //! The frame of a page of the kernel's ring buffer.
 //!
-//! A page begins with the instant of its first event and the number of bytes that are used; how
-//! these lie depends on the kernel and its word size and is told by `events/header_page`. The upper
-//! bits of the second word say whether events were lost before the page
-//! (`kernel/trace/ring_buffer.c`: `RB_MISSED_EVENTS`, `RB_MISSED_STORED`).
+//! A page begins with the instant of its first event and the number of bytes that are used. The
+//! layout of these depends on the kernel and its word size and is described by
+//! `events/header_page`. The upper bits of the second word mark that events were lost before the
+//! page (`kernel/trace/ring_buffer.c`: `RB_MISSED_EVENTS`, `RB_MISSED_STORED`).
 
 /// `RB_MISSED_EVENTS`: events were lost before this page.
 const MISSED: u64 = 1 << 31;
 
-/// `RB_MISSED_STORED`: how many, stands behind the last event.
+/// `RB_MISSED_STORED`: the number of lost events stands behind the last event.
 const MISSED_STORED: u64 = 1 << 30;
 
 /// `RINGBUF_TYPE_PADDING`, `_TIME_EXTEND` and `_TIME_STAMP`: records of a page that are no events
@@ -20,18 +20,18 @@ pub(crate) const TIME_STAMP: u32 = 31;
 /// Bits of the time in a record's head (`TS_SHIFT`).
 pub(crate) const DELTA_BITS: u32 = 27;
 
-/// Bits of an absolute time; the rest is that of the time before (`TS_MSB`).
+/// Bits of an absolute time; the upper bits are those of the time before (`TS_MSB`).
 const ABSOLUTE_BITS: u32 = 59;
 
-/// The used bytes are what is below these two bits.
+/// The bits below these two are the number of used bytes.
 const COMMIT_MASK: u64 = MISSED_STORED - 1;
 
-/// How a page lies, taken from the text of `events/header_page`.
+/// The layout of a page, taken from the text of `events/header_page`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PageLayout {
     timestamp: usize,
     commit: usize,
-    /// 4 or 8: the kernel's `long`.
+    /// The size of the kernel's `long` in bytes: 4 or 8.
     commit_bytes: usize,
     data: usize,
     big_endian: bool,
@@ -40,31 +40,31 @@ pub struct PageLayout {
 /// The content of a page, without decoding its events.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PageContents {
-    /// How many events, without those that a filter discarded.
+    /// The number of events, without those that a filter discarded.
     pub events: u64,
-    /// The instant of the first one, nanoseconds.
+    /// The instant of the first event, in nanoseconds.
     pub first_ns: u64,
-    /// The instant of the last one, nanoseconds; that of the page where there is none.
+    /// The instant of the last event, in nanoseconds; that of the page if it has no event.
     pub last_ns: u64,
 }
 
-/// What the head of a page says.
+/// The values in the head of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct PageHead {
-    /// The instant of the first event, nanoseconds.
+    /// The instant of the first event, in nanoseconds.
     pub(crate) time: u64,
-    /// Where the events begin and end.
+    /// The first byte of the events.
     pub(crate) data: usize,
     /// The first byte behind the events.
     pub(crate) end: usize,
     /// Whether events were lost before this page.
     pub(crate) missed: bool,
-    /// How many, where the kernel says so.
+    /// The number of lost events; `None` where the kernel does not store it.
     pub(crate) missed_events: Option<u64>,
 }
 
 impl PageLayout {
-    /// Reads the text of `events/header_page`; `None` where it is not that.
+    /// Reads the text of `events/header_page`; `None` if the text is anything else.
     pub fn parse(header_page: &str, big_endian: bool) -> Option<Self> {
         let field = |name: &str| {
             header_page.lines().find_map(|line| {
@@ -86,8 +86,8 @@ impl PageLayout {
         (sound && fits).then_some(layout)
     }
 
-    /// How many bytes of a page are used: its head, its events, and the number of lost events where
-    /// it is stored. Only these need be kept; never more than `page` has.
+    /// The number of used bytes of a page: its head, its events, and the number of lost events
+    /// where it is stored. Only these need be kept; there are never more than `page` has.
     pub fn used(&self, page: &[u8]) -> usize {
         let Some(word) = self.commit_word(page) else { return page.len() };
         let end = self.data.saturating_add((word & COMMIT_MASK) as usize);
@@ -96,18 +96,18 @@ impl PageLayout {
         end.saturating_add(stored).min(page.len())
     }
 
-    /// Whether the kernel says that it had lost events before this page.
+    /// Whether the kernel marked that it lost events before this page.
     pub fn has_lost(&self, page: &[u8]) -> bool {
         self.commit_word(page).is_some_and(|word| word & MISSED != 0)
     }
 
-    /// Whether there is an event in the page.
+    /// Whether the page has no event.
     pub fn is_empty(&self, page: &[u8]) -> bool {
         self.commit_word(page).is_none_or(|word| word & COMMIT_MASK == 0)
     }
 
-    /// Counts the events of a page, so that the caller can tell how many are missing, and when. Of
-    /// a damaged page, those before the damage.
+    /// Counts the events of a page, so that the caller can tell the number of missing ones and
+    /// their time. Of a damaged page, the events before the damage are counted.
     pub fn contents(&self, page: &[u8]) -> PageContents {
         let Some(head) = self.head(page) else { return PageContents::default() };
         let (page, mut at, mut events) = (&page[..head.end], head.data, 0);
@@ -141,7 +141,7 @@ impl PageLayout {
         PageContents { events, first_ns: head.time, last_ns }
     }
 
-    /// Sort and time of a record in a page.
+    /// The type and the time of a record in a page, from its first word.
     pub(crate) fn record_head(&self, word: u32) -> (u32, u32) {
         if self.big_endian {
             (word >> DELTA_BITS, word & ((1 << DELTA_BITS) - 1))
@@ -150,7 +150,7 @@ impl PageLayout {
         }
     }
 
-    /// Reads the head; `None` where the bytes are too few.
+    /// Reads the head; `None` if there are too few bytes.
     pub(crate) fn head(&self, page: &[u8]) -> Option<PageHead> {
         let word = self.commit_word(page)?;
         let time = self.number(page.get(self.timestamp..)?.get(..8)?);
@@ -165,7 +165,7 @@ impl PageLayout {
         Some(PageHead { time, data: self.data, end, missed, missed_events })
     }
 
-    /// Used bytes and bits.
+    /// The word with the number of used bytes and the two marks.
     fn commit_word(&self, page: &[u8]) -> Option<u64> {
         page.get(..self.data)?;
         Some(self.number(page.get(self.commit..)?.get(..self.commit_bytes)?))
@@ -177,7 +177,7 @@ impl PageLayout {
     }
 }
 
-/// An absolute time, of which the upper bits are those of the time before (`rb_fix_abs_ts`).
+/// An absolute time; its upper bits are those of the time before (`rb_fix_abs_ts`).
 pub(crate) fn absolute(time: u64, before: u64) -> u64 {
     let time = time & ((1 << ABSOLUTE_BITS) - 1);
     let upper = before >> ABSOLUTE_BITS << ABSOLUTE_BITS;
@@ -197,7 +197,7 @@ fn value(rest: &str, name: &str) -> Option<usize> {
 pub(crate) mod tests {
     use super::*;
 
-    /// As Linux 6.18 on x86-64 says it.
+    /// The text of Linux 6.18 on x86-64.
     pub(crate) const HEADER_PAGE: &str = "\tfield: u64 timestamp;\toffset:0;\tsize:8;\tsigned:0;\n\
         \tfield: local_t commit;\toffset:8;\tsize:8;\tsigned:1;\n\
         \tfield: int overwrite;\toffset:8;\tsize:1;\tsigned:1;\n\
@@ -265,12 +265,13 @@ pub(crate) mod tests {
             [head(0, 3), word(10), vec![2; 8]].concat(),
             [head(TIME_STAMP, 1), word(9)].concat(),
             [head(1, 3), vec![3; 4]].concat(),
-            // Nothing comes any more.
+            // No record follows.
             [head(PADDING, 0), vec![4; 12]].concat(),
         ];
         let rest = records.concat();
         let contents = |rest: &[u8]| layout.contents(&page(55, rest.len() as u64, rest));
-        // The last one is three behind an absolute time, whose upper bits count from there on.
+        // The last event is three nanoseconds behind an absolute time, whose upper bits count from
+        // there on.
         let last_ns = (9 << DELTA_BITS) + 1 + 3;
         assert_eq!(contents(&rest), PageContents { events: 3, first_ns: 55, last_ns });
         assert_eq!(contents(&rest[..20]).last_ns, 55 + 7, "time alone is no event");

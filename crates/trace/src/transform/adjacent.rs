@@ -6,8 +6,8 @@
 //! volume takes the space from its lowest request to its furthest end, in whole pages, and instants
 //! stay. The traces of several files become volumes of one by `merge`.
 //!
-//! Where a volume ends is known at the end of the trace, so the trace is held. Unlike there, the
-//! first one begins at zero.
+//! The end of a volume is known only at the end of the trace, so the trace is held. Unlike in
+//! blkreplay, the first volume begins at zero.
 
 use std::collections::BTreeMap;
 
@@ -22,10 +22,10 @@ use crate::request::Op;
 use crate::stream::Source;
 use crate::units::{Bytes, VolumeId};
 
-/// Volumes begin at multiples of this, as blkreplay has it: a page.
+/// Volumes begin at multiples of this size in bytes, a page, as in blkreplay.
 const ALIGN: u64 = 4096;
 
-/// So many names of volumes are put together to that of the one.
+/// The largest number of volumes' names that are put together to the name of the one.
 const NAMES_MAX: usize = 4;
 
 /// `adjacent`.
@@ -69,7 +69,8 @@ impl Transform for Adjacent {
 }
 
 struct SideBySide {
-    /// For each volume where it began, and where that is now; `None` beyond 64 bits.
+    /// For each volume its beginning in the trace, and its beginning now, in bytes; `None` beyond
+    /// 64 bits.
     from_and_to: BTreeMap<u32, (u64, Option<u64>)>,
     /// The size of the one volume.
     size: Option<u64>,

@@ -3,8 +3,8 @@
 //! The positions of data, and the names of devices and processes, reveal much about the owner of a
 //! trace. So the device is cut into extents, which are put into another order by a key, and names
 //! are removed. Within an extent everything stays, so reuse is unchanged, and sequential streams
-//! jump only at the borders of extents. Whoever has the key can put another trace of the same
-//! device into the same order, and nobody else can tell the order.
+//! jump only at the borders of extents. The owner of the key can put another trace of the same
+//! device into the same order. Without the key the order cannot be told.
 //!
 //! The order is a permutation of the numbers of the extents: a Feistel network (Luby, Rackoff,
 //! 1988) of ten rounds over as many bits as the number of extents has, walked until it answers with
@@ -12,8 +12,8 @@
 //! round function is SipHash-2-4 (Aumasson, Bernstein, 2012). A key that can be guessed protects
 //! nothing.
 //!
-//! The key is not written down. How requests follow each other, their sizes and their instants
-//! still stand in the trace; who knows them can recognise it.
+//! The key is not written down. The sequence of requests, their sizes and their instants still
+//! stand in the trace; anybody who knows them can recognise the trace.
 
 mod permutation;
 
@@ -35,8 +35,8 @@ use crate::units::Bytes;
 /// Replaces the key in provenance.
 const NO_KEY: &str = "key-not-kept";
 
-/// The size of an extent unless said otherwise: a stream jumps seldom, and a disk of a terabyte has
-/// 16,384 of them.
+/// The default size of an extent: a stream jumps seldom, and a disk of a terabyte has 16,384 of
+/// them.
 const EXTENT: Bytes = Bytes(64 << 20);
 
 /// The note on requests that do not lie within one extent.
@@ -82,11 +82,11 @@ impl std::fmt::Debug for Key {
 /// Extents in another order, and no names.
 #[derive(Clone, Debug)]
 pub struct Anonymise {
-    /// What the order depends on.
+    /// The key on which the order depends.
     pub key: Key,
     /// The size of an extent.
     pub extent: Bytes,
-    /// The size of every volume; `None` for the largest that is known, or the furthest end of any
+    /// The size of every volume; `None` for the largest known size, or the furthest end of any
     /// request.
     pub device: Option<Bytes>,
 }
@@ -143,7 +143,7 @@ impl Transform for Anonymise {
 struct Shuffled {
     permutation: Permutation,
     extent: u64,
-    /// The size of a volume before.
+    /// The size of a volume before, in bytes.
     device: u64,
     across: u64,
     first: Option<String>,
@@ -151,13 +151,13 @@ struct Shuffled {
 }
 
 impl Shuffled {
-    /// The size of a volume now: whole extents.
+    /// The size of a volume now, in bytes: whole extents.
     fn size(&self) -> u64 {
         self.device.checked_next_multiple_of(self.extent).unwrap_or(u64::MAX)
     }
 }
 
-/// Takes out of the header who, where and when.
+/// Removes names, places and dates from the header.
 fn hide(header: &mut Header) {
     "anonymised".clone_into(&mut header.source);
     header.description = None;
@@ -165,7 +165,8 @@ fn hide(header: &mut Header) {
     header.started = None;
     header.run = None;
     if let Some(recording) = &mut header.recording {
-        // Names and numbers of devices, the machine's kernel and when it ran; figures stay.
+        // Names and numbers of devices, the machine's kernel and the time of its run go; figures
+        // stay.
         recording.devices.clear();
         recording.kernel.clear();
         recording.why.clear();
@@ -177,7 +178,7 @@ fn hide(header: &mut Header) {
     for volume in &mut header.volumes {
         volume.name = format!("volume {}", volume.id.0);
     }
-    // One name for what had one name.
+    // Equal names become equal names.
     let mut names = FxHashMap::default();
     for name in header.processes.values_mut() {
         let number = names.len() + 1;

@@ -54,7 +54,7 @@ fn parse(text: &str) -> Result<Box<dyn Transform>, ArgumentError> {
     Ok(Box::new(Busiest { length, by, page: page.map_or(PAGE_BYTES, |page| page.0), at }))
 }
 
-/// What is weighed.
+/// The quantity by which windows are compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum By {
     Requests,
@@ -111,7 +111,7 @@ impl Transform for Busiest {
     }
 }
 
-/// A stretch of rows.
+/// A stretch of rows, and the instant at which it begins.
 #[derive(Clone, Copy, Debug, Default)]
 struct Busy {
     at: Nanos,
@@ -186,7 +186,8 @@ impl<'a> Cursor<'a> {
         (self.row % CHUNK_ROWS) as usize
     }
 
-    /// The range that the request here moves data of: its volume, its offset and length in bytes.
+    /// The range of data that the request here moves: its volume, its offset and length in bytes.
+    /// `None` if it moves none.
     fn moved(&self) -> Option<(u32, u64, u64)> {
         let index = self.index();
         matches!(self.batch.op[index], Op::Read | Op::Write).then(|| {
@@ -196,7 +197,7 @@ impl<'a> Cursor<'a> {
     }
 }
 
-/// What the window weighs.
+/// The weight of the window.
 #[derive(Default)]
 struct Weight {
     requests: u64,
@@ -242,24 +243,27 @@ impl Weight {
     }
 }
 
-/// The pages that the request here touches: its volume, the first one, the one behind the last.
+/// The pages that the request here touches: its volume, the first page, and the page behind the
+/// last.
 fn pages(place: &Cursor<'_>, page: u64) -> Option<(u32, u64, u64)> {
     let (volume, offset, length) = place.moved()?;
     (length > 0).then(|| (volume, offset / page, offset.saturating_add(length).div_ceil(page)))
 }
 
-/// How often each page is covered, as steps: a stretch of pages is one entry however long it is,
-/// so that the memory follows the requests of the window and not the lengths that they claim.
+/// The number of requests that cover each page, as steps. A stretch of pages is one entry however
+/// long it is, so that the memory follows the requests of the window and not the lengths that they
+/// claim.
 #[derive(Debug, Default)]
 struct Coverage {
-    /// From this page of this volume on, up to the next entry, so many requests.
+    /// For a volume and a page: the number of requests that cover the pages from there to the next
+    /// entry.
     steps: BTreeMap<(u32, u64), u64>,
-    /// Pages that are covered at all.
+    /// The number of pages that are covered at all.
     covered: u128,
 }
 
 impl Coverage {
-    /// How often the page is covered.
+    /// The number of requests that cover the page.
     fn at(&self, volume: u32, page: u64) -> u64 {
         let before = self.steps.range((volume, 0)..=(volume, page)).next_back();
         before.map_or(0, |(_, count)| *count)
@@ -332,7 +336,7 @@ impl Source for Stretch {
     }
 }
 
-/// A source whose provenance states the transform as it was typed, not how it was done.
+/// A source whose provenance states the transform as it was typed, without its steps.
 struct Told {
     source: Box<dyn Source>,
     header: Header,
@@ -386,7 +390,8 @@ mod tests {
         }
     }
 
-    /// A request: its distance in time to the one before, what it is, where it lies.
+    /// A request: its distance in time to the one before, its operation, its offset, its length,
+    /// its volume.
     fn rows() -> impl Strategy<Value = Vec<(i64, u8, u64, u64, u32)>> {
         let row = (0_i64..4, 0_u8..6, 0_u64..40, 0_u64..12, 0_u32..2);
         proptest::collection::vec(row, 0..60)

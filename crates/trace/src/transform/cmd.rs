@@ -37,10 +37,10 @@ pub const KIND: Kind = Kind {
     parse,
 };
 
-/// How much of the end of the standard error is kept.
+/// The number of bytes at the end of the standard error that are kept.
 const TAIL_BYTES: usize = 4096;
 
-/// How many lines of it are shown.
+/// The number of its lines that are shown.
 const TAIL_LINES: usize = 10;
 
 fn parse(text: &str) -> Result<Box<dyn Transform>, ArgumentError> {
@@ -120,7 +120,7 @@ fn feed(mut source: Box<dyn Source>, mut input: ChildStdin) -> Result<Fed, Trace
     Ok(Fed { header: source.header().clone(), lost: load.lost() })
 }
 
-/// The end of what `pipe` gives.
+/// The last bytes that `pipe` gives.
 fn tail(mut pipe: impl Read) -> String {
     let mut kept = Vec::new();
     let mut piece = [0; TAIL_BYTES];
@@ -156,9 +156,9 @@ fn failure(command: &str, status: ExitStatus, complaints: &str) -> TraceError {
 /// A trace that goes through a command.
 struct Piped {
     command: String,
-    /// What was known of the trace before.
+    /// The header of the trace before the command.
     before: Header,
-    /// What the load could not express.
+    /// The losses of the load that the command gets.
     lost: Notes,
     output: Box<dyn Source>,
     running: Option<Running>,
@@ -338,7 +338,7 @@ mod tests {
         });
     }
 
-    /// How long it took to pipe three requests through `command`, and the header then.
+    /// The time that it took to pipe three requests through `command`, and the header then.
     fn timed(command: &str) -> (Duration, Header) {
         let begin = Instant::now();
         let (piped, header) = with_context(&[], |context| {

@@ -6,9 +6,9 @@
 //! output begins with the heaviest load and declines from there, so that a storage first collapses
 //! and then recovers; `n` of them replayed in parallel are uncorrelated and yet natural.
 //!
-//! As there, a snippet begins with its first request, and the next one begins at the instant of its
-//! last. Unlike there, the last snippet is kept, though it is mostly shorter than the others, and a
-//! pause makes no empty snippets.
+//! As in blkreplay, a snippet begins with its first request, and the next one begins at the instant
+//! of its last. Unlike in blkreplay, the last snippet is kept, though it is mostly shorter than the
+//! others, and a pause makes no empty snippets.
 
 use std::sync::Arc;
 
@@ -37,7 +37,7 @@ pub const KIND: Kind = Kind {
 /// The length of a snippet where none is given, as in blkreplay.
 const SNIPPET: Nanos = Nanos::from_secs(300);
 
-/// How many snippets there may be: each is remembered.
+/// The largest number of snippets: each is remembered.
 const SNIPPETS_MAX: usize = 1 << 20;
 
 fn parse(text: &str) -> Result<Box<dyn Transform>, ArgumentError> {
@@ -63,7 +63,7 @@ fn parse(text: &str) -> Result<Box<dyn Transform>, ArgumentError> {
 struct Derive {
     outputs: usize,
     snippet: Nanos,
-    /// Which one is wanted, counted from 1; all if none is said.
+    /// The number of the wanted load, counted from 1; `None` for all.
     pick: Option<usize>,
 }
 
@@ -105,7 +105,7 @@ impl Divide for Derive {
 /// A stretch of the trace.
 #[derive(Clone, Copy, Debug)]
 struct Snippet {
-    /// Which one of the trace.
+    /// The number of the snippet in the trace.
     number: i64,
     row: u64,
     rows: u64,
@@ -156,7 +156,7 @@ impl Dealt {
                 });
             }
         }
-        // Stable: of two that are alike the earlier one comes first.
+        // Stable: of two equal snippets the earlier one comes first.
         snippets.sort_by_key(|snippet| std::cmp::Reverse(snippet.rows));
         Ok(Self { derive, spill: Arc::new(spill), header, snippets })
     }
@@ -188,11 +188,11 @@ impl Dealt {
 struct Load {
     spill: Arc<Spill>,
     header: Header,
-    /// Those that are left, the next one last.
+    /// The snippets that are left, the next one last.
     snippets: Vec<Snippet>,
-    /// Rows that were given of the next one.
+    /// The number of rows of the next snippet that were given.
     done: u64,
-    /// When the next one begins.
+    /// The instant at which the next snippet begins.
     begin: Nanos,
 }
 
@@ -223,7 +223,7 @@ impl Source for Load {
     }
 }
 
-/// All of the loads, one after the other.
+/// All loads, one after the other.
 struct All {
     dealt: Dealt,
     part: usize,
@@ -260,7 +260,7 @@ mod tests {
     use crate::{Op, Request};
     use proptest::prelude::*;
 
-    /// What the manual says, straight.
+    /// The loads by the words of the manual, computed directly.
     fn expected(requests: &[Request], outputs: usize, snippet: i64, pick: usize) -> Vec<Request> {
         let mut snippets: Vec<Vec<Request>> = Vec::new();
         for request in requests {

@@ -6,8 +6,8 @@
 //! the other.
 //!
 //! Each trace numbers its devices and processes in its own way. Unless they are joined, the other's
-//! devices become further devices, and the numbers of its processes grow by 4,194,304, the limit of
-//! a kernel (`PID_MAX_LIMIT` in `include/linux/threads.h`), once for each merged trace.
+//! devices become further devices. The numbers of its processes grow by 4,194,304, the limit of a
+//! kernel (`PID_MAX_LIMIT` in `include/linux/threads.h`), once for each merged trace.
 
 use std::path::{Path, PathBuf};
 
@@ -44,7 +44,7 @@ const TOO_FAR: Topic<'static> =
 const PROCESS: Topic<'static> =
     NoteKind::Beside.of("processes whose number is too large to be kept apart by merging");
 
-/// How far the processes of a merged trace are moved: `PID_MAX_LIMIT`.
+/// The number that is added to the processes of a merged trace: `PID_MAX_LIMIT`.
 const PROCESSES: u32 = 1 << 22;
 
 fn parse(text: &str) -> Result<Box<dyn Transform>, ArgumentError> {
@@ -92,7 +92,7 @@ impl Merge {
         format!("merge {}{at}{offset}{align}{volumes}", called(&self.file))
     }
 
-    /// How far the instants of the two traces are moved, and when the merged one started.
+    /// The distances in time by which the two traces are moved, and the start of the merged one.
     fn aligned(&self, this: &Header, other: &Header) -> Result<Aligned, TraceError> {
         if !self.clock {
             return Ok(Aligned { this: 0, other: self.at.0, started: this.started.clone() });
@@ -179,7 +179,7 @@ impl Transform for Merge {
     }
 }
 
-/// One of the two.
+/// One of the two traces.
 struct Side {
     source: Box<dyn Source>,
     batch: Batch,
@@ -210,7 +210,7 @@ impl Side {
     }
 }
 
-/// The numbers of the volumes of both, in the merged trace.
+/// The numbers of the volumes of both traces, in the merged trace.
 #[derive(Debug, Default)]
 struct Numbers {
     join: bool,
@@ -253,8 +253,8 @@ impl Numbers {
     }
 }
 
-/// The volume of `this` that volume `id` of `other` is: that of the same name, else, where one of
-/// them has no name, that of the same number.
+/// The volume of `this` that is the same as volume `id` of `other`: that of the same name, or, if
+/// one of them has no name, that of the same number.
 fn joined(id: u32, this: &Header, other: &Header) -> Option<u32> {
     let name = |header: &Header, id: u32| {
         let volume = header.volumes.iter().find(|volume| volume.id.0 == id);
@@ -276,19 +276,19 @@ struct Merged {
     started: Option<String>,
     columns: Columns,
     volumes: Numbers,
-    /// How many volumes there were when the header was last made.
+    /// The number of volumes when the header was last made.
     told_volumes: u32,
-    /// What is added to the numbers of the other's processes.
+    /// The number that is added to the other's processes.
     processes: u32,
     header: Header,
     lost: Notes,
-    /// Requests of both that had been measured.
+    /// The number of requests of both traces that had been measured.
     forgotten: u64,
 }
 
 impl Merged {
     fn refill(&mut self) -> Result<(), TraceError> {
-        // All of a batch may be moved out of the instants, or of the addresses.
+        // All requests of a batch may have been moved beyond the instants, or the addresses.
         while self.this.refill()? {
             self.prepare_this();
         }
@@ -298,7 +298,7 @@ impl Merged {
         Ok(())
     }
 
-    /// Moves and renumbers what was just read of this trace.
+    /// Moves and renumbers the rows just read of this trace.
     fn prepare_this(&mut self) {
         self.forgotten += self.this.batch.measured_rows();
         let Side { batch, moved, .. } = &mut self.this;
@@ -308,7 +308,7 @@ impl Merged {
         }
     }
 
-    /// Moves and renumbers what was just read of the other trace.
+    /// Moves and renumbers the rows just read of the other trace.
     fn prepare_other(&mut self) {
         self.forgotten += self.other.batch.measured_rows();
         let Side { batch, moved, source, .. } = &mut self.other;
@@ -324,7 +324,7 @@ impl Merged {
         }
         if let Some(origin) = &mut batch.origin {
             for pid in &mut origin.pid {
-                // Zero is the kernel, and nobody.
+                // Process 0 is the kernel, or an unknown process.
                 if *pid == 0 {
                     continue;
                 }
@@ -362,7 +362,7 @@ impl Merged {
         header.columns = self.columns;
         header.started.clone_from(&self.started);
         if let Some(recording) = &mut header.recording {
-            // The zero of two traces is that of one of them, or of none.
+            // The zero of the merged trace need not be that of either, so it is unknown.
             recording.zero_monotonic_ns = None;
             (recording.from_ns, recording.until_ns) = (None, None);
         }
@@ -394,8 +394,8 @@ impl Merged {
     }
 }
 
-/// The volumes of both under their new numbers. If two devices have the same name, that of the
-/// other trace gets its file appended.
+/// The volumes of both traces under their new numbers. If two devices have the same name, the name
+/// of the other trace's device gets its file appended.
 fn merged_volumes(numbers: &Numbers, this: &Header, other: &Header, file: &Path) -> Vec<Volume> {
     let mut volumes: Vec<Volume> = Vec::new();
     for volume in &this.volumes {
@@ -424,7 +424,8 @@ fn merged_volumes(numbers: &Numbers, this: &Header, other: &Header, file: &Path)
     volumes
 }
 
-/// Moves the instants of `batch`; what is then beyond 64 bits is dropped and counted.
+/// Moves the instants of `batch` by `by` nanoseconds. Requests beyond 64 bits are dropped and
+/// counted.
 fn shift(batch: &mut Batch, by: i64, lost: &mut Notes) {
     if by == 0 {
         return;
@@ -453,7 +454,7 @@ impl Source for Merged {
             self.refill()?;
             let (this, other) = (self.this.instants(), self.other.instants());
             let room = BATCH_ROWS - batch.len();
-            // The longest run of one of them that stands before the next of the other.
+            // The longest run of one trace that stands before the next request of the other.
             let (is_this, run) = match (this.first(), other.first()) {
                 (None, None) => break,
                 (Some(_), None) => (true, this.len()),

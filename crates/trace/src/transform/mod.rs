@@ -1,9 +1,9 @@
 //! Transforms of a trace between its source and its reader.
 //!
 //! A load is rarely replayed as it was recorded: it is cut to its peak, repeated, spread over a
-//! larger device. Each such transform is a [`Source`] over a source and streams. Each writes itself
-//! into [`Header::transforms`](crate::Header::transforms), so that a trace that was cut or scaled
-//! never passes for the recording; these lines can be parsed into a chain again.
+//! larger device. Each transform is a [`Source`] over a source and streams. Each writes itself into
+//! [`Header::transforms`](crate::Header::transforms), so that a trace that was cut or scaled never
+//! passes for the recording; these lines can be parsed into a chain again.
 //!
 //! A further transform is a module with a [`Kind`] and its line in [`KINDS`]; the command line
 //! and the documentation of flags follow from that. Most are a [`Step`](stage::Step) that changes
@@ -81,75 +81,76 @@ pub const KINDS: &[Kind] = &[
     cmd::KIND,
 ];
 
-/// A kind of transform: what it is called and how what was typed becomes one.
+/// A kind of transform: its name, and the way in which its arguments are read.
 #[derive(Debug)]
 pub struct Kind {
-    /// The name: of its flag on the command line and in provenance.
+    /// The name of the transform: its flag on the command line, and the first word in provenance.
     pub name: &'static str,
-    /// What follows the name, as a placeholder: `FACTOR[,align=SIZE]`. Empty where nothing does.
+    /// A placeholder for the text behind the name: `FACTOR[,align=SIZE]`. Empty for no text.
     pub value: &'static str,
-    /// What it does, in one or two sentences without a full stop at the end.
+    /// The description of the transform, in one or two sentences without a full stop at the end.
     pub help: &'static str,
-    /// Whether it must hold the trace, in a temporary file; with some arguments it need not
-    /// ([`Transform::streams`]).
+    /// Whether the transform must hold the trace in a temporary file; with some arguments it need
+    /// not ([`Transform::streams`]).
     pub spills: bool,
-    /// Reads what follows the name.
+    /// Reads the text behind the name.
     pub parse: fn(&str) -> Result<Box<dyn Transform>, ArgumentError>,
 }
 
-/// What a transform may need beside its source.
+/// The context that a transform may need beside its source.
 pub struct Context<'a> {
     /// Opens another trace, in any format.
     pub open: &'a dyn Fn(&Path) -> Opened,
-    /// Where temporary files go.
+    /// The directory of temporary files.
     pub spill_directory: PathBuf,
-    /// Set when the work should stop, for transforms that work for long on their own.
+    /// A request to stop, for transforms that work for long on their own.
     pub stop: Stop,
 }
 
 /// A transform with its arguments, checked, ready to be laid over a source.
 pub trait Transform: fmt::Debug + Send + Sync {
-    /// Lays it over `source`.
+    /// Lays the transform over `source`.
     fn over(
         &self,
         source: Box<dyn Source>,
         context: &Context<'_>,
     ) -> Result<Box<dyn Source>, TraceError>;
 
-    /// How it makes several traces of one, where it does.
+    /// The division of the trace into several; `None` for a transform that makes one trace.
     fn divide(&self) -> Option<&dyn Divide> {
         None
     }
 
-    /// `text`, from which it was parsed, without a key, so that it can be shown and stored.
+    /// `text`, from which the transform was parsed, without a key, so that it can be shown and
+    /// stored.
     fn shown(&self, text: &str) -> String {
         text.to_owned()
     }
 
-    /// Whether it holds nothing with these arguments, although its kind does.
+    /// Whether the transform holds nothing with these arguments, although its kind does.
     fn streams(&self) -> bool {
         false
     }
 
-    /// The other trace that it reads, where it does.
+    /// The path of the other trace that the transform reads; `None` if it reads none.
     fn other_trace(&self) -> Option<&Path> {
         None
     }
 
-    /// Whether it ends a trace that has no end.
+    /// Whether the transform ends a trace that has no end.
     fn ends(&self) -> bool {
         false
     }
 }
 
-/// A transform as it was asked for: `busiest 5m,by=bytes`. It is stored as that line, with its key
-/// where it has one.
+/// A transform as the user asked for it: `busiest 5m,by=bytes`. It is stored as that line, with its
+/// key where it has one.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Asked {
-    /// Its kind.
+    /// The kind of the transform.
     pub kind: &'static Kind,
-    /// What followed the name.
+    /// The text behind the name.
     pub text: String,
     transform: Arc<dyn Transform>,
 }
@@ -160,22 +161,22 @@ impl Asked {
         Ok(Self { kind, text: text.to_owned(), transform: (kind.parse)(text)?.into() })
     }
 
-    /// How it makes several traces of one, where it does.
+    /// The division of the trace into several; `None` for a transform that makes one trace.
     pub fn divide(&self) -> Option<&dyn Divide> {
         self.transform.divide()
     }
 
-    /// Whether it must hold the trace, and so reads all of it before it gives the first request.
+    /// Whether the transform must hold the trace, and so reads all of it before the first request.
     pub fn spills(&self) -> bool {
         self.kind.spills && !self.transform.streams()
     }
 
-    /// The other trace that it reads, where it does.
+    /// The path of the other trace that the transform reads; `None` if it reads none.
     pub fn other_trace(&self) -> Option<&Path> {
         self.transform.other_trace()
     }
 
-    /// Whether it ends a trace that has no end.
+    /// Whether the transform ends a trace that has no end.
     pub fn ends(&self) -> bool {
         self.transform.ends()
     }
@@ -184,7 +185,7 @@ impl Asked {
 impl FromStr for Asked {
     type Err = ArgumentError;
 
-    /// Reads a line of provenance: a name, a blank, what follows it.
+    /// Reads a line of provenance: a name, a blank, the arguments.
     fn from_str(line: &str) -> Result<Self, ArgumentError> {
         let (name, text) = line.trim().split_once(' ').unwrap_or((line.trim(), ""));
         let kind = KINDS.iter().find(|kind| kind.name == name).ok_or_else(|| {
@@ -223,7 +224,7 @@ impl fmt::Display for Asked {
 /// The load to use: a part of a trace, with transforms applied to it.
 #[derive(Clone, Debug, Default)]
 pub struct Load {
-    /// The part.
+    /// The part of the trace that is used.
     pub window: Window,
     /// The transforms, the first one first.
     pub chain: Vec<Asked>,
@@ -275,12 +276,12 @@ pub(crate) mod tests {
             Self { header, batches, next: 0, asked_for: Arc::default() }
         }
 
-        /// What it says of the trace, to be changed.
+        /// The header of the trace, to be changed.
         pub(crate) fn header_mut(&mut self) -> &mut Header {
             &mut self.header
         }
 
-        /// How many batches were asked for, to be looked at while the source is in use.
+        /// The number of batches that were asked for, which can be read while the source is in use.
         pub(crate) fn batches_given(&self) -> Arc<AtomicUsize> {
             Arc::clone(&self.asked_for)
         }
@@ -301,9 +302,9 @@ pub(crate) mod tests {
         }
     }
 
-    /// What the transform that `line` asks for makes of `requests`, and the header then. Whatever
-    /// it is, it keeps the order and the columns it declares, and doing again what its line of
-    /// provenance says makes the same once more.
+    /// The result of the transform in `line` for `requests`, and the header then. Checks that the
+    /// order and the declared columns are kept, and that the line of provenance makes the same
+    /// result again.
     pub(crate) fn made(line: &str, requests: &[Request], rows: usize) -> (Vec<Request>, Header) {
         let (all, header) = once(line, requests, rows);
         assert!(all.is_sorted_by_key(|request| request.issue), "{line}");
@@ -330,7 +331,7 @@ pub(crate) mod tests {
         (all, source.header().clone())
     }
 
-    /// Why `line` is refused.
+    /// The error for `line`.
     pub(crate) fn refused(line: &str) -> String {
         line.parse::<Asked>().unwrap_err().to_string()
     }

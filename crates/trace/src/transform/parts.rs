@@ -12,8 +12,8 @@ use crate::wording::Wording;
 
 use super::Context;
 
-/// How many parts there may be: each has an open file, and 1,024 are allowed to a process by
-/// custom.
+/// The largest number of parts: each has an open file, and processes are usually limited to 1,024
+/// of them.
 pub const PARTS_MAX: usize = 1000;
 
 /// Divides a trace.
@@ -32,18 +32,18 @@ pub trait Parts: Send {
     /// counted from 0 in the order in which parts begin. `None` at the end.
     fn next_batch(&mut self, batch: &mut Batch) -> Result<Option<usize>, TraceError>;
 
-    /// What a part is called: a piece of a file's name, unlike all others.
+    /// The name of a part: a piece of a file's name, unlike all others.
     fn name(&self, part: usize) -> String;
 
-    /// What is known of a part.
+    /// The header of a part.
     fn header(&self, part: usize) -> Header;
 }
 
 /// Begins the sink of a part by its name and header.
 pub type Create<'a> = dyn FnMut(&str, &Header) -> Result<Box<dyn Sink>, TraceError> + 'a;
 
-/// Moves every part into a sink of its own, which `create` begins by the part's name and header;
-/// answers the names and what was written. Nothing appears if one of them fails.
+/// Moves every part into a sink of its own, which `create` begins by the part's name and header.
+/// Answers the names and the results. No file appears if one of the sinks fails.
 pub fn copy(
     parts: &mut dyn Parts,
     create: &mut Create<'_>,
@@ -56,7 +56,7 @@ pub fn copy(
             let sink = create(&name, &header)?;
             sinks.push((name, sink));
         }
-        // Facts that became known since: names of processes, the start of the trace.
+        // Facts that the source has learned since: names of processes, the start of the trace.
         sinks[part].1.learn(&parts.header(part));
         sinks[part].1.write(&batch)?;
     }
@@ -66,7 +66,7 @@ pub fn copy(
     sinks.into_iter().enumerate().map(finish).collect()
 }
 
-/// A transform that makes several traces stands where one is wanted.
+/// The error for a transform that makes several traces in a place for one trace.
 pub(super) fn refuse(header: &Header, remedy: Wording) -> TraceError {
     TraceError::Asked {
         path: header.source.clone().into(),

@@ -7,16 +7,16 @@ use crate::batch::Batch;
 use crate::header::{Header, NoteKind};
 use crate::request::{Op, Request};
 
-/// The note on requests for which there is no place.
+/// The note on requests without a place.
 pub(crate) const NO_PLACE: &str = "requests beyond the end of what 64 bits address";
 
-/// The note on requests for which there is no instant.
+/// The note on requests without an instant.
 pub(crate) const NO_INSTANT: &str = "requests later than 64 bits of nanoseconds";
 
-/// Moves requests and counts those that it had to drop.
+/// Moves requests and counts those that had to be dropped.
 #[derive(Debug)]
 pub(crate) struct Mover {
-    /// Why requests are dropped: the note.
+    /// The note on dropped requests.
     why: &'static str,
     keep: Vec<bool>,
     dropped: u64,
@@ -24,13 +24,13 @@ pub(crate) struct Mover {
 }
 
 impl Mover {
-    /// One that notes `why` it drops requests.
+    /// A mover that notes dropped requests as `why`.
     pub(crate) fn new(why: &'static str) -> Self {
         Self { why, keep: Vec::new(), dropped: 0, first: None }
     }
 
-    /// Puts each request that has a range at the offset that `place` answers to its volume, offset
-    /// and length; those without an answer, or whose end is beyond 64 bits, are dropped.
+    /// Puts each request with a range at the offset that `place` answers to its volume, offset and
+    /// length. Requests without an answer, or with an end beyond 64 bits, are dropped.
     #[inline]
     pub(crate) fn places(
         &mut self,
@@ -56,8 +56,8 @@ impl Mover {
         }
     }
 
-    /// Puts each request at the instant that `instant` answers to its own; those without an answer
-    /// are dropped. Answers never step back.
+    /// Puts each request at the instant that `instant` answers to its own; requests without an
+    /// answer are dropped. The answers must never step back.
     #[inline]
     pub(crate) fn instants(
         &mut self,
@@ -77,7 +77,7 @@ impl Mover {
         }
     }
 
-    /// Drops the requests for which `keep` says so.
+    /// Drops the requests for which `keep` is false.
     pub(crate) fn only(&mut self, batch: &mut Batch, mut keep: impl FnMut(Op, u64, u64) -> bool) {
         self.keep.clear();
         let rows = batch.op.iter().zip(&batch.offset_bytes).zip(&batch.length_bytes);
@@ -99,7 +99,7 @@ impl Mover {
         batch.retain(&self.keep);
     }
 
-    /// Adds to the header's losses what was dropped.
+    /// Adds the dropped requests to the header's losses.
     pub(crate) fn note(&self, header: &mut Header) {
         header.losses.add(NoteKind::LeftOut.of(self.why), self.dropped, self.first.clone());
     }

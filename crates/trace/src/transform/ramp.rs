@@ -4,10 +4,10 @@
 //! the same for long. So only its requests are taken, and their instants are made anew, as
 //! blkreplay's `conv_load_to_ramped.pl` does it.
 //!
-//! At a rate of `a` requests a second that changes by `s` requests a second each second, `a`·t +
-//! `s`·t²/2 requests have been issued after t seconds, so request `k`, counted from 0, is due at
+//! The rate begins at `a` requests a second and changes by `s` requests a second each second. After
+//! t seconds `a`·t + `s`·t²/2 requests have been issued. So request `k`, counted from 0, is due at
 //! t = 2k / (`a` + √(`a`² + 2·`s`·k)). Instants of a constant rate are exact. The others are
-//! computed in floating point with operations that IEEE 754 rounds exactly, so they are the same on
+//! computed in floating point with operations that IEEE 754 rounds exactly. They are the same on
 //! every machine, and within a nanosecond for fifty days.
 
 use super::exact::{PerSecond, Ratio};
@@ -62,23 +62,23 @@ fn parse(text: &str) -> Result<Box<dyn Transform>, ArgumentError> {
 pub struct Ramp {
     /// The rate at the beginning, in requests a second.
     pub from: Ratio,
-    /// How the rate changes.
+    /// The change of the rate.
     pub change: Change,
 }
 
-/// How a rate changes.
+/// The change of a rate over time.
 #[derive(Clone, Copy, Debug)]
 pub enum Change {
-    /// Not at all.
+    /// The rate stays.
     None,
-    /// It rises or falls evenly to another rate, and then stays there.
+    /// The rate rises or falls evenly to another rate, and then stays there.
     To {
-        /// That rate, in requests a second.
+        /// The final rate, in requests a second.
         rate: Ratio,
-        /// How long it takes.
+        /// The time that the change takes.
         over: Nanos,
     },
-    /// It rises by so many requests a second each second, for ever.
+    /// The rate rises by this number of requests a second each second, for ever.
     Rise(Ratio),
 }
 
@@ -97,12 +97,12 @@ impl Transform for Ramp {
     }
 }
 
-/// Computes when the next request is due, in nanoseconds after the first one.
+/// Computes the instant of the next request, in nanoseconds after the first one.
 #[derive(Debug)]
 enum Clock {
-    /// At `whole` + `rest` / `below`, and a step further each time.
+    /// The next instant is `next` + `rest` / `below`; each request advances it by `step`.
     Constant { step: (u64, u64), below: u64, next: Option<u64>, rest: u64 },
-    /// Request number `count` is the next.
+    /// The next request is number `count`.
     Changing { ramp: Ramp, count: u64 },
 }
 
@@ -113,7 +113,7 @@ impl Clock {
         Self::Constant { step: (above / below, above % below), below, next: Some(0), rest: 0 }
     }
 
-    /// When the next request is due; `None` where 64 bits do not hold it.
+    /// The instant at which the next request is due; `None` where 64 bits do not hold it.
     #[inline]
     fn tick(&mut self) -> Option<u64> {
         match self {
@@ -135,7 +135,7 @@ impl Clock {
 }
 
 impl Ramp {
-    /// When request `number` is due under a rate that changes.
+    /// The instant at which request `number` is due under a rate that changes.
     fn due(&self, number: u64) -> Option<u64> {
         let number = number as f64;
         let from = self.from.as_f64();

@@ -2,11 +2,11 @@
 //!
 //! To test a storage with 5,000 requests a second of this kind, a user should not have to compute
 //! the factor. As with Vdbench's `iorate=` in a replay, all inter-arrival times are scaled by one
-//! factor, so pauses and bursts stay what they are to each other. An even stream of requests is
-//! `ramp` with a single rate.
+//! factor, so pauses and bursts keep their proportions. An even stream of requests is `ramp` with a
+//! single rate.
 //!
-//! The mean rate of `n` requests is that of the `n` − 1 intervals between them. The last instant is
-//! known at the end only, so the trace is held.
+//! The mean rate of `n` requests is the rate of the `n` − 1 intervals between them. The last
+//! instant is known at the end only, so the trace is held.
 
 use super::exact::{PerSecond, Ratio};
 use super::place::{Mover, NO_INSTANT};
@@ -45,7 +45,7 @@ fn parse(text: &str) -> Result<Box<dyn Transform>, ArgumentError> {
 /// Inter-arrival times scaled to a mean rate.
 #[derive(Clone, Copy, Debug)]
 pub struct Rate {
-    /// Requests a second.
+    /// The mean rate in requests a second.
     pub iops: Ratio,
 }
 
@@ -109,7 +109,7 @@ impl Factor {
         let (whole, part) = (self.above / self.below, self.above % self.below);
         let (mut quotient, mut rest) = (0_u128, 0_u128);
         for bit in (0..u64::BITS).rev() {
-            // No more than three times what is below 2¹¹⁴.
+            // At most three times a number below 2¹¹⁴.
             rest = 2 * rest + if value >> bit & 1 == 1 { part } else { 0 };
             quotient = 2 * quotient + rest / self.below;
             rest %= self.below;
@@ -162,7 +162,7 @@ mod tests {
             let factor = Factor::new(u128::from(above), u128::from(below));
             let exact = u128::from(value) * u128::from(above) / u128::from(below);
             prop_assert_eq!(factor.of_long(u64::from(value)), Some(exact));
-            // The same with more bits than 128 hold.
+            // The same product with more than 128 bits.
             let scale = u128::from(u32::MAX) << 17;
             let long = Factor { above: factor.above * scale / 3, below: factor.below };
             let sum = long.of_long(7).unwrap() + 1;

@@ -5,8 +5,8 @@
 //! jump at the end; scaling keeps the order of positions but separates neighbours; packing keeps
 //! neighbours and removes untouched regions; clipping drops the rest. So the user must choose.
 //!
-//! No request ends behind the end of the device then. One that would cross it is moved back to end
-//! there, and counted.
+//! Then no request ends behind the end of the device. A request that would cross the end is moved
+//! back to end there, and counted.
 
 mod runs;
 
@@ -29,14 +29,14 @@ use crate::units::Bytes;
 /// The note on requests that no place on the device can hold.
 const TOO_LONG: &str = "requests longer than the device";
 
-/// The note on requests that lie elsewhere.
+/// The note on requests beyond the device.
 const BEYOND: &str = "requests beyond the end of the device";
 
 /// The note on requests that were moved.
 const CROSSING: Topic<'static> =
     NoteKind::Assumed.of("requests across the end of the device, moved to end there");
 
-/// The size of a region unless said otherwise: large enough that a file stays in one piece.
+/// The default size of a region: large enough that a file stays in one piece.
 const REGION: Bytes = Bytes(1 << 20);
 
 /// `remap wrap|fold|scale|pack|clip,SIZE`.
@@ -82,7 +82,7 @@ fn parse(text: &str) -> Result<Box<dyn Transform>, ArgumentError> {
     Ok(Box::new(Remap { how, device }))
 }
 
-/// How positions come onto a device.
+/// The rule by which positions come onto a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum How {
     /// Modulo its size.
@@ -91,7 +91,7 @@ pub enum How {
     Fold,
     /// Multiplied by its size over `from`, in units of `align` bytes.
     Scale {
-        /// The size they come from; `None` for the furthest end of any request.
+        /// The size of the original device; `None` for the furthest end of any request.
         from: Option<Bytes>,
         /// The unit of positions.
         align: Bytes,
@@ -101,16 +101,16 @@ pub enum How {
         /// The size of a region.
         region: Bytes,
     },
-    /// As they are, and only those that fit.
+    /// Positions stay, and requests that do not fit are dropped.
     Clip,
 }
 
 /// A load put onto a device of another size.
 #[derive(Clone, Copy, Debug)]
 pub struct Remap {
-    /// How.
+    /// The rule for positions.
     pub how: How,
-    /// The size of the device; only packing can do without.
+    /// The size of the device; only packing can do without it.
     pub device: Option<Bytes>,
 }
 
@@ -156,7 +156,7 @@ impl Transform for Remap {
     }
 }
 
-/// Notes which regions the requests of `batch` touch.
+/// Notes the regions that the requests of `batch` touch.
 fn touch(batch: &Batch, region: u64, runs: &mut FxHashMap<u32, Runs>) {
     for row in 0..batch.len() {
         if batch.op[row] != Op::Flush {
@@ -177,8 +177,8 @@ struct Onto {
     mover: Mover,
 }
 
-/// Where a request comes to lie that must not cross the end of the device: there, or so that it
-/// ends at the end, which is counted.
+/// The place of a request that must not cross the end of the device: `at`, or so that the request
+/// ends at the end, which is counted. `None` if it is longer than the device.
 #[inline]
 fn within(at: u64, length: u64, device: u64, crossing: &mut u64) -> Option<u64> {
     if length > device {
@@ -189,7 +189,7 @@ fn within(at: u64, length: u64, device: u64, crossing: &mut u64) -> Option<u64> 
     Some(at.min(last))
 }
 
-/// Where a request comes to lie if every other length of the device runs backwards.
+/// The place of a request if every other length of the device runs backwards.
 #[inline]
 fn folded(offset: u64, length: u64, device: u64, crossing: &mut u64) -> Option<u64> {
     let (turn, at) = (offset / device, offset % device);

@@ -2,13 +2,13 @@
 //!
 //! A recording of an hour cannot heat a storage for a day. So it is repeated, as blkreplay's module
 //! `pipe_repeat` does it, and each turn may lie further on, so that caches do not already hold its
-//! data. Unlike there, the number of turns is always given: for an endless load a large one, with a
-//! window after it or a limit of the replay.
+//! data. Unlike in blkreplay, the number of turns is always given: for an endless load a large one,
+//! with a window after it or a limit of the replay.
 //!
-//! A turn begins as long after the one before as the trace lasts from its first request to its
-//! last, and a gap more: by itself the mean time between two requests, so that the rate is the same
-//! across the seam. The first turn passes while it is put into a temporary file, from which the
-//! others come.
+//! The distance from one turn to the next is the time from the trace's first request to its last,
+//! plus a gap. The default gap is the mean time between two requests, so that the rate is the same
+//! across the seam. The first turn passes while it is put into a temporary file; the other turns
+//! come from the file.
 
 use super::exact::size;
 use super::place::{Mover, NO_INSTANT, NO_PLACE};
@@ -46,12 +46,12 @@ fn parse(text: &str) -> Result<Box<dyn Transform>, ArgumentError> {
 /// A trace in several turns.
 #[derive(Clone, Copy, Debug)]
 pub struct Repeat {
-    /// How often it is given in all.
+    /// The number of turns in all.
     pub turns: u64,
-    /// How much further on each turn lies than the one before.
+    /// The distance in bytes from the place of each turn to that of the next.
     pub offset: Bytes,
-    /// From the last request of a turn to the first of the next; `None` for the mean time between
-    /// two requests.
+    /// The time from the last request of a turn to the first of the next; `None` for the mean time
+    /// between two requests.
     pub gap: Option<Nanos>,
 }
 
@@ -91,17 +91,17 @@ struct Turns {
     source: Box<dyn Source>,
     repeat: Repeat,
     header: Header,
-    /// The first turn, for the others.
+    /// The requests of the first turn, from which the others are made.
     spill: Spill,
-    /// The turn that is given, counted from 0.
+    /// The number of the current turn, counted from 0.
     turn: u64,
-    /// The row of the turn that comes next.
+    /// The next row of the current turn.
     next: u64,
-    /// How many requests a turn has.
+    /// The number of requests in a turn.
     requests: u64,
-    /// The first instant and the last.
+    /// The first and the last instant, in nanoseconds.
     ends: Option<(i64, i64)>,
-    /// From the beginning of a turn to that of the next.
+    /// The time from the beginning of a turn to that of the next, in nanoseconds.
     period: u64,
     instants: Mover,
     places: Mover,
@@ -134,7 +134,7 @@ impl Turns {
         self.header.transforms.push(format!("repeat {turns}{offset}{gap}"));
     }
 
-    /// The first turn has been given.
+    /// Prepares the further turns once the first turn has been given.
     fn end_first(&mut self) {
         let (first, last) = self.ends.unwrap_or((0, 0));
         let span = last.abs_diff(first);
@@ -145,15 +145,15 @@ impl Turns {
         self.take_header();
     }
 
-    /// By how much the instants and the positions of the turn are moved on; `None` where nothing of
-    /// it can be there.
+    /// The distances by which the instants (ns) and the positions (bytes) of the turn are moved.
+    /// `None` if none of its requests can be represented.
     fn shifts(&self) -> Option<(u64, u64)> {
         let later = self.turn.checked_mul(self.period)?;
         self.ends?.0.checked_add_unsigned(later)?;
         Some((later, self.turn.checked_mul(self.repeat.offset.0)?))
     }
 
-    /// Gives the next requests of the turns behind the first.
+    /// Gives the next requests of the turns after the first.
     fn next_again(&mut self, batch: &mut Batch) -> Result<bool, TraceError> {
         while self.turn < self.repeat.turns {
             let Some((later, further)) = self.shifts() else {

@@ -1,9 +1,9 @@
 //! Larger or smaller requests.
 //!
 //! What would the same load cost with larger blocks? As blkreplay's module `pipe_resize` does it,
-//! lengths are multiplied and held between bounds. Unlike there, no request shrinks to nothing.
-//! Flushes and zone operations move no data and stay; so do requests of no length. The latency that
-//! was recorded is not that of the request of another length, and is no longer known.
+//! lengths are multiplied and held between bounds. Unlike in blkreplay, no request shrinks to
+//! nothing. Flushes and zone operations move no data and stay; so do requests of no length. The
+//! recorded latency belongs to the old length, so it becomes unknown.
 
 use super::exact::{Ratio, size};
 use super::place::{Mover, NO_PLACE};
@@ -26,7 +26,7 @@ pub const KIND: Kind = Kind {
     parse,
 };
 
-/// The note on latencies that were those of requests of another length.
+/// The note on latencies that became unknown with a new length.
 const UNKNOWN_NOW: Topic<'static> =
     NoteKind::Beside.of("latencies of requests that have another length now");
 
@@ -50,18 +50,19 @@ fn parse(text: &str) -> Result<Box<dyn Transform>, ArgumentError> {
 /// `length` becomes ⌊`length` · `factor` / `align`⌋ · `align`, held between `min` and `max`.
 #[derive(Clone, Copy, Debug)]
 pub struct Resize {
-    /// How many times as long.
+    /// The factor for lengths.
     pub factor: Ratio,
-    /// The shortest.
+    /// The shortest length.
     pub min: Bytes,
-    /// The longest, if there is one.
+    /// The longest length, if there is one.
     pub max: Option<Bytes>,
     /// The unit of lengths.
     pub align: Bytes,
 }
 
 impl Resize {
-    /// What becomes of `length`. What 64 bits do not hold is `u64::MAX`, which no range has.
+    /// The new length for `length`. A product beyond 64 bits becomes `u64::MAX`, which no range
+    /// has.
     #[inline]
     fn length(&self, length: u64) -> u64 {
         let scaled = self.factor.of(length).unwrap_or(u64::MAX);
@@ -84,7 +85,7 @@ impl Transform for Resize {
 
 struct Resized {
     resize: Resize,
-    /// The lengths met last and what becomes of them: most requests have one of a few.
+    /// The lengths seen last and their new lengths: most requests have one of a few.
     memory: [(u64, u64); 2],
     /// Latencies that are no longer known.
     unknown: u64,

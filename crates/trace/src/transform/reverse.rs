@@ -53,7 +53,7 @@ pub(super) fn forget_measured(header: &mut Header) {
     header.run = None;
 }
 
-/// Notes how many requests had been measured before the transform of this name took that away.
+/// Notes the number of requests whose measurements were dropped by the transform of this name.
 pub(super) fn note_forgotten(header: &mut Header, name: &str, requests: u64) {
     let what = format!("measured times and outcomes, which the result of {name} has no more");
     header.losses.add(NoteKind::Beside.of(&what), requests, None);

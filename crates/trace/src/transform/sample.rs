@@ -2,12 +2,12 @@
 //!
 //! A random tenth of the requests does not show the behaviour of caches, because a block that was
 //! used ten times is then used once. So space is sampled, not requests: a block stays with all its
-//! requests or goes with all of them, decided by a hash of its address, as in SHARDS (Waldspurger,
+//! requests or goes with all of them. A hash of its address decides, as in SHARDS (Waldspurger,
 //! Park, Garthwaite, Ahmad: "Efficient MRC construction with SHARDS", FAST 2015). For behaviour
 //! over time short windows at regular distances stay whole.
 //!
-//! A request counts to the block of its first byte, and is not cut. Flushes have no block; of them
-//! the same share stays.
+//! A request belongs to the block of its first byte, and is not cut. Flushes have no block; the
+//! same share of them stays.
 
 use super::exact::{Percent, mix, size};
 use super::stage::{Flow, Stage, Step};
@@ -18,7 +18,7 @@ use crate::request::Op;
 use crate::stream::Source;
 use crate::units::{Bytes, Nanos, decimal_seconds};
 
-/// The size of a block unless said otherwise.
+/// The default size of a block.
 const BLOCK: Bytes = Bytes(4096);
 
 /// `sample [space=PERCENT[,block=SIZE][,seed=N]][,time=TIME,every=TIME]`.
@@ -63,21 +63,23 @@ fn parse(text: &str) -> Result<Box<dyn Transform>, ArgumentError> {
 /// A sample of space, of time, or of both.
 #[derive(Clone, Copy, Debug)]
 pub struct Sample {
-    /// Which blocks stay.
+    /// The blocks that stay; `None` for all.
     pub space: Option<Space>,
-    /// How long the windows are, and how far apart they begin; the first one at zero.
+    /// The length of the windows, and the distance from one beginning to the next; the first is at
+    /// zero.
     pub windows: Option<(Nanos, Nanos)>,
 }
 
-/// A sample of blocks. One stays if mix(mix(mix(`seed`) ^ volume) ^ number of the block) is below
-/// [`Percent::threshold`]; the exclusive or and [`mix`](super::exact) are those of 64-bit numbers.
+/// A sample of blocks. A block stays if mix(mix(mix(`seed`) ^ volume) ^ number of the block) is
+/// below [`Percent::threshold`]; the exclusive or and [`mix`](super::exact) are those of 64-bit
+/// numbers.
 #[derive(Clone, Copy, Debug)]
 pub struct Space {
-    /// How many stay.
+    /// The share of blocks that stay.
     pub share: Percent,
-    /// How large they are.
+    /// The size of a block.
     pub block: Bytes,
-    /// What chooses them.
+    /// The seed that decides which blocks stay.
     pub seed: u64,
 }
 
@@ -99,7 +101,7 @@ struct Chosen {
 }
 
 impl Chosen {
-    /// Takes from `keep` what lies in blocks that go.
+    /// Clears `keep` for requests in blocks that go.
     fn choose_blocks(&mut self, batch: &Batch, space: &Space) {
         let Some(threshold) = space.share.threshold() else { return };
         let key = mix(space.seed);

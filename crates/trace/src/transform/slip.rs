@@ -15,7 +15,7 @@ use crate::request::Op;
 use crate::stream::Source;
 use crate::units::Bytes;
 
-/// After so many requests positions move on, unless said otherwise: blkreplay's default.
+/// The default number of requests after which positions move on, as in blkreplay.
 const EVERY: u64 = 32_768;
 
 /// `slip SIZE[,every=N]`.
@@ -41,9 +41,9 @@ fn parse(text: &str) -> Result<Box<dyn Transform>, ArgumentError> {
 /// Request `n`, counted from 0, is moved by `by` · ⌊`n` / `every`⌋.
 #[derive(Clone, Copy, Debug)]
 pub struct Slip {
-    /// How far.
+    /// The distance of a move in bytes.
     pub by: Bytes,
-    /// After how many requests.
+    /// The number of requests between two moves.
     pub every: u64,
 }
 
@@ -62,7 +62,7 @@ struct Moved {
     slip: Slip,
     /// Requests since the positions last moved on.
     count: u64,
-    /// By how much they are moved; `None` where 64 bits do not hold it.
+    /// The distance by which positions are moved, in bytes; `None` where 64 bits do not hold it.
     distance: Option<u64>,
     mover: Mover,
 }
@@ -74,7 +74,7 @@ impl Step for Moved {
 
     fn describe(&self, header: &mut Header) {
         header.columns.measured = false;
-        // How far they move is not known before the end.
+        // The largest distance is not known before the end.
         for volume in &mut header.volumes {
             volume.size = None;
         }

@@ -1,8 +1,8 @@
 //! The same requests, faster or slower.
 //!
-//! This tests how much more of a load a storage can take, so pauses and bursts shrink alike and
-//! everything else stays. A replay's measurements would contradict the new instants, and are
-//! dropped.
+//! This transform tests how much more of a load a storage can take, so pauses and bursts shrink
+//! alike and everything else stays. A replay's measurements would contradict the new instants, and
+//! are dropped.
 
 use super::exact::Ratio;
 use super::place::{Mover, NO_INSTANT};

@@ -26,8 +26,8 @@ pub const KIND: Kind = Kind {
     parse,
 };
 
-/// How many requests of a part are gathered before they are written: less than a batch, because
-/// there may be many parts.
+/// The number of requests of a part that are gathered before they are written: less than a batch,
+/// because there may be many parts.
 const GATHER_ROWS: usize = 1024;
 
 fn parse(text: &str) -> Result<Box<dyn Transform>, ArgumentError> {
@@ -65,7 +65,7 @@ enum By {
     Volume,
     Pid,
     Op,
-    /// Stretches of so many bytes.
+    /// Ranges of this number of bytes.
     Range(u64),
 }
 
@@ -132,7 +132,7 @@ struct Dealt {
     by: By,
     source: Box<dyn Source>,
     incoming: Batch,
-    /// The next row of it.
+    /// The next row of `incoming`.
     row: usize,
     ended: bool,
     parts: Vec<Part>,
@@ -184,7 +184,7 @@ impl Dealt {
         }
     }
 
-    /// `name` as a piece of a file's name, and no other part's.
+    /// `name` as a piece of a file's name, different from the names of all other parts.
     fn unlike_others(&self, name: &str, key: u64) -> String {
         let is_harmless = |c: char| c.is_alphanumeric() || matches!(c, '-' | '_' | '.' | ',');
         let name: String = name.chars().map(|c| if is_harmless(c) { c } else { '_' }).collect();
@@ -198,7 +198,7 @@ impl Dealt {
     }
 }
 
-/// The filter that keeps this volume alone: by its name, where no other one has it.
+/// The filter that keeps this volume alone: by its name, if no other volume has it.
 fn filter_of_volume(header: &Header, key: u64) -> String {
     let volume = header.volumes.iter().find(|volume| u64::from(volume.id.0) == key);
     let name = volume.map_or("", |volume| volume.name.as_str());

@@ -1,9 +1,9 @@
 //! A load on a larger device.
 //!
-//! A disk that seeks over twice the distance is a slower disk, so a load that was recorded on a
-//! small volume must be stretched over the large one that it shall run on. As blkreplay's module
-//! `pipe_spread` does it, positions are multiplied and keep their alignment: what lay at an odd
-//! place in its block still does. Lengths stay, so neighbours are torn apart.
+//! A disk that seeks over twice the distance is a slower disk. So a load that was recorded on a
+//! small volume must be stretched over the large volume that it shall run on. As in blkreplay's
+//! module `pipe_spread`, positions are multiplied and keep their alignment: an odd place in a block
+//! stays odd. Lengths stay, so neighbours are torn apart.
 
 use super::exact::{Ratio, size};
 use super::place::{Mover, NO_PLACE};
@@ -15,7 +15,7 @@ use crate::header::Header;
 use crate::stream::Source;
 use crate::units::Bytes;
 
-/// The unit of positions unless said otherwise, as blkreplay has it: a page.
+/// The default unit of positions, a page, as in blkreplay.
 const ALIGN: Bytes = Bytes(4096);
 
 /// The largest unit: with it the arithmetic stays within 128 bits.
@@ -40,7 +40,7 @@ fn parse(text: &str) -> Result<Box<dyn Transform>, ArgumentError> {
     Ok(Box::new(Spread { factor, align, offset }))
 }
 
-/// An alignment that can be one.
+/// The alignment that was asked for, or the default; an invalid one is refused.
 pub(super) fn alignment(asked: Option<Bytes>) -> Result<Bytes, ArgumentError> {
     match asked.unwrap_or(ALIGN) {
         align if align == Bytes::ZERO || align > ALIGN_MAX => {
@@ -54,16 +54,16 @@ pub(super) fn alignment(asked: Option<Bytes>) -> Result<Bytes, ArgumentError> {
 /// `offset`.
 #[derive(Clone, Copy, Debug)]
 pub struct Spread {
-    /// How many times as far.
+    /// The factor for positions.
     pub factor: Ratio,
     /// The unit of positions.
     pub align: Bytes,
-    /// What is added.
+    /// The number of bytes that is added.
     pub offset: Bytes,
 }
 
 impl Spread {
-    /// Where `position` comes to lie; `None` where 64 bits do not hold it.
+    /// The new position for `position`; `None` where 64 bits do not hold it.
     #[inline]
     pub fn place(&self, position: u64) -> Option<u64> {
         let align = self.align.0;
@@ -71,11 +71,11 @@ impl Spread {
         (spread - spread % align).checked_add(position % align)?.checked_add(self.offset.0)
     }
 
-    /// The size of a device on which all lies that lay on one of this size before.
+    /// The size of a device that holds all requests moved from a device of `size`.
     fn device(&self, size: Bytes) -> Option<Bytes> {
         // Lengths stay even where positions shrink.
         let end = self.place(size.0)?.max(size.0.checked_add(self.offset.0)?);
-        // By a whole factor no unit ends beyond the first behind it.
+        // With a whole factor no unit ends behind the beginning of the next one.
         let beyond = if self.factor.denominator() == 1 { 0 } else { self.align.0 };
         end.checked_add(beyond)?.checked_next_multiple_of(self.align.0).map(Bytes)
     }
@@ -117,7 +117,7 @@ impl Step for Apart {
 
     fn change(&mut self, batch: &mut Batch) -> Result<Flow, TraceError> {
         let spread = self.spread;
-        // A division by a power of two need not be one.
+        // A mask replaces the division by a power of two.
         if spread.align.0.is_power_of_two() && spread.factor.denominator() == 1 {
             let (within, times) = (spread.align.0 - 1, spread.factor.numerator());
             self.mover.places(batch, |_, offset, _| {

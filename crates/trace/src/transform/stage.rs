@@ -9,31 +9,31 @@ use crate::error::TraceError;
 use crate::header::Header;
 use crate::stream::Source;
 
-/// Whether a step wants more of its source.
+/// Whether a step wants more batches of its source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flow {
-    /// It does.
+    /// The step wants more.
     More,
     /// All further requests can be ignored.
     End,
 }
 
-/// What a transform does to a batch.
+/// The change that a transform makes to a batch.
 pub trait Step: Send {
-    /// The line of provenance: the name of the kind and its arguments, as they are typed, and with
-    /// everything that was decided on the way, such as a seed.
+    /// The line of provenance: the name of the kind and its arguments, as they are typed. Values
+    /// that were decided on the way, such as a seed, are part of it.
     fn told(&self) -> String;
 
-    /// Changes what the header says of the trace: volumes, the start. Called with a fresh copy of
-    /// the source's header at the beginning, when further volumes or the start came up, and at the
-    /// end. Optional columns may be taken away, the same ones each time: they are then taken from
-    /// every batch before it is changed.
+    /// Changes the header: volumes, the start. Called with a fresh copy of the source's header at
+    /// the beginning, when further volumes or the start came up, and at the end. Optional columns
+    /// may be removed, the same ones each time: they are then removed from every batch before it is
+    /// changed.
     fn describe(&self, header: &mut Header) {
         let _ = header;
     }
 
-    /// Changes `batch` in place; nothing may be left of it. Instants must not step back, neither
-    /// within it nor from one batch to the next.
+    /// Changes `batch` in place; it may become empty. Instants must not step back, neither within
+    /// the batch nor from one batch to the next.
     fn change(&mut self, batch: &mut Batch) -> Result<Flow, TraceError>;
 
     /// Puts requests that were held back into `batch`, which is empty, when the source has ended.
@@ -49,18 +49,18 @@ pub struct Stage<T> {
     source: Box<dyn Source>,
     step: T,
     header: Header,
-    /// What the source knew when the header was taken.
+    /// The knowledge of the source when the header was taken.
     known: Known,
     flow: Flow,
-    /// Requests that had been measured, where the step takes that away.
+    /// The number of requests that had been measured, if the step removes measurements.
     forgotten: u64,
 }
 
-/// What a source learns while it is read: how many volumes and processes there are, and whether
-/// the start is known.
+/// The facts that a source learns while it is read: the number of volumes, the number of processes,
+/// and whether the start is known.
 pub(super) type Known = (usize, usize, bool);
 
-/// What `header` knows of that.
+/// The known facts in `header`.
 pub(super) fn known(header: &Header) -> Known {
     (header.volumes.len(), header.processes.len(), header.started.is_some())
 }

@@ -39,7 +39,7 @@ pub const KIND: Kind = Kind {
     parse,
 };
 
-/// The note on latencies that were those of other operations.
+/// The note on latencies that became unknown with a new operation.
 const UNKNOWN_NOW: Topic<'static> =
     NoteKind::Beside.of("latencies of requests that are another operation now");
 
@@ -80,9 +80,9 @@ fn parse(text: &str) -> Result<Box<dyn Transform>, ArgumentError> {
 pub struct Substitute {
     /// For each operation, by its code, the one that takes its place.
     pub to: [Op; Op::ALL.len()],
-    /// How many of them.
+    /// The share of them that is replaced.
     pub share: Percent,
-    /// What chooses them.
+    /// The seed that decides which ones are replaced.
     pub seed: u64,
 }
 
@@ -93,7 +93,7 @@ impl Substitute {
         threshold.is_none_or(|threshold| mix(key ^ number) < threshold)
     }
 
-    /// Marks that requests of this operation cannot bear.
+    /// The flags that requests of this operation cannot have.
     fn without(op: Op) -> Flags {
         match op {
             Op::Read => Flags::FUA | Flags::PREFLUSH,
@@ -115,7 +115,7 @@ impl Transform for Substitute {
 
 struct Replaced {
     substitute: Substitute,
-    /// Requests so far, of whatever operation.
+    /// The number of requests so far, of any operation.
     number: u64,
     /// Latencies that are no longer known.
     unknown: u64,

@@ -1,7 +1,8 @@
 //! A transform that must have seen the whole trace before it changes the first request.
 //!
-//! To what rate a trace must be stretched, or where its volumes end, is known at its end. So the
-//! trace is read once, looked at, and held in a temporary file from which it then streams.
+//! The rate to which a trace must be stretched, or the end of its volumes, follows from the whole
+//! trace. So the trace is read once, looked at, and held in a temporary file from which it then
+//! streams.
 
 use super::Context;
 use crate::batch::Batch;
@@ -17,7 +18,7 @@ pub(crate) struct Held {
     next: u64,
 }
 
-/// Reads all of `source`, of which `look` sees every batch.
+/// Reads all of `source`; `look` sees every batch.
 pub(crate) fn survey(
     mut source: Box<dyn Source>,
     context: &Context<'_>,

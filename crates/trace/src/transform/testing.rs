@@ -1,4 +1,4 @@
-//! What the tests of transforms have in common: a trace in, a trace out.
+//! The common part of the tests of transforms: a trace in, a trace out.
 
 use std::path::Path;
 
@@ -16,7 +16,7 @@ pub(crate) fn with_context<T>(others: &[Vec<Request>], run: impl FnOnce(&Context
     run(&Context { open: &open, spill_directory: std::env::temp_dir(), stop })
 }
 
-/// All requests of `source`, whose batches are as a source's should be.
+/// All requests of `source`. Checks that its batches are not empty and are in order.
 pub(crate) fn all(source: &mut dyn Source) -> Vec<Request> {
     let mut batch = Batch::default();
     let mut all: Vec<Request> = Vec::new();
@@ -30,7 +30,7 @@ pub(crate) fn all(source: &mut dyn Source) -> Vec<Request> {
     all
 }
 
-/// What `line` makes of `requests`. What it writes into the provenance makes the same.
+/// The result of `line` for `requests`. Checks that its line of provenance makes the same result.
 pub(crate) fn made(line: &str, requests: &[Request], rows: usize) -> (Vec<Request>, Header) {
     with_context(&[], |context| {
         let run = |line: &str| {
@@ -61,7 +61,7 @@ pub(crate) fn trace(rows: &[(i64, Op, u64, u64)]) -> Vec<Request> {
         .collect()
 }
 
-/// The requests without what a replay measured and what only a source without it leaves out.
+/// The requests without measurements, as a source without them gives them.
 pub(crate) fn unmeasured(requests: &[Request]) -> Vec<Request> {
     requests.iter().map(|request| Request { measured: None, ..*request }).collect()
 }

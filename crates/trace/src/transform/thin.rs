@@ -35,9 +35,9 @@ fn parse(text: &str) -> Result<Box<dyn Transform>, ArgumentError> {
 /// did not: of the first `n` + 1 requests ⌊`n` · share⌋ + 1 stay.
 #[derive(Clone, Copy, Debug)]
 pub struct Thin {
-    /// How many stay.
+    /// The share of requests that stay.
     pub share: Percent,
-    /// Whether each operation is counted apart.
+    /// Whether each operation is counted separately.
     pub by_op: bool,
 }
 

@@ -6,10 +6,10 @@
 //! hits a cache. The later one of a pair is the copy, which the upper layer passed on; the first is
 //! the original request.
 //!
-//! Where the layers were recorded as volumes of their own and the header says which lies below
-//! which ([`layers()`]), the copies on the lower volumes are dropped instead, and nothing within a
-//! volume; or, with `layer=lower`, all requests to the upper ones. Without that knowledge nothing
-//! is removed across volumes, because a mirror writes the same to two of them.
+//! If the layers were recorded as volumes of their own, the header may tell which volume lies below
+//! which ([`layers()`]). Then the copies on the lower volumes are dropped, or, with `layer=lower`,
+//! all requests to the upper ones; nothing is dropped within a volume. Without that knowledge
+//! nothing is removed across volumes, because a mirror writes the same data to two of them.
 
 mod copies;
 
@@ -40,7 +40,7 @@ pub const KIND: Kind = Kind {
     parse,
 };
 
-/// How many requests are remembered at most: some 130 MiB of them.
+/// The largest number of requests that are remembered: some 130 MiB of them.
 const WAITING_MAX: usize = 1 << 20;
 
 /// The note on requests that were forgotten before their time.
@@ -71,7 +71,7 @@ fn parse(text: &str) -> Result<Box<dyn Transform>, ArgumentError> {
     Ok(Box::new(Unstack { within, layer }))
 }
 
-/// Which of two layers is kept.
+/// The layer whose requests are kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Layer {
     Upper,
@@ -103,7 +103,7 @@ impl Transform for Unstack {
     }
 }
 
-/// What a copy has in common with its original.
+/// The values that a copy has in common with its original.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Key {
     op: Op,
@@ -113,7 +113,7 @@ struct Key {
 }
 
 impl Key {
-    /// That of row `row`. A flush has no place by which it could be told from another.
+    /// The key of row `row`; `None` for a flush, which has no place to tell it from another flush.
     fn of(batch: &Batch, row: usize) -> Option<Self> {
         (batch.op[row] != Op::Flush).then(|| Self {
             op: batch.op[row],
@@ -137,9 +137,9 @@ struct Pairs {
 /// Requests that are alike. Copies are found for the oldest first.
 #[derive(Clone, Copy, Debug, Default)]
 struct Alike {
-    /// How many are remembered.
+    /// The number of remembered requests.
     remembered: u32,
-    /// Of how many of these, the oldest, the copy was found.
+    /// The number of these, the oldest, whose copy was found.
     found: u32,
 }
 
@@ -182,7 +182,7 @@ impl Pairs {
 struct Remove {
     pairs: Pairs,
     copies: Copies,
-    /// As the header last told: volumes come up while a trace is read.
+    /// The layers according to the last header: volumes come up while a trace is read.
     layers: RefCell<Layers>,
     layer: Layer,
     keep: Vec<bool>,
@@ -242,7 +242,7 @@ mod tests {
     use crate::Request;
     use proptest::prelude::*;
 
-    /// Straight: each request is the copy of the oldest one like it that waits.
+    /// The result computed directly: each request is the copy of the oldest equal one that waits.
     fn expected(requests: &[Request], within: i64) -> Vec<Request> {
         let mut waiting: Vec<Request> = Vec::new();
         let mut kept = Vec::new();
@@ -293,7 +293,7 @@ mod tests {
             assert!(!pairs.is_copy(0, key));
             assert!(pairs.waiting.len() <= 12 && pairs.order.len() <= 12);
         }
-        // All but those that still wait.
+        // Every request was forgotten except those that still wait.
         assert_eq!(pairs.forgotten, 1000 - pairs.order.len() as u64);
     }
 

@@ -40,19 +40,19 @@ fn parse(text: &str) -> Result<Box<dyn Transform>, ArgumentError> {
 /// The requests issued in `[start, start + duration)`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Window {
-    /// The first instant; `None` for that of the first request.
+    /// The first instant; `None` for the instant of the first request.
     pub start: Option<Nanos>,
-    /// How long; `None` for all that follows.
+    /// The length of the window; `None` for the whole rest of the trace.
     pub duration: Option<Nanos>,
 }
 
 impl Window {
-    /// Whether nothing is cut off.
+    /// Whether the window holds the whole trace.
     pub const fn is_all(&self) -> bool {
         self.start.is_none() && self.duration.is_none()
     }
 
-    /// Keeps of `source` what lies in the window.
+    /// Keeps the requests of `source` that lie in the window.
     pub fn of(self, source: Box<dyn Source>) -> Box<dyn Source> {
         Box::new(Stage::new(source, Cut { window: self, start: self.start }))
     }
@@ -74,7 +74,7 @@ impl Transform for Window {
 
 struct Cut {
     window: Window,
-    /// Not known before the first request came, if that is where the window begins.
+    /// `None` before the first request came, if the window begins with it.
     start: Option<Nanos>,
 }
 

@@ -59,7 +59,7 @@ pub(super) fn print(
     print_flight(&mut out, figures)?;
     print_steady(&mut out, figures, run)?;
     print_shares(&mut out, "volume", &figures.volumes)?;
-    print_shares(&mut out, "process", &figures.processes)?;
+    print_shares(&mut out, "process", &figures.programs)?;
     for slow in figures.flight.slowest_service.iter().take(SLOWEST_SHOWN) {
         print_slow(&mut out, slow)?;
     }
@@ -189,10 +189,13 @@ fn print_space(out: &mut impl Write, figures: &AnalysisFigures) -> io::Result<()
 fn print_times(out: &mut impl Write, figures: &AnalysisFigures) -> io::Result<()> {
     for span in &figures.spans {
         let times = &span.percentiles;
-        let [p50, p99, p999, max] = [times.p50_ns, times.p99_ns, times.p99_9_ns, times.max_ns]
-            .map(|ns| Nanos(i64::try_from(ns).unwrap_or(i64::MAX)));
+        let nanos = |ns: u64| Nanos(i64::try_from(ns).unwrap_or(i64::MAX));
+        let p50 = Some(times.p50_ns);
+        let known = [("p50", p50), ("p99", times.p99_ns), ("p99.9", times.p99_9_ns)].into_iter();
+        let told = known.filter_map(|(name, ns)| Some(format!("{name} {}, ", nanos(ns?))));
+        let (told, max) = (told.collect::<String>(), nanos(times.max_ns));
         let (name, group, count) = (span.span.name(), span.group, times.count);
-        row!(out, name, "{group}: p50 {p50}, p99 {p99}, p99.9 {p999}, max {max} (of {count})")?;
+        row!(out, name, "{group}: {told}max {max} (of {count})")?;
     }
     Ok(())
 }
@@ -268,7 +271,11 @@ fn print_shares(out: &mut impl Write, kind: &str, shares: &[Share]) -> io::Resul
     }
     for share in shares.iter().take(SHARES_SHOWN) {
         let id = share.id.map_or(String::new(), |id| format!("{id} "));
-        let name = if share.name.is_empty() { String::new() } else { format!("({}) ", share.name) };
+        let name = match share.id {
+            _ if share.name.is_empty() => String::new(),
+            Some(_) => format!("({}) ", share.name),
+            None => format!("{} ", share.name),
+        };
         let (percent, p99) = (share.share * 100.0, share.service_p99_ns);
         let requests = counted(share.requests, "request");
         let p99 = p99.map_or(String::new(), |ns| format!(", p99 {}", Nanos(ns as i64)));

@@ -67,7 +67,8 @@ pub(crate) fn line(interval: &Interval) -> String {
             Some(kind) => Percentiles::of(interval.spans(span, kind)),
         };
         let figures = percentiles.map(|p| {
-            [p.mean_ns, p.p50_ns, p.p90_ns, p.p99_ns, p.p99_9_ns, p.max_ns].map(|ns| ns.to_string())
+            [Some(p.mean_ns), Some(p.p50_ns), p.p90_ns, p.p99_ns, p.p99_9_ns, Some(p.max_ns)]
+                .map(|ns| ns.map_or(String::new(), |ns| ns.to_string()))
         });
         cells.extend(figures.unwrap_or_default());
     }

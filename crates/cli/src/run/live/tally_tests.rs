@@ -23,6 +23,7 @@ fn record(completed: Option<i64>) -> Record {
         target: 0,
         origin: None,
         refusal: None,
+        think: None,
     };
     let measured = Measured {
         scheduled: planned.scheduled,

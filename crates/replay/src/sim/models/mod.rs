@@ -12,6 +12,7 @@ mod collapsing;
 mod constant;
 mod disk;
 mod exponential;
+mod learnt;
 mod lru;
 mod ssd;
 mod station;
@@ -23,6 +24,8 @@ use ioecho_trace::{Bytes, Op};
 pub use bimodal::{BimodalSpec, Hits};
 pub use collapsing::CollapseSpec;
 pub use disk::DiskSpec;
+pub(in crate::sim) use learnt::Drawing;
+pub use learnt::{Learning, Learnt};
 pub use ssd::SsdSpec;
 
 use super::SimSpec;
@@ -147,6 +150,7 @@ pub(super) enum Model {
     Disk(disk::Disk),
     Ssd(ssd::Ssd),
     Collapsing(collapsing::Collapsing),
+    Learnt(Box<Drawing>),
 }
 
 impl Model {
@@ -173,6 +177,7 @@ impl Model {
             Self::Disk(model) => model.completes_ns(arrival),
             Self::Ssd(model) => model.completes_ns(arrival, random),
             Self::Collapsing(model) => model.completes_ns(arrival, random),
+            Self::Learnt(model) => model.completes_ns(arrival, random),
         };
         completes.max(arrival.now_ns.saturating_add(1))
     }

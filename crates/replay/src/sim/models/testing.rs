@@ -106,20 +106,32 @@ pub(super) fn mean_response_ns(spec: &SimSpec, gap_ns: f64, count: usize) -> f64
 
 /// Requests per second of a closed loop that keeps so many reads in flight.
 pub(super) fn closed_loop_rate(spec: &SimSpec, in_flight: usize, count: usize) -> f64 {
-    let mut fixture = Fixture::new(spec);
+    rate_of(Model::new(spec), in_flight, count)
+}
+
+/// The same of a model that no text describes.
+pub(super) fn rate_of(model: Model, in_flight: usize, count: usize) -> f64 {
+    let reads = closed_loop(model, in_flight, count);
+    // Measured once the first ones are gone.
+    let (since, _) = reads[2 * in_flight];
+    let (until, _) = reads[reads.len() - 1];
+    (reads.len() - 2 * in_flight - 1) as f64 * 1e9 / (until - since) as f64
+}
+
+/// A closed loop that keeps so many reads in flight, and goes on for `count` when each of the first
+/// has been replaced: when each read was submitted and when it completed, ns.
+pub(super) fn closed_loop(model: Model, in_flight: usize, count: usize) -> Vec<(i64, i64)> {
+    let mut fixture = Fixture { model, random: SplitMix64(1) };
     let read = io(Op::Read, (0, 4096));
-    // Begins with all of them, and measures once the first ones are gone.
-    let mut ends: BinaryHeap<Reverse<i64>> =
-        (0..in_flight).map(|_| Reverse(fixture.completes(&read, 0, in_flight))).collect();
-    let (mut since, mut now) = (0, 0);
-    for n in 0..in_flight + count {
-        if let Some(Reverse(end)) = ends.pop() {
-            now = end;
-            ends.push(Reverse(fixture.completes(&read, now, in_flight)));
-        }
-        if n == in_flight {
-            since = now;
+    let mut reads: Vec<_> =
+        (0..in_flight).map(|_| (0, fixture.completes(&read, 0, in_flight))).collect();
+    let mut ends: BinaryHeap<Reverse<i64>> = reads.iter().map(|(_, end)| Reverse(*end)).collect();
+    for _ in 0..in_flight + count {
+        if let Some(Reverse(now)) = ends.pop() {
+            let end = fixture.completes(&read, now, in_flight);
+            ends.push(Reverse(end));
+            reads.push((now, end));
         }
     }
-    count as f64 * 1e9 / (now - since) as f64
+    reads
 }

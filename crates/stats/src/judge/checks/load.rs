@@ -165,8 +165,16 @@ fn emptiness(figures: &RunFigures, target: usize, content: &ContentFacts) -> (f6
 /// The time without completions, for runs without a schedule.
 pub(in crate::judge) fn standstill(figures: &RunFigures, engine: &EngineFacts) -> Check {
     const NAME: &str = "standstill";
-    if engine.has_schedule() {
-        return not_applicable(NAME, "a schedule: what stands still is late, or answered late");
+    match engine.timing {
+        TimingMode::Timed => {
+            return not_applicable(NAME, "a schedule: what stands still is late, or answered late");
+        }
+        TimingMode::Dependency => {
+            let why =
+                "think times: while every chain waits nothing is asked, and nothing completes";
+            return not_applicable(NAME, why);
+        }
+        TimingMode::Afap | TimingMode::Load => {}
     }
     let Some(pauses) = figures.load().pauses() else {
         return not_applicable(NAME, "nothing was completed");
@@ -383,6 +391,10 @@ fn in_flight(figures: &RunFigures, engine: &EngineFacts, blame: Option<Finding>)
                 "never more than in the recording, by this timing; how long the device took for \
                  them tells which is the faster",
             );
+        }
+        TimingMode::Dependency => {
+            let why = "by this timing the completions decide how many are in flight";
+            return not_applicable(NAME, why);
         }
         TimingMode::Timed => {}
     }

@@ -1,4 +1,4 @@
-//! Writing what Alibaba's traces say.
+//! Writing traces in the format of Alibaba's.
 
 use std::path::Path;
 
@@ -27,7 +27,7 @@ fn create(path: &Path, header: &Header) -> Result<Box<dyn Sink>, TraceError> {
 }
 
 struct Writer {
-    /// Set at the first request, because only then the start of the trace is known.
+    /// `None` before the first request, because only then the start of the trace is known.
     clock: Option<WallClock>,
     /// The number of each volume.
     devices: Numbers,

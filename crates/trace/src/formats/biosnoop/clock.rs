@@ -1,4 +1,4 @@
-//! Instants as the versions print them.
+//! Instants in the forms of the different versions.
 
 use crate::calendar;
 use crate::text::{Cursor, NumberError};

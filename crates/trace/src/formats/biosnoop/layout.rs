@@ -1,4 +1,4 @@
-//! Which columns there are, as the heading says.
+//! The columns that the heading names.
 
 /// A column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,14 +13,14 @@ pub(super) enum Column {
     Disk,
     /// The letters of the operation.
     Operation,
-    /// In sectors of 512 bytes.
+    /// The first sector, of 512 bytes.
     Sector,
     Bytes,
     /// Milliseconds in the queue.
     Queue,
     /// Milliseconds between issue and completion.
     Latency,
-    /// Of no interest.
+    /// A column that is not read.
     Other,
 }
 
@@ -29,7 +29,7 @@ pub(super) enum Column {
 pub(super) struct Layout {
     pub(super) before: Vec<Column>,
     pub(super) behind: Vec<Column>,
-    /// Nanoseconds of the unit of [`Column::Time`].
+    /// The unit of [`Column::Time`] in nanoseconds.
     pub(super) unit_ns: i64,
 }
 
@@ -50,7 +50,7 @@ impl Layout {
         }
     }
 
-    /// The layout that a line says, if it is a heading.
+    /// The layout that a heading names; `None` if `line` is no heading.
     pub(super) fn of(line: &[u8]) -> Option<Self> {
         let words = || line.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
         let at = words().position(|word| word == b"COMM")?;
@@ -83,8 +83,8 @@ impl Layout {
         self.before.contains(&column) || self.behind.contains(&column)
     }
 
-    /// Checks that requests can be made of these columns; the error says what is missing and what
-    /// to do.
+    /// Checks that requests can be made of these columns; the error has the missing part and the
+    /// remedy.
     pub(super) fn suffices(&self) -> Result<(), (&'static str, &'static str)> {
         if !self.has(Column::Sector) || !self.has(Column::Bytes) {
             return Err((

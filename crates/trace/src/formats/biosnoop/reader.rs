@@ -8,7 +8,7 @@ use crate::request::{Flags, Op, Origin, Request};
 use crate::text::{Cursor, rwbs};
 use crate::units::{Bytes, Nanos};
 
-/// The sector of a request that has none, as some versions print it.
+/// The sector that some versions print for a request without one.
 const NO_SECTOR: u64 = u64::MAX;
 
 const NO_PLACE: Fault = Fault::lost(
@@ -23,7 +23,7 @@ pub(super) struct Parts<'a> {
     /// The columns before the name of the process, and that name.
     pub(super) before: &'a [u8],
     pid: &'a [u8],
-    /// Empty where the line has none.
+    /// The name of the disk; empty where the line has none.
     disk: &'a [u8],
     operation: &'a [u8],
     sector: &'a [u8],
@@ -51,7 +51,7 @@ impl Parts<'_> {
     }
 }
 
-/// Takes a line apart from its end, for the name of the process may have blanks. `None` where
+/// Takes a line apart from its end, because the name of the process may have blanks. `None` if
 /// there are too few words.
 #[inline]
 pub(super) fn split<'a>(line: &'a [u8], layout: &Layout) -> Option<Parts<'a>> {
@@ -88,7 +88,7 @@ fn last_word<'a>(text: &mut &'a [u8]) -> Option<&'a [u8]> {
     (!word.is_empty()).then_some(word)
 }
 
-/// The lines while they go by.
+/// Reads the lines one by one.
 pub(super) struct Parser {
     layout: Layout,
     has_queue: bool,
@@ -141,7 +141,7 @@ impl Parser {
         line.starts_with(b"Tracing") || line.starts_with(b"Ending tracing") || line == b"^C"
     }
 
-    /// The instants of issue and completion; the former is known with `STARTs` alone.
+    /// The instants of issue and completion, and the column; the issue is known only with `STARTs`.
     #[inline]
     fn instants(&mut self, text: &[u8]) -> Result<(Option<i64>, Option<i64>, usize), Fault> {
         let mut cursor = Cursor::new(text);

@@ -7,7 +7,7 @@
 use crate::formats::blktrace::record::category;
 use crate::request::{Flags, Op};
 
-/// More letters than any event has.
+/// A limit beyond the number of letters that any event has.
 const LETTERS_MAX: usize = 8;
 
 /// The bits of `letters`; `None` if they have no meaning.
@@ -17,7 +17,7 @@ pub(super) fn categories(letters: &[u8]) -> Option<u32> {
         return None;
     }
     let (mut bits, mut rest) = match letters {
-        // A flush and nothing else.
+        // A flush without an operation.
         [b'F'] => return Some(category::FLUSH),
         [b'F', rest @ ..] => (category::FLUSH, rest),
         _ => (0, letters),
@@ -53,7 +53,7 @@ pub(super) fn categories(letters: &[u8]) -> Option<u32> {
     Some(bits)
 }
 
-/// Appends the letters of a request; zone operations have none that could be known.
+/// Appends the letters of a request. Zone operations get no letters, because their kind is unknown.
 pub(super) fn push(line: &mut Vec<u8>, op: Op, flags: Flags) {
     let from = line.len();
     if flags.contains(Flags::PREFLUSH) || op == Op::Flush {

@@ -8,10 +8,10 @@ use crate::formats::import::Fault;
 use crate::header::{NoteKind, Topic};
 use crate::text::Cursor;
 
-/// The latest instant that is taken, in nanoseconds: the one that binary recordings are held to.
+/// The latest instant that is accepted, in nanoseconds, as for binary recordings.
 const TIME_MAX: i64 = 1 << 62;
 
-/// How blkparse tells events.
+/// The language of blkparse's lines.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Blkparse;
 
@@ -28,7 +28,7 @@ impl Tongue for Blkparse {
     }
 }
 
-/// How lines of the statistics begin, without the blanks before.
+/// The beginnings of lines of the statistics, without the blanks before.
 const PROSE: [&[u8]; 19] = [
     b"CPU",
     b"Total (",
@@ -120,7 +120,7 @@ pub(super) fn parse(line: &[u8], in_statistics: bool) -> Result<Parsed<'_>, Faul
     }
     let within = process(cursor.rest());
     if event.kind == kind::COMPLETE {
-        // Of a completion the error is in the brackets: 16 bits of it, as a number without a sign.
+        // In a completion the brackets hold the error: 16 bits of it, as a number without a sign.
         let error = std::str::from_utf8(within).ok().and_then(|text| text.parse::<i32>().ok());
         let error = error.unwrap_or(0) as i16;
         (event.failed, event.refused) = (error != 0, error == -EAGAIN);
@@ -128,14 +128,14 @@ pub(super) fn parse(line: &[u8], in_statistics: bool) -> Result<Parsed<'_>, Faul
     Ok(Parsed::Event(event, within))
 }
 
-/// Reads where the event happened; answers `false` for a command passed through to the device.
+/// Reads the range of the event; answers `false` for a command passed through to the device.
 #[inline]
 fn place(cursor: &mut Cursor<'_>, event: &mut Event) -> Result<bool, Fault> {
     let is_end = matches!(event.kind, kind::COMPLETE | kind::REQUEUE);
     match cursor.peek() {
         Some(byte) if byte.is_ascii_digit() => {}
-        // Without a range the line has only the process, or a duration and the process. Events of
-        // ends always have a sector, except those of commands.
+        // Without a range the line has only the process, or a duration and the process. Completions
+        // and requeues always have a sector, except those of commands.
         Some(b'[' | b'(') => return Ok(!is_end),
         _ => return Err(Fault::junk(cursor.column(), "no sector here")),
     }
@@ -156,9 +156,9 @@ fn place(cursor: &mut Cursor<'_>, event: &mut Event) -> Result<bool, Fault> {
             event.bytes = bytes(u64::from(sectors), cursor.column())?;
             Ok(true)
         }
-        // The end of something without a range.
+        // A completion or requeue without a range.
         _ if is_end => Ok(true),
-        // A number of bytes instead of a sector.
+        // A command has a number of bytes instead of a sector.
         Some(b'(' | b'[') | None => Ok(false),
         _ => Err(Fault::junk(cursor.column(), "no range here")),
     }

@@ -14,7 +14,8 @@ use crate::header::{Header, Volume};
 use crate::request::{Flags, Op, Origin, Request};
 use crate::units::{Bytes, Nanos, VolumeId};
 
-/// Real lines of a loop device under a file system, with what blkparse prints at the end.
+/// Real lines of a loop device under a file system, with the statistics that blkparse prints at the
+/// end.
 const LOOP: &str = "\
   7,0    1        1     0.000000000  6023  Q  RM 34176 + 8 [(null)]
   7,0    1        2     0.000004997  6023  D  RM 34176 + 8 [kworker/u4:0]
@@ -168,7 +169,7 @@ fn text_of_blkparse_is_known_by_its_lines() {
     assert_eq!(recognised(LOOP), Some("blkparse"));
     let merges = "  8,0    3       11     0.009507758   697  G   W 223490 + 8 [kjournald]\n";
     assert_eq!(recognised(merges), Some("blkparse"));
-    // FIU's traces have the same ending and are not this.
+    // FIU's traces have the same ending and another format.
     let fiu = "89967404265337 4253 nfsd 508516672 8 W 6 0 88b93b628d84082186026d9da044f173\n";
     assert!(!(FORMAT.recognise)(fiu.as_bytes()));
 }
@@ -225,7 +226,7 @@ proptest! {
         ),
     ) {
         let mut tape = Tape::new(0);
-        // One that is certainly a request.
+        // An event that is certainly a request.
         tape.event(0, kind::QUEUE, READ, 1 << 20, 512);
         let (mut text, mut time) = (printed(0, kind::QUEUE, READ, 1 << 20, 1), 0);
         for (gap, kind, bits, place, sectors) in events {
@@ -233,13 +234,13 @@ proptest! {
             let kind = [kind::QUEUE, kind::ISSUE, kind::COMPLETE, kind::REQUEUE][kind];
             let bits = [READ, WRITE, WRITE | SYNC | FUA, DISCARD, FLUSH | WRITE, FLUSH][bits];
             let sectors = if bits & FLUSH != 0 { 0 } else { 4 * sectors };
-            // The text has no sector of what is queued without a range.
+            // The text has no sector for an event without a range.
             let sector = if sectors == 0 { 0 } else { 4 * place };
             tape.event(time, kind, bits, sector, sectors * 512);
             text += &printed(time, kind, bits, sector, sectors);
         }
         let (mut expected, header) = tape.read();
-        // Discards of no length are lost by the rules that all text has in common.
+        // Discards of no length are lost by the rules that all text formats share.
         expected.retain(|request| request.length.0 > 0 || request.op == Op::Flush);
         let (requests, from_text) = read(&FORMAT, &text);
         prop_assert_eq!(requests, expected);

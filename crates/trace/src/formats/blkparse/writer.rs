@@ -14,7 +14,8 @@ use crate::header::Header;
 use crate::request::{Flags, Op, Request};
 use crate::units::{Bytes, Nanos, SECTOR, VolumeId};
 
-/// How many completions are held back, so that absurd latencies do not fill the memory.
+/// The largest number of completions that are held back, so that absurd latencies do not fill the
+/// memory.
 const PENDING_MAX: usize = 1 << 18;
 
 /// The longest piece of a request, in bytes: the kernel counts them in 32 bits.
@@ -46,7 +47,7 @@ struct Piece {
 pub(super) struct Writer {
     pending: BinaryHeap<Reverse<Piece>>,
     serial: u64,
-    /// The numbers of the volumes, and which are taken.
+    /// The major and minor numbers of the volumes, and the numbers that are taken.
     devices: FxHashMap<VolumeId, (u32, u32)>,
     taken: FxHashSet<(u32, u32)>,
     /// The sequence numbers, one for each device and processor.
@@ -54,7 +55,7 @@ pub(super) struct Writer {
 }
 
 impl Writer {
-    /// The numbers of a volume: those of its name, else new ones.
+    /// The major and minor number of a volume: those of its name, else new ones.
     fn device(&mut self, header: &Header, id: VolumeId, lost: &mut Lost) -> (u32, u32) {
         if let Some(device) = self.devices.get(&id) {
             return *device;

@@ -1,7 +1,7 @@
 //! The columns of a line.
 //!
 //! Every line is judged on its own, because prose may stand anywhere: either it parses as a
-//! request, or the fault names the first bad column and why.
+//! request, or the fault names the first bad column and the reason.
 
 use crate::formats::import::Fault;
 use crate::request::{Flags, Op};
@@ -13,14 +13,14 @@ pub(super) const TOO_LATE: &str = "lines with a time beyond 292 years";
 pub(super) const TOO_FAR: &str = "requests that reach beyond 64-bit addresses";
 pub(super) const TOO_LONG: &str = "lines longer than 64 KiB";
 
-/// What the last two columns mean.
+/// The meaning of the last two columns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// Nothing.
+    /// The columns mean nothing.
     Load,
     /// The duration is a latency that the converter found in the recording.
     LoadWithLatency,
-    /// What the replay measured.
+    /// The columns are the measurements of a replay: delay and duration.
     Result,
 }
 
@@ -106,7 +106,7 @@ fn integer(cursor: &mut Cursor<'_>, reason: &'static str) -> Result<u64, Fault> 
     })
 }
 
-/// What the last two columns mean according to a column header, if `line` is one.
+/// The meaning of the last two columns according to a column header; `None` if `line` is not one.
 pub(super) fn column_header(line: &[u8]) -> Option<Kind> {
     let has = |word: &[u8]| memchr::memmem::find(line, word).is_some();
     let begins_with_a_letter = line.trim_ascii_start().first()?.is_ascii_alphabetic();

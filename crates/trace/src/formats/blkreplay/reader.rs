@@ -87,7 +87,7 @@ impl<R: Positioned> Reader<R> {
         Ok(())
     }
 
-    /// Notes that the file breaks off, or refuses it.
+    /// Notes that the file breaks off; an error if reading is strict.
     fn break_off(&mut self, error: io::Error) -> Result<(), TraceError> {
         let state = &mut self.state;
         let Some(damage) = compression::damage(&error) else {

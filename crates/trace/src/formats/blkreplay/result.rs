@@ -132,7 +132,7 @@ impl LineWriter for Lines {
     }
 }
 
-/// Counts what the line of a request does not say.
+/// Counts the values of a request that its line does not have.
 fn count_lost(request: &Request, lost: &mut Lost) {
     if !request.flags.is_empty() {
         lost.detail("flags");
@@ -161,7 +161,8 @@ fn count_lost(request: &Request, lost: &mut Lost) {
     }
 }
 
-/// A span in seconds with all its decimals; one below zero, which blkreplay cannot write, as zero.
+/// A span in seconds with all its decimals. A negative span, which blkreplay cannot write, becomes
+/// zero.
 fn seconds(line: &mut Vec<u8>, span: Nanos, width: usize) {
     let ns = span.0.max(0) as u64;
     decimal(line, ns / 1_000_000_000, width, b' ');

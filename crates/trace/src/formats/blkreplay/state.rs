@@ -1,7 +1,7 @@
 //! The state while the lines of a file are read.
 //!
 //! The meaning of the last two columns, a step back of the clock and the origin of the trace follow
-//! from other lines than the request's own, and whether a line is a loss depends on them too.
+//! from other lines than the request's own. Whether a line is a loss depends on them too.
 
 use std::path::{Path, PathBuf};
 
@@ -22,7 +22,7 @@ use crate::wording::Wording;
 pub(super) const BACKSHIFTS: Topic<'static> =
     NoteKind::Assumed.of("steps back in time, the rest shifted behind them as blkreplay does");
 
-/// How many transforms are read back.
+/// The largest number of transforms that are read back.
 const TRANSFORMS_MAX: usize = 1000;
 
 /// Messages of blkreplay in the middle of a result, and the words of their notes.
@@ -42,15 +42,15 @@ pub(super) struct State {
     pub(super) header: Header,
     /// The kind of file, known with the first request; it decides on the columns.
     kind: Option<Kind>,
-    /// The kind that the latest column header states.
+    /// The kind that the latest column header stated.
     columns: Option<Kind>,
     pub(super) requests: u64,
-    /// What is added to every start since the clock stepped back.
+    /// The nanoseconds that are added to every start since the clock stepped back.
     shift: i64,
-    /// The start before, as the file has it.
+    /// The start of the request before, as the file has it.
     previous: i64,
     odd_decimals: u64,
-    /// Latencies under a column header that calls them guessed, since they were noted last.
+    /// The number of latencies under a column header that calls them guessed, since the last note.
     guessed_latencies: u64,
     first_odd_decimals: Option<String>,
     other_columns: u64,
@@ -93,7 +93,7 @@ impl State {
         }
     }
 
-    /// Adds the request that `row` says.
+    /// Adds the request in `row`.
     #[inline]
     fn request(
         &mut self,
@@ -165,20 +165,21 @@ impl State {
         Ok(())
     }
 
-    /// What is to be added to a start. As in blkreplay, a start in an earlier second than the one
-    /// before begins a further load, which follows without a gap; smaller steps back are disorder.
+    /// The nanoseconds that are to be added to a start. As in blkreplay, a start in an earlier
+    /// second than the one before begins a further load, which follows without a gap. Smaller steps
+    /// back are disorder.
     #[inline]
     fn shift_at(&mut self, start: i64, line: &[u8], number: u64) -> i64 {
         const SECOND: i64 = 1_000_000_000;
         if start < self.previous && start / SECOND < self.previous / SECOND {
-            // Both are at least zero, and the sum is the instant before: no overflow.
+            // Both are at least zero, and their sum is the last instant: no overflow.
             self.shift += self.previous - start;
             self.header.guesses.add(BACKSHIFTS, 1, Some(example(number, line)));
         }
         self.shift
     }
 
-    /// Decides, at the first request, what kind of file this is.
+    /// Decides the kind of the file at the first request.
     fn begin(&mut self) {
         let kind = self.columns.unwrap_or(Kind::Load);
         self.kind = Some(kind);
@@ -236,7 +237,7 @@ impl State {
         self.lose(line, number, fault)
     }
 
-    /// Takes the provenance that ioecho wrote above the requests.
+    /// Reads the provenance that ioecho wrote above the requests.
     fn provenance(&mut self, line: &[u8]) {
         let behind = |mark: &str| line.strip_prefix(mark.as_bytes());
         let header = &mut self.header;
@@ -278,8 +279,8 @@ impl State {
         Ok(())
     }
 
-    /// Writes down what was guessed since the last time: of a trace that is read in part it counts,
-    /// too.
+    /// Notes the guesses since the last time; called for every batch, so that a trace that is read
+    /// in part has them too.
     pub(super) fn note(&mut self) {
         self.header.guesses.add(
             NoteKind::Latency.of("latencies that the converter guessed, as the column header says"),
@@ -288,7 +289,7 @@ impl State {
         );
     }
 
-    /// Writes down what is known only at the end.
+    /// Notes the facts that are known only at the end.
     pub(super) fn finish(&mut self, lines: u64) {
         let unit = "lines".to_owned();
         self.header.imported = Some(Imported { unit, units: lines, requests: self.requests });

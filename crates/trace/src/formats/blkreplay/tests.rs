@@ -1,4 +1,4 @@
-//! What a file says is what is read, and what a load cannot say is told.
+//! A file is read with all its values, and values that a load cannot express are reported.
 
 use std::fs;
 use std::io;
@@ -103,7 +103,7 @@ fn what_was_done_and_said_is_read_back_from_a_load_and_from_a_result() {
         assert_eq!(read.license, header.license);
         assert_eq!(read.transforms, header.transforms);
     }
-    // A format without a place for it says so.
+    // A format without a place for the value reports the loss.
     let path = directory.path().join("x.msr.csv");
     let written = crate::formats::create(&path, &header).unwrap().finish(&header).unwrap();
     assert_eq!(written.lost.iter().map(|note| note.count).collect::<Vec<_>>(), [2]);
@@ -355,7 +355,7 @@ fn what_a_load_cannot_say_is_counted() {
     sink.write(&batch).unwrap();
     let lost = sink.finish(&header).unwrap().lost;
     assert_eq!(lost.count_of(crate::formats::write::NAMES), 1);
-    // This batch has no column for who issued a request.
+    // This batch has no column for the process that issued a request.
     for what in LOST.iter().filter(|what| !what.words.starts_with("processes")) {
         assert_eq!(lost.count_of(what), 1, "{what:?}");
     }

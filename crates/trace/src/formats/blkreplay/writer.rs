@@ -32,7 +32,7 @@ pub fn create(path: &Path, header: &Header) -> Result<Box<dyn Sink>, TraceError>
     write().map(|writer| Box::new(writer) as Box<dyn Sink>).map_err(|e| TraceError::write(path, e))
 }
 
-/// What stands above the column header. Descriptions, terms and transforms are read back.
+/// The prose above the column header. Descriptions, terms and transforms are read back.
 pub(super) fn prose(header: &Header) -> String {
     // A ';' would make a line of prose look like a request to blkreplay's own scripts.
     let clean = |text: &str| text.replace(';', ",").replace(|c: char| c.is_control(), " ");
@@ -64,7 +64,7 @@ pub(super) fn prose(header: &Header) -> String {
     )
 }
 
-/// What a load cannot say.
+/// The topics of values that a load cannot express.
 pub(super) const LOST: [Topic<'static>; 13] = [
     NoteKind::LeftOut.of("flushes"),
     NoteKind::LeftOut.of("discards"),
@@ -101,12 +101,12 @@ enum Lost {
 /// The lines of a load, and counts of what they cannot express.
 #[derive(Default)]
 pub(crate) struct LoadLines {
-    /// Lines that were not written yet.
+    /// The lines that were not written yet.
     pub(crate) lines: Vec<u8>,
-    /// The volume that is written: that of the first request.
+    /// The volume whose requests are written: that of the first request.
     volume: Option<VolumeId>,
     counts: [u64; LOST.len()],
-    /// Lines that were made.
+    /// The number of lines that were made.
     requests: u64,
 }
 
@@ -118,7 +118,7 @@ impl LoadLines {
         }
     }
 
-    /// What was lost.
+    /// The losses so far.
     pub(crate) fn lost(&self) -> Notes {
         let mut lost = Notes::default();
         for (what, count) in LOST.into_iter().zip(self.counts) {
@@ -169,7 +169,7 @@ impl LoadLines {
         }
         let ns = request.issue.0 as u64;
         let lines = &mut self.lines;
-        // `%6T.%9t ; %12S ; %4n ;%2s ; 0.0 ; 0.0`, as the loads that are published have it.
+        // `%6T.%9t ; %12S ; %4n ;%2s ; 0.0 ; 0.0`, as in the published loads.
         decimal(lines, ns / 1_000_000_000, 7, b' ');
         lines.push(b'.');
         decimal(lines, ns % 1_000_000_000, 9, b'0');

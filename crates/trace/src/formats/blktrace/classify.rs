@@ -8,7 +8,7 @@
 use super::record::{Event, category};
 use crate::request::{Flags, Op};
 
-/// Events that may belong together: the same class on the same device.
+/// A class of events that may belong together if they are on the same device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub(super) enum Class {
@@ -19,13 +19,13 @@ pub(super) enum Class {
     Zone,
     /// A flush as a file system sent it: an empty write with `REQ_PREFLUSH`.
     Flush,
-    /// The request that the flush machinery makes of one or of many such (`REQ_OP_FLUSH`). It is
+    /// The request that the flush machinery makes of one or many flushes (`REQ_OP_FLUSH`). It is
     /// issued and completed but never queued.
     DeviceFlush,
 }
 
 impl Class {
-    /// How many classes there are.
+    /// The number of classes.
     pub(super) const COUNT: usize = 7;
 }
 
@@ -37,7 +37,7 @@ pub(super) struct Meaning {
     pub(super) flags: Flags,
 }
 
-/// Classifies the event's request; `None` if it moves no data and is no known command.
+/// Classifies the event's request; `None` if the request moves no data and is no known command.
 #[inline]
 pub(super) fn classify(event: &Event) -> Option<Meaning> {
     let has = |bits: u32| event.categories & bits != 0;
@@ -71,7 +71,7 @@ pub(super) fn classify(event: &Event) -> Option<Meaning> {
     Some(Meaning { op, class, flags })
 }
 
-/// The marks among the categories.
+/// The flags among the categories.
 #[inline]
 fn flags(categories: u32) -> Flags {
     let mut flags = Flags::empty();

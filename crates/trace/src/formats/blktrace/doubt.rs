@@ -6,10 +6,11 @@
 
 use super::pieces::Part;
 
-/// How many places are remembered; beyond, the last one grows.
+/// The largest number of places that are remembered; beyond it, the last place grows.
 const PLACES_MAX: usize = 64;
 
-/// How many requests are remembered for each; beyond, it is forgotten which of them are done.
+/// The largest number of requests that are remembered for each place. Beyond it, the reader forgets
+/// which of them are complete.
 const REQUESTS_MAX: usize = 1 << 10;
 
 #[derive(Debug)]
@@ -28,7 +29,7 @@ impl Doubts {
         self.0.is_empty()
     }
 
-    /// How many requests are remembered.
+    /// The number of requests that are remembered.
     #[cfg(test)]
     pub(super) fn len(&self) -> usize {
         self.0.iter().map(|place| place.serials.len()).sum()

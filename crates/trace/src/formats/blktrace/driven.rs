@@ -1,9 +1,9 @@
 //! The requests that the driver has.
 //!
-//! A completion says where on the device something ended, and names the request that the driver got
-//! there and no other: `blk_update_request` (Linux `block/blk-mq.c`) tells the first sector of what
-//! is left of the request and how many bytes of it are done. So a completion is matched with the
-//! requests handed to the driver that begin at its sector, never with queued ones.
+//! A completion has a place on the device, and belongs to the request that the driver got at this
+//! place. `blk_update_request` (Linux `block/blk-mq.c`) reports the first sector of the request's
+//! incomplete rest, and the number of bytes of it that are done. So a completion is matched with
+//! the requests handed to the driver that begin at its sector, never with queued ones.
 
 use std::collections::BTreeMap;
 
@@ -12,11 +12,11 @@ use super::pieces::{Part, SEARCH_MAX};
 /// A request of the driver.
 #[derive(Clone, Debug)]
 pub(super) struct Driven {
-    /// The first byte behind it.
+    /// The first byte behind the request.
     pub(super) end: u64,
-    /// When the driver got it, nanoseconds of the recording's clock.
+    /// The instant at which the driver got the request, in nanoseconds of the recording's clock.
     pub(super) time: u64,
-    /// The queued parts that it consists of; none if they were queued before the recording.
+    /// The queued parts of the request; none if they were queued before the recording.
     pub(super) first: Option<Part>,
     pub(super) more: Vec<Part>,
 }
@@ -30,7 +30,7 @@ impl Driven {
 /// The result of matching a completion.
 #[derive(Debug)]
 pub(super) struct Ended {
-    /// Where it began, and all of it.
+    /// The first byte of the driver's request, and the request.
     pub(super) begin: u64,
     pub(super) driven: Driven,
 }
@@ -54,12 +54,12 @@ impl InDriver {
         self.requests.clear();
     }
 
-    /// Forgets what need not be kept.
+    /// Forgets the requests for which `keep` is false.
     pub(super) fn retain(&mut self, mut keep: impl FnMut(&Driven) -> bool) {
         self.requests.retain(|_, driven| keep(driven));
     }
 
-    /// Forgets the driver's requests that consist of this request alone, which was given up.
+    /// Forgets the driver's requests that consist only of `whole`, which was given up.
     pub(super) fn forget(&mut self, whole: Part) {
         let here = self.requests.range((whole.begin, 0)..(whole.end, 0)).take(SEARCH_MAX);
         let is_its = |driven: &Driven| {
@@ -74,8 +74,8 @@ impl InDriver {
     }
 
     /// Takes the request that begins at `begin` and ends at `end`, or else one whose first part is
-    /// that range. `lives` says whether a request still waits for it. If several match, `rival` is
-    /// called for each of them; if there are very many, for the oldest ones and the youngest.
+    /// that range. `lives` answers whether a request is still incomplete. If several match, `rival`
+    /// is called for each of them; if there are very many, for the oldest ones and the youngest.
     #[inline]
     pub(super) fn take(
         &mut self,
@@ -112,7 +112,7 @@ impl InDriver {
                 found = Some((*key, worth));
             }
         }
-        // Stands for all that were not looked at: their place is in doubt until the youngest is
+        // The youngest stands for all that were not looked at: their place is in doubt until it is
         // complete.
         let beyond = here().nth(SEARCH_MAX).and_then(|_| here().next_back());
         if count > 1 || count == 1 && beyond.is_some() {
@@ -122,12 +122,12 @@ impl InDriver {
         found.map(|(key, _)| key)
     }
 
-    /// Whether there is a request of exactly this range among the oldest.
+    /// Whether the oldest requests include one of exactly this range.
     pub(super) fn holds(&self, begin: u64, end: u64) -> bool {
         self.of(begin, end).next().is_some()
     }
 
-    /// The queued parts of those requests.
+    /// The queued parts of the requests of exactly this range.
     pub(super) fn parts_of(&self, begin: u64, end: u64) -> Vec<Part> {
         self.of(begin, end).flat_map(Driven::parts).collect()
     }

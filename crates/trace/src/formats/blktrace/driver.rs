@@ -1,4 +1,4 @@
-//! What happened between queue and driver.
+//! Times and reordering between queue and driver.
 //!
 //! A scheduler holds requests back and changes their order. The time and the extent of reordering
 //! show whether a replay, which issues in the order of queueing, reaches the device as the recorded
@@ -10,17 +10,17 @@ use std::collections::VecDeque;
 use crate::log_linear::{Histogram, greatest};
 use crate::recording::{DriverFigures, Reordering};
 
-/// How many overtakers are remembered for each device. A request is overtaken by at most as many as
-/// are in flight, some thousands; a larger extent counts as this.
+/// The largest number of overtakers that are remembered for each device. A request is overtaken by
+/// at most as many as are in flight, some thousands; a larger extent counts as this number.
 const RECORDS_MAX: usize = 4096;
 
-/// For how many devices reordering is counted.
+/// The largest number of devices whose reordering is counted.
 const DEVICES_MAX: usize = 1024;
 
 /// Times are accurate to 1/2^5.
 const BITS: u32 = 5;
 
-/// What was seen of the driver.
+/// The times and the reordering that were seen.
 #[derive(Debug, Default)]
 pub(super) struct Driver {
     times: Histogram<BITS>,
@@ -29,18 +29,19 @@ pub(super) struct Driver {
     reordering: Reordering,
 }
 
-/// What arrived of one device.
+/// The arrivals of one device at its driver.
 #[derive(Debug, Default)]
 struct Arrivals {
     count: u64,
-    /// Arrivals that were queued later than all that arrived before: when they arrived and when
-    /// they were queued. Both only grow, so a binary search finds the first that overtook a
+    /// Arrivals that were queued later than all earlier arrivals: the number of the arrival and
+    /// that of the queueing. Both only grow, so a binary search finds the first that overtook a
     /// request.
     records: VecDeque<(u64, u64)>,
 }
 
 impl Driver {
-    /// A request, the `serial`-th that was queued, reached the driver `time` nanoseconds after.
+    /// Notes that a request, the `serial`-th that was queued, reached the driver `time` nanoseconds
+    /// after its queueing.
     pub(super) fn note(&mut self, volume: u32, serial: u64, time: u64) {
         self.times.record(time);
         self.max = self.max.max(time);
@@ -69,7 +70,7 @@ impl Driver {
         self.reordering.extent_max = self.reordering.extent_max.max(extent);
     }
 
-    /// The figures, if anything was seen.
+    /// The figures; `None` if no request was seen.
     pub(super) fn figures(&self) -> Option<DriverFigures> {
         let at = |share| {
             let found = self.times.at(share);

@@ -18,7 +18,7 @@ use crate::compression;
 use crate::error::TraceError;
 use crate::wording::Wording;
 
-/// What to do about a damaged recording.
+/// The remedy for a damaged recording.
 pub(super) fn remedy() -> Wording {
     Wording::from("record or copy the file again; without ")
         .setting("strict")
@@ -42,11 +42,11 @@ pub(in crate::formats) struct Feed {
     /// The unread part of the buffer.
     start: usize,
     end: usize,
-    /// Where in the file the buffer begins.
+    /// The place in the file, in bytes, at which the buffer begins.
     base: u64,
     /// The reader has ended; the buffer holds the rest.
     drained: bool,
-    /// Why the reader ended, if not at the end of the file.
+    /// The reason why the reader ended, if not at the end of the file.
     broken: Option<String>,
     /// No more events will be decoded.
     ended: bool,
@@ -59,16 +59,16 @@ pub(in crate::formats) struct Feed {
     last: u64,
     /// The processor of the first event.
     cpu: Option<u32>,
-    /// How many events of each kind the file holds, passthrough commands left out.
+    /// The number of events of each kind in the file, without passthrough commands.
     kinds: [u64; kind::COUNT],
-    /// The same of passthrough commands.
+    /// The number of passthrough commands of each kind in the file.
     passthrough: [u64; kind::COUNT],
-    /// Where and why the file ended before its end.
+    /// The place at which the file broke off, and the reason.
     damage: Option<String>,
 }
 
 impl Feed {
-    /// Begins to read; answers `None` where the file is empty.
+    /// Begins to read; answers `None` if the file is empty.
     pub(in crate::formats) fn open(
         path: &Path,
         mut reader: Box<dyn Read + Send>,
@@ -228,7 +228,7 @@ impl Feed {
         Ok(())
     }
 
-    /// Ends the file here: an error, or a damage that the header tells of.
+    /// Ends the file here: with an error, or with damage noted in the header.
     fn break_off(&mut self, reason: String, wanted: Wanted) -> Result<(), TraceError> {
         self.ended = true;
         let offset = self.base + self.start as u64;
@@ -277,8 +277,8 @@ impl Lane for Feed {
     }
 }
 
-/// Reads until `buffer` is full or the source ends or breaks; answers how many bytes were read, and
-/// how it broke.
+/// Reads until `buffer` is full or the source ends or breaks; answers the number of bytes read, and
+/// the error that broke the source.
 fn fill(reader: &mut dyn Read, buffer: &mut [u8]) -> (usize, Option<io::Error>) {
     let mut filled = 0;
     while filled < buffer.len() {
@@ -292,12 +292,12 @@ fn fill(reader: &mut dyn Read, buffer: &mut [u8]) -> (usize, Option<io::Error>) 
     (filled, None)
 }
 
-/// What is wrong with a packed file, unless it is the file system.
+/// The damage of a packed file; the error itself if it is the file system's.
 fn damaged(path: &Path, error: io::Error) -> Result<String, TraceError> {
     compression::damage(&error).ok_or_else(|| TraceError::read(path, error))
 }
 
-/// Why these bytes begin no record.
+/// The reason why these bytes begin no record.
 fn unknown_magic(bytes: &[u8]) -> String {
     if let Some(version) = Layout::unknown_version(bytes) {
         return format!("a blktrace record of version {version}; known are 7 and 8");

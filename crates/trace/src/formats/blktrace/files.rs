@@ -1,4 +1,4 @@
-//! Which files a recording consists of.
+//! The files that make up a recording.
 //!
 //! blktrace makes a file per processor, `sda.blktrace.0`, `sda.blktrace.1` and so on, and half of a
 //! request's events lie in another file than the other half. So the name of one of them, or of the
@@ -17,29 +17,29 @@ use crate::header::{NoteKind, Topic};
 /// The files of a recording.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Files {
-    /// In the order of their processors.
+    /// The paths in the order of their processors.
     pub(super) paths: Vec<PathBuf>,
     /// Whether there is a file per processor, rather than one that was merged by `blkparse -d`.
     pub(super) per_cpu: bool,
-    /// The first processors below the highest one with a file that have none themselves, and how
-    /// many there are.
+    /// The first processors that have no file although a higher processor has one, and the number
+    /// of all of them.
     pub(super) missing: Vec<u32>,
     pub(super) missing_count: u64,
 }
 
-/// How many processors without a file are named.
+/// The largest number of processors without a file that are named.
 const MISSING_MAX: usize = 64;
 
-/// The loss of processors without a file. blktrace makes one for each that is switched on.
+/// The loss of processors without a file. blktrace makes a file for each that is switched on.
 pub(super) const MISSING: Topic<'static> = NoteKind::Unreadable
     .of("processors without a file: unless they were switched off, what \
          happened on them is missing");
 
-/// How much memory the buffers of all files take together, and one at most, in bytes.
+/// The memory that the buffers of all files take together, and the largest buffer, in bytes.
 const BUFFERS_BYTES: usize = 8 << 20;
 const BUFFER_MAX: usize = 1 << 20;
 
-/// How many bytes tell how a file is packed.
+/// The number of first bytes that show how a file is packed.
 const MAGIC_BYTES: usize = 16;
 
 impl Files {
@@ -83,12 +83,12 @@ impl Files {
         })
     }
 
-    /// The one file that is read as a stream, from the place called `path`.
+    /// The one file that is read as a stream; messages call it `path`.
     pub(super) fn streamed(path: &Path) -> Self {
         Self { paths: vec![path.to_owned()], per_cpu: false, missing: Vec::new(), missing_count: 0 }
     }
 
-    /// Begins to read them all; files of processors without an event are left out.
+    /// Begins to read all files, except those of processors without an event.
     pub(super) fn open(&self) -> Result<Vec<Feed>, TraceError> {
         let buffer = (BUFFERS_BYTES / self.paths.len().max(1)).clamp(2 * RECORD_MAX, BUFFER_MAX);
         let mut feeds = Vec::with_capacity(self.paths.len());
@@ -109,7 +109,7 @@ pub(super) fn is_prefix(path: &Path) -> bool {
     name.is_some_and(|name| siblings(path, name).is_ok_and(|paths| !paths.is_empty()))
 }
 
-/// Whether the name of `path` is that of one processor's file.
+/// Whether `path` has the name of one processor's file.
 pub(super) fn is_per_cpu(path: &Path) -> bool {
     path.file_name().and_then(split_name).is_some()
 }

@@ -1,12 +1,12 @@
 //! Stretches in which events were lost.
 //!
-//! How many events are missing says little without when: a gap in a calm hour matters less than one
-//! in the minute to be replayed. There may be thousands, so their number is bounded: the last
-//! counted one, and the last uncounted one, then stand for all that follow.
+//! The number of missing events says little without their time: a gap in a calm hour matters less
+//! than one in the minute to be replayed. There may be thousands of gaps, so their number is
+//! bounded. Then the last counted one, and the last uncounted one, stand for all that follow.
 
 use std::collections::BTreeSet;
 
-/// How many stretches are kept.
+/// The largest number of stretches that are kept.
 const GAPS_MAX: usize = 1 << 14;
 
 /// A stretch in nanoseconds of the recording's clock.
@@ -14,7 +14,7 @@ const GAPS_MAX: usize = 1 << 14;
 pub(in crate::formats) struct Stretch {
     pub(in crate::formats) from: u64,
     pub(in crate::formats) to: u64,
-    /// How many events were lost; 0 if unknown.
+    /// The number of lost events; 0 if unknown.
     pub(in crate::formats) events: u64,
 }
 
@@ -23,17 +23,17 @@ pub(in crate::formats) struct Stretch {
 pub(in crate::formats) struct Gaps {
     stretches: Vec<Stretch>,
     events: u64,
-    /// How often anything changed.
+    /// The number of changes of the stretches.
     changes: u64,
 }
 
 impl Gaps {
-    /// How many events were lost.
+    /// The number of lost events.
     pub(in crate::formats) fn events(&self) -> u64 {
         self.events
     }
 
-    /// When.
+    /// The stretches in which events were lost.
     pub(in crate::formats) fn stretches(&self) -> &[Stretch] {
         &self.stretches
     }
@@ -71,8 +71,8 @@ impl Gaps {
         }
     }
 
-    /// The count of lost events went from `before` to `now`. It shrinks when an event that was
-    /// counted as lost arrives late.
+    /// Notes that the count of lost events went from `before` to `now`. The count shrinks when an
+    /// event that was counted as lost arrives late.
     pub(in crate::formats) fn change(&mut self, from: u64, to: u64, before: u64, now: u64) {
         if now > before {
             self.add(from, to, now - before);
@@ -101,21 +101,21 @@ impl Gaps {
 /// event before the stretch: so all are known in time.
 #[derive(Debug)]
 pub(in crate::formats) struct Coming {
-    /// First and last instant, and the lane.
+    /// The first and the last instant of each stretch, and the number of its lane.
     stretches: BTreeSet<(u64, u64, usize)>,
     /// For each lane, its number of changes when its stretches were last read.
     looked: Vec<u64>,
-    /// The greatest last instant of those that were given out.
+    /// The greatest last instant of the stretches that were given out.
     given: Option<u64>,
 }
 
 impl Coming {
-    /// Nothing of so many lanes.
+    /// No stretches, for `lanes` lanes.
     pub(in crate::formats) fn new(lanes: usize) -> Self {
         Self { stretches: BTreeSet::new(), looked: vec![0; lanes], given: None }
     }
 
-    /// Looks at what a lane lost so far.
+    /// Takes the stretches that lane `lane` lost so far.
     #[inline]
     pub(in crate::formats) fn look(&mut self, lane: usize, gaps: &Gaps) {
         if self.looked[lane] != gaps.changes {
@@ -131,8 +131,8 @@ impl Coming {
         self.stretches.extend(ahead.map(|stretch| (stretch.from, stretch.to, lane)));
     }
 
-    /// Removes the stretches that began before the instant `now`; returns the instant until which
-    /// they last.
+    /// Removes the stretches that began before the instant `now`; returns the latest of their ends,
+    /// `None` if there were none.
     #[inline]
     pub(in crate::formats) fn before(&mut self, now: u64) -> Option<u64> {
         let mut until = None;
@@ -187,7 +187,7 @@ mod tests {
         let uncounted: Vec<_> = uncounted.map(|gap| (gap.from, gap.to)).collect();
         let expected = vec![(lone * 10, lone * 10 + 5)];
         assert_eq!((uncounted, gaps.events()), (expected, (many - 1) * 3));
-        // Also if uncounted stretches are counted later, any number of times.
+        // The bound also holds if uncounted stretches are counted later, any number of times.
         for at in many..2 * many {
             gaps.add(at * 10, at * 10 + 5, 0);
             gaps.count(0, 0, 0, 1);

@@ -7,8 +7,8 @@
 
 use crate::recording::Gap;
 
-/// Puts gaps into order: gaps of an unknown number of events are joined where they touch, and at
-/// most `most` remain.
+/// Puts gaps into order. Gaps of an unknown number of events are joined where they touch, and at
+/// most `most` gaps remain.
 pub(super) fn gather(gaps: Vec<Gap>, most: usize) -> Vec<Gap> {
     let (blind, mut gathered): (Vec<_>, Vec<_>) = gaps.into_iter().partition(|gap| gap.events == 0);
     gathered.extend(joined(blind, |distance| distance <= 0));
@@ -28,7 +28,7 @@ pub(super) fn gather(gaps: Vec<Gap>, most: usize) -> Vec<Gap> {
     joined(gathered, |distance| distance <= longest)
 }
 
-/// Makes one of neighbours whose distance is small enough.
+/// Joins neighbours whose distance is small enough.
 fn joined(mut gaps: Vec<Gap>, is_near: impl Fn(i64) -> bool) -> Vec<Gap> {
     gaps.sort_unstable_by_key(|gap| (gap.from_ns, gap.to_ns));
     let mut joined: Vec<Gap> = Vec::new();

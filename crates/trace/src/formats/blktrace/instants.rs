@@ -1,4 +1,4 @@
-//! Which event of a device counts as the issue of its requests.
+//! The event of a device that counts as the issue of its requests.
 //!
 //! Recordings of several devices are merged, and not all of them hold the same events: one was
 //! recorded from the queue on, another only at its driver. One kind of event for all would lose
@@ -15,21 +15,21 @@ use crate::header::{NoteKind, Notes};
 /// The kinds of event that can be the instant of issue, the best first.
 const KINDS: [u8; 3] = [kind::QUEUE, kind::INSERT, kind::ISSUE];
 
-/// How many devices are known: as many as there may be volumes.
+/// The largest number of devices that are known: as many as there may be volumes.
 const DEVICES_MAX: usize = 1 << 14;
 
-/// Place among [`KINDS`]; `None` for what is no such event.
+/// The place of `kind` among [`KINDS`]; `None` if the kind cannot be the instant of issue.
 #[inline]
 fn rank(kind: u8) -> Option<usize> {
     KINDS.into_iter().position(|known| known == kind)
 }
 
-/// The choice, by the first events of a recording and then by what comes.
+/// The choice, by the first events of a recording and then by later ones.
 #[derive(Debug)]
 pub(in crate::formats) struct Instants {
-    /// What the user wants; `None` to choose for each device.
+    /// The user's choice; `None` to choose for each device.
     wish: Option<u8>,
-    /// The best kind of all that was seen before the first request was taken.
+    /// The best kind of all events that were seen before the first request was taken.
     main: u8,
     /// The best kind of each device.
     best: FxHashMap<u32, u8>,
@@ -81,7 +81,7 @@ impl Instants {
         self.main
     }
 
-    /// The kinds that must be read, a bit each; `one_device` if no other can come up later.
+    /// The kinds that must be read, a bit each; `one_device` if no other device can come up later.
     pub(in crate::formats) fn kinds(&self, one_device: bool) -> u32 {
         let all = self.wish.is_none() && !one_device;
         let is_read = |kind: u8| all || kind == self.main || self.best.values().any(|k| *k == kind);
@@ -113,7 +113,7 @@ impl Instants {
             self.know(event.device, event.kind);
         }
         let best = self.best.get(&event.device).copied();
-        // Events before the first of that sort decide nothing.
+        // Events before the first event of one of these kinds decide nothing.
         self.last = best.map(|best| (event.device, best));
         best.unwrap_or(self.main)
     }
@@ -164,7 +164,7 @@ mod tests {
         assert_eq!(instants.main(), kind::QUEUE);
         assert_eq!(instants.at(&event(1, kind::COMPLETE)), kind::ISSUE);
         assert_eq!(instants.at(&event(2, kind::ISSUE)), kind::QUEUE);
-        // One that comes late, and turns out to have been recorded from the queue on.
+        // A device that comes late, and turns out to have been recorded from the queue on.
         assert_eq!(instants.at(&event(3, kind::COMPLETE)), kind::QUEUE);
         assert_eq!(instants.at(&event(3, kind::ISSUE)), kind::ISSUE);
         assert_eq!(instants.at(&event(3, kind::COMPLETE)), kind::ISSUE);

@@ -1,9 +1,9 @@
-//! Which request a completion completes.
+//! The assignment of completions to requests.
 //!
-//! A recording names no requests: a completion says only where on the device something ended.
-//! Queued requests may have been merged, so one completion covers many, or split, so one request
-//! needs many completions, and others may be in flight at the same place. Requests wait here, in
-//! the order of their issue, until their completion is seen or they are given up.
+//! A recording names no requests: a completion has only its place on the device. Queued requests
+//! may have been merged, so one completion covers many. They may have been split, so one request
+//! needs many completions. Others may be in flight at the same place. Requests wait here, in the
+//! order of their issue, until their completion is seen or they are given up.
 //!
 //! The rules, for requests and completions of one class on one device:
 //!
@@ -34,33 +34,35 @@ use super::splits::{Split, Splits};
 use crate::recording::{DriverFigures, MatchingFigures};
 use crate::request::Flags;
 
-/// How many requests are held back, waiting ones and those behind them: some 60 MB.
+/// The largest number of requests that are held back, waiting ones and those behind them: some 60
+/// MB.
 const ROWS_MAX: usize = 1 << 20;
 
-/// How many requests may wait for a completion.
+/// The largest number of requests that wait for a completion.
 const WAITING_MAX: usize = 1 << 16;
 
-/// How many requests of the driver are remembered.
+/// The largest number of requests of the driver that are remembered.
 const DRIVEN_MAX: usize = 1 << 18;
 
-/// After how many more requests of the driver those remembered are swept again.
+/// The least number of further requests of the driver before the remembered ones are swept again.
 const SWEEP_MIN: usize = 1 << 10;
 
-/// How long a request waits, in nanoseconds of the trace: as long as the kernel waits for a command
-/// before it acts (30 seconds unless the driver says otherwise, `block/blk-mq.c`).
+/// The longest time that a request waits, in nanoseconds of the trace. The kernel waits as long for
+/// a command before it acts (30 seconds unless the driver says otherwise, `block/blk-mq.c`).
 const PATIENCE: u64 = 30_000_000_000;
 
-/// Within which time after a refusal the same thread tries a request again, in nanoseconds. It does
-/// so at once, in the same call; a later one is a new request.
+/// The time after a refusal within which the same thread tries a request again, in nanoseconds. The
+/// thread does so at once, in the same call; a later request is a new one.
 const AGAIN_PATIENCE: u64 = 1_000_000;
 
-/// How long a request that seems complete waits for a better completion, in nanoseconds.
+/// The time that a request that seems complete waits for a better completion, in nanoseconds.
 const TENTATIVE_PATIENCE: u64 = 1_000_000_000;
 
-/// How many writes may wait for the end of their flush sequence.
+/// The largest number of writes that wait for the end of their flush sequence.
 const SEQUENCES_MAX: usize = 256;
 
-/// How many ranges of given-up requests are remembered for each class on each device.
+/// The largest number of ranges of given-up requests that are remembered for each class on each
+/// device.
 const GHOSTS_MAX: usize = 256;
 
 /// A completion, or another event with a range.
@@ -73,7 +75,7 @@ pub(super) struct Completion {
     pub(super) bytes: u32,
     pub(super) flags: Flags,
     pub(super) pid: u32,
-    /// Whether it was an error.
+    /// Whether the completion was an error.
     pub(super) failed: bool,
 }
 
@@ -86,13 +88,13 @@ impl Completion {
 /// Requests of one class on one device.
 #[derive(Debug, Default)]
 struct Slot {
-    /// Requests that the driver does not have; all requests if the driver is not recorded.
+    /// Requests that the driver has not got; all requests if the driver is not recorded.
     queued: Pieces,
     in_driver: InDriver,
     doubts: Doubts,
     /// Ranges of requests that were given up when events were lost, and may still be in flight.
     ghosts: Vec<(u64, u64)>,
-    /// Flushes before this one have a tentative completion.
+    /// Flushes with a smaller number than this have a tentative completion.
     tentative_before: u64,
 }
 
@@ -118,7 +120,7 @@ impl Slot {
         self.ghosts.iter().any(|ghost| parts.iter().any(|part| meets(ghost, part)))
     }
 
-    /// A completion ends a request that was given up.
+    /// Forgets the given-up request that a completion ends.
     fn forget_ghost(&mut self, completion: &Completion) {
         let gone = (completion.offset, completion.end());
         if let Some(at) = self.ghosts.iter().position(|ghost| *ghost == gone) {
@@ -133,13 +135,14 @@ pub(super) struct Matching {
     rows: VecDeque<Row>,
     /// The serial number of the first row.
     base: u64,
-    /// By volume and class.
+    /// The slots by volume and class.
     slots: Vec<Slot>,
     waiting_count: usize,
-    /// How many requests the driver got, and at which number the remembered ones are swept.
+    /// The number of requests that the driver got, and the number at which the remembered ones are
+    /// swept.
     numbers: u64,
     sweep_at: u64,
-    /// Whether no more can be remembered until then.
+    /// Whether no more requests can be remembered until the next sweep.
     is_full: bool,
     /// Volume, offset, end and serial number of writes whose data is complete.
     sequences: VecDeque<(u32, u64, u64, u64)>,
@@ -149,16 +152,16 @@ pub(super) struct Matching {
     refused: BTreeSet<(usize, u64, u64)>,
     driver: Driver,
     figures: MatchingFigures,
-    /// What one event covers.
+    /// The pieces that one event covers.
     taken: Taken,
-    /// Until when events are missing, by the recording's clock.
+    /// The instant until which events are missing, by the recording's clock.
     lost_until: Option<u64>,
-    /// Until when a request that was given up may still be in flight.
+    /// The instant until which a given-up request may still be in flight.
     haunted_until: Option<u64>,
 }
 
 impl Matching {
-    /// Adds the next request; `in_driver` where the driver has it.
+    /// Adds the next request; `in_driver` if the driver has it.
     pub(super) fn push(&mut self, mut row: Row, in_driver: bool) {
         let serial = self.base + self.rows.len() as u64;
         let part = Part { serial, begin: row.offset, end: row.end() };
@@ -202,7 +205,7 @@ impl Matching {
         touched
     }
 
-    /// The request of the driver that a completion is of.
+    /// The request of the driver to which a completion belongs.
     fn end_driven(&mut self, slot: usize, completion: &Completion) -> Option<Ended> {
         let (rows, base) = (&self.rows, self.base);
         let lives = |driven: &Driven| driven.parts().any(|part| waits(rows, base, part.serial));
@@ -224,7 +227,7 @@ impl Matching {
         ended
     }
 
-    /// Completes the parts of a driver's request, as far as the completion covers them.
+    /// Completes the parts of a driver's request that the completion covers.
     fn complete_driven(&mut self, slot: usize, ended: Ended, completion: &Completion) -> bool {
         let Ended { begin, driven } = ended;
         let done = completion.end();
@@ -251,8 +254,8 @@ impl Matching {
         touched
     }
 
-    /// The driver got the requests in a range. A merged request covers several; a split request
-    /// counts as handed over with its first piece.
+    /// Notes that the driver got the requests in a range. A merged request covers several; a split
+    /// request counts as handed over with its first piece.
     pub(super) fn hand_over(&mut self, event: &Completion) {
         let slot = self.slot(event.volume, event.class);
         let (begin, end) = (event.offset, event.end());
@@ -288,7 +291,7 @@ impl Matching {
         }
     }
 
-    /// The driver gave a request back: it waits again, and may be merged.
+    /// Notes that the driver gave a request back: the request waits again, and may be merged.
     pub(super) fn give_back(&mut self, event: &Completion) {
         let slot = self.slot(event.volume, event.class);
         if let Some(ended) = self.end_driven(slot, event) {
@@ -338,7 +341,7 @@ impl Matching {
         self.slots[slot].doubts.add(parts);
     }
 
-    /// Puts the requests that these are parts of into doubt.
+    /// Marks the requests of these parts as doubtful.
     fn mark(&mut self, parts: &[Part]) {
         for part in parts {
             if let Some(row) = row(&mut self.rows, self.base, part.serial) {
@@ -385,7 +388,7 @@ impl Matching {
     }
 
     /// Takes the completion of a whole flush: of an empty write, or of a write's flush sequence.
-    /// Kernels report the latter at the write's first sector; older ones, after its last.
+    /// Kernels report a sequence at the write's first sector; older ones, after its last sector.
     pub(super) fn complete_flush(&mut self, volume: u32, offset: u64, time: u64) {
         let mut sequences = self.sequences.iter();
         let found = sequences.position(|&(its_volume, begin, end, _)| {
@@ -443,7 +446,7 @@ impl Matching {
     pub(super) fn split(&mut self, event: &Completion) {
         let slot = self.slot(event.volume, event.class);
         let rest = event.end();
-        // The newest, best of the same process: it was queued a moment ago.
+        // The newest, preferably of the same process: the split bio was queued a moment ago.
         let bios = self.slots[slot].queued.reaching(event.offset, rest);
         let (rows, base) = (&self.rows, self.base);
         let is_own =
@@ -465,7 +468,7 @@ impl Matching {
         });
     }
 
-    /// From now on, rests of split requests are not queued again.
+    /// Tells the matching that from now on rests of split requests are not queued again.
     pub(super) fn queues_once(&mut self) {
         self.splits.set_once();
     }
@@ -508,7 +511,7 @@ impl Matching {
     /// Whether this request is the second attempt at one that waits here. io_uring first asks the
     /// kernel not to wait; if the kernel would have to (for a place in the queue, or to split), it
     /// refuses the queued request, and a worker, which serves the thread `served`, queues it again.
-    /// Where the device is throttled, both are queued by a thread of the kernel's (`served` is 0;
+    /// If the device is throttled, both are queued by a thread of the kernel's (`served` is 0;
     /// `block/blk-throttle.c`, `blk_throtl_dispatch_work_fn`).
     pub(super) fn is_second_attempt(&mut self, row: &Row, served: Option<u32>) -> bool {
         let slot = self.slot(row.volume, row.class);
@@ -520,7 +523,7 @@ impl Matching {
                 first.end() == end && (first.pid == row.pid && is_at_once || served.is_some())
             })
         };
-        // The oldest of the last ones.
+        // The oldest of the last refused ones.
         let here = self.refused.range((slot, begin, 0)..=(slot, begin, u64::MAX)).rev();
         let here = here.take(SEARCH_MAX).map(|(.., serial)| *serial);
         if let Some(serial) = here.filter(is_same).last()
@@ -554,7 +557,7 @@ impl Matching {
         self.lost_until = Some(self.lost_until.map_or(until, |other| other.max(until)));
     }
 
-    /// The time is `now`: the gap may be over.
+    /// Advances the time to `now`: a stretch of lost events may be over.
     #[inline]
     pub(super) fn at(&mut self, now: u64) {
         if self.lost_until.is_some_and(|until| now > until) {
@@ -568,7 +571,7 @@ impl Matching {
         }
     }
 
-    /// Gives up all that waits.
+    /// Gives up all waiting requests.
     fn give_up(&mut self) {
         for row in self.rows.iter_mut().filter(|row| row.state != State::Done) {
             if row.state == State::Waiting {
@@ -587,8 +590,8 @@ impl Matching {
         self.splits.forget();
     }
 
-    /// The oldest request, if it need not be held back any longer at the instant `now` (`None` when
-    /// nothing more will come), and whether its completion is unknown.
+    /// The oldest request, and whether its completion is unknown. `None` if the request must be
+    /// held back at the instant `now`; a `now` of `None` means that no event will follow.
     #[inline]
     pub(super) fn pop(&mut self, now: Option<u64>) -> Option<(Row, bool)> {
         let row = self.rows.front()?;
@@ -620,7 +623,7 @@ impl Matching {
         self.base += 1;
         let is_known = row.is_complete();
         match row.state {
-            // It is left out.
+            // The refused request is left out.
             _ if row.refused => {}
             _ if !is_known => self.figures.unmatched += 1,
             _ if row.pieced => self.figures.by_pieces += 1,
@@ -641,8 +644,8 @@ impl Matching {
         self.driver.figures()
     }
 
-    /// How much is remembered: requests of the driver, requests that keep a place in doubt, and
-    /// refused ones.
+    /// The numbers of remembered requests: those of the driver, those that keep a place in doubt,
+    /// and refused ones.
     #[cfg(test)]
     pub(super) fn held(&self) -> [usize; 3] {
         let driven = self.slots.iter().map(|slot| slot.in_driver.len()).sum();
@@ -667,13 +670,13 @@ fn row(rows: &mut VecDeque<Row>, base: u64, serial: u64) -> Option<&mut Row> {
     rows.get_mut(serial.checked_sub(base)? as usize)
 }
 
-/// The same, to be looked at.
+/// As `row`, for reading only.
 #[inline]
 fn peek(rows: &VecDeque<Row>, base: u64, serial: u64) -> Option<&Row> {
     rows.get(serial.checked_sub(base)? as usize)
 }
 
-/// Whether a request is here and not done.
+/// Whether a request is held back and waits for its completion.
 fn waits(rows: &VecDeque<Row>, base: u64, serial: u64) -> bool {
     peek(rows, base, serial).is_some_and(|row| row.state == State::Waiting)
 }

@@ -19,25 +19,25 @@ pub(in crate::formats) trait Lane: Send {
     /// The next event by time, of the kinds that are wanted.
     fn next(&mut self, wanted: Wanted, notices: &mut Notices) -> Result<Option<Event>, TraceError>;
 
-    /// The processor, where it is one.
+    /// The number of the processor; `None` for a lane of the whole recording.
     fn cpu(&self) -> Option<u32>;
 
-    /// How many events of each kind were read, passthrough commands left out.
+    /// The number of events of each kind that were read, without passthrough commands.
     fn kinds(&self) -> &[u64; kind::COUNT];
 
-    /// The same of passthrough commands.
+    /// The number of passthrough commands of each kind that were read.
     fn passthrough(&self) -> &[u64; kind::COUNT];
 
-    /// How many events came too late to be sorted.
+    /// The number of events that came too late to be sorted.
     fn out_of_order(&self) -> u64;
 
-    /// What was lost, and when.
+    /// The stretches in which events were lost.
     fn gaps(&self) -> &Gaps;
 
-    /// Where and why it ended before its end.
+    /// The place at which the lane broke off, and the reason; `None` if it is whole.
     fn damage(&self) -> Option<String>;
 
-    /// How many events were left out because they lie in no partition that was recorded.
+    /// The number of events that were left out because they lie in no recorded partition.
     fn outside(&self) -> u64 {
         0
     }
@@ -48,9 +48,9 @@ pub(in crate::formats) struct Merge<L> {
     feeds: Vec<L>,
     /// The next event of each feed, by its number.
     heads: Vec<Event>,
-    /// The feeds that have one, by time, sequence and number.
+    /// The feeds that have a next event, by its time and sequence and the feed's number.
     order: BinaryHeap<Reverse<(u64, u32, usize)>>,
-    /// What the feeds are to give out.
+    /// The settings of all feeds.
     pub(in crate::formats) wanted: Wanted,
     /// The recorder's notices.
     pub(in crate::formats) notices: Notices,
@@ -100,12 +100,13 @@ impl<L: Lane> Merge<L> {
         &self.feeds
     }
 
-    /// How many events of each kind were read, passthrough commands left out.
+    /// The number of events of each kind that were read, without passthrough commands.
     pub(in crate::formats) fn kinds(&self) -> [u64; kind::COUNT] {
         self.sum(L::kinds)
     }
 
-    /// How many passthrough commands were read: each is issued once but need not be inserted.
+    /// The number of passthrough commands that were read: each is issued once but need not be
+    /// inserted.
     pub(in crate::formats) fn passthrough(&self) -> u64 {
         let kinds = self.sum(L::passthrough);
         match kinds[usize::from(kind::ISSUE)] {
@@ -114,12 +115,13 @@ impl<L: Lane> Merge<L> {
         }
     }
 
-    /// How many events were lost.
+    /// The number of lost events.
     pub(in crate::formats) fn lost(&self) -> u64 {
         self.feeds.iter().fold(0, |sum, feed| sum.saturating_add(feed.gaps().events()))
     }
 
-    /// Where and why lanes ended before their end, in one sentence.
+    /// The places at which lanes broke off, and the reasons, in one sentence; `None` if all are
+    /// whole.
     pub(in crate::formats) fn damage(&self) -> Option<String> {
         let damage: Vec<_> = self.feeds.iter().filter_map(L::damage).collect();
         (!damage.is_empty()).then(|| damage.join("; "))

@@ -8,10 +8,10 @@ use rustc_hash::FxHashSet;
 
 use super::record::{Event, Frame, Layout, notify};
 
-/// How many names of processes are kept.
+/// The largest number of process names that are kept.
 const PROCESSES_MAX: usize = 1 << 16;
 
-/// How many pairs of devices, one passing requests on to the other, are kept.
+/// The largest number of pairs of devices, one passing requests on to the other, that are kept.
 const REMAPS_MAX: usize = 1 << 10;
 
 /// The recorder's notices of all files together.
@@ -22,12 +22,12 @@ pub(in crate::formats) struct Notices {
     /// Threads that issue the requests of other threads, each with the thread that it works for,
     /// not yet taken over.
     pub(in crate::formats) workers: Vec<(u32, u32)>,
-    /// How many there were in all.
+    /// The number of names that were seen in all.
     processes_seen: usize,
-    /// The first instant (nanoseconds of the recording's clock) whose wall clock (nanoseconds since
-    /// 1970) is told.
+    /// The first instant (nanoseconds of the recording's clock) with a known wall clock
+    /// (nanoseconds since 1970).
     pub(in crate::formats) clock: Option<(u64, i128)>,
-    /// Devices that passed requests on, and to which.
+    /// Pairs of a device that passed requests on, and the device that got them.
     pub(in crate::formats) remaps: FxHashSet<(u32, u32)>,
 }
 
@@ -54,7 +54,7 @@ impl Notices {
         }
     }
 
-    /// Notes the name of a process, which ends with a zero byte or with its bytes.
+    /// Notes the name of a process, which ends with a zero byte or at the end of the slice.
     pub(in crate::formats) fn process(&mut self, pid: u32, name: &[u8]) {
         if self.processes_seen < PROCESSES_MAX {
             let name = name.split(|&byte| byte == 0).next().unwrap_or_default();
@@ -66,8 +66,9 @@ impl Notices {
         }
     }
 
-    /// Notes that a device passed a request on: `payload` is `struct blk_io_trace_remap`, whose
-    /// numbers are big-endian everywhere and which begins with the device that it came from.
+    /// Notes that a device passed a request on. `payload` is `struct blk_io_trace_remap`, whose
+    /// numbers are big-endian on every machine. It begins with the device that passed the request
+    /// on.
     pub(in crate::formats) fn remap(&mut self, event: &Event, payload: &[u8]) {
         if let Some(from) = payload.first_chunk() {
             self.passed_on(u32::from_be_bytes(*from), event.device);
@@ -82,7 +83,7 @@ impl Notices {
     }
 }
 
-/// The thread that a worker of io_uring works for: its name says so (`io_wq_worker` in
+/// The thread that a worker of io_uring works for, which is in the worker's name (`io_wq_worker` in
 /// `io_uring/io-wq.c`). 0 for a worker of the kernel's own (`kernel/workqueue.c`).
 pub(in crate::formats) fn served_by(name: &[u8]) -> Option<u32> {
     if name.starts_with(b"kworker/") {

@@ -10,20 +10,20 @@ use std::collections::{BinaryHeap, VecDeque};
 
 use super::record::Event;
 
-/// How many events are held back: kernels were seen to displace events by a few places.
+/// The number of events that are held back: kernels were seen to displace events by a few places.
 pub(in crate::formats) const WINDOW: usize = 1024;
 
 /// Events that are brought into the order of their time.
 #[derive(Debug, Default)]
 pub(in crate::formats) struct Order {
     window: VecDeque<Event>,
-    /// Events that came behind one of a later time.
+    /// Events that came behind an event of a later time.
     late: BinaryHeap<Reverse<Late>>,
     arrivals: u64,
     /// The time of the last event in `window` and of the last one given out.
     newest: u64,
     given: u64,
-    /// How many events came too late for the window.
+    /// The number of events that came too late for the window.
     pub(in crate::formats) too_late: u64,
 }
 
@@ -35,7 +35,7 @@ struct Late {
 }
 
 impl Order {
-    /// How many events are held back.
+    /// The number of events that are held back.
     #[inline]
     pub(in crate::formats) fn len(&self) -> usize {
         self.window.len() + self.late.len()

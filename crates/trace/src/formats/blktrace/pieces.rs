@@ -9,10 +9,10 @@
 
 use std::collections::BTreeMap;
 
-/// How many pieces around a place are looked at before the search is given up.
+/// The number of pieces around a place that are looked at before the search is given up.
 pub(super) const SEARCH_MAX: usize = 32;
 
-/// How many pieces are considered for chains; pieces beyond are in doubt.
+/// The largest number of pieces that are considered for chains; pieces beyond it are in doubt.
 const CHAIN_MAX: usize = 1 << 12;
 
 /// A part of a request.
@@ -20,7 +20,7 @@ const CHAIN_MAX: usize = 1 << 12;
 pub(super) struct Part {
     /// The number of the request.
     pub(super) serial: u64,
-    /// The first byte, and the first one behind.
+    /// The first byte, and the first byte behind the part.
     pub(super) begin: u64,
     pub(super) end: u64,
 }
@@ -43,9 +43,10 @@ impl Taken {
 /// The waiting pieces of one class on one device, by position and then by age.
 #[derive(Debug, Default)]
 pub(super) struct Pieces {
-    /// From first byte and number of the request to the first byte behind.
+    /// Maps the first byte and the request's number to the first byte behind the piece.
     ends: BTreeMap<(u64, u64), u64>,
-    /// No piece was ever longer, in bytes; bounds the search for what covers a place.
+    /// The length of the longest piece so far, in bytes; bounds the search for pieces that cover a
+    /// place.
     longest: u64,
 }
 
@@ -60,13 +61,13 @@ impl Pieces {
         self.ends.clear();
     }
 
-    /// All from this place on, by position and then by age.
+    /// All pieces from this place on, by position and then by age.
     pub(super) fn from(&self, begin: u64, serial: u64) -> impl Iterator<Item = Part> {
         let parts = self.ends.range((begin, serial)..);
         parts.map(|(&(begin, serial), &end)| Part { serial, begin, end })
     }
 
-    /// Those that begin here, the oldest first.
+    /// The pieces that begin at `begin`, the oldest first.
     #[inline]
     pub(super) fn at(&self, begin: u64) -> impl Iterator<Item = Part> {
         let parts = self.ends.range((begin, 0)..=(begin, u64::MAX)).take(SEARCH_MAX);
@@ -78,7 +79,7 @@ impl Pieces {
         self.ends.remove(&(part.begin, part.serial)).is_some()
     }
 
-    /// Forgets all pieces of a request whose range this is.
+    /// Forgets all pieces of the request with the range `whole`.
     pub(super) fn forget(&mut self, whole: Part) {
         if self.ends.remove(&(whole.begin, whole.serial)) == Some(whole.end) {
             return;
@@ -98,8 +99,8 @@ impl Pieces {
         }
     }
 
-    /// The pieces that hold both the byte at `place` and the one before `beyond`, and more behind
-    /// it: those that begin there, or else those that begin before.
+    /// The pieces that hold the byte at `place` and end behind `beyond`: those that begin at
+    /// `place`, or else those that begin before.
     pub(super) fn reaching(&self, place: u64, beyond: u64) -> Vec<Part> {
         let here: Vec<_> = self.at(place).filter(|part| part.end > beyond).collect();
         if !here.is_empty() {
@@ -117,7 +118,7 @@ impl Pieces {
             .filter(move |part| part.end > place)
     }
 
-    /// Takes the pieces that make up a range; none if none of them waits.
+    /// Takes the pieces that make up a range; `taken` stays empty if none of them waits.
     #[inline]
     pub(super) fn take(&mut self, begin: u64, end: u64, taken: &mut Taken) {
         taken.clear();
@@ -180,7 +181,7 @@ impl Pieces {
         if useful.is_empty() {
             return self.lay_out(begin, end, taken);
         }
-        // One of exactly the range before several, older ones before younger ones.
+        // A piece of exactly the range before several pieces, older pieces before younger ones.
         let whole = useful.iter().find(|part| part.begin == begin && part.end == end);
         let mut cursor = begin;
         if let Some(whole) = whole {

@@ -6,8 +6,8 @@
 
 use super::record::{Event, Frame, category, notify};
 
-/// The longest payload that is no message, in bytes. The kernel's own have some dozens: a name, a
-/// clock, an origin, a command.
+/// The longest payload in bytes, except for messages. The kernel's own payloads have some dozens: a
+/// name, a clock, an origin, a command.
 const PAYLOAD_MAX: usize = 4096;
 
 /// The most processors that a kernel is built for (`NR_CPUS` of x86 and arm64 goes up to 8192).
@@ -16,7 +16,7 @@ const CPUS_MAX: u32 = 8192;
 /// Properties of the file, seen in its records so far.
 #[derive(Debug)]
 pub(super) struct Shown {
-    /// Whether the file is that of one processor, which belongs to one device, too.
+    /// Whether the file is that of one processor; then it also belongs to one device.
     per_cpu: bool,
     /// Processor and device of the first record.
     first: Option<(u32, u32)>,
@@ -27,7 +27,7 @@ impl Shown {
         Self { per_cpu, first: None }
     }
 
-    /// Why this cannot be a record of the file, if so.
+    /// The reason why this cannot be a record of the file; `None` if the record is plausible.
     #[inline]
     pub(super) fn doubt(&mut self, event: &Event, frame: Frame) -> Option<String> {
         let of_file = (event.cpu, event.device);
@@ -61,7 +61,7 @@ impl Shown {
     }
 }
 
-/// Whether it is a message, which users of the kernel's interface make.
+/// Whether the record is a message, which users of the kernel's interface make.
 fn is_message(event: &Event, frame: Frame) -> bool {
     event.categories & category::NOTIFY != 0 && frame.low == notify::MESSAGE
 }

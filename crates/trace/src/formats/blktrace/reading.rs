@@ -1,7 +1,7 @@
 //! From lanes of events to batches of requests.
 //!
-//! All sources of events are processed alike: the first events decide which kind counts as issue,
-//! the rest become requests, and at the end the header gets the losses, the ambiguities and the
+//! All sources of events are processed alike. The first events decide which kind counts as issue,
+//! and the rest become requests. At the end the header gets the losses, the ambiguities and the
 //! stacking of devices.
 
 use std::path::Path;
@@ -22,13 +22,13 @@ use crate::header::{Header, Imported, NoteKind, Topic};
 use crate::recording::{Device, Gap, Recording};
 use crate::stacked;
 
-/// How many gaps a header tells of.
+/// The largest number of gaps in a header.
 const GAPS_MAX: usize = 1 << 10;
 
 /// Events that are being read.
 pub(in crate::formats) struct Reading<L> {
     pub(in crate::formats) merge: Merge<L>,
-    /// The events that were read to choose the event, in reverse.
+    /// The events that were read to choose the event of issue, in reverse.
     probed: Vec<Event>,
     /// The kind of event that counts as issue for most devices.
     issue: u8,
@@ -40,7 +40,8 @@ pub(in crate::formats) struct Reading<L> {
 }
 
 impl<L: Lane> Reading<L> {
-    /// Reads the first events and chooses; `one_device` if all are of one device.
+    /// Reads the first events and chooses the event of issue; `one_device` if all are of one
+    /// device.
     pub(in crate::formats) fn begin(
         path: &Path,
         lanes: Vec<L>,
@@ -76,7 +77,7 @@ impl<L: Lane> Reading<L> {
         Ok(Self { merge, probed, issue, latency, requests, ended: false, lost_note })
     }
 
-    /// Numbers the volumes of these devices in this order, before any request does.
+    /// Gives these devices the first volumes, in this order, before any request is read.
     pub(in crate::formats) fn expect(
         &mut self,
         devices: impl Iterator<Item = u32>,
@@ -92,7 +93,7 @@ impl<L: Lane> Reading<L> {
         self.requests.queues_once();
     }
 
-    /// What the header calls the event.
+    /// The name of the event of issue for the header.
     pub(in crate::formats) fn event(&self) -> String {
         kind::name(self.issue).to_owned()
     }
@@ -102,18 +103,18 @@ impl<L: Lane> Reading<L> {
         Columns { latency: self.latency, origin: true, measured: false, dependencies: false }
     }
 
-    /// The instant of what seems to be the first request, before any was read.
+    /// The instant of the first probed event of issue, before any request was read.
     pub(in crate::formats) fn first(&self) -> Option<u64> {
         let first = self.probed.iter().rev().find(|event| event.kind == self.issue);
         first.map(|event| event.time)
     }
 
-    /// The instant of the first request.
+    /// The instant of the first request; `None` before it was read.
     pub(in crate::formats) fn start(&self) -> Option<u64> {
         self.requests.start
     }
 
-    /// Moves names of processes and what is known of layers into the header.
+    /// Moves names of processes and pairs of stacked devices into the header.
     pub(in crate::formats) fn take_notices(&mut self, header: &mut Header) {
         let notices = &mut self.merge.notices;
         header.processes.extend(notices.processes.drain(..));
@@ -194,7 +195,7 @@ impl<L: Lane> Reading<L> {
         Ok(())
     }
 
-    /// Writes the facts of the recording's quality.
+    /// Writes the facts about the quality of the recording.
     fn tell_facts(&self, facts: &mut Recording) {
         let kinds = self.merge.kinds();
         let count =

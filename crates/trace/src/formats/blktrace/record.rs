@@ -1,8 +1,8 @@
 //! One record of the kernel: its layouts and its bits.
 //!
 //! The kernel writes its structure as it lies in memory, so a recording of a big-endian machine is
-//! byte-swapped throughout, and since 2025 there are two structures. Both are told apart by the
-//! magic word that every record begins with. Source of all numbers here: Linux
+//! byte-swapped throughout. Since 2025 there are two structures. The magic word at the beginning of
+//! every record shows the byte order and the structure. Source of all numbers here: Linux
 //! `include/uapi/linux/blktrace_api.h`.
 
 /// `BLK_IO_TRACE_MAGIC` without its low byte, which holds the version.
@@ -14,7 +14,7 @@ pub(in crate::formats) const HEADER_MAX: usize = 64;
 /// The longest record: header and payload (`pdu_len` has 16 bits), in bytes.
 pub(in crate::formats) const RECORD_MAX: usize = HEADER_MAX + u16::MAX as usize;
 
-/// What happened: `enum blktrace_act`, the low 16 bits of the action.
+/// The kind of event: `enum blktrace_act`, the low 16 bits of the action.
 pub(in crate::formats) mod kind {
     /// `Q`: a bio entered the block layer.
     pub(crate) const QUEUE: u8 = 1;
@@ -24,17 +24,17 @@ pub(in crate::formats) mod kind {
     pub(crate) const FRONT_MERGE: u8 = 3;
     /// `R`: the driver gave the request back.
     pub(crate) const REQUEUE: u8 = 6;
-    /// `D`: handed to the driver.
+    /// `D`: a request was handed to the driver.
     pub(crate) const ISSUE: u8 = 7;
-    /// `C`: completed.
+    /// `C`: a request was completed.
     pub(crate) const COMPLETE: u8 = 8;
-    /// `I`: inserted into the scheduler's queue.
+    /// `I`: a request was inserted into the scheduler's queue.
     pub(crate) const INSERT: u8 = 12;
     /// `X`: a bio was split.
     pub(crate) const SPLIT: u8 = 13;
     /// `A`: a bio was passed on to a device below.
     pub(crate) const REMAP: u8 = 15;
-    /// How many kinds are counted separately; greater numbers count as the last.
+    /// The number of kinds that are counted separately; greater numbers count as the last.
     pub(crate) const COUNT: usize = 32;
 
     /// The name in messages, with blkparse's letter where it has one.
@@ -76,7 +76,7 @@ pub(in crate::formats) mod category {
     pub(crate) const SYNC: u32 = 1 << 3;
     /// `BLK_TC_PC`: a command that is no read or write, passed through to the device.
     pub(crate) const PASSTHROUGH: u32 = 1 << 9;
-    /// `BLK_TC_NOTIFY`: no event of a request but a message of the recorder.
+    /// `BLK_TC_NOTIFY`: a message of the recorder, not an event of a request.
     pub(crate) const NOTIFY: u32 = 1 << 10;
     /// `BLK_TC_AHEAD`.
     pub(crate) const AHEAD: u32 = 1 << 11;
@@ -92,7 +92,7 @@ pub(in crate::formats) mod category {
     pub(crate) const WRITE_ZEROES: u32 = 1 << 22;
 }
 
-/// `enum blktrace_notify`.
+/// The kinds of message: `enum blktrace_notify`.
 pub(in crate::formats) mod notify {
     /// The payload is the name of the process.
     pub(crate) const PROCESS: u16 = 0;
@@ -106,35 +106,36 @@ pub(in crate::formats) mod notify {
 /// low half with the kind, which has to be compared without it.
 const CGROUP: u16 = 0x100;
 
-/// How a record's fields lie.
+/// The layout of a record's fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::formats) struct Layout {
-    /// Written by a machine of the other byte order than little-endian.
+    /// Whether a big-endian machine wrote the record.
     big_endian: bool,
-    /// Version 8 (`struct blk_io_trace2`) rather than 7 (`struct blk_io_trace`).
+    /// Whether the record has version 8 (`struct blk_io_trace2`) rather than 7 (`struct
+    /// blk_io_trace`).
     second: bool,
 }
 
-/// One event as the reader needs it.
+/// The fields of an event that the reader needs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(in crate::formats) struct Event {
-    /// Nanoseconds of the recording's clock.
+    /// The instant in nanoseconds of the recording's clock.
     pub(in crate::formats) time: u64,
-    /// Sectors of 512 bytes.
+    /// The first sector, of 512 bytes.
     pub(in crate::formats) sector: u64,
-    /// Bytes.
+    /// The length in bytes.
     pub(in crate::formats) bytes: u32,
-    /// See [`category`].
+    /// The bits of the [`category`].
     pub(in crate::formats) categories: u32,
     /// The event's number on its processor.
     pub(in crate::formats) sequence: u32,
-    /// Who did it.
+    /// The thread that caused the event.
     pub(in crate::formats) pid: u32,
     /// The kernel's `dev_t`: 12 bits of major, 20 bits of minor number.
     pub(in crate::formats) device: u32,
-    /// Where it happened.
+    /// The processor on which the event happened.
     pub(in crate::formats) cpu: u32,
-    /// See [`kind`].
+    /// The [`kind`].
     pub(in crate::formats) kind: u8,
     /// Whether the completion was an error.
     pub(in crate::formats) failed: bool,
@@ -151,9 +152,9 @@ pub(in crate::formats) const EAGAIN: i16 = 11;
 pub(in crate::formats) struct Frame {
     /// The low 16 bits of the action without the cgroup bit.
     pub(in crate::formats) low: u16,
-    /// Bytes of the payload.
+    /// The length of the payload in bytes.
     pub(in crate::formats) payload: usize,
-    /// How many of them are the cgroup's number.
+    /// The number of bytes of the cgroup's number, with which the payload begins; 0 if it has none.
     pub(in crate::formats) cgroup: usize,
 }
 
@@ -171,7 +172,8 @@ impl Layout {
         }
     }
 
-    /// The version in these first bytes, if they are blktrace's but of no known version.
+    /// The version in these first bytes if they are blktrace's; `None` if they are not, or if the
+    /// version is known.
     pub(in crate::formats) fn unknown_version(first_bytes: &[u8]) -> Option<u32> {
         let word = u32::from_le_bytes(*first_bytes.first_chunk()?);
         let word = if word >> 8 == MAGIC { word } else { word.swap_bytes() };
@@ -199,7 +201,7 @@ impl Layout {
         bytes.get(at..).and_then(<[u8]>::first_chunk).map_or(0, |chunk| self.u32(*chunk))
     }
 
-    /// Reads a header; `bytes` hold at least [`Layout::header_bytes`].
+    /// Reads a header; `bytes` holds at least [`Layout::header_bytes`] bytes.
     #[inline]
     pub(in crate::formats) fn decode(self, bytes: &[u8]) -> Option<(Event, Frame)> {
         // Both headers hold the first 28 bytes in common.

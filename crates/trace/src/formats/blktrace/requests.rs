@@ -17,13 +17,13 @@ use crate::recording::{DriverFigures, MatchingFigures};
 use crate::request::{Op, Request};
 use crate::units::Bytes;
 
-/// How many requests that the driver gave back are remembered.
+/// The largest number of requests given back by the driver that are remembered.
 const REQUEUED_MAX: usize = 1 << 12;
 
-/// How many devices whose driver is recorded are known.
+/// The largest number of devices with a recorded driver that are known.
 const DRIVERS_MAX: usize = 1 << 14;
 
-/// How many workers of io_uring are known.
+/// The largest number of io_uring workers that are known.
 const WORKERS_MAX: usize = 1 << 16;
 
 /// The requests of a recording while its events are read.
@@ -35,7 +35,8 @@ pub(in crate::formats) struct Requests {
     has_completions: bool,
     matching: Matching,
     volumes: Volumes,
-    /// Device, class, sector and bytes of requests that the driver gave back, and how often.
+    /// Device, class, sector and bytes of requests that the driver gave back, and the number of
+    /// returns.
     requeued: FxHashMap<(u32, Class, u64, u32), u32>,
     /// Workers of io_uring and the thread that each works for; 0 for threads of the kernel.
     workers: FxHashMap<u32, u32>,
@@ -44,14 +45,14 @@ pub(in crate::formats) struct Requests {
     last_driver: Option<u32>,
     /// The instant of the first request by the recording's clock: zero of the trace.
     pub(in crate::formats) start: Option<u64>,
-    /// The instant of the last event; `None` behind the last.
+    /// The instant of the last event; `None` once no event will follow.
     now: Option<u64>,
-    /// How many requests there were.
+    /// The number of requests so far.
     pub(in crate::formats) taken: u64,
     counts: Counts,
 }
 
-/// The note on requests that were tried twice.
+/// The note on second attempts at a request.
 const SECOND_ATTEMPTS: Topic<'static> =
     NoteKind::Beside.of("second attempts, queued again because the first would have waited");
 
@@ -60,7 +61,7 @@ const REFUSED: Topic<'static> = NoteKind::Unreadable
     .of("requests that were refused because they would have waited, and not tried \
          again; they are left out");
 
-/// What becomes losses.
+/// Counts of events that become losses, each with an example.
 #[derive(Debug, Default)]
 struct Counts {
     unmatched: (u64, Option<String>),
@@ -158,7 +159,8 @@ impl Requests {
         }
     }
 
-    /// An event with a range, on a device that is known.
+    /// The event as one with a range, on a known device; `None` if it has no range or the device is
+    /// unknown.
     #[inline]
     fn of_range(&self, event: &Event) -> Option<Completion> {
         let meaning = classify(event).filter(|_| event.bytes > 0)?;
@@ -174,7 +176,7 @@ impl Requests {
         })
     }
 
-    /// The driver gave a request back.
+    /// Notes that the driver gave a request back.
     fn give_back(&mut self, event: &Event, issue: u8) {
         if issue != kind::ISSUE
             && let Some(of_range) = self.of_range(event)
@@ -231,7 +233,7 @@ impl Requests {
         }
     }
 
-    /// Finds what a completion completes.
+    /// Completes the requests to which a completion belongs.
     #[inline]
     fn complete(&mut self, event: &Event, issue: u8) {
         let volume = self.volumes.known(event.device);
@@ -274,7 +276,7 @@ impl Requests {
         }
     }
 
-    /// Finds what a completion with a range completes.
+    /// Completes the requests to which a completion with a range belongs.
     #[inline]
     fn complete_range(&mut self, event: &Event, issue: u8) -> bool {
         let Some(of_range) = self.of_range(event) else { return false };
@@ -309,7 +311,8 @@ impl Requests {
         true
     }
 
-    /// Gives out the oldest request unless it has to be held back; answers whether it did.
+    /// Gives out the oldest request unless it has to be held back; answers whether a request was
+    /// given.
     #[inline]
     pub(in crate::formats) fn pop(&mut self, batch: &mut Batch) -> bool {
         let Some((row, unmatched)) = self.matching.pop(self.now) else { return false };
@@ -326,12 +329,12 @@ impl Requests {
         true
     }
 
-    /// No event will follow: nothing is held back any longer. Answers whether that is new.
+    /// Ends the events: requests are no longer held back. Answers whether this is the first call.
     pub(in crate::formats) fn close(&mut self) -> bool {
         self.now.take().is_some()
     }
 
-    /// Notes what the recording had and the requests lack, and which events count as issue.
+    /// Notes the events that became no request, and the events that count as issue.
     pub(in crate::formats) fn tell(&mut self, losses: &mut Notes, guesses: &mut Notes) {
         self.instants.tell(guesses, losses);
         for (what, (count, example)) in [
@@ -369,8 +372,7 @@ impl Requests {
     }
 }
 
-/// Where the event's range begins, in bytes; `None` where it would reach beyond what 64 bits can
-/// count.
+/// The first byte of the event's range; `None` if the range reaches beyond 64-bit addresses.
 #[inline]
 fn range_start(event: &Event) -> Option<u64> {
     let offset = Bytes::from_sectors(event.sector)?.0;

@@ -5,29 +5,30 @@ use super::record::Event;
 use crate::request::{Flags, Op, Origin, Request};
 use crate::units::{Bytes, Nanos, VolumeId};
 
-/// Whether a request's completion is known.
+/// The knowledge about a request's completion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
     Waiting,
-    /// Known, but a better one may come.
+    /// The completion is known, but a better one may come.
     Tentative,
     Done,
-    /// Lost for good: events were lost while it was in flight.
+    /// The completion is lost: events were lost while the request was in flight.
     Unknown,
 }
 
 /// A request that is held back.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Row {
-    /// Nanoseconds of the recording's clock.
+    /// The instant of issue in nanoseconds of the recording's clock.
     pub(super) issue: u64,
-    /// Bytes.
+    /// The position in bytes.
     pub(super) offset: u64,
-    /// Nanoseconds of the recording's clock; meaningless while waiting.
+    /// The instant of completion in nanoseconds of the recording's clock; meaningless while
+    /// waiting.
     pub(super) completed: u64,
-    /// Bytes.
+    /// The length in bytes.
     pub(super) length: u32,
-    /// Bytes that no completion covered yet.
+    /// The number of bytes that no completion covered yet.
     pub(super) left: u32,
     pub(super) volume: u32,
     pub(super) pid: u32,
@@ -36,22 +37,22 @@ pub(super) struct Row {
     pub(super) class: Class,
     pub(super) flags: Flags,
     pub(super) state: State,
-    /// Whether the driver got it.
+    /// Whether the driver got the request.
     pub(super) driven: bool,
-    /// Whether a second attempt at it was seen.
+    /// Whether a second attempt at the request was seen.
     pub(super) again: bool,
-    /// Whether it was completed as a part of a larger request, or in parts.
+    /// Whether the request was completed as a part of a larger one, or in parts.
     pub(super) pieced: bool,
-    /// Whether a completion was an error.
+    /// Whether a completion of the request was an error.
     pub(super) failed: bool,
-    /// Whether its completion may be another's.
+    /// Whether the completion may be that of another request.
     pub(super) in_doubt: bool,
-    /// Whether the kernel refused it and no second attempt was seen.
+    /// Whether the kernel refused the request and no second attempt was seen.
     pub(super) refused: bool,
 }
 
 impl Row {
-    /// The request of an event; `issue` counts as the recording's clock.
+    /// The request of an event.
     pub(super) fn new(
         event: &Event,
         op: Op,
@@ -99,7 +100,7 @@ impl Row {
         }
     }
 
-    /// Whether its completion is known.
+    /// Whether the completion of the request is known.
     pub(super) fn is_complete(&self) -> bool {
         matches!(self.state, State::Tentative | State::Done)
     }

@@ -7,7 +7,8 @@
 
 use rustc_hash::FxHashMap;
 
-/// How many counters are kept; garbage that looks like ever new devices must not fill the memory.
+/// The largest number of counters; garbage that looks like ever new devices must not fill the
+/// memory.
 const COUNTERS_MAX: usize = 1 << 16;
 
 /// A number that is smaller than the last by more than this belongs to a new recording in the same
@@ -38,12 +39,12 @@ impl Sequences {
         }
     }
 
-    /// How many numbers are missing.
+    /// The number of missing sequence numbers.
     pub(super) fn lost(&self) -> u64 {
         self.lost
     }
 
-    /// The event is of another counter than the one before.
+    /// Switches to the counter of another processor or device.
     fn change(&mut self, key: (u32, u32), sequence: u32) {
         if let Some((key, last)) = self.current.take() {
             self.last.insert(key, last);
@@ -54,14 +55,14 @@ impl Sequences {
                 step(&mut last, sequence, &mut self.lost);
                 self.current = Some((key, last));
             }
-            // The first number seen is the base: what was before was before the recording.
+            // The first number seen is the base: earlier events were before the recording.
             None if self.last.len() < COUNTERS_MAX => self.current = Some((key, sequence)),
             None => {}
         }
     }
 }
 
-/// Moves a counter on and counts what it jumped over.
+/// Advances a counter and counts the numbers that it jumped over.
 fn step(last: &mut u32, sequence: u32, missing: &mut u64) {
     let ahead = sequence.wrapping_sub(*last);
     if ahead == 0 {
@@ -71,7 +72,7 @@ fn step(last: &mut u32, sequence: u32, missing: &mut u64) {
         *missing += u64::from(ahead - 1);
         *last = sequence;
     } else if ahead.wrapping_neg() <= STEP_BACK_MAX {
-        // It was counted as lost when its successor came first.
+        // The event was counted as lost when its successor came first.
         *missing = missing.saturating_sub(1);
     } else {
         *last = sequence;

@@ -4,9 +4,9 @@
 //! once more. Kernels before 4.12 record the rest as queued anew, although it was queued already as
 //! part of the whole (since then `BIO_TRACE_COMPLETION` prevents it, `block/blk-core.c`).
 //!
-//! On newer kernels, a request that looks like the rest of another is a real one. So nothing is
-//! taken for a rest if the kernel's version excludes it, or after a rest went to the driver, or was
-//! split further, without having been queued again.
+//! On newer kernels, a request that looks like the rest of another is a real one. So no request is
+//! taken for a rest if the kernel's version excludes it. Nor is one after a rest went to the
+//! driver, or was split further, without having been queued again.
 
 use std::collections::VecDeque;
 
@@ -14,22 +14,22 @@ use super::classify::Class;
 use super::pieces::Part;
 use super::row::Row;
 
-/// How many splits are remembered, and for how long, in nanoseconds: the rest of a split bio is
-/// queued by the same system call.
+/// The largest number of splits that are remembered, and the longest time in nanoseconds. The rest
+/// of a split bio is queued by the same system call.
 const SPLITS_MAX: usize = 64;
 const SPLIT_PATIENCE: u64 = 10_000_000;
 
 /// A bio that was split and whose rest may be queued once more.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Split {
-    /// When, in nanoseconds of the recording's clock.
+    /// The instant of the split in nanoseconds of the recording's clock.
     pub(super) time: u64,
     pub(super) volume: u32,
     pub(super) class: Class,
-    /// Where the rest begins and ends, in bytes.
+    /// The first byte of the rest, and the first byte behind it.
     pub(super) offset: u64,
     pub(super) end: u64,
-    /// The number of the whole's request.
+    /// The number of the request of the whole bio.
     pub(super) serial: u64,
 }
 
@@ -42,7 +42,7 @@ pub(super) struct Splits {
 }
 
 impl Splits {
-    /// The kernel does not queue rests again.
+    /// Tells that the kernel does not queue rests again.
     pub(super) fn set_once(&mut self) {
         self.is_once = true;
         self.recent.clear();
@@ -64,8 +64,8 @@ impl Splits {
         self.recent.push_back(split);
     }
 
-    /// A piece of a request was processed: if it is a rest that was not queued again, this kernel
-    /// queues no rests again.
+    /// Notes that a piece of a request was processed. If the piece is a rest that was not queued
+    /// again, this kernel queues no rests again.
     #[inline]
     pub(super) fn meet(&mut self, part: &Part) {
         let is_rest = |split: &Split| (split.serial, split.offset) == (part.serial, part.begin);
@@ -74,8 +74,8 @@ impl Splits {
         }
     }
 
-    /// Whether this request is the rest of a split. `waits` says whether the whole request is still
-    /// incomplete and of the same process. Such a split is forgotten.
+    /// Whether this request is the rest of a split, which is then forgotten. `waits` answers
+    /// whether the whole request is still incomplete and of the same process.
     #[inline]
     pub(super) fn take_rest(&mut self, row: &Row, waits: impl Fn(u64) -> bool) -> bool {
         while let Some(split) = self.recent.front()

@@ -11,7 +11,7 @@ use crate::error::TraceError;
 use crate::units::counted;
 use crate::wording::Wording;
 
-/// Why there is no trace in this recording.
+/// The error for a recording without a request.
 pub(super) fn no_requests<L: Lane>(path: &Path, issue: u8, merge: &Merge<L>) -> TraceError {
     let kinds = merge.kinds();
     let name = kind::name(issue);
@@ -47,7 +47,7 @@ pub(super) fn no_requests<L: Lane>(path: &Path, issue: u8, merge: &Merge<L>) -> 
     TraceError::Binary { path: path.to_owned(), offset: 0, reason, remedy }
 }
 
-/// What was read, in words.
+/// A description of the recording that was read.
 pub(super) fn describe(path: &Path, files: &Files, merge: &Merge<Feed>) -> String {
     let layout = merge.feeds().first().map_or("", |feed| feed.layout().describe());
     if !files.per_cpu {

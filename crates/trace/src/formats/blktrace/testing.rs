@@ -13,7 +13,7 @@ use crate::stream::Source;
 /// Device 8:0 as the kernel numbers it.
 pub(in crate::formats) const SDA: u32 = 8 << 20;
 
-/// How records are written.
+/// The form in which records are written.
 #[derive(Clone, Copy, Debug, Default)]
 pub(in crate::formats) struct Style {
     pub(in crate::formats) big_endian: bool,
@@ -42,7 +42,7 @@ impl Tape {
         Self { style, ..Self::new(0) }
     }
 
-    /// An event: kind, categories, sector, bytes, at a time.
+    /// Adds an event: kind, categories, sector and bytes, at an instant.
     pub(in crate::formats) fn event(
         &mut self,
         time: u64,
@@ -160,7 +160,7 @@ impl Tape {
         read_with(&[("merged.bin", &self.bytes)], "merged.bin", IssueEvent::Auto)
     }
 
-    /// The same with an event of one's choice.
+    /// As [`Tape::read`], with a chosen event of issue.
     pub(in crate::formats) fn read_event(&self, event: IssueEvent) -> (Vec<Request>, Header) {
         read_with(&[("merged.bin", &self.bytes)], "merged.bin", event)
     }

@@ -1,4 +1,4 @@
-//! The reader returns what a recording says, and reports what it cannot read.
+//! The reader returns the requests of a recording, and reports the parts that it cannot read.
 
 mod any;
 mod bounded;

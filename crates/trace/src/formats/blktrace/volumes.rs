@@ -8,7 +8,7 @@ use rustc_hash::FxHashMap;
 use crate::header::Volume;
 use crate::units::VolumeId;
 
-/// How many volumes there may be; garbage must not fill the memory with them.
+/// The largest number of volumes; garbage must not fill the memory with them.
 const VOLUMES_MAX: usize = 1 << 14;
 
 /// The volumes by device number.
@@ -19,7 +19,7 @@ pub(super) struct Volumes {
 }
 
 impl Volumes {
-    /// The volume of a device that requests went to.
+    /// The volume of a device that has one; `None` if no request went to the device.
     #[inline]
     pub(super) fn known(&self, device: u32) -> Option<u32> {
         match self.last {
@@ -28,7 +28,7 @@ impl Volumes {
         }
     }
 
-    /// The volume of a device, a new one if need be; `None` if there are too many.
+    /// The volume of a device; a new one if the device has none, `None` if there are too many.
     #[inline]
     pub(super) fn number(&mut self, device: u32, volumes: &mut Vec<Volume>) -> Option<u32> {
         if let Some(volume) = self.known(device) {

@@ -51,7 +51,7 @@ struct Writer {
     /// Sector, bytes and direction of the requests at `issue`.
     bunch: Vec<(u64, u64, u32)>,
     issue: Nanos,
-    /// The volume that is written: that of the first request.
+    /// The volume whose requests are written: that of the first request.
     volume: Option<VolumeId>,
     bunches: u64,
     requests: u64,

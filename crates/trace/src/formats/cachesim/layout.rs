@@ -1,17 +1,17 @@
-//! Where the fields of a record lie.
+//! The places of a record's fields.
 
 use crate::formats::fields::Fields;
 
 /// A layout of records. Every one begins with `u32` time, `u64` object and the size.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Layout {
-    /// The length of a record.
+    /// The length of a record in bytes.
     pub(super) bytes: usize,
     /// Whether the size has 64 bits, rather than 32.
     wide: bool,
-    /// Where operation and name space lie, and how.
+    /// The place of operation and name space, and their form.
     op: OpAt,
-    /// Where the index of the next request for the same object lies.
+    /// The place of the index of the next request for the same object; `None` without an index.
     pub(super) next: Option<usize>,
 }
 
@@ -33,7 +33,7 @@ pub(super) const IQIBH: Layout =
     Layout { bytes: 19, wide: false, op: OpAt::Packed(16), next: None };
 
 /// The layout of a version of LCS. From the fourth on there are features behind the fields of the
-/// third, which say nothing about the request.
+/// third; they are no part of the request.
 pub(super) const fn lcs(version: u64) -> Option<Layout> {
     let third = Layout { bytes: 36, wide: true, op: OpAt::Word(20), next: Some(28) };
     match version {
@@ -45,12 +45,12 @@ pub(super) const fn lcs(version: u64) -> Option<Layout> {
     }
 }
 
-/// What a record says.
+/// The values of a record.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Record {
     pub(super) time: u32,
     pub(super) object: u64,
-    /// `None` if it is negative.
+    /// The length in bytes; `None` if it is negative.
     pub(super) length: Option<u64>,
     pub(super) op: Option<u8>,
     /// The name space or tenant.

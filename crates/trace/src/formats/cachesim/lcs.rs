@@ -1,7 +1,8 @@
 //! The header of an LCS file.
 //!
-//! It grew from 1024 to 8192 bytes when the third version of the record came, and no longer has the
-//! unit of time and the size of a block. Its counts are ignored: reading does not need them.
+//! The header grew from 1024 to 8192 bytes when the third version of the record came. It no longer
+//! has the unit of time and the size of a block. Its counts are ignored: reading does not need
+//! them.
 //!
 //! Source: libCacheSim, `traceReader/customizedReader/lcs.h` before and after that change.
 
@@ -13,21 +14,21 @@ use crate::stream::Source;
 use crate::text;
 use crate::wording::Wording;
 
-/// What a header begins and ends with.
+/// The first and the last word of a header.
 pub(super) const MAGIC: u64 = 0x1234_5678_9abc_def0;
 
-/// How long the header is, and how long it was before version 3.
+/// The length of the header in bytes, and its length before version 3.
 pub(super) const HEADER_BYTES: usize = 8192;
 pub(super) const EARLY_BYTES: usize = 1024;
 
-/// Where the early header says how many bytes a block has, and the unit of time.
+/// The places of the size of a block and of the unit of time in the early header.
 pub(super) const BLOCK_AT: usize = 100;
 pub(super) const UNIT_AT: usize = 124;
 
-/// Where the later header says the first second and the last (`lcs_trace_stat`).
+/// The places of the first second and the last in the later header (`lcs_trace_stat`).
 pub(super) const START_AT: usize = 56;
 
-/// The largest number that is believed to be one of a version.
+/// The largest number that is accepted as a version.
 const VERSIONS_MAX: u64 = 1000;
 
 const CONVERT: &str = "convert it to oracleGeneral with libCacheSim's traceConv";
@@ -46,7 +47,7 @@ pub(super) fn open(opening: Opening<'_>) -> Result<Box<dyn Source>, TraceError> 
     }
 }
 
-/// What the header says, or why it is none and the remedy.
+/// The facts in the header, or the reason why the bytes are no header and the remedy.
 fn head(first_bytes: &[u8], is_unit_given: bool) -> Result<Head, (String, Wording)> {
     let header = Fields::little(first_bytes);
     let ends = |bytes: usize| header.u64(bytes - 8) == MAGIC;
@@ -95,8 +96,8 @@ fn head(first_bytes: &[u8], is_unit_given: bool) -> Result<Head, (String, Wordin
     Ok(Head { unit_ns, block, guess, ..head })
 }
 
-/// Why a version is refused. The first headers have a text in this place, damaged ones anything;
-/// the message does not print those as numbers.
+/// The reason why a version is refused. The first headers have a text in this place, and damaged
+/// ones may have anything; the message does not print those as numbers.
 fn unknown(version: u64, place: &[u8]) -> String {
     let text = place.split(|byte| *byte == 0).next().unwrap_or_default();
     if version <= VERSIONS_MAX {

@@ -7,14 +7,14 @@
 use super::layout::Layout;
 use crate::formats::fields::Fields;
 
-/// How many records are looked at.
+/// The largest number of records that are looked at.
 const RECORDS_MAX: usize = 2048;
 
-/// How many records are needed: with an index, which is a strong sign, and without.
+/// The least number of records that decide: with an index, which is a strong sign, and without.
 const RECORDS_MIN: usize = 4;
 const RECORDS_MIN_PLAIN: usize = 64;
 
-/// How far apart two requests may lie, in seconds: traces have nights and week-ends.
+/// The longest time between two requests, in seconds: traces have nights and week-ends.
 const STEP_MAX: u32 = 7 * 24 * 3600;
 
 /// The largest object in bytes, and, without an index, the largest number of an object.

@@ -5,7 +5,7 @@ use super::super::{FORMATS, ReadOptions, by_name};
 use super::lcs::{BLOCK_AT, EARLY_BYTES, HEADER_BYTES, MAGIC, START_AT, UNIT_AT};
 use super::*;
 
-/// What a record is made of: second, object, bytes, operation, name space, next request.
+/// The values of a record: second, object, bytes, operation, name space, next request.
 type Row = (u32, u64, u64, u8, u16, i64);
 
 fn record(name: &str, row: Row) -> Vec<u8> {
@@ -43,7 +43,7 @@ fn lcs_header(version: u64) -> Vec<u8> {
     let mut bytes = vec![0; HEADER_BYTES];
     bytes[..8].copy_from_slice(&MAGIC.to_le_bytes());
     bytes[8..16].copy_from_slice(&version.to_le_bytes());
-    // Counts that nobody should believe.
+    // Counts that must be ignored.
     bytes[24..32].fill(0x7f);
     bytes[HEADER_BYTES - 8..].copy_from_slice(&MAGIC.to_le_bytes());
     bytes
@@ -160,7 +160,7 @@ fn the_short_headers_of_the_first_versions_are_read_too() {
         assert_eq!(requests[19].offset, Bytes(rows[19].1 * 512));
         assert!(header.damage.is_none());
     }
-    // What is no number is not told as one.
+    // A text in the place of a version is not shown as a number.
     let error = early("lcs 1", b"<QQ").err().unwrap().to_string();
     assert!(error.contains("as '<QQ'"), "{error}");
     let error = early("lcs 1", &[0xff; 8]).err().unwrap().to_string();
@@ -177,7 +177,8 @@ fn a_duration_that_is_not_the_headers_is_questioned() {
     }
 }
 
-/// A file of the second version with an early header that says this of blocks and time.
+/// A file of the second version with an early header that states this size of a block and this unit
+/// of time.
 fn early(block: i32, unit: i32, rows: &[Row]) -> Vec<u8> {
     let mut bytes = vec![0; EARLY_BYTES];
     bytes[..8].copy_from_slice(&MAGIC.to_le_bytes());

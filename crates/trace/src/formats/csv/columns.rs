@@ -59,7 +59,7 @@ pub(super) const FLAG_NAMES: [(&str, Flags); 5] = [
     ("readahead", Flags::READAHEAD),
 ];
 
-/// Which columns a trace with these optional columns has.
+/// For each column, whether a trace with these optional columns has it.
 pub(super) fn wanted(columns: Columns) -> [bool; COLUMNS] {
     let mut wanted = [false; COLUMNS];
     wanted[..LATENCY].fill(true);
@@ -69,14 +69,14 @@ pub(super) fn wanted(columns: Columns) -> [bool; COLUMNS] {
     wanted
 }
 
-/// Where the columns stand.
+/// The places of the columns.
 pub(super) struct Layout {
     cutter: Cutter,
     has: [bool; COLUMNS],
 }
 
 impl Layout {
-    /// The layout that a header line declares, if it has what every request needs.
+    /// The layout that a header line declares, if it has the columns that every request needs.
     pub(super) fn of_header(line: &[u8]) -> Option<Self> {
         let mut has = [false; COLUMNS];
         let slots: Vec<_> = fields(line, Separator::Byte(b','))

@@ -15,7 +15,7 @@ use crate::units::{Bytes, Nanos};
 /// The loss of a line with a negative time.
 const NEGATIVE: &str = "lines with a negative time";
 
-/// What is known while rows are read.
+/// The state while rows are read.
 pub(super) struct Parser {
     layout: Option<Layout>,
     columns: Columns,
@@ -99,7 +99,7 @@ fn whole(field: &[u8], reason: &'static str) -> Result<u64, Fault> {
     number::integer(field).map_err(|_| Fault::junk(1, reason))
 }
 
-/// A number of 32 bits or fewer, 0 where there is none.
+/// A number of 32 bits or fewer; 0 for an empty field.
 fn small<T: TryFrom<u64> + Default>(field: &[u8]) -> Result<T, Fault> {
     if field.is_empty() {
         return Ok(T::default());
@@ -130,7 +130,7 @@ fn known(field: &[u8]) -> Result<Option<i64>, Fault> {
     Ok(Some(if negative { -value } else { value }))
 }
 
-/// What was measured; `None` in a row without a schedule.
+/// The measurements of a replay; `None` in a row without a schedule.
 fn measured(row: &[&[u8]; super::columns::COLUMNS]) -> Result<Option<Measured>, Fault> {
     let Some(scheduled) = known(row[SCHEDULED])? else { return Ok(None) };
     let bad = Fault::junk(1, "a code of what was measured is none that is known");

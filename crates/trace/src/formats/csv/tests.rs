@@ -29,7 +29,7 @@ fn written(requests: &[Request], header: &Header) -> String {
     let mut batch = Batch::new(header.columns);
     batch.extend(requests);
     sink.write(&batch).unwrap();
-    // All but a name that two volumes have.
+    // All names are kept but one that two volumes have.
     let lost = sink.finish(header).unwrap().lost;
     assert!(lost.iter().all(|note| note.what == RENAMED), "{lost:?}");
     fs::read_to_string(&path).unwrap()

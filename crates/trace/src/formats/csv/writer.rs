@@ -11,7 +11,7 @@ use crate::units::{Nanos, VolumeId};
 /// The loss of a name that another volume has, or that no line can hold.
 pub(super) const RENAMED: &str = "names of volumes, changed";
 
-/// What is known while rows are written.
+/// The state while rows are written.
 #[derive(Default)]
 pub(super) struct Lines {
     wanted: [bool; COLUMNS],
@@ -75,9 +75,9 @@ impl Lines {
     fn volume(&mut self, header: &Header, id: VolumeId, lost: &mut Lost) -> &[u8] {
         self.volumes.entry(id).or_insert_with(|| {
             let said = volume_name(header, id);
-            // No reader of lines takes the end of one.
+            // No reader of lines accepts the end of a line within a field.
             let mut name = said.replace(['\n', '\r'], " ");
-            // A name that two volumes have would make one of them.
+            // Two volumes with one name would be one volume to a reader.
             while !self.taken.insert(name.clone()) {
                 name = format!("{name} ({})", id.0);
             }

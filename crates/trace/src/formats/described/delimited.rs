@@ -1,24 +1,23 @@
 //! Cutting a line at its separators.
 //!
 //! Delimited text is simple until a name holds the separator and is quoted for it (RFC 4180), or
-//! the columns stand apart by any number of blanks. A trace has many columns that nobody wants, and
-//! gigabytes of them, so a line is only cut as far as the last column that is wanted, and nothing
-//! is copied.
+//! the columns stand apart by any number of blanks. A trace has gigabytes of columns that are not
+//! needed. So a line is only cut as far as the last column that is needed, and nothing is copied.
 
 use std::borrow::Cow;
 use std::str::FromStr;
 
-/// What stands between two fields.
+/// The text between two fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Separator {
-    /// One such byte. Fields may be empty, and may stand between double quotes.
+    /// This byte, once. Fields may be empty, and may stand between double quotes.
     Byte(u8),
-    /// Blanks and tabs, as many as there are.
+    /// Any number of blanks and tabs.
     Blanks,
 }
 
 impl Separator {
-    /// As it is typed and told.
+    /// The separator as the user types it.
     pub fn name(self) -> String {
         match self {
             Self::Byte(b'\t') => "tab".to_owned(),
@@ -46,19 +45,19 @@ impl FromStr for Separator {
     }
 }
 
-/// The slot of a column that nobody wants.
+/// The slot of a column that is not needed.
 const UNWANTED: u8 = u8::MAX;
 
-/// Cuts lines into the fields that are wanted.
+/// Cuts lines into the needed fields.
 #[derive(Clone, Debug)]
 pub struct Cutter {
     separator: Separator,
-    /// The slot of every column up to the last one that is wanted.
+    /// The slot of every column up to the last one that is needed.
     slots: Vec<u8>,
 }
 
 impl Cutter {
-    /// Cuts at `separator`; `columns` says into which slot a column goes, in their order.
+    /// Cuts at `separator`; `columns` has the slot of each column, in their order.
     pub fn new(separator: Separator, columns: impl IntoIterator<Item = Option<u8>>) -> Self {
         let mut slots: Vec<u8> = columns.into_iter().map(|slot| slot.unwrap_or(UNWANTED)).collect();
         let wanted = slots.iter().rposition(|slot| *slot != UNWANTED).map_or(0, |last| last + 1);
@@ -66,8 +65,8 @@ impl Cutter {
         Self { separator, slots }
     }
 
-    /// Puts the fields of `line` that are wanted into their slots, without the blanks and quotes
-    /// around them; answers whether the line has all these columns.
+    /// Puts the needed fields of `line` into their slots, without the blanks and quotes around
+    /// them. Answers whether the line has all these columns.
     #[inline]
     pub fn cut<'a, const N: usize>(&self, line: &'a [u8], fields: &mut [&'a [u8]; N]) -> bool {
         let mut rest = Some(line);
@@ -84,7 +83,7 @@ impl Cutter {
     }
 }
 
-/// Every field of `line`: for headers, of which there is one.
+/// Every field of `line`; for headers, which are rare enough to allocate for.
 pub fn fields(line: &[u8], separator: Separator) -> Vec<&[u8]> {
     let mut all = Vec::new();
     let mut rest = Some(line);
@@ -95,7 +94,7 @@ pub fn fields(line: &[u8], separator: Separator) -> Vec<&[u8]> {
     all
 }
 
-/// The first field and what stands behind its separator, if there is one.
+/// The first field, and the text behind its separator, if there is one.
 #[inline]
 fn next(rest: &[u8], separator: Separator) -> Option<(&[u8], Option<&[u8]>)> {
     match separator {
@@ -122,7 +121,7 @@ fn next(rest: &[u8], separator: Separator) -> Option<(&[u8], Option<&[u8]>)> {
     }
 }
 
-/// A field that begins with a quote: it ends at the next one that is not doubled. A quote that is
+/// A field that begins with a quote: it ends at the next quote that is not doubled. A quote that is
 /// never closed is part of the text.
 fn quoted(rest: &[u8], find: impl Fn(&[u8]) -> Option<usize>) -> (&[u8], Option<&[u8]>) {
     let mut at = 1;

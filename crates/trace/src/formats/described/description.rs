@@ -11,11 +11,11 @@ use super::words::Words;
 use crate::batch::Columns;
 use crate::formats::import::Epoch;
 
-/// What the lines of a text hold.
+/// The content of the lines of a text.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(try_from = "Typed", into = "Typed")]
 pub struct Description {
-    /// As it was typed.
+    /// The description as it was typed.
     pub(super) text: String,
     pub(super) shape: Shape,
     pub(super) separator: Option<Separator>,
@@ -25,11 +25,11 @@ pub struct Description {
     pub(super) offset: SizeUnit,
     pub(super) length: SizeUnit,
     pub(super) words: Option<Words>,
-    /// Which fields there are.
+    /// The fields that the lines have.
     pub(super) has: Vec<Field>,
 }
 
-/// How a line is cut into fields.
+/// The way in which a line is cut into fields.
 #[derive(Clone, Debug)]
 pub(super) enum Shape {
     /// At separators: the slot of each column.
@@ -77,19 +77,19 @@ impl Description {
         gathered.finish(text, Shape::Pattern(Pattern { regex, slots }))
     }
 
-    /// Columns are separated like this, which is otherwise guessed.
+    /// Sets the separator of columns, which is otherwise guessed.
     #[must_use]
     pub fn separated_by(self, separator: Separator) -> Self {
         Self { separator: Some(separator), ..self }
     }
 
-    /// Operations are said by these words.
+    /// Sets the words for operations.
     #[must_use]
     pub fn with_words(self, words: Words) -> Self {
         Self { words: Some(words), ..self }
     }
 
-    /// The optional columns of such a trace.
+    /// The optional columns of a trace with this description.
     pub(super) fn optional(&self) -> Columns {
         Columns {
             latency: self.latency.is_some() || self.time.is_some() && self.end.is_some(),
@@ -99,7 +99,7 @@ impl Description {
         }
     }
 
-    /// From where instants count.
+    /// The zero from which instants count.
     pub(super) fn epoch(&self) -> Epoch {
         self.time.or(self.end).map_or(Epoch::Start, |unit| unit.epoch)
     }
@@ -117,7 +117,7 @@ impl Description {
     }
 }
 
-/// A description as it is typed and stored: columns or a pattern, and what goes with it.
+/// A description as it is typed and stored: columns or a pattern, with a separator and words.
 #[derive(Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 struct Typed {

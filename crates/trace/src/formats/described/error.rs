@@ -1,16 +1,16 @@
-//! Why a description is refused.
+//! The refusal of a description.
 
-/// A description that cannot be used: what is wrong, and where.
+/// The refusal of a description: the reason, and the place of the fault.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{reason}\n  | {text}\n  | {}", mark(text, *at, *length))]
 pub struct DescriptionError {
     /// The description as it was typed.
     pub(super) text: String,
-    /// The byte where the fault begins.
+    /// The byte at which the fault begins.
     pub(super) at: usize,
-    /// How many bytes it is long; 0 for something that is missing there.
+    /// The length of the fault in bytes; 0 where something is missing.
     pub(super) length: usize,
-    /// What is wrong, with what there is instead.
+    /// The reason, with the choices that there are.
     pub(super) reason: String,
 }
 

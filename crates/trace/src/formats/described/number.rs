@@ -9,7 +9,7 @@ use crate::text::{Cursor, NumberError};
 /// The largest power of ten that 128 bits hold.
 const POWER_MAX: u32 = 38;
 
-/// The whole number that `field` is. Decimals must be zero.
+/// The whole number in `field`. Decimals must be zero.
 #[inline]
 pub(crate) fn integer(field: &[u8]) -> Result<u64, NumberError> {
     let mut cursor = Cursor::new(field);
@@ -17,7 +17,7 @@ pub(crate) fn integer(field: &[u8]) -> Result<u64, NumberError> {
     if cursor.rest().is_empty() { Ok(value) } else { unusual(field) }
 }
 
-/// The whole number that `field` says in hexadecimal digits, with or without `0x`.
+/// The whole number in `field`, in hexadecimal digits with or without `0x`.
 #[inline]
 pub(crate) fn hexadecimal(field: &[u8]) -> Result<u64, NumberError> {
     let mut cursor = Cursor::new(field);
@@ -32,7 +32,7 @@ pub(crate) fn integer_or_0x(field: &[u8]) -> Result<u64, NumberError> {
 }
 
 /// `field` units of `unit` each, in the smallest unit: for a time in microseconds, 1,000 for
-/// nanoseconds. What is finer is cut off.
+/// nanoseconds. Smaller fractions are cut off.
 #[inline]
 pub(crate) fn scaled(field: &[u8], unit: i64) -> Result<i64, NumberError> {
     let mut cursor = Cursor::new(field);
@@ -55,8 +55,8 @@ fn unusual(field: &[u8]) -> Result<u64, NumberError> {
     }
 }
 
-/// A decimal number with or without an exponent, times `unit`, cut off to a whole number, and
-/// whether nothing was cut off.
+/// A decimal number with or without an exponent, times `unit`, cut off to a whole number; and
+/// whether the result is exact.
 #[cold]
 fn power(field: &[u8], unit: u128) -> Result<(u128, bool), NumberError> {
     let (mantissa, exponent) = match field.iter().position(|byte| matches!(byte, b'e' | b'E')) {
@@ -99,7 +99,7 @@ fn exponent(text: &[u8]) -> Result<i32, NumberError> {
         [b'+', digits @ ..] | digits => (false, digits),
     };
     let mut cursor = Cursor::new(digits);
-    // Far beyond what any number here may have, and far below where sums overflow.
+    // Far beyond the exponents of valid numbers, and far below where sums overflow.
     let value = cursor.integer()?.min(10_000) as i32;
     if cursor.rest().is_empty() {
         Ok(if negative { -value } else { value })

@@ -1,7 +1,7 @@
 //! The fields of a line by a regular expression.
 //!
-//! A group's name says what it holds, with `_` for the colons that a name must not have:
-//! `(?<offset_sectors>\d+)` is what `offset:sectors` is among columns.
+//! A group's name describes its content, with `_` for the colons that a name must not have:
+//! `(?<offset_sectors>\d+)` is the column `offset:sectors`.
 
 use regex::bytes::{CaptureLocations, Regex};
 
@@ -14,7 +14,7 @@ pub(super) struct Pattern {
 }
 
 impl Pattern {
-    /// Puts what the groups hold of `line` into their slots; answers whether the line matches.
+    /// Puts the groups of `line` into their slots; answers whether the line matches.
     pub(super) fn cut<'a, const N: usize>(
         &self,
         places: &mut CaptureLocations,

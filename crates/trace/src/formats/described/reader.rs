@@ -19,11 +19,11 @@ use crate::text::NumberError;
 use crate::units::{Bytes, Nanos};
 use crate::wording::Wording;
 
-/// How many lines are looked at to guess the separator.
+/// The number of first lines from which the separator is guessed.
 const LINES_LOOKED_AT: usize = 200;
 
-/// Instants that should count from the start of a trace but are larger than this, ten years, are
-/// taken for those of a clock.
+/// Instants that should count from the start of a trace but are larger than this, ten years in
+/// nanoseconds, are taken for those of a clock.
 const FAR: i64 = 315_360_000_000_000_000;
 
 /// The fault of an operation given by a number without an explanation.
@@ -40,7 +40,8 @@ pub(super) const OTHER_COMMAND: Topic<'static> =
 const TOO_MANY_COMMANDS: Topic<'static> =
     NoteKind::Beside.of("requests of more processes than 65,536, or with overlong names");
 
-/// How many processes without numbers get a number of their own, and how long their names may be.
+/// The largest number of processes without numbers that get a number, and the longest name in
+/// bytes.
 const COMMANDS_MAX: usize = 65_536;
 const COMMAND_BYTES_MAX: usize = 256;
 
@@ -98,10 +99,10 @@ pub(super) fn open(
     import::lines(opening, parser, facts, remedy)
 }
 
-/// What the first lines show.
+/// The facts that the first lines show.
 struct Look {
     separator: Separator,
-    /// Whether that is a guess.
+    /// Whether the separator is a guess.
     guessed: bool,
     /// A number that stands for an operation, without an explanation.
     number_op: Option<String>,
@@ -139,10 +140,10 @@ impl Look {
     }
 }
 
-/// What the first lines show with one separator.
+/// The facts that the first lines show with one separator.
 #[derive(Default)]
 struct Seen {
-    /// How many of them read as requests.
+    /// The number of lines that read as requests.
     lines: usize,
     number_op: Option<String>,
     whole_seconds: bool,
@@ -173,7 +174,7 @@ impl Seen {
 /// The fields of a line that were described.
 type Fields<'a> = [&'a [u8]; SLOTS];
 
-/// What a line says.
+/// The content of a line.
 enum Row {
     Request(Request, Option<Topic<'static>>),
     Skip,
@@ -215,7 +216,7 @@ impl LineReader {
         Ok(fields)
     }
 
-    /// What `fields` say, but for names.
+    /// The request in `fields`, without names.
     #[inline]
     fn row(&self, fields: &Fields<'_>) -> Result<Row, Fault> {
         let description = &*self.description;
@@ -296,7 +297,7 @@ impl LineReader {
     }
 }
 
-/// What is known while lines are read.
+/// The state while lines are read.
 struct Parser {
     line: LineReader,
     /// The separator, if it was guessed.
@@ -307,11 +308,11 @@ struct Parser {
     begun: bool,
     /// The name of a volume that is made of two fields.
     volume: Vec<u8>,
-    /// The numbers of processes that have but a name.
+    /// The numbers of processes that have only a name.
     commands: FxHashMap<Box<[u8]>, u32>,
 }
 
-/// The number of the process of this name, in a text that knows no numbers.
+/// The number of the process of this name, in a text without numbers of processes.
 fn numbered(commands: &mut FxHashMap<Box<[u8]>, u32>, name: &[u8], intake: &mut Intake) -> u32 {
     if is_nothing(name) {
         return 0;
@@ -376,7 +377,8 @@ impl LineParser for Parser {
 }
 
 impl Parser {
-    /// A line that is no request: the header, also where it comes again, a comment, or junk.
+    /// Handles a line that is no request: the header, also where it comes again, a comment, or
+    /// junk.
     #[cold]
     fn no_request(&mut self, line: &[u8], fault: Fault) -> Result<Said, Fault> {
         let is_first = std::mem::take(&mut self.is_first);
@@ -437,7 +439,7 @@ fn size_fault(error: NumberError, reason: &'static str) -> Fault {
     if error == NumberError::TooLarge { TOO_FAR } else { Fault::junk(1, reason) }
 }
 
-/// The number of a process or processor; 0 where there is none.
+/// The number of a process or processor; 0 where the field has none.
 #[inline]
 fn small(field: &[u8]) -> Result<u32, Fault> {
     if is_nothing(field) {

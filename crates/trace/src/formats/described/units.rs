@@ -1,4 +1,4 @@
-//! What a field means, and in which unit: `ts:us:unix`, `offset:sectors:hex`.
+//! The meaning of a field, and its unit: `ts:us:unix`, `offset:sectors:hex`.
 
 use super::number;
 use super::words::Words;
@@ -6,7 +6,7 @@ use crate::formats::import::Epoch;
 use crate::text::NumberError;
 use crate::units::{Bytes, Nanos, SECTOR};
 
-/// A field that means something. The number is its slot.
+/// A field with a meaning. The number of the variant is its slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Field {
     Time,
@@ -23,16 +23,16 @@ pub(super) enum Field {
     Processor,
 }
 
-/// How many slots there are.
+/// The number of slots.
 pub(super) const SLOTS: usize = 11;
 
 /// The unit of a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct TimeUnit {
-    /// How many nanoseconds it is.
+    /// The size of the unit in nanoseconds.
     pub(super) ns: i64,
     pub(super) epoch: Epoch,
-    /// Whether it counts from 1601-01-01 UTC, as Windows does.
+    /// Whether the time counts from 1601-01-01 UTC, as Windows does.
     pub(super) from_1601: bool,
 }
 
@@ -40,7 +40,7 @@ pub(super) struct TimeUnit {
 const UNIX_IN_TICKS: u64 = 116_444_736_000_000_000;
 
 impl TimeUnit {
-    /// The instant or span that `field` says, in nanoseconds.
+    /// The instant or span in `field`, in nanoseconds.
     #[inline]
     pub(super) fn read(self, field: &[u8]) -> Result<i64, NumberError> {
         if self.from_1601 {
@@ -56,14 +56,14 @@ impl TimeUnit {
 /// The unit of a place or a size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct SizeUnit {
-    /// How many bytes it is.
+    /// The size of the unit in bytes.
     pub(super) bytes: u64,
-    /// Whether its digits are hexadecimal without saying so by `0x`.
+    /// Whether the digits are hexadecimal without `0x` before them.
     pub(super) hexadecimal: bool,
 }
 
 impl SizeUnit {
-    /// The bytes that `field` says.
+    /// The number in `field`, in bytes.
     #[inline]
     pub(super) fn read(self, field: &[u8]) -> Result<Bytes, NumberError> {
         let number = if self.hexadecimal {
@@ -75,7 +75,7 @@ impl SizeUnit {
     }
 }
 
-/// What one column or group was said to be.
+/// The described meaning of a column or group.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Meaning {
     Ignored,
@@ -223,7 +223,7 @@ fn size_unit(parts: &[(usize, &str)], text: &str) -> Result<SizeUnit, Refusal> {
     Ok(SizeUnit { bytes, hexadecimal })
 }
 
-/// Nanoseconds as a span that is known and not below zero.
+/// Nanoseconds as a span; `None` if they are negative, which stands for an unknown span.
 pub(super) fn span(ns: i64) -> Option<Nanos> {
     (ns >= 0).then_some(Nanos(ns))
 }

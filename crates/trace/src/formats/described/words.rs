@@ -1,4 +1,4 @@
-//! Which word says which operation.
+//! The words that stand for operations.
 //!
 //! `R` and `write` speak for themselves. A number does not: 1 is a read to `DiskSim` and a write
 //! to Tencent. So a number is accepted only with an explanation.
@@ -17,7 +17,8 @@ pub(super) enum Meant {
     Skip,
 }
 
-/// Words and what they say: `R=read/W=write`. Or one operation for all lines: `read`.
+/// Words and the operations that they mean: `R=read/W=write`. Or one operation for all lines:
+/// `read`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Words(Kind);
 
@@ -50,7 +51,7 @@ impl FromStr for Words {
 }
 
 impl fmt::Display for Words {
-    /// As they are typed.
+    /// The words as they are typed.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = |meant: &Meant| match meant {
             Meant::Request(op, _) => op.name(),
@@ -84,7 +85,7 @@ fn operation(name: &str) -> Result<Meant, String> {
 }
 
 impl Words {
-    /// What `word` says. Case matters only where two words differ by nothing else.
+    /// The meaning of `word`. Case matters only where two words differ by nothing else.
     #[inline]
     pub(super) fn meant(&self, word: &[u8]) -> Option<Meant> {
         match &self.0 {
@@ -98,7 +99,7 @@ impl Words {
         }
     }
 
-    /// Whether one operation was said for all lines.
+    /// Whether one operation was given for all lines.
     pub(super) fn is_for_all(&self) -> bool {
         matches!(self.0, Kind::All(_))
     }

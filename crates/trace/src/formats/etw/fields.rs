@@ -1,12 +1,12 @@
 //! A line as its fields.
 
-/// How many fields of a line are read; all needed columns are among them.
+/// The largest number of fields of a line that are read; all needed columns are among them.
 const FIELDS_MAX: usize = 24;
 
 /// The fields of a line, without the blanks around them. A comma between quotes divides nothing.
 pub(super) struct Fields<'a> {
     line: &'a [u8],
-    /// Where each field begins and ends.
+    /// The beginning and the end of each field.
     bounds: [(u32, u32); FIELDS_MAX],
     count: usize,
 }
@@ -38,7 +38,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// Makes one field of those from `from` to `to`, both included.
+    /// Joins the fields from `from` to `to`, both included, into one.
     #[cold]
     pub(super) fn join(&mut self, from: usize, to: usize) {
         if from >= to || to >= self.count {
@@ -49,7 +49,7 @@ impl<'a> Fields<'a> {
         self.count -= to - from;
     }
 
-    /// How many there are.
+    /// The number of fields.
     pub(super) fn count(&self) -> usize {
         self.count
     }
@@ -64,7 +64,7 @@ impl<'a> Fields<'a> {
         self.line[from as usize..to as usize].trim_ascii()
     }
 
-    /// Where the field at `index` begins, counted from 1.
+    /// The place at which the field at `index` begins, counted from 1.
     pub(super) fn column(&self, index: usize) -> usize {
         self.bounds.get(index).map_or(1, |(from, _)| *from as usize + 1)
     }

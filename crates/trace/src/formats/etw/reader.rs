@@ -13,10 +13,10 @@ use crate::units::{Bytes, Nanos};
 /// Nanoseconds of the unit of time: the microsecond.
 const UNIT_NS: i64 = 1_000;
 
-/// How many requests that were issued and not completed are remembered.
+/// The largest number of issued and not completed requests that are remembered.
 const ISSUED_MAX: usize = 65_536;
 
-/// Where the columns of a kind of event are.
+/// The places of the columns of a kind of event.
 #[derive(Clone, Copy, Debug)]
 struct Columns {
     time: usize,
@@ -30,19 +30,19 @@ struct Columns {
     disk: usize,
 }
 
-/// A place where no field is.
+/// Stands for the place of a missing column.
 const NOWHERE: usize = usize::MAX;
 
 impl Columns {
-    /// Of reads and writes, where no heading says otherwise.
+    /// The columns of reads and writes, if no heading names others.
     const TRANSFER: Self =
         Self { time: 1, process: 2, cpu: NOWHERE, irp: 4, offset: 5, size: 6, elapsed: 7, disk: 8 };
 
-    /// Of flushes, which have no range.
+    /// The columns of flushes, which have no range.
     const FLUSH: Self =
         Self { offset: NOWHERE, size: NOWHERE, elapsed: 5, disk: 6, ..Self::TRANSFER };
 
-    /// Those that a line of the heading says.
+    /// The columns that a line of the heading names.
     fn of(heading: &Fields<'_>) -> Self {
         let place = |name: &[u8]| {
             (1..heading.count())
@@ -83,7 +83,7 @@ fn kind(name: &[u8]) -> Option<Kind> {
     }
 }
 
-/// The events while they go by.
+/// Reads the events one by one.
 pub(super) struct Parser {
     unit_ns: i64,
     reads: Columns,
@@ -91,7 +91,7 @@ pub(super) struct Parser {
     flushes: Columns,
     issues: Columns,
     in_heading: bool,
-    /// When the requests at these addresses were issued.
+    /// The instant of issue of the request at each address.
     issued: FxHashMap<u64, i64>,
     last_pid: Option<u32>,
 }
@@ -131,7 +131,7 @@ impl Parser {
         span.ok_or(Fault::junk(fields.column(place), "this instant is beyond 292 years"))
     }
 
-    /// Who did it; the name is kept.
+    /// The number of the process; its name is kept in the header.
     #[inline]
     fn process(&mut self, fields: &Fields<'_>, place: usize, intake: &mut Intake) -> u32 {
         // `svchost.exe (1234)`; the name may have brackets itself.
@@ -165,14 +165,14 @@ fn ends_process(field: &[u8]) -> bool {
 #[cold]
 fn join_process(fields: &mut Fields<'_>, process: usize) {
     let behind = process.saturating_add(1)..fields.count();
-    // The address of the request stands behind the process.
+    // The address of the request follows the process.
     let mut pieces = behind.take_while(|index| !fields.get(*index).starts_with(b"0x"));
     if let Some(last) = pieces.find(|index| ends_process(fields.get(*index))) {
         fields.join(process, last);
     }
 }
 
-/// Counts what the recorder says that it lost: `Events Lost: 12`.
+/// Counts the events that the recorder reports as lost: `Events Lost: 12`.
 #[cold]
 fn tell_lost(fields: &Fields<'_>, intake: &mut Intake) {
     let lost = (0..fields.count()).find_map(|index| {

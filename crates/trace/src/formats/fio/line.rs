@@ -8,9 +8,9 @@ use crate::text::{Cursor, NumberError};
 pub(super) struct Action<'a> {
     /// The stamp, zero in version 2.
     pub(super) stamp: u64,
-    /// The file.
+    /// The name of the file.
     pub(super) name: &'a [u8],
-    /// What is done.
+    /// The word for the action.
     pub(super) verb: &'a [u8],
     /// Offset and length, where the action has them.
     pub(super) range: Option<(u64, u64)>,
@@ -45,7 +45,7 @@ pub(super) fn parse(line: &[u8], has_stamp: bool) -> Result<Action<'_>, Fault> {
     Ok(Action { stamp, name: front, verb: last, range: None })
 }
 
-/// The last word, and what stands before it without the blanks around it.
+/// The last word, and the text before it without the blanks around it.
 #[inline]
 fn split_last(text: &[u8]) -> (&[u8], &[u8]) {
     let text = text.trim_ascii();
@@ -56,7 +56,7 @@ fn split_last(text: &[u8]) -> (&[u8], &[u8]) {
     }
 }
 
-/// A word that is a number and nothing else.
+/// The whole of `word` as a number.
 #[inline]
 fn whole(word: &[u8], column: usize) -> Result<u64, Fault> {
     let mut cursor = Cursor::new(word);

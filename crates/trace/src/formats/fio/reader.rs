@@ -10,17 +10,17 @@ use crate::units::{Bytes, Nanos};
 /// Nanoseconds of the unit that fio counts in: the microsecond.
 const UNIT_NS: i64 = 1_000;
 
-/// The actions of a log while its lines go by.
+/// Reads the actions of a log one by one.
 pub(super) struct Parser {
     unit_ns: i64,
     /// Whether lines begin with a stamp: version 3.
     has_stamp: bool,
-    /// How many first lines of a log were seen.
+    /// The number of first lines (of version 2 or 3) that were seen.
     headings: u64,
-    /// The instant that the waits of version 2 have come to.
+    /// The instant up to which the waits of version 2 add up.
     now: i64,
     waits: u64,
-    /// Whether the user said which unit it is.
+    /// Whether the user gave the unit of time.
     unit_is_given: bool,
 }
 

@@ -32,7 +32,7 @@ pub(super) struct Writer {
     names: FxHashMap<VolumeId, Vec<u8>>,
     added: Vec<VolumeId>,
     taken: FxHashSet<Vec<u8>>,
-    /// The last stamp.
+    /// The last stamp that was written.
     last: u64,
 }
 

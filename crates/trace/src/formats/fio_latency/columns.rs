@@ -1,24 +1,25 @@
-//! Which columns a log has.
+//! The columns of a log.
 
 use crate::text::Cursor;
 
 /// The most columns that a line may have.
 const COLUMNS_MAX: usize = 8;
 
-/// How many lines decide.
+/// The largest number of first lines that decide.
 const LINES_MAX: usize = 500;
 
 /// The numbers of a line.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Values {
     pub(super) numbers: [u64; COLUMNS_MAX],
-    /// Which of them are hexadecimal, a bit each.
+    /// The numbers that are hexadecimal, a bit each.
     hexadecimal: u8,
     pub(super) count: usize,
 }
 
 impl Values {
-    /// The numbers of `line`, if it consists of nothing else, with a comma and a blank between.
+    /// The numbers of `line`; `None` unless it consists of numbers with a comma and a blank
+    /// between.
     #[inline]
     pub(super) fn of(line: &[u8]) -> Option<Self> {
         let mut cursor = Cursor::new(line);
@@ -36,7 +37,7 @@ impl Values {
             values.count += 1;
             cursor.skip_blanks();
             match cursor.peek() {
-                // Windows ends lines otherwise.
+                // On Windows the line ends with a carriage return.
                 None | Some(b'\r') => break,
                 Some(b',') => cursor.skip(b','),
                 _ => return None,
@@ -62,7 +63,7 @@ impl Values {
     }
 }
 
-/// Where the columns of a log are.
+/// The places of the columns of a log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Columns {
     pub(super) count: usize,
@@ -75,7 +76,7 @@ impl Columns {
     /// Judges by the first lines of a log.
     pub(super) fn of(first_bytes: &[u8]) -> Self {
         let lines = first_bytes.split(|byte| *byte == b'\n');
-        // The last may be cut.
+        // The last line may be cut.
         let whole = memchr::memrchr(b'\n', first_bytes).unwrap_or(first_bytes.len());
         let mut seen = 0;
         let mut samples = Vec::new();

@@ -128,14 +128,14 @@ impl Dialect {
     }
 }
 
-/// The beginning of every event's line.
+/// The parts of an event's line up to the event's name.
 struct Head<'a> {
-    /// Process, processor and flags.
+    /// The text with process, processor and flags.
     before: &'a [u8],
-    /// In nanoseconds.
+    /// The instant in nanoseconds.
     time: i64,
     event: &'a [u8],
-    /// After the event's name.
+    /// The text behind the event's name.
     cursor: Cursor<'a>,
 }
 
@@ -210,7 +210,7 @@ fn unsigned(digits: &[u8]) -> Option<u32> {
     cursor.rest().is_empty().then(|| u32::try_from(number).ok())?
 }
 
-/// `8,16`, as the kernel's number.
+/// A device in the form `8,16`, as the kernel's number.
 #[inline]
 fn device(cursor: &mut Cursor<'_>) -> Result<u32, Fault> {
     let major = spaced(cursor, "no major number of a device here")?;

@@ -2,7 +2,7 @@
 
 use crate::formats::described::delimited::{Cutter, Separator, fields};
 
-/// A column that is read; the number is its place in [`Row`].
+/// A column that is read; the number of the variant is its place in [`Row`].
 #[derive(Clone, Copy)]
 pub(super) enum Column {
     Elapsed,
@@ -47,7 +47,7 @@ impl<'a> Row<'a> {
     }
 }
 
-/// Where the columns stand.
+/// The places of the columns.
 pub(super) struct Layout {
     cutter: Cutter,
     known: [bool; COLUMNS],

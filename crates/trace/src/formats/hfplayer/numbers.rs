@@ -5,7 +5,7 @@ use crate::formats::import::Fault;
 use crate::text::NumberError;
 use crate::units::Nanos;
 
-/// The fault of a place or length that nothing can have.
+/// The fault of a place or length beyond 64-bit addresses.
 pub(super) const FAR: Fault =
     Fault::lost(1, "requests that reach beyond 64-bit addresses", "too far");
 
@@ -46,7 +46,7 @@ fn suffixed(field: &[u8], unit: i64) -> Option<i64> {
     number::scaled(digits, unit.checked_mul(factor)?).ok()
 }
 
-/// Where `field` stands in `line`, counted from 1.
+/// The place of `field` in `line`, counted from 1.
 pub(super) fn column(line: &[u8], field: &[u8]) -> usize {
     let at = (field.as_ptr() as usize).wrapping_sub(line.as_ptr() as usize);
     if at <= line.len() { at + 1 } else { 1 }

@@ -13,33 +13,34 @@ use crate::header::NoteKind;
 use crate::request::Request;
 use crate::units::Nanos;
 
-/// How many requests are held back at most.
+/// The largest number of requests that are held back.
 const HELD_MAX: usize = 65_536;
 
 /// Requests that are held back.
 #[derive(Default)]
 pub(super) struct Pairs {
     held: VecDeque<Held>,
-    /// How many have left: the number of the first one that is held.
+    /// The number of requests that have left: also the number of the first one that is held.
     left: u64,
-    /// The number of the request that waits, by its running number in the capture.
+    /// The number of the waiting request, by its running number in the capture.
     waiting: FxHashMap<u64, u64>,
-    /// Whether the file has completions of their own.
+    /// Whether the file has completions on lines of their own.
     has_completions: bool,
     /// Whether so many arrivals came without a completion that the file is taken to have none.
     gave_up: bool,
-    /// Arrivals that left without a completion.
+    /// The number of arrivals that left without a completion.
     alone: u64,
 }
 
 struct Held {
     request: Request,
-    /// The number by which its completion will name it, as long as it waits.
+    /// The running number by which the completion will name the request, as long as the request
+    /// waits.
     sequence: Option<u64>,
 }
 
 impl Pairs {
-    /// Takes a request; with a `sequence` it waits for the completion that names it.
+    /// Takes a request; with a `sequence` the request waits for the completion that names it.
     #[inline]
     pub(super) fn arrive(
         &mut self,
@@ -104,7 +105,7 @@ impl Pairs {
         self.leave_complete(intake)
     }
 
-    /// Gives all that is held: nothing follows.
+    /// Gives all held requests at the end of the file.
     pub(super) fn end(&mut self, intake: &mut Intake) {
         // Requests were checked on arrival.
         let _ = self.leave_all(intake);

@@ -1,19 +1,19 @@
-//! The list of those that a request waits for.
+//! The list of a request's parents.
 
 use super::numbers::{column, quantity};
 use crate::dependencies::Dependency;
 use crate::formats::import::Fault;
 
-/// How many parents of a request are read; hfplayer itself counts to 255.
+/// The largest number of parents of a request that are read; hfplayer itself counts to 255.
 const PARENTS_MAX: usize = 65_536;
 
-/// The list of a line, kept for its memory.
+/// The parents in a line; the list is kept to use its memory again.
 #[derive(Debug, Default)]
 pub(super) struct Parents(Vec<u64>);
 
 impl Parents {
-    /// What the fields `id` and `list` of `line` say. Nobody is waited for where the list is `NA`,
-    /// or empty.
+    /// The dependency in the fields `id` and `list` of `line`. There are no parents if the list is
+    /// `NA` or empty.
     pub(super) fn read(
         &mut self,
         id: &[u8],

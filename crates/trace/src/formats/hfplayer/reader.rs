@@ -12,21 +12,21 @@ use crate::header::{NoteKind, Topic};
 use crate::request::{Op, Request};
 use crate::units::{Bytes, Nanos};
 
-/// The loss of requests that neither read nor write.
+/// The loss of requests that are neither reads nor writes.
 pub(super) const OTHER_OPS: &str = "requests that neither read nor write";
 
 /// The guess where two columns contradict each other.
 pub(super) const CONTRADICTIONS: Topic<'static> =
     NoteKind::Assumed.of("requests whose OP contradicts their CMD, taken as OP says");
 
-/// What is known while lines are read.
+/// The state while lines are read.
 #[derive(Default)]
 pub(super) struct Parser {
     layout: Option<Layout>,
     pairs: Pairs,
     begun: bool,
     contradictions: u64,
-    /// Where the annotations are asked for.
+    /// The reader of annotations, where they were asked for.
     annotated: Option<Parents>,
     wants_annotations: bool,
 }
@@ -78,7 +78,7 @@ impl LineParser for Parser {
         }
         request.volume = intake.volume(row.get(Column::Volume))?;
         if let Some(parents) = &mut self.annotated {
-            // Whoever annotated it had paired it before.
+            // The program that annotated the trace had paired arrivals and completions before.
             let dependency =
                 parents.read(row.get(Column::Offset), row.get(Column::Parents), line)?;
             intake.push_linked(&request, dependency)?;
@@ -96,12 +96,12 @@ impl LineParser for Parser {
 }
 
 impl Parser {
-    /// Reads which request waits for which if it `wants_annotations`.
+    /// Reads the parents of each request if it `wants_annotations`.
     pub(super) fn new(wants_annotations: bool) -> Self {
         Self { wants_annotations, ..Self::default() }
     }
 
-    /// The header names parents: they are read, or noted as lost.
+    /// Handles a header that names parents: they are read, or noted as lost.
     fn annotations(&mut self, layout: &Layout, intake: &mut Intake) {
         if !self.wants_annotations {
             let what = NoteKind::Beside
@@ -155,8 +155,8 @@ impl Parser {
     }
 }
 
-/// Notes when the trace began, if the file says it: the wall clock of a request minus the elapsed
-/// time, to the millisecond.
+/// Notes the start of the trace, if the file tells it: the wall clock of a request minus the
+/// elapsed time, to the millisecond.
 fn begin(row: &Row<'_>, issue: Nanos, intake: &mut Intake) {
     let instant = number::scaled(row.get(Column::Absolute), 1_000_000_000).unwrap_or(0);
     // A clock that would have started before 1970, or a zero, is ignored.

@@ -56,7 +56,7 @@ fn a_line_that_begins_with_a_part_of_a_mark_is_read_or_counted() {
     for first in [&b"\xef"[..], b"\xef\xbb", b"\xff"] {
         let text = [HEADER.as_bytes(), first, LINES.as_bytes()].concat();
         let (all, header) = read_with(&text, false).unwrap();
-        // It stands in a column that is not read.
+        // The broken mark stands in a column that is not read.
         assert_eq!((all.len(), header.losses.count_of(JUNK)), (2, 0), "{first:?}");
     }
     let marked = [HEADER.as_bytes(), b"\xef\xbb\xbf", LINES.as_bytes()].concat();
@@ -168,7 +168,7 @@ fn the_published_samples_are_read_to_the_last_request() {
     }
 }
 
-/// What `text` says of each request: its number and those of its parents.
+/// The links in `text`: for each request its number and those of its parents.
 fn links(text: &str) -> (Vec<(u64, Vec<u64>)>, Header) {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("x");
@@ -264,7 +264,7 @@ proptest! {
         for (number, (ns, read, sector, sectors, latency, how)) in requests.iter().enumerate() {
             let (op, command) = if *read { (Op::Read, "RD") } else { (Op::Write, "WR") };
             let code = u8::from(!read);
-            // Some have their latency, some a line of completion, some nothing.
+            // Some requests have their latency, some a line of completion, some nothing.
             let known = if *how == 0 { *latency } else { 0 };
             let (at, known, junk) = (us(*ns), us(known), &junk[number]);
             let place = format!("{number},0,{code},0,{sector},{sectors}");

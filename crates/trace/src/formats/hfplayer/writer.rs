@@ -1,4 +1,4 @@
-//! Writing the layout that hfplayer's own samples have.
+//! Writing the layout of hfplayer's own samples.
 //!
 //! hfplayer has only reads and writes of whole sectors. It also needs the number of requests in
 //! flight at each arrival, which follows from the latencies.
@@ -15,31 +15,32 @@ use crate::header::Header;
 use crate::request::{Op, Request};
 use crate::units::{Bytes, Nanos, SECTOR};
 
-/// How many requests are counted as in flight at most.
+/// The largest number of requests that are counted as in flight.
 const IN_FLIGHT_MAX: usize = 65_536;
 
-/// How many requests that were left out are kept in mind.
+/// The largest number of left-out requests that are remembered.
 const LEFT_OUT_MAX: usize = 1 << 20;
 
-/// How many parents hfplayer counts of a request.
+/// The largest number of parents of a request that hfplayer counts.
 const HFPLAYER_PARENTS_MAX: usize = 255;
 
 /// The lines that were written so far.
 pub(super) struct Lines {
     requests: u64,
-    /// When those in flight complete, the earliest first.
+    /// The instants at which requests in flight complete, in nanoseconds, the earliest first.
     in_flight: BinaryHeap<Reverse<i64>>,
     volumes: Numbers,
-    /// In an annotated trace, what the next request waits for.
+    /// In an annotated trace, the dependency of the next request.
     linked: Option<Linked>,
 }
 
-/// What a request waits for.
+/// The dependency of a request, and requests without a line.
 #[derive(Default)]
 struct Linked {
     id: u64,
     parents: Vec<u64>,
-    /// The last requests that were left out, which nobody may name: hfplayer ends there.
+    /// The last requests that were left out. No line may name them as parents: hfplayer would end
+    /// there.
     left_out: FxHashSet<u64>,
     in_order: VecDeque<u64>,
 }
@@ -89,7 +90,7 @@ impl LineWriter for Lines {
 }
 
 impl Lines {
-    /// Appends the line of a request; answers whether there is one.
+    /// Appends the line of a request; answers whether the request has one.
     fn line(
         &mut self,
         request: &Request,
@@ -153,7 +154,7 @@ impl Lines {
         true
     }
 
-    /// How many requests are in flight at `issue`, before this one joins them.
+    /// The number of requests in flight at `issue`, before this one joins them.
     fn arrive(&mut self, issue: Nanos, latency: u64) -> u64 {
         while self.in_flight.peek().is_some_and(|Reverse(end)| *end <= issue.0) {
             self.in_flight.pop();
@@ -167,7 +168,7 @@ impl Lines {
 }
 
 impl Linked {
-    /// Keeps in mind that the request has no line.
+    /// Remembers that the request has no line.
     fn leave_out(&mut self) {
         if self.in_order.len() == LEFT_OUT_MAX
             && let Some(oldest) = self.in_order.pop_front()
@@ -200,8 +201,8 @@ impl Linked {
     }
 }
 
-/// The latency in nanoseconds, recorded or else measured; 0 if unknown, as in hfplayer. Counts what
-/// else the line lacks.
+/// The latency in nanoseconds, recorded or else measured; 0 if unknown, as in hfplayer. Counts
+/// other values that the line lacks.
 fn told_latency(request: &Request, lost: &mut Lost) -> u64 {
     if !request.flags.is_empty() {
         lost.detail("flags");

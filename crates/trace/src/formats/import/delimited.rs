@@ -1,14 +1,14 @@
 //! Formats in which each line is a request, in columns.
 //!
 //! A dozen published formats differ in their columns alone. In all of them a header line may come
-//! anywhere and is no loss, any other line that does not parse is a loss, and a file is recognised
+//! anywhere and is no loss. Any other line that does not parse is a loss, and a file is recognised
 //! by its lines. So a format only parses its columns ([`Delimited`]); the rest is here.
 
 use super::{Fault, Intake, LineParser, Look, Said, is_header, looks_like};
 
 /// Reads the lines of a format whose lines are requests.
 pub trait Delimited: Send {
-    /// What a line says.
+    /// The values of a line.
     type Row<'a>;
 
     /// The first names in a line that names the columns; none where files have no such line.
@@ -17,7 +17,7 @@ pub trait Delimited: Send {
     /// Takes a line apart.
     fn parse<'a>(&self, line: &'a [u8]) -> Result<Self::Row<'a>, Fault>;
 
-    /// How much a line that parses as `row` speaks for this format, when it is recognised.
+    /// The evidence for this format in a line that parses as `row`, when a file is recognised.
     fn look(&self, line: &[u8], row: &Self::Row<'_>) -> Look {
         let _ = (line, row);
         Look::Request

@@ -35,7 +35,7 @@ impl<'a, const SEPARATOR: u8> Fields<'a, SEPARATOR> {
         Self { cursor: Cursor::new(line), ended: line.is_empty() }
     }
 
-    /// What is wrong with the column that begins at `column`.
+    /// The fault of the column that begins at `column`.
     #[cold]
     fn fault(column: usize, error: NumberError, reason: &'static str) -> Fault {
         match error {
@@ -44,7 +44,7 @@ impl<'a, const SEPARATOR: u8> Fields<'a, SEPARATOR> {
         }
     }
 
-    /// Goes to the beginning of the next column; answers where that is.
+    /// Goes to the beginning of the next column; answers its place, counted from 1.
     #[inline]
     fn begin(&mut self) -> Result<usize, Fault> {
         self.cursor.skip_blanks();
@@ -128,13 +128,13 @@ impl<'a, const SEPARATOR: u8> Fields<'a, SEPARATOR> {
         Ok(op)
     }
 
-    /// As [`Fields::op`], or `None` where nothing stands between two commas.
+    /// As [`Fields::op`], or `None` for an empty column.
     #[inline]
     pub fn op_if_any(&mut self) -> Result<Option<Op>, Fault> {
         if self.skip_empty()? { Ok(None) } else { self.op().map(Some) }
     }
 
-    /// As [`Fields::decimal`], or `None` where nothing stands between two commas.
+    /// As [`Fields::decimal`], or `None` for an empty column.
     #[inline]
     pub fn decimal_if_any(
         &mut self,
@@ -144,7 +144,7 @@ impl<'a, const SEPARATOR: u8> Fields<'a, SEPARATOR> {
         if self.skip_empty()? { Ok(None) } else { self.decimal(unit_ns, reason).map(Some) }
     }
 
-    /// Passes over the next column if nothing stands in it; answers whether that is so.
+    /// Passes over the next column if it is empty; answers whether it was.
     #[inline]
     fn skip_empty(&mut self) -> Result<bool, Fault> {
         self.begin()?;
@@ -167,8 +167,7 @@ impl<'a, const SEPARATOR: u8> Fields<'a, SEPARATOR> {
         }
     }
 
-    /// The next column as it stands, without the blanks around it; empty where there is nothing
-    /// between two commas.
+    /// The text of the next column, without the blanks around it; empty for an empty column.
     #[inline]
     pub fn text(&mut self) -> Result<&'a [u8], Fault> {
         self.begin()?;
@@ -200,12 +199,12 @@ impl<'a, const SEPARATOR: u8> Fields<'a, SEPARATOR> {
         Err(Fault::junk(self.cursor.column(), "more stands here than a request has"))
     }
 
-    /// Where the next column begins, counted from 1.
+    /// The place at which the next column begins, counted from 1.
     pub fn column(&self) -> usize {
         self.cursor.column()
     }
 
-    /// What is left of the line.
+    /// The rest of the line.
     pub fn rest(&self) -> &'a [u8] {
         self.cursor.rest()
     }

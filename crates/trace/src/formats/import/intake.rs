@@ -1,4 +1,4 @@
-//! Takes the requests of every reader, and the lines that are none.
+//! Takes the requests of every reader, and the lines that are no requests.
 
 use std::path::{Path, PathBuf};
 
@@ -21,29 +21,29 @@ const ZERO_LENGTH: &str = "requests of zero length";
 pub(super) const TOO_FAR: &str = "requests that reach beyond 64-bit addresses";
 const VOLUMES_FULL: &str = "requests to volumes beyond the first 65,536";
 
-/// How many volumes a trace may have: Tencent's 5,584 are the most of a published trace, and a
-/// column that does not hold volumes must not fill the memory.
+/// The largest number of volumes in a trace. Tencent's 5,584 are the most of a published trace, and
+/// a column that does not hold volumes must not fill the memory.
 const VOLUMES_MAX: usize = 65_536;
 
-/// How many names of processes are kept.
+/// The largest number of processes whose names are kept.
 const PROCESSES_MAX: usize = 65_536;
 
-/// How much of a name is kept, in bytes.
+/// The longest part of a name that is kept, in bytes.
 const NAME_BYTES_MAX: usize = 255;
 
-/// Why a line or record is no request.
+/// The reason why a line or record is no request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fault {
     /// The place of the fault: the column of a line, counted from 1, or the byte of a record.
     pub column: usize,
-    /// What is lost; [`JUNK`] mostly.
+    /// The topic of the loss; [`JUNK`] mostly.
     pub loss: Topic<'static>,
-    /// What is wrong, for the error of `--strict`.
+    /// The reason, as a clause for the error of `--strict`.
     pub reason: &'static str,
 }
 
 impl Fault {
-    /// Something at `column` that does not read as the format says.
+    /// The fault of text at `column` that is not what the format says.
     pub const fn junk(column: usize, reason: &'static str) -> Self {
         Self::lost(column, JUNK, reason)
     }
@@ -57,15 +57,16 @@ impl Fault {
 
 /// Takes the requests and the notes of a reader.
 pub struct Intake {
-    /// What is known of the trace. Parsers may add losses, guesses, a recorder, a description.
+    /// The header so far. Parsers may add losses, guesses, a recorder, a description.
     pub header: Header,
     pub(super) path: PathBuf,
     pub(super) strict: bool,
     pub(super) batch: Batch,
-    /// Requests taken so far.
+    /// The number of requests taken so far.
     pub(super) requests: u64,
     volumes: FxHashMap<Box<[u8]>, VolumeId>,
-    /// The name that was asked for last, and its number: most lines have the same as before.
+    /// The volume's name that was asked for last, and its number: most lines have the same as
+    /// before.
     last_volume: Option<(Box<[u8]>, VolumeId)>,
 }
 
@@ -118,7 +119,7 @@ impl Intake {
         Ok(())
     }
 
-    /// Takes a request, and what it waits for.
+    /// Takes a request with its dependency.
     pub fn push_linked(
         &mut self,
         request: &Request,
@@ -129,7 +130,7 @@ impl Intake {
         Ok(())
     }
 
-    /// The number of the volume with this name; a name that is new becomes a volume of the header.
+    /// The number of the volume with this name; a new name becomes a volume of the header.
     #[inline]
     pub fn volume(&mut self, name: &[u8]) -> Result<VolumeId, Fault> {
         match &self.last_volume {
@@ -181,7 +182,7 @@ impl Intake {
         }
     }
 
-    /// How many requests were taken.
+    /// The number of requests taken.
     pub fn requests(&self) -> u64 {
         self.requests
     }

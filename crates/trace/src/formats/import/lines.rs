@@ -9,7 +9,7 @@ use crate::stream::Source;
 use crate::text::{Line, LineReader};
 use crate::wording::Wording;
 
-/// What a parser made of a line.
+/// The parser's answer about a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Said {
     /// A request, or part of one.
@@ -30,7 +30,7 @@ pub trait LineParser: Send {
     }
 }
 
-/// What a line looks like when a format is recognised.
+/// The kind of a line, when a format is recognised.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Look {
     /// A request of that format.
@@ -40,15 +40,15 @@ pub enum Look {
     Header,
     /// A line that such a file may have beside its requests.
     Other,
-    /// Neither.
+    /// A line that no file of the format has.
     Strange,
 }
 
-/// How many lines decide.
+/// The number of first lines that decide.
 const LINES_MAX: usize = 200;
 
-/// Whether a file that begins with `first_bytes` is of the format that `judge` knows: it has
-/// requests, and fewer strange lines than those; or only a header.
+/// Whether a file that begins with `first_bytes` is of the format that `judge` knows. It has
+/// requests, and fewer strange lines than requests; or it has only a header.
 pub fn looks_like(first_bytes: &[u8], mut judge: impl FnMut(&[u8]) -> Look) -> bool {
     let (mut requests, mut strange, mut headers) = (0_usize, 0_usize, 0_usize);
     let mut lines = first_bytes.split(|byte| *byte == b'\n').peekable();
@@ -74,8 +74,8 @@ pub fn looks_like(first_bytes: &[u8], mut judge: impl FnMut(&[u8]) -> Look) -> b
     requests > strange || headers > 0 && requests == 0 && strange == 0
 }
 
-/// Reads the stream of `opening` with `parser`. A file without a request is refused, with `remedy`
-/// saying what the lines of one look like.
+/// Reads the stream of `opening` with `parser`. A file without a request is refused; `remedy` says
+/// what the lines of the format look like.
 pub fn lines<P: LineParser + 'static>(
     opening: Opening<'_>,
     parser: P,

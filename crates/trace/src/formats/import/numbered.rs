@@ -24,7 +24,7 @@ pub struct Numbered {
 }
 
 impl Numbered {
-    /// The volume called `number`; a number that is new becomes a volume of the header.
+    /// The volume called `number`; a new number becomes a volume of the header.
     #[inline]
     pub fn volume(&mut self, number: u64, intake: &mut Intake) -> Result<VolumeId, Fault> {
         let index = usize::try_from(number).unwrap_or(usize::MAX);

@@ -24,7 +24,8 @@ impl Slots {
         Self { shift }
     }
 
-    /// Where the object called `name` begins. The part beyond the slot lies in the next one.
+    /// The place of the object called `name`. An object larger than a slot reaches into the next
+    /// one.
     #[inline]
     pub fn of_name(self, name: &[u8]) -> Bytes {
         let mut hash = name.len() as u64;
@@ -39,7 +40,7 @@ impl Slots {
         self.slot(mixed(hash ^ u64::from_le_bytes(last)))
     }
 
-    /// Where the object with these two numbers begins.
+    /// The place of the object with these two numbers.
     #[inline]
     pub fn of_numbers(self, first: u64, second: u64) -> Bytes {
         self.slot(mixed(mixed(first).wrapping_add(second)))

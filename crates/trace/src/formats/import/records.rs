@@ -29,12 +29,12 @@ pub trait RecordParser: Send {
     }
 }
 
-/// Why a record could not be taken.
+/// The reason why a record could not be taken.
 #[derive(Debug)]
 pub enum RecordError {
-    /// It is not what the format says.
+    /// The record is not what the format says.
     Fault(Fault),
-    /// The stream breaks.
+    /// The stream broke.
     Stream(io::Error),
 }
 
@@ -56,7 +56,7 @@ pub struct Records {
     buffer: Vec<u8>,
     start: usize,
     end: usize,
-    /// Bytes given so far.
+    /// The number of bytes given so far.
     given: u64,
     error: Option<io::Error>,
     ended: bool,
@@ -68,7 +68,7 @@ impl Records {
         Self { stream, buffer, start: 0, end: 0, given: 0, error: None, ended: false }
     }
 
-    /// Where the next record begins, in bytes of the unpacked file.
+    /// The place at which the next record begins, in bytes of the unpacked file.
     pub fn offset(&self) -> u64 {
         self.given
     }
@@ -94,12 +94,12 @@ impl Records {
         Ok(&self.buffer[self.start..self.end.min(self.start + bytes)])
     }
 
-    /// How many bytes are left behind the last whole record, once [`Records::take`] gave `None`.
+    /// The number of bytes behind the last whole record, once [`Records::take`] gave `None`.
     pub fn rest(&self) -> usize {
         self.end - self.start
     }
 
-    /// Fills the buffer; answers whether `bytes` bytes are there now.
+    /// Fills the buffer; answers whether it holds `bytes` bytes now.
     #[cold]
     fn read_more(&mut self, bytes: usize) -> io::Result<bool> {
         debug_assert!(bytes <= TAKE_MAX);

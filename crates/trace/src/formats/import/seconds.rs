@@ -17,16 +17,16 @@ use crate::batch::{BATCH_ROWS, Batch};
 use crate::header::{NoteKind, Notes, Topic};
 use crate::wording::Wording;
 
-/// How many requests of a second are held: some 50 MiB.
+/// The largest number of requests of a second that are held: some 50 MiB.
 const HELD_MAX: usize = 1 << 20;
 
 /// A second in nanoseconds.
 const SECOND: i64 = 1_000_000_000;
 
-/// The seed of random instants, a part of what "the same every time" means.
+/// The seed of random instants; it never changes, so that every reading gives the same instants.
 const SEED: u64 = 0x5ec0_9d5e_c09d_5ec0;
 
-/// The note on instants that were not chosen. A trace that has it is not to be replayed as
+/// The note on instants that were not chosen. A trace with this note is not to be replayed as
 /// recorded.
 const UNCHOSEN: Topic<'static> = NoteKind::UnchosenSecond
     .of("requests known to the second only, left at its beginning (reading the \
@@ -40,7 +40,7 @@ const BURST: Topic<'static> =
 const IN_PARTS: Topic<'static> =
     NoteKind::Assumed.of("seconds with more than a million requests, spread in parts");
 
-/// What to do with instants that are whole seconds.
+/// The treatment of instants that are whole seconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum WholeSeconds {
@@ -59,7 +59,7 @@ pub enum WholeSeconds {
 }
 
 impl WholeSeconds {
-    /// What can be chosen.
+    /// The treatments that the user can choose.
     pub const CHOICES: [Self; 3] = [Self::Even, Self::Poisson, Self::Burst];
 
     /// The name on the command line.
@@ -74,7 +74,7 @@ impl WholeSeconds {
     }
 }
 
-/// The remedy: what to choose from.
+/// The remedy: a sentence that lists the choices.
 pub(super) fn remedy() -> Wording {
     Wording::from("say where in its second to put a request: ")
         .set("whole-seconds", "even, poisson or burst")
@@ -85,9 +85,10 @@ pub(super) struct Seconds {
     choice: WholeSeconds,
     /// The requests of one second, in order.
     held: Batch,
-    /// The beginning of that second.
+    /// The beginning of the second that is held.
     second: i64,
-    /// Where the remaining part of that second begins, in nanoseconds from its beginning.
+    /// The beginning of the second's remaining part, in nanoseconds from the beginning of the
+    /// second.
     from: i64,
     /// The latest instant given.
     latest: i64,
@@ -101,7 +102,7 @@ pub(super) struct Seconds {
 }
 
 impl Seconds {
-    /// What carries out `choice`.
+    /// Places requests as `choice` says.
     pub(super) fn new(choice: WholeSeconds) -> Self {
         Self {
             choice,
@@ -169,8 +170,8 @@ impl Seconds {
         true
     }
 
-    /// Gives the requests held their instants, but none of the last `kept` nanoseconds of the
-    /// second, which is for those that follow.
+    /// Gives the held requests their instants. The last `kept` nanoseconds of the second stay free
+    /// for the requests that follow.
     fn place(&mut self, kept: i64) {
         let rows = self.held.len();
         let span = SECOND - self.from - kept;
@@ -215,7 +216,7 @@ impl Seconds {
         self.held.truncate(0);
     }
 
-    /// Writes down what was done to how many requests since the last time.
+    /// Notes the treatment, and the number of requests treated since the last note.
     pub(super) fn note(&mut self, guesses: &mut Notes) {
         let what = match self.choice {
             WholeSeconds::Unchosen | WholeSeconds::Refuse => UNCHOSEN,
@@ -236,7 +237,7 @@ mod tests {
     use crate::units::{Bytes, Nanos};
     use proptest::prelude::*;
 
-    /// The instants that requests get.
+    /// The instants that requests get, as `choice` says.
     fn placed(
         choice: WholeSeconds,
         issues: &[i64],

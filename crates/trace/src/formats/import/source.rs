@@ -16,7 +16,7 @@ use crate::wording::Wording;
 /// Nanoseconds since 1970 of 2001-09-09, when the seconds got a tenth digit. No trace is as long.
 const UNIX_NS: i64 = 1_000_000_000_000_000_000;
 
-/// The guess that such an instant is one since 1970.
+/// The guess that instants from `UNIX_NS` on count from 1970.
 pub(super) const AS_UNIX: Topic<'static> = NoteKind::Assumed
     .of("traces whose instants are taken as counted since 1970, because \
          they lie beyond 2001");
@@ -28,19 +28,19 @@ pub(super) const BEGAN_EARLIER: Topic<'static> = NoteKind::Assumed
 
 /// Reads a file piece by piece.
 pub(super) trait Feed: Send {
-    /// What the file consists of: lines, records.
+    /// The noun for the parts of the file: lines, records.
     const UNIT: &'static str;
 
     /// Reads until `intake` holds `rows` requests; answers `false` when nothing follows.
     fn fill(&mut self, intake: &mut Intake, rows: usize) -> Result<bool, TraceError>;
 
-    /// How many units were read.
+    /// The number of units that were read.
     fn units(&self) -> u64;
 }
 
 impl Intake {
-    /// Notes that the file breaks off at byte `offset` of what is stored, or refuses it if reading
-    /// is strict.
+    /// Notes that the file breaks off at byte `offset` of the stored file. If reading is strict,
+    /// the break is an error.
     pub(super) fn break_off(&mut self, damage: String, offset: u64) -> Result<(), TraceError> {
         if self.strict {
             return Err(TraceError::Binary {
@@ -62,12 +62,12 @@ pub(super) struct Imported<F> {
     feed: F,
     intake: Intake,
     sorter: Sorter,
-    /// Where requests get their places in whole seconds.
+    /// Gives requests their places in whole seconds; `None` if the instants are finer.
     seconds: Option<Seconds>,
-    /// Requests on the way there.
+    /// Sorted requests on their way to `seconds`.
     sorted: Batch,
     epoch: Epoch,
-    /// What is subtracted from every instant, once it is known.
+    /// The instant that is subtracted from every instant; `None` until it is known.
     start: Option<i64>,
     ended: bool,
 }
@@ -136,7 +136,8 @@ impl<F: Feed> Imported<F> {
         Ok(())
     }
 
-    /// Where the trace begins whose first request was issued at `first`, on the format's clock.
+    /// The instant at which the trace begins, on the format's clock, if its first request was
+    /// issued at `first`.
     #[cold]
     fn start_of(&mut self, first: i64) -> i64 {
         let header = &mut self.intake.header;
@@ -170,14 +171,14 @@ impl<F: Feed> Imported<F> {
             }
             self.read(BATCH_ROWS)?;
         }
-        // Now and not only at the end: of a trace that is read in part it counts too.
+        // The note is taken with every batch, so that a trace that is read in part has it too.
         self.sorter.note(&mut self.intake.header.guesses);
         Ok(true)
     }
 
     /// Gives the next requests in their places in whole seconds.
     fn next_placed(&mut self, batch: &mut Batch) -> Result<bool, TraceError> {
-        // Taken out, because reading needs the whole of this; and put back.
+        // Taken out and put back later, because reading needs the whole of `self`.
         let Some(mut seconds) = self.seconds.take() else { return self.next_sorted(batch) };
         let mut sorted = std::mem::take(&mut self.sorted);
         batch.reset(self.intake.header.columns);

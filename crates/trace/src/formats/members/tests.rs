@@ -16,7 +16,8 @@ const README: &[u8] = b"These are the traces of a year.\nCite us.\n";
 const FIO: &[u8] =
     b"fio version 3 iolog\n0 /dev/sda add\n1 /dev/sda open\n2 /dev/sda read 0 4096\n";
 
-/// Cambridge's lines: so many requests of a disk, ten ticks of 100 ns apart.
+/// `requests` requests of a disk in the format of Microsoft Research Cambridge, ten ticks of 100 ns
+/// apart.
 fn msr(disk: u32, requests: u64) -> Vec<u8> {
     let mut text = String::new();
     for n in 0..requests {
@@ -148,7 +149,7 @@ fn files_that_cannot_be_one_are_refused_with_what_to_do() {
     assert!(error.contains("begin with: x/sda"), "{error}");
     let error = refusal(&gzip(&tar(&[("a", FIO), ("README", README), ("b", FIO)])));
     assert!(error.contains("'merge'"), "{error}");
-    // One of them is a trace like any other.
+    // An archive with one of the files is a trace like any other.
     let (all, _) = read(&tar(&files[..1]));
     assert_eq!(all.len(), 1);
 }

@@ -1,4 +1,4 @@
-//! Writing what the traces of Microsoft Research Cambridge say.
+//! Writing traces in the format of Microsoft Research Cambridge.
 
 use std::path::Path;
 
@@ -33,19 +33,19 @@ const LATENCIES: (&str, &str) =
 
 #[derive(Default)]
 struct Writer {
-    /// Set at the first request, because only then the start of the trace is known.
+    /// `None` before the first request, because only then the start of the trace is known.
     clock: Option<WallClock>,
-    /// What stands for each volume: `,host,disk,`.
+    /// The text that stands for each volume: `,host,disk,`.
     keys: Vec<(VolumeId, Vec<u8>)>,
-    /// Where among these a volume is.
+    /// The index in `keys` of each volume.
     places: FxHashMap<VolumeId, usize>,
     taken: FxHashSet<Vec<u8>>,
-    /// How many volumes of the header were looked at.
+    /// The number of volumes of the header that were looked at.
     seen: usize,
 }
 
 impl Writer {
-    /// What stands for volume `id`.
+    /// The text that stands for volume `id`.
     #[inline]
     fn key(&mut self, id: VolumeId, header: &Header, lost: &mut Lost) -> &[u8] {
         let index = id.0 as usize;
@@ -55,7 +55,8 @@ impl Writer {
         &self.keys[index].1
     }
 
-    /// The place of volume `id`; if it has none yet, all volumes that are known by now get theirs.
+    /// The index in `keys` of volume `id`. If it has none yet, all volumes that are known by now
+    /// get theirs.
     #[cold]
     fn place(&mut self, id: VolumeId, header: &Header, lost: &mut Lost) -> usize {
         if !self.places.contains_key(&id) {
@@ -73,8 +74,8 @@ impl Writer {
         self.places.get(&id).copied().unwrap_or_default()
     }
 
-    /// The host and the disk that stand for a volume: those of its name where it has them, as
-    /// volumes that were read have; else the name and the volume's number.
+    /// The host and the disk that stand for a volume. They are those of its name where it has them,
+    /// as volumes that were read have; otherwise the name and the volume's number.
     fn settle(&mut self, volume: &Volume, lost: &mut Lost) -> Vec<u8> {
         let is_number = |text: &str| text == "0" || !text.starts_with('0') && is_digits(text);
         let (host, disk) = match volume.name.rsplit_once('_') {
@@ -106,7 +107,7 @@ impl Writer {
     }
 }
 
-/// Whether `text` is a number of 64 bits in digits.
+/// Whether `text` is a 64-bit number in decimal digits.
 fn is_digits(text: &str) -> bool {
     text.bytes().all(|byte| byte.is_ascii_digit()) && text.parse::<u64>().is_ok()
 }

@@ -2,8 +2,8 @@
 //!
 //! Parquet makes checksums of pages optional, the library writes none, and damaged zstd data often
 //! still unpacks: every second flipped bit would pass as another request. So the footer has a
-//! CRC-32C (RFC 3720, appendix B.4) of each row group's bytes, and one of everything behind them,
-//! itself included with its own digits as zeros.
+//! CRC-32C (RFC 3720, appendix B.4) of each row group's bytes. Another one covers all bytes behind
+//! the groups, with its own digits taken as zeros.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -19,26 +19,26 @@ use crate::compression::PartialFile;
 /// The value of [`KEY_CRC_FOOTER`] while the sum is made.
 pub(super) const NO_DIGITS: &str = "00000000";
 
-/// The bytes between that key and its value (parquet.thrift, compact): the value is a string of
-/// eight bytes.
+/// The bytes between the key [`KEY_CRC_FOOTER`] and its value (parquet.thrift, compact): the value
+/// is a string of eight bytes.
 const VALUE_FOLLOWS: [u8; 2] = [0x18, 8];
 
-/// What stands behind the footer: its length in four bytes and the magic.
+/// The bytes behind the footer: its length in four bytes and the magic.
 const TRAILER_BYTES: u64 = 8;
 
-/// How much is read at a time.
+/// The number of bytes that are read at a time.
 const CHUNK_BYTES: usize = 128 << 10;
 
-/// Where a row group ends in the file, and the CRC-32C of its bytes: those from the end of the
-/// group before, or from the beginning of the file.
+/// The end of a row group in bytes from the start of the file, and the CRC-32C of its bytes. They
+/// begin at the end of the group before, or at the beginning of the file.
 pub(super) type GroupSum = (u64, u32);
 
-/// A file that is written, with the sum of what was written since the last row group.
+/// A file that is written, with the checksum of the bytes since the last row group.
 pub(super) struct Summed {
     file: PartialFile,
     bytes: u64,
     crc: u32,
-    /// What follows the row groups, held back until its sum can be put into it.
+    /// The bytes behind the row groups, held back until their checksum can be put into them.
     tail: Option<Vec<u8>>,
 }
 
@@ -52,12 +52,12 @@ impl Summed {
         (self.bytes, std::mem::take(&mut self.crc))
     }
 
-    /// All that comes from here on is the tail.
+    /// Begins the tail: all further bytes belong to it.
     pub(super) fn begin_tail(&mut self) {
         self.tail = Some(Vec::new());
     }
 
-    /// Puts its sum into the tail and gives the file its name.
+    /// Puts the tail's checksum into the tail and gives the file its name.
     pub(super) fn finish(mut self) -> io::Result<()> {
         if let Some(mut tail) = self.tail.take() {
             let digits = digits_in(&tail)
@@ -91,22 +91,23 @@ fn hex(crc: u32) -> String {
     format!("{crc:08x}")
 }
 
-/// Where in a footer the digits of its own sum are.
+/// The place of the footer's own checksum in the footer.
 fn digits_in(footer: &[u8]) -> Option<usize> {
     let before = [KEY_CRC_FOOTER.as_bytes(), &VALUE_FOLLOWS].concat();
     let place = memmem::rfind(footer, &before)? + before.len();
     (footer.len() >= place + NO_DIGITS.len()).then_some(place)
 }
 
-/// The sums of a file that is read.
+/// The checksums of a file that is read.
 pub(super) struct Checksums {
     file: File,
     groups: Vec<GroupSum>,
 }
 
 impl Checksums {
-    /// The sums in the footer of `file`, which is checked against its own; `None` where there are
-    /// none, or none of this program: others copy the keys and write another file.
+    /// The checksums in the footer of `file`, which is checked against its own. `None` if the
+    /// footer has none, or if another program wrote it: others copy the keys and write another
+    /// file.
     pub(super) fn of(
         file: File,
         length: u64,
@@ -121,7 +122,7 @@ impl Checksums {
         file.read_exact_at(&mut trailer, end)?;
         let [a, b, c, d, ..] = trailer;
         let start = end.saturating_sub(u32::from_le_bytes([a, b, c, d]).into());
-        // The library holds as much of it.
+        // The library also holds the whole footer in memory.
         let mut footer = vec![0; (length - start) as usize];
         file.read_exact_at(&mut footer, start)?;
         let value_of = |key: &str| {

@@ -12,13 +12,13 @@ use super::schema::Column;
 use crate::batch::{Batch, UNKNOWN};
 use crate::request::Op;
 
-/// Up to here every whole number is a floating point number.
+/// Up to this value every whole number is exact as a floating point number.
 const EXACT_MAX: f64 = 9_007_199_254_740_992.0;
 
-/// What is wrong with a column.
+/// The fault of a column.
 pub(super) enum Fault {
     Library(ParquetError),
-    /// A value in this row, counted from the beginning of the batch.
+    /// A wrong value in this row, counted from the beginning of the batch, and the reason.
     Value(usize, String),
 }
 
@@ -58,7 +58,7 @@ pub(super) fn check_order(issue_ns: &[i64], latest: i64) -> Result<(), Fault> {
     Err(Fault::Value(row.unwrap_or(0), reason))
 }
 
-/// Checks that no row is from before the start of the trace, which instants are counted from.
+/// Checks that no row lies before the start of the trace, from which instants are counted.
 pub(super) fn check_start(issue_ns: &[i64]) -> Result<(), Fault> {
     if issue_ns.iter().fold(0, |signs, issue| signs | issue) >= 0 {
         return Ok(());
@@ -105,7 +105,7 @@ pub(super) fn check_ranges(batch: &Batch) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Checks that nothing begins before the beginning, and that nothing is shorter than nothing.
+/// Checks that no position and no length is negative.
 fn check_size(values: &[i64], column: Column, null: Option<i64>) -> Result<(), Fault> {
     let is_bad = |value: &i64| *value < 0 && Some(*value) != null;
     if !values.iter().fold(false, |bad, value| bad | is_bad(value)) {
@@ -115,7 +115,7 @@ fn check_size(values: &[i64], column: Column, null: Option<i64>) -> Result<(), F
     Err(Fault::Value(row, format!("{} is {}, below zero", column.name(), values[row])))
 }
 
-/// The columns of a row group, of which so many rows are read at a time.
+/// The columns of a row group, of which `rows` rows are read at a time.
 pub(super) struct GroupColumns<'a> {
     pub(super) readers: &'a mut [Option<ColumnReader>],
     pub(super) rows: usize,
@@ -146,8 +146,7 @@ impl GroupColumns<'_> {
         if null == Some(UNKNOWN) { check_unknown(values, levels, column) } else { Ok(()) }
     }
 
-    /// Lists of values, which are put one behind the other; `ends` says where those of each row
-    /// end.
+    /// Lists of values, put one behind the other; `ends` gets the end of each row's list.
     pub(super) fn lists(
         &mut self,
         column: Column,
@@ -225,7 +224,7 @@ fn missing(column: Column) -> Fault {
     Fault::Library(ParquetError::General(format!("there is no column {}", column.name())))
 }
 
-/// Reads `rows` values of a column; where the file has null, `null` is put, if it may be null.
+/// Reads `rows` values of a column. Where the file has null, and may have it, `null` is put.
 fn read_column<T: DataType<T: Copy>>(
     reader: &mut ColumnReaderImpl<T>,
     column: Column,
@@ -286,13 +285,13 @@ fn cast_column<V: Copy + TryFrom<i64>>(
     spread(column, rows, values, levels, null)
 }
 
-/// The row of value `number`, of a column without gaps where it has null.
+/// The row of value number `number`; the values have no gaps for nulls.
 fn row_of(number: usize, levels: &[i16]) -> usize {
     let mut present = levels.iter().enumerate().filter(|(_, level)| **level != 0);
     present.nth(number).map_or(number, |(row, _)| row)
 }
 
-/// Reads the values of the next `rows` of a column, without gaps where it has null.
+/// Reads the values of the next `rows` rows of a column, without gaps for nulls.
 fn read_values<T: DataType>(
     reader: &mut ColumnReaderImpl<T>,
     column: Column,

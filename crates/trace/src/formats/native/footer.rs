@@ -1,4 +1,4 @@
-//! What the footer of a Parquet file claims, checked before it is believed.
+//! The claims in the footer of a Parquet file, checked before they are believed.
 //!
 //! The library trusts the places and sizes in the footer, and any program may have written the
 //! file: a missing, differently packed or misplaced column must be a clear error, not a panic or
@@ -11,7 +11,7 @@ use parquet::schema::types::ColumnDescriptor;
 use super::schema::{COLUMNS, Column};
 use crate::batch::Columns;
 
-/// Checks what the library takes for granted of the places it is told to read at.
+/// Checks the places of columns in the file, which the library does not check.
 pub(super) fn check_places(metadata: &ParquetMetaData, length: u64) -> Result<(), String> {
     for (number, group) in metadata.row_groups().iter().enumerate() {
         if group.num_rows() < 0 {
@@ -58,8 +58,8 @@ pub(super) fn check_codecs(
     Ok(())
 }
 
-/// Whether the values of `found` can be read as those of `column`: other programs widen numbers,
-/// make those that may be null floating point, and write codes where a trace has names.
+/// Whether the values of `found` can be read as those of `column`. Other programs widen numbers,
+/// turn nullable numbers into floating point, and write codes where a trace has names.
 fn is_castable(found: &ColumnDescriptor, column: Column) -> bool {
     // Other times and decimal numbers count in other units than their numbers say.
     let in_its_unit = match found.logical_type_ref() {
@@ -85,14 +85,14 @@ fn is_castable(found: &ColumnDescriptor, column: Column) -> bool {
     in_its_unit && is_kin
 }
 
-/// Whether sizes were written without a sign, as in version 1: all 64 bits are theirs.
+/// Whether sizes were written as unsigned 64-bit numbers, as in version 1.
 pub(super) fn is_unsigned(metadata: &ParquetMetaData, offset: Option<usize>) -> bool {
     let schema = metadata.file_metadata().schema_descr();
     offset.is_some_and(|index| schema.column(index).converted_type() == ConvertedType::UINT_64)
 }
 
-/// Where each of our columns stands in the file, which optional ones there are, and the names of
-/// columns that are not ours.
+/// The place of each of our columns in the file, the optional columns of the trace, and the names
+/// of columns that are not ours.
 pub(super) type Layout = ([Option<usize>; COLUMNS], Columns, Vec<String>);
 
 pub(super) fn layout(metadata: &ParquetMetaData) -> Result<Layout, String> {

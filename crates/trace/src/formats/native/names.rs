@@ -1,9 +1,9 @@
 //! Columns of names, read as codes.
 //!
-//! A file explains itself where it says `read` and not 0, but a batch holds codes, and a string for
-//! each row would cost more than all of its other columns. So names are told from codes page by
-//! page, before a row is read: where the names stand in a dictionary, which is where every writer
-//! puts the few of them, that is once in a row group.
+//! A file explains itself where it says `read` and not 0. But a batch holds codes, and a string for
+//! each row would cost more than all of its other columns. So names are replaced by codes page by
+//! page, before a row is read. Every writer puts the few names into a dictionary, so they are
+//! replaced once in a row group.
 
 use std::sync::Arc;
 

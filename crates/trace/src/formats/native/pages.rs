@@ -13,8 +13,8 @@ use parquet::file::reader::RowGroupReader;
 use super::names::{CodedPages, coded};
 use super::schema::Column;
 
-/// The reader of `column` of `group`, which stands there as number `index`: a reader of codes also
-/// where the file holds names.
+/// The reader of column number `index` of `group`, which is our `column`. It reads codes also where
+/// the file holds names.
 pub(super) fn column_reader(
     group: &dyn RowGroupReader,
     column: Column,
@@ -35,7 +35,7 @@ pub(super) fn column_reader(
     Ok(get_column_reader(coded(&found, column)?, Box::new(pages)))
 }
 
-/// Pages of a column whose values take so many bits where they are not packed.
+/// Pages of a column whose values take a known number of bits where they are not packed.
 struct CheckedPages {
     pages: Box<dyn PageReader>,
     value_bits: u64,

@@ -1,7 +1,7 @@
 //! Reading a native file, a batch of rows at a time.
 //!
 //! The file may be damaged, newer than this program, or made by another one, and the library panics
-//! on some damage: every call into it is guarded, and every refusal says what is wrong.
+//! on some damage. So every call into it is guarded, and every refusal gives its reason.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -32,7 +32,7 @@ use crate::stream::Source;
 use crate::units::{Nanos, VolumeId};
 use crate::wording::Wording;
 
-/// The loss of what was not asked for.
+/// The loss of dependencies that the caller did not ask for.
 pub(super) const UNREAD_DEPENDENCIES: &str =
     "columns that say which requests wait for which, which this command does not read";
 
@@ -166,11 +166,12 @@ impl Reader {
     }
 }
 
-/// How many volumes a file without a header may have; garbage must not fill the memory with them.
+/// The largest number of volumes in a file without a header; garbage must not fill the memory with
+/// them.
 const VOLUMES_MAX: usize = 1 << 14;
 
-/// The volumes that requests of a file without a header went to, by reading that column alone:
-/// where they go in a replay is decided before the first request is read.
+/// The volumes of the requests of a file without a header, by reading that column alone. A replay
+/// needs them before the first request is read, to decide where requests go.
 fn volumes_of(
     file: &SerializedFileReader<File>,
     indices: &[Option<usize>; COLUMNS],
@@ -191,7 +192,7 @@ fn volumes_of(
             match column.ints(Column::Volume, &mut values, &mut levels, None) {
                 Ok(()) => found.extend(values.iter().map(|volume| *volume as u32)),
                 Err(Fault::Library(error)) => return Err(error),
-                // It is told where the rows are read.
+                // The fault is reported when its row is read.
                 Err(Fault::Value(..)) => break,
             }
         }
@@ -244,20 +245,20 @@ struct Reader {
     checksums: Option<Checksums>,
     header: Header,
     indices: [Option<usize>; COLUMNS],
-    /// Whether sizes have no sign.
+    /// Whether sizes are unsigned numbers.
     unsigned: bool,
     /// The columns of the row group at hand, by the number of the column.
     readers: Vec<Option<ColumnReader>>,
     next_group: usize,
-    /// The row group that is not read any more.
+    /// The number of the row group at which reading ends.
     end_group: usize,
-    /// Rows of that group that are not read yet.
+    /// The number of rows of the open row group that are not read yet.
     rows_left: usize,
     /// The number of rows read.
     row: u64,
-    /// Whether the file says that its rows are in order.
+    /// Whether the file states that its rows are in order.
     ordered: bool,
-    /// The last instant that was given.
+    /// The last instant that was given, in nanoseconds.
     latest: i64,
     failed: bool,
     scratch: Scratch,
@@ -286,7 +287,7 @@ impl Reader {
         Ok(true)
     }
 
-    /// Ends the file within the row group at hand: an error, or a damage that the header tells of.
+    /// Ends the file within the open row group: with an error, or with damage noted in the header.
     fn break_off(&mut self, error: ParquetError) -> Result<bool, TraceError> {
         let error = into_io(error);
         if error.raw_os_error().is_some() {

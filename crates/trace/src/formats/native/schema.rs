@@ -15,9 +15,9 @@ pub(super) const KEY_CODES: &str = "ioecho.codes";
 /// Present, with the value `issue_ns`, if the rows are in the order of their issue.
 pub(super) const KEY_ORDER: &str = "ioecho.order";
 pub(super) const ORDER: &str = "issue_ns";
-/// The sums of the row groups, as a JSON list of ends and CRC-32C.
+/// The checksums of the row groups, as a JSON list of ends and CRC-32C.
 pub(super) const KEY_CRC_GROUPS: &str = "ioecho.crc32c";
-/// The sum of all that follows the row groups, in eight hexadecimal digits.
+/// The checksum of all bytes behind the row groups, in eight hexadecimal digits.
 pub(super) const KEY_CRC_FOOTER: &str = "ioecho.crc32c.footer";
 
 /// The columns, in the order of the file.
@@ -187,7 +187,7 @@ impl Column {
         }
     }
 
-    /// Whether a value below zero has no meaning.
+    /// Whether a negative value has no meaning.
     pub(super) const fn is_size(self) -> bool {
         matches!(self, Self::Offset | Self::Length | Self::TargetOffset)
     }
@@ -232,7 +232,7 @@ impl Column {
     }
 }
 
-/// What may stand in the columns of names, and what the bits of `flags` mean, for readers without
+/// The names in the columns of names, and the meaning of the bits of `flags`, for readers without
 /// this program.
 pub(super) fn codes() -> String {
     let flags: serde_json::Map<_, _> = Flags::all()

@@ -1,4 +1,4 @@
-//! What was written is what is read, and what cannot be read is refused with its reason.
+//! Written traces are read back unchanged, and unreadable ones are refused with the reason.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -15,7 +15,6 @@ use parquet::schema::types::ColumnPath;
 use proptest::prelude::*;
 
 use super::columns::{Fault, check_order, check_unknown};
-use super::reader::UNREAD_DEPENDENCIES;
 use super::schema::{
     Column, KEY_CODES, KEY_CRC_FOOTER, KEY_CRC_GROUPS, KEY_HEADER, KEY_ORDER, KEY_VERSION, ORDER,
 };
@@ -26,7 +25,9 @@ use crate::batch::{Batch, Columns, UNKNOWN};
 use crate::error::TraceError;
 use crate::formats::ReadOptions;
 use crate::header::{Header, NoteKind};
-use crate::{Bytes, Dependency, Flags, Integrity, Nanos, Op, Request, VolumeId};
+use crate::{Bytes, Flags, Integrity, Nanos, Op, Request, VolumeId};
+
+mod links;
 
 fn header(columns: Columns) -> Header {
     let mut header = Header { columns, ..Header::default() };
@@ -70,7 +71,7 @@ fn file() -> (tempfile::TempDir, PathBuf) {
     (directory, path)
 }
 
-/// What is kept of `request` in a trace with these columns.
+/// The part of `request` that a trace with these columns keeps.
 fn kept(request: &Request, columns: Columns) -> Request {
     Request {
         latency: request.latency.filter(|_| columns.latency),
@@ -122,42 +123,6 @@ fn some_requests(count: i64) -> Vec<Request> {
             request
         })
         .collect()
-}
-
-/// A trace with links: one of no parents, one of many, and none that is known.
-fn linked() -> Batch {
-    let columns = Columns { latency: true, dependencies: true, ..Columns::default() };
-    let mut batch = Batch::new(columns);
-    for (row, request) in some_requests(70_000).iter().enumerate() {
-        batch.push(request);
-        let parents: Vec<u64> = (0..row as u64 % 5).map(|back| row as u64 - back).collect();
-        let think = (!parents.is_empty()).then_some(Nanos(row as i64));
-        batch.link_last(Dependency { id: row as u64 * 4, think, parents: &parents });
-    }
-    batch
-}
-
-#[test]
-fn links_are_read_where_they_are_asked_for() {
-    let (_directory, path) = file();
-    let batch = linked();
-    let columns = batch.columns();
-    let mut sink = create(&path, &header(columns)).unwrap();
-    sink.write(&batch).unwrap();
-    sink.finish(&header(columns)).unwrap();
-    let options = ReadOptions { dependencies: true, ..ReadOptions::default() };
-    let mut source = open(&path, &options).unwrap();
-    assert_eq!(source.header().columns, columns);
-    let (mut some, mut all) = (Batch::default(), Batch::new(columns));
-    while source.next_batch(&mut some).unwrap() {
-        all.append(&some, 0, some.len());
-    }
-    assert!(all == batch);
-    // Everybody else reads the same requests, and is told that there is more.
-    let (requests, found) = read(&path).unwrap();
-    assert!(requests == batch.iter().collect::<Vec<_>>());
-    assert!(!found.columns.dependencies);
-    assert_eq!(found.losses.count_of(UNREAD_DEPENDENCIES), 1);
 }
 
 const WITH_LATENCY: Columns =
@@ -215,7 +180,7 @@ fn foreign(path: &Path, schema: &str, values: &[(&str, i64)], pairs: &[(&str, &s
     foreign_rows(path, schema, &[values], pairs);
 }
 
-/// The same with several rows, each in a group of its own.
+/// As [`foreign`], with several rows, each in a group of its own.
 fn foreign_rows(path: &Path, schema: &str, rows: &[&[(&str, i64)]], pairs: &[(&str, &str)]) {
     let schema = Arc::new(parse_message_type(schema).unwrap());
     let file = File::create(path).unwrap();
@@ -558,13 +523,13 @@ fn a_dictionary_that_claims_more_values_than_it_holds_takes_no_room_for_them() {
 
 const UNSUMMED: &str = "missing checksums; a damaged file may pass unnoticed";
 
-/// Makes a file one whose checksums are not believed.
+/// Changes a file so that its checksums are not believed.
 fn unsum(bytes: &mut [u8]) {
     let place = memchr::memmem::rfind(bytes, b"ioecho 0").unwrap();
     bytes[place] = b'x';
 }
 
-/// Checksums as another program knows them, bit by bit (RFC 3720: the polynomial 0x1edc6f41).
+/// The CRC-32C by another method, bit by bit (RFC 3720: the polynomial 0x1edc6f41).
 fn crc32c(bytes: &[u8]) -> u32 {
     !bytes.iter().fold(!0, |crc, byte| {
         (0..8).fold(crc ^ u32::from(*byte), |crc, _| {
@@ -637,7 +602,7 @@ fn what_lies_before_a_damaged_row_group_is_read_and_the_damage_is_told() {
     assert!(damage.contains("row 262144"), "{damage}");
     assert!(message(&path).contains("row group 1 (bytes "), "{}", message(&path));
 
-    // Without checksums it is the library that finds what cannot be unpacked.
+    // Without checksums the library finds the pages that cannot be unpacked.
     let mut bytes = whole;
     bytes[start as usize..(start + length) as usize].fill(0xff);
     unsum(&mut bytes);

@@ -28,10 +28,14 @@ use crate::error::TraceError;
 use crate::header::{Header, NoteKind, Notes};
 use crate::stream::{Sink, Written};
 
-/// Rows of a row group: what a writer holds in memory, some 20 MiB with every column.
+/// Rows of a row group. A writer holds them in memory, some 20 MiB with every column.
 pub(super) const GROUP_ROWS: usize = 32 * BATCH_ROWS;
 
-/// Rows of a page, a few batches: what a reader holds of each column.
+/// Parents of a row group, some 100 MiB in memory: where a thousand requests are in flight, a
+/// request has hundreds of parents.
+pub(super) const GROUP_PARENTS: usize = 1 << 22;
+
+/// Rows of a page, a few batches. A reader holds one page of each column.
 const PAGE_ROWS: usize = 4 * BATCH_ROWS;
 
 /// Begins a native file at `path` with the columns of `header`.
@@ -83,13 +87,13 @@ pub fn create(path: &Path, header: &Header) -> Result<Box<dyn Sink>, TraceError>
 struct Writer {
     path: PathBuf,
     file: SerializedFileWriter<Summed>,
-    /// Those of the row groups so far.
+    /// The checksums of the row groups so far.
     sums: Vec<GroupSum>,
     columns: Columns,
-    /// The rows of the group to come.
+    /// The rows of the group that is gathered.
     rows: Batch,
     latest: i64,
-    /// Rows so far.
+    /// The number of requests so far.
     requests: u64,
     ordered: bool,
     lost: Notes,
@@ -106,7 +110,7 @@ impl Writer {
             write_column(&mut group, column, &self.rows, &mut self.scratch)?;
         }
         group.close()?;
-        // What the library holds back belongs to the group.
+        // Bytes that the library still buffers belong to the group.
         self.file.flush()?;
         self.sums.push(self.file.inner_mut().end_group());
         self.rows.reset(self.columns);
@@ -177,7 +181,7 @@ fn write_column(
     writer.close()
 }
 
-/// The names of codes. Those that are alike share their bytes.
+/// The names of codes. Equal names share their bytes.
 fn named(column: Column, codes: &[i32]) -> Vec<ByteArray> {
     let mut known: BTreeMap<i32, ByteArray> = BTreeMap::new();
     let name = |code: &i32| {
@@ -187,13 +191,13 @@ fn named(column: Column, codes: &[i32]) -> Vec<ByteArray> {
     codes.iter().map(name).collect()
 }
 
-/// Takes apart which values are there and which are null.
+/// Separates the values of a column from its nulls.
 fn present(column: &[i64], values: &mut Vec<i64>, levels: &mut Vec<i16>) {
     levels.extend(column.iter().map(|value| i16::from(*value != UNKNOWN)));
     values.extend(column.iter().filter(|value| **value != UNKNOWN));
 }
 
-/// A column of what requests wait for.
+/// Writes a column of the requests' dependencies.
 fn write_dependencies(
     column: Column,
     rows: &Batch,
@@ -224,7 +228,7 @@ fn write_dependencies(
     }
 }
 
-/// A column of what a replay measured; all of them are null in a row that has no measurement.
+/// Writes a column of measurements. All of them are null in a row without a measurement.
 fn write_measured(
     column: Column,
     rows: &Batch,
@@ -289,7 +293,7 @@ impl Sink for Writer {
             let to = batch.len().min(from + GROUP_ROWS - self.rows.len());
             self.rows.append(batch, from, to);
             from = to;
-            if self.rows.len() == GROUP_ROWS {
+            if self.rows.len() == GROUP_ROWS || self.rows.parents() >= GROUP_PARENTS {
                 self.write_group()
                     .map_err(|error| TraceError::write(&self.path, into_io(error)))?;
             }

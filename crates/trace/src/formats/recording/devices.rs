@@ -1,4 +1,4 @@
-//! Which of the recorded devices an event belongs to.
+//! The assignment of events to the recorded devices.
 //!
 //! The kernel's events carry the number of the disk and its sectors, whatever partition a request
 //! was sent to. A recording of a partition should have only its requests, with offsets from its
@@ -11,7 +11,7 @@ use crate::recording::{Description, Device};
 /// Bytes of a sector, as the kernel counts.
 const SECTOR: u64 = 512;
 
-/// What to do with the events of a device.
+/// The treatment of a device's events.
 #[derive(Clone, Debug, Default)]
 struct Rule {
     /// Whether the end of a bio is the completion: there are no requests.
@@ -29,7 +29,7 @@ pub(super) struct Devices {
     disks: FxHashMap<u32, u32>,
 }
 
-/// Where an event belongs.
+/// The device and the place to which an event belongs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Location {
     pub(super) device: u32,
@@ -66,7 +66,8 @@ impl Devices {
         self.rules.contains_key(&one) && self.rules.contains_key(&other)
     }
 
-    /// Where an event on `device` belongs; `None` if it lies in no partition that was recorded.
+    /// The device and the place of an event on `device`; `None` if it lies in no recorded
+    /// partition.
     #[inline]
     pub(super) fn place(&self, device: u32, sector: u64, has_range: bool) -> Option<Location> {
         let device = self.disks.get(&device).copied().unwrap_or(device);

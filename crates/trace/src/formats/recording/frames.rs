@@ -17,10 +17,10 @@ use crate::wording::Wording;
 /// Size of the buffer of a file that is read, in bytes.
 const BUFFER_BYTES: usize = 256 << 10;
 
-/// How many damages are reported.
+/// The largest number of damages that are reported.
 const DAMAGES_MAX: usize = 8;
 
-/// What to do about a damaged recording.
+/// The remedy for a damaged recording.
 fn remedy() -> Wording {
     Wording::from("without ").setting("strict").text(" everything else is read")
 }
@@ -41,7 +41,7 @@ pub(super) struct Segments {
 }
 
 impl Segments {
-    /// Begins with the first of `paths`, which are in order; `directory` is where they are.
+    /// Begins with the first of `paths`, which are in order and lie in `directory`.
     pub(super) fn new(directory: &Path, cpu: u32, paths: Vec<PathBuf>, strict: bool) -> Self {
         Self {
             cpu,
@@ -123,7 +123,7 @@ impl Segments {
     }
 }
 
-/// What is said where events are in no file.
+/// The sentence about events that are in no file.
 pub(super) fn lacking(cpu: u32, missing: u64, counted: u64) -> String {
     format!(
         "processor {cpu}: of {counted} events that were recorded, {missing} are missing from its \
@@ -136,7 +136,7 @@ fn file_name(path: &Path) -> Cow<'_, str> {
     path.file_name().unwrap_or_default().to_string_lossy()
 }
 
-/// The payloads of all frames as one stream of bytes: what relay files held.
+/// The payloads of all frames as one stream of bytes, as in the relay files of blktrace.
 pub(super) struct Payloads {
     segments: Segments,
     buffer: Vec<u8>,

@@ -18,12 +18,12 @@ use crate::wording::Wording;
 /// Size of the buffer for a processor's relay data, in bytes.
 const RELAY_BUFFER_BYTES: usize = 1 << 20;
 
-/// What to do about events that are missing.
+/// The remedy for missing events.
 fn remedy() -> Wording {
     Wording::from("without ").setting("strict").text(" everything else is read")
 }
 
-/// The events by kind where there are none.
+/// The number of events by kind where there are none.
 const NONE: [u64; kind::COUNT] = [0; kind::COUNT];
 
 /// A processor's events.
@@ -41,28 +41,28 @@ pub(super) struct Pages {
     decoded: Decoded,
     /// The page that is decoded.
     page: Vec<u8>,
-    /// Its events and how many of them were given.
+    /// The events of the page, and the number of them that were given.
     events: Vec<Event>,
     given: usize,
     ended: bool,
-    /// How many events the recorder counted, and when.
+    /// The recorder's count of events, and the instant of the count.
     counted: Option<(u64, u64)>,
-    /// The last instant of which the recorder noted anything.
+    /// The latest instant in the recorder's notes.
     noted: u64,
-    /// How many gaps it noted.
+    /// The number of gaps that the recorder noted.
     noted_gaps: usize,
 }
 
 /// Relay data of one processor.
 pub(super) struct Relay {
     cpu: u32,
-    /// Missing where no file has anything.
+    /// The reader of the files; `None` where no file has any data.
     feed: Option<Feed>,
-    /// How many events the recorder counted, and when; taken when they were compared.
+    /// The recorder's count of events, and the instant of the count; taken once it was compared.
     counted: Option<(u64, u64)>,
     strict: Option<PathBuf>,
     damages: Arc<Mutex<Vec<String>>>,
-    /// What the recorder counted.
+    /// The gaps that the recorder noted.
     gaps: Gaps,
     devices: Arc<Devices>,
     /// Events outside the recorded partitions: the kernel filters by the first and the last sector,
@@ -276,7 +276,8 @@ impl Lane for Processor {
     fn gaps(&self) -> &Gaps {
         match self {
             Self::Pages(pages) => &pages.decoded.gaps,
-            // Missing sequence numbers show when; the recorder may have counted more.
+            // Missing sequence numbers show the instants of gaps; the recorder may have counted
+            // more events.
             Self::Relay(relay) => match &relay.feed {
                 Some(feed) if feed.gaps().events() >= relay.gaps.events() => feed.gaps(),
                 _ => &relay.gaps,

@@ -19,7 +19,7 @@ pub(super) struct Field {
     pub(super) elsewhere: Elsewhere,
 }
 
-/// Where a text lies.
+/// The place of a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Elsewhere {
     No,
@@ -27,7 +27,7 @@ pub(super) enum Elsewhere {
     FromBehind,
 }
 
-/// How the length of an event's range is given.
+/// The form in which the length of an event's range is given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Length {
     /// A number of sectors.
@@ -36,13 +36,13 @@ pub(super) enum Length {
     Until(Field),
 }
 
-/// How the events of a tracepoint lie, as far as they matter here.
+/// The layout of a tracepoint's events, as far as it matters here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct EventLayout {
-    /// What it means: see [`kind`].
+    /// The kind of event: see [`kind`].
     pub(super) kind: u8,
-    /// Whether it is the end of a bio, which is a completion only on devices without a request
-    /// queue.
+    /// Whether the event is the end of a bio, which is a completion only on devices without a
+    /// request queue.
     pub(super) is_bio_end: bool,
     pub(super) pid: Field,
     pub(super) device: Field,
@@ -54,7 +54,7 @@ pub(super) struct EventLayout {
     pub(super) old_device: Option<Field>,
 }
 
-/// The tracepoints that mean something here, and what.
+/// The tracepoints that are read, and the kind of event that each is.
 const KNOWN: &[(&str, u8)] = &[
     ("block_bio_queue", kind::QUEUE),
     ("block_bio_backmerge", kind::BACK_MERGE),
@@ -71,7 +71,7 @@ const KNOWN: &[(&str, u8)] = &[
 ];
 
 impl EventLayout {
-    /// The layout of a tracepoint, `None` if it means nothing here.
+    /// The layout of a tracepoint; `None` if the tracepoint is not read.
     pub(super) fn parse(format: &EventFormat, path: &Path) -> Result<Option<Self>, TraceError> {
         let Some(&(_, kind)) = KNOWN.iter().find(|(name, _)| *name == format.name) else {
             return Ok(None);

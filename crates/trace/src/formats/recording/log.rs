@@ -9,13 +9,13 @@ use crate::error::TraceError;
 use crate::formats::blktrace::gaps::Gaps;
 use crate::recording::{Anchor, Cost, Entry, LOG_FILE, Totals};
 
-/// How long a line may be, in bytes; what is longer is no line of a recorder.
+/// The longest line in bytes; no recorder writes a longer one.
 const LINE_MAX: u64 = 1 << 20;
 
-/// How many of each entry are kept.
+/// The largest number of entries of each kind that are kept.
 const ENTRIES_MAX: usize = 1 << 16;
 
-/// How many processors are known; what Linux can be built for (`NR_CPUS`).
+/// The largest number of processors; Linux can be built for this many (`NR_CPUS`).
 const CPUS_MAX: usize = 1 << 13;
 
 /// Margin: a recording that ended has no event earlier than a second before its beginning, or later
@@ -26,27 +26,27 @@ const SLACK_NS: u64 = 1_000_000_000;
 /// last notes may never have reached the disk.
 const UNENDED_NS: u64 = 86_400_000_000_000;
 
-/// What a recorder noted.
+/// The notes of a recorder.
 #[derive(Debug, Default)]
 pub(super) struct Log {
     pub(super) anchors: Vec<Anchor>,
-    /// What each processor lost.
+    /// The gaps of each processor.
     lost: BTreeMap<u32, Gaps>,
     pub(super) cost: Option<Cost>,
     pub(super) processes: Vec<(u32, String)>,
-    /// When events were switched off.
+    /// The instant at which events were switched off.
     pub(super) ending: Option<u64>,
-    /// Why it ended, and when.
+    /// The reason why the recording ended, and the instant of the end.
     pub(super) stopped: Option<(String, u64)>,
-    /// Whether somebody asked for that.
+    /// Whether the user asked for the end.
     pub(super) asked: Option<bool>,
     totals: Vec<Totals>,
-    /// Lines that are none.
+    /// The number of lines that are no entries.
     pub(super) broken: u64,
 }
 
 impl Log {
-    /// Reads the log of a recording; there may be none.
+    /// Reads the log of a recording. A missing log is an empty one.
     pub(super) fn read(directory: &Path) -> Result<Self, TraceError> {
         let path = directory.join(LOG_FILE);
         match path.try_exists() {
@@ -98,25 +98,26 @@ impl Log {
         }
     }
 
-    /// The processors of which anything was counted.
+    /// The processors with counted events, read or lost.
     pub(super) fn cpus(&self) -> impl Iterator<Item = u32> {
         let counted = self.totals.iter().filter(|totals| totals.read > 0 || totals.lost > 0);
         counted.map(|totals| totals.cpu).chain(self.lost.keys().copied())
     }
 
-    /// How many events of a processor were recorded, and when they were counted; `None` if the
-    /// recorder ended before.
+    /// The number of events that a processor recorded, and the instant at which they were counted;
+    /// `None` if the recorder ended before.
     pub(super) fn counted(&self, cpu: u32) -> Option<(u64, u64)> {
         let totals = self.totals.iter().find(|totals| totals.cpu == cpu)?;
         Some((totals.read, self.stopped.as_ref()?.1))
     }
 
-    /// When events were switched on, the recorder's first note; `None` if it ended before.
+    /// The instant at which events were switched on, the recorder's first note; `None` if the
+    /// recorder ended before.
     pub(super) fn began(&self) -> Option<u64> {
         self.anchors.first().map(|anchor| anchor.monotonic_ns)
     }
 
-    /// The last instant of which anything was noted; 0 if nothing was.
+    /// The latest instant in the notes; 0 if there are none.
     pub(super) fn last(&self) -> u64 {
         let stopped = self.stopped.as_ref().map(|stopped| stopped.1);
         let anchor = self.anchors.last().map(|anchor| anchor.monotonic_ns);
@@ -124,8 +125,8 @@ impl Log {
         stopped.into_iter().chain(anchor).chain(lost).max().unwrap_or(0)
     }
 
-    /// The first and the last instant at which events may have been recorded; `started` is when the
-    /// description says that it began.
+    /// The first and the last instant at which events may have been recorded; `started` is the
+    /// start according to the description.
     pub(super) fn times(&self, started: Option<Anchor>) -> (u64, u64) {
         let first = started.map(|anchor| anchor.monotonic_ns);
         let slack = if self.stopped.is_some() { SLACK_NS } else { UNENDED_NS };
@@ -134,13 +135,13 @@ impl Log {
         (first.map_or(0, |first| first.saturating_sub(SLACK_NS)), last)
     }
 
-    /// What a processor lost, as the recorder counted it.
+    /// The gaps of a processor, as the recorder counted them.
     pub(super) fn gaps(&self, cpu: u32) -> Gaps {
         let mut gaps = self.lost.get(&cpu).cloned().unwrap_or_default();
         let total = self.totals.iter().find(|totals| totals.cpu == cpu);
         let more = total.map_or(0, |totals| totals.lost.saturating_sub(gaps.events()));
         if more > 0 {
-            // When is not noted.
+            // The instants of these losses are not noted.
             let from = self.anchors.first().map_or(0, |anchor| anchor.monotonic_ns);
             gaps.add(from, self.stopped.as_ref().map_or(from, |stopped| stopped.1), more);
         }

@@ -22,18 +22,19 @@ use crate::recording::{Description, PageLayout};
 /// The place of a recorded tracepoint that is not used here.
 const UNUSED: u16 = u16::MAX;
 
-/// How many names of processes are remembered for each processor.
+/// The largest number of process names that are remembered for each processor.
 const NAMES_MAX: usize = 1 << 14;
 
 /// `TASK_COMM_LEN`: the longest name of a process, with its zero byte.
 const NAME_BYTES: usize = 16;
 
-/// How pages and events lie.
+/// The layouts of pages and events.
 #[derive(Clone, Debug)]
 pub(super) struct Layouts {
     page: PageLayout,
     common_type: Field,
-    /// By the number of the tracepoint: the place in `events` behind 0, or [`UNUSED`], or 0.
+    /// By the number of the tracepoint: 1 + the index in `events`, or [`UNUSED`], or 0 for no
+    /// tracepoint.
     places: Vec<u16>,
     events: Vec<EventLayout>,
     devices: Devices,
@@ -41,7 +42,7 @@ pub(super) struct Layouts {
 }
 
 impl Layouts {
-    /// Reads what the recorder wrote down.
+    /// Reads the layouts that the recorder wrote down.
     pub(super) fn of(description: &Description, path: &Path) -> Result<Self, TraceError> {
         let unusable = |reason: &str| TraceError::Unusable {
             path: path.to_owned(),
@@ -106,7 +107,7 @@ impl Layouts {
         })
     }
 
-    /// A sector; all bits stand for none, as the flush machinery's own requests have it.
+    /// A sector; `None` if all bits are set, as in the flush machinery's own requests.
     #[inline]
     fn sector(&self, data: &[u8], field: Field) -> Option<u64> {
         let sector = self.number(data, field)?;
@@ -131,24 +132,24 @@ impl Layouts {
 #[derive(Debug, Default)]
 pub(super) struct Decoded {
     pub(super) cpu: u32,
-    /// How many events of each kind there were, passthrough commands left out.
+    /// The number of events of each kind, without passthrough commands.
     pub(super) kinds: [u64; kind::COUNT],
-    /// The same of passthrough commands.
+    /// The number of passthrough commands of each kind.
     pub(super) passthrough: [u64; kind::COUNT],
     /// Events in no partition that was recorded.
     pub(super) outside: u64,
     pub(super) out_of_order: u64,
     pub(super) gaps: Gaps,
-    /// The first instant of the recording and how long it lasted, where that is known: events
-    /// outside of this have the time of another clock.
+    /// The first instant of the recording and its length in nanoseconds, where they are known.
+    /// Events outside of this time were timed by another clock.
     times: Option<(u64, u64)>,
-    /// How many of those there were.
+    /// The number of events outside of `times`.
     pub(super) untimely: u64,
     /// Impossible events.
     pub(super) absurd: u64,
     /// Whether the recorder counted the losses; then the marks in the pages are redundant.
     is_counted: bool,
-    /// How many events there were of whatever kind, which is what the kernel counts.
+    /// The number of events of any kind, which is what the kernel counts.
     pub(super) records: u64,
     /// Whether pages are missing before the next one.
     pub(super) is_torn: bool,
@@ -159,7 +160,7 @@ pub(super) struct Decoded {
 }
 
 impl Decoded {
-    /// Nothing yet; `gaps` are those that the recorder counted, if `is_counted`, and `times` the
+    /// Counts of zero. `gaps` are those that the recorder counted, if `is_counted`, and `times` the
     /// first and the last instant at which it recorded.
     pub(super) fn new(cpu: u32, gaps: Gaps, is_counted: bool, times: (u64, u64)) -> Self {
         let times = Some((times.0, times.1.saturating_sub(times.0)));
@@ -170,8 +171,8 @@ impl Decoded {
         self.times.is_none_or(|(begins, lasts)| time.wrapping_sub(begins) <= lasts)
     }
 
-    /// Decodes a page: its events of the wanted kinds go to `events`. The error says why not all
-    /// of it can be read.
+    /// Decodes a page: its events of the wanted kinds go to `events`. The error is the reason why
+    /// not all of the page can be read.
     pub(super) fn page(
         &mut self,
         layouts: &Layouts,
@@ -320,7 +321,7 @@ impl Decoded {
         Some(())
     }
 
-    /// Notes the name of a process when it is new or another.
+    /// Notes the name of a process if it is new or has changed.
     #[inline]
     fn name(&mut self, pid: u32, name: &[u8], notices: &mut Notices) {
         let mut bytes = [0; NAME_BYTES];

@@ -6,9 +6,9 @@
 
 use crate::formats::blktrace::record::category;
 
-/// The bits of blktrace for these letters, which end with a zero byte or with their bytes. Letter
-/// `N` means write-zeroes or a passthrough command, distinguished by `bytes`: the latter has no
-/// range.
+/// The bits of blktrace for these letters, which end with a zero byte or at the end of the slice.
+/// Letter `N` means write-zeroes or a passthrough command. A passthrough command has no range, so
+/// `bytes` distinguishes them.
 pub(in crate::formats) fn categories(letters: &[u8], bytes: u32) -> u32 {
     let mut rest = letters.split(|letter| *letter == 0).next().unwrap_or_default();
     let mut bits = 0;

@@ -22,7 +22,7 @@ use crate::recording::{
 };
 use crate::stream::Source;
 
-/// How long a description may be, in bytes.
+/// The longest description in bytes.
 const DESCRIPTION_MAX: u64 = 64 << 20;
 
 /// The damage of a recording whose log does not say why it ended.
@@ -37,9 +37,9 @@ pub(super) struct Recorded {
     devices: Vec<Device>,
     /// Whether events are timed by `CLOCK_MONOTONIC`.
     is_monotonic: bool,
-    /// How many volumes have got their names.
+    /// The number of volumes that have got their names.
     named: usize,
-    /// Whether it was told that the log has no end, if it has none.
+    /// Whether the header notes that the log has no end.
     is_told: bool,
 }
 
@@ -194,7 +194,7 @@ fn description(directory: &Path) -> Result<Description, TraceError> {
     Ok(description)
 }
 
-/// The files of frames by processor, each in the order of the segments.
+/// The files of frames for each processor, in the order of the segments.
 fn files(directory: &Path) -> Result<BTreeMap<u32, Vec<PathBuf>>, TraceError> {
     let read_error = |error| TraceError::read(directory, error);
     let mut found: BTreeMap<u32, BTreeMap<u32, PathBuf>> = BTreeMap::new();
@@ -212,7 +212,7 @@ fn files(directory: &Path) -> Result<BTreeMap<u32, Vec<PathBuf>>, TraceError> {
     Ok(found.into_iter().map(|(cpu, paths)| (cpu, paths.into_values().collect())).collect())
 }
 
-/// What is known before the first request, and the devices.
+/// The header before the first request, and the devices.
 fn header(
     path: &Path,
     description: Description,

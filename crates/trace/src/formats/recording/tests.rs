@@ -1,4 +1,4 @@
-//! The reader returns what pages say, and reports what it cannot read.
+//! The reader returns the requests in pages, and reports the parts that it cannot read.
 
 mod making;
 mod pages;

@@ -54,7 +54,7 @@ fn records_of_other_types_are_passed_over_however_long_they_are() {
     assert_eq!(requests.len(), 2);
     assert_eq!(header.losses.count_of(OTHER), 3);
     assert!(header.damage.is_none());
-    // One that claims more than there is.
+    // A record that claims more bytes than the file has.
     let (requests, header) =
         read(&[request(1, 0, 0), other(7, 3)[..17].to_vec()].concat(), &ReadOptions::default())
             .unwrap();
@@ -157,7 +157,7 @@ proptest! {
             .map(|request| Request {
                 op: if request.op == Op::Read { Op::Read } else { Op::Write },
                 flags: crate::Flags::empty(),
-                // Beyond 2001 instants are taken for those since 1970.
+                // Instants beyond 2001 are taken as counted from 1970.
                 issue: Nanos(request.issue.0 % 1_000_000_000_000_000_000 / 1000 * 1000),
                 length: Bytes(request.length.0 % ((1 << 31) - 1) + 1),
                 latency: request.latency.map(|ns| Nanos(ns.0 / 1000 * 1000 + 1000)),

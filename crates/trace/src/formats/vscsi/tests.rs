@@ -183,7 +183,7 @@ fn the_published_recording_says_what_its_text_says() {
     let (requests, header) = drain(&mut *source).unwrap();
     assert!(header.losses.is_empty() && header.guesses.is_empty() && header.damage.is_none());
     assert_eq!(requests.len(), 113_872);
-    // By which clock the first request was issued, from the file itself.
+    // The instant of the first request by the host's clock, from the file itself.
     let first = std::fs::read(&binary).unwrap();
     let first_us = u64::from_le_bytes(*first[24..].first_chunk().unwrap());
     let mut lines = String::new();

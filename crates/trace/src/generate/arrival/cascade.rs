@@ -15,14 +15,14 @@ use crate::units::Nanos;
 /// Requests over a span, dealt downwards one part after the other.
 #[derive(Clone, Debug)]
 pub(in crate::generate) struct Cascade {
-    /// The bias of each scale, the whole span first; below the last there is none.
+    /// The bias of each scale, the whole span first. Below the last scale there is no bias.
     biases: Vec<Share>,
     span_ns: i64,
     requests_per_span: f64,
     carry: f64,
-    /// When the span ends that is dealt now.
+    /// The end of the current span.
     end: i64,
-    /// Whether another one follows.
+    /// Whether another span follows.
     more: bool,
     repeats: bool,
     /// Parts that are still to be dealt, the earliest last: at most two for every halving.

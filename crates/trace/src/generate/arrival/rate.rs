@@ -1,7 +1,7 @@
-//! How many requests are issued per second, exactly.
+//! The number of requests that are issued per second, exactly.
 //!
 //! At a constant rate the n-th request is due at n / rate: a rounded gap would drift away from the
-//! rate in the course of a day. So gaps are fractions, and what is left of each division is kept.
+//! rate in the course of a day. So gaps are fractions, and the remainder of each division is kept.
 
 use std::str::FromStr;
 
@@ -29,7 +29,7 @@ impl Rate {
         NANO_SECONDS as f64 / self.from as f64
     }
 
-    /// The first and the last rate, where they differ.
+    /// The first and the last rate, if they differ.
     pub(super) fn rising(&self) -> Option<(u64, u64)> {
         (self.from != self.to).then_some((self.from, self.to))
     }
@@ -105,7 +105,7 @@ pub(in crate::generate) struct Steps {
     next: u64,
     whole: u64,
     part: u64,
-    /// What the division has left over so far, below `unit`.
+    /// The remainder of the divisions so far, below `unit`.
     left: u64,
     unit: u64,
 }

@@ -27,7 +27,7 @@ pub(in crate::generate) struct Sources {
     off_ns: f64,
     /// The mean distance of requests while one source is on.
     gap_ns: f64,
-    /// When each source switches next.
+    /// The instant at which each source switches next.
     switches: BinaryHeap<Reverse<(i64, u32)>>,
     is_on: Vec<bool>,
     on: u32,
@@ -65,7 +65,7 @@ impl Sources {
         all
     }
 
-    /// How long a source stays as it is.
+    /// The time for which a source stays as it is.
     fn period(&self, is_on: bool, random: &mut Random) -> i64 {
         let mean = if is_on { self.on_ns } else { self.off_ns };
         let period = match self.alpha {

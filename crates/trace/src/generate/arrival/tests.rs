@@ -58,7 +58,7 @@ fn sources_that_are_on_and_off_keep_the_rate_and_are_burstier_than_poisson() {
     assert!((total / 200_000.0 - 1.0).abs() < 5.0 * (2.0 / 2000_f64).sqrt(), "{total}");
     let per_10_ms = counts(LINE, 10_000_000, 20_000);
     assert!(variance(&per_10_ms) / mean(&per_10_ms) > 10.0);
-    // Four fifths of the time nothing comes.
+    // Four fifths of the time no request comes.
     let idle = per_10_ms.iter().filter(|count| **count == 0.0).count();
     assert!((0.6..0.85).contains(&(idle as f64 / 20_000.0)), "{idle}");
 }

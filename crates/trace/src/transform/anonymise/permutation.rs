@@ -1,12 +1,12 @@
 //! The order of extents that a key stands for.
 //!
-//! It must be computable for a single extent, because a table of all of them would grow with the
+//! The order must be computable for a single extent. A table of all extents would grow with the
 //! largest offset, which a bad request may inflate.
 
 /// Rounds of the network, as in NIST SP 800-38G for small domains.
 const ROUNDS: u64 = 10;
 
-/// So many answers are remembered; a power of two.
+/// The number of answers that are remembered; a power of two.
 const REMEMBERED: usize = 1 << 14;
 
 /// A permutation of the numbers below a bound, for each volume another one.
@@ -16,12 +16,12 @@ pub(super) struct Permutation {
     count: u64,
     /// Bits in each half of a number.
     half_bits: u32,
-    /// Volume, number and answer, in the place that the number says.
+    /// Volume, number and answer; the place is derived from the number.
     remembered: Vec<(u32, u64, u64)>,
 }
 
 impl Permutation {
-    /// That of the numbers below `count` under `key`.
+    /// The permutation of the numbers below `count` under `key`.
     pub(super) fn new(key: &str, count: u64) -> Self {
         // Two halves of a key of 128 bits, out of text of any length.
         let half = |which| siphash((which, 0x696f_6563_686f_2e61), key.as_bytes());
@@ -34,7 +34,8 @@ impl Permutation {
         }
     }
 
-    /// The number that takes the place of `number` on this volume; `None` if it is none of them.
+    /// The number that takes the place of `number` on this volume; `None` if `number` is not below
+    /// `count`.
     #[inline]
     pub(super) fn of(&mut self, volume: u32, number: u64) -> Option<u64> {
         if number >= self.count {

@@ -2,7 +2,7 @@
 //!
 //! A command is more than one process: the shell starts others, and one of them may hold the pipes
 //! when the shell is long gone. So the command gets its own process group, which is killed as a
-//! whole when its output is no longer needed, and nothing here waits on a pipe without regularly
+//! whole when its output is no longer needed. Nothing here waits on a pipe without regularly
 //! checking whether a stop was asked for and whether the shell still runs.
 
 use std::io::{self, Read};
@@ -28,17 +28,17 @@ use crate::stream::Source;
 pub(super) const LEFT_BEHIND: Topic<'static> = NoteKind::Unreadable
     .of("background processes that held the output open and were not waited for");
 
-/// How long background processes may be silent after the shell has ended.
+/// The time that background processes may be silent after the shell has ended.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// How often a wait checks for these.
+/// The time between two checks for a stop and for the end of the shell.
 const LOOK_UP: Duration = Duration::from_millis(20);
 
 /// The processes of a command.
 struct Processes {
     /// The shell, whose number is that of the group.
     shell: Pid,
-    /// Whether some were left behind and not waited for.
+    /// Whether processes were left behind and not waited for.
     left_behind: AtomicBool,
 }
 
@@ -57,7 +57,7 @@ impl Processes {
 
     /// Ends all of them.
     fn kill(&self) {
-        // An error says that there is none.
+        // An error means that no process is left.
         let _ = kill_process_group(self.shell, Signal::KILL);
     }
 
@@ -67,7 +67,7 @@ impl Processes {
     }
 }
 
-/// What the command prints.
+/// The output of the command.
 pub(super) struct Output {
     pipe: ChildStdout,
     bytes: u64,
@@ -76,7 +76,7 @@ pub(super) struct Output {
 }
 
 impl Output {
-    /// Waits until there is something to read; answers whether there may be.
+    /// Waits for output; answers whether there may be some to read.
     fn wait(&self) -> io::Result<bool> {
         let look_up = Timespec { tv_sec: 0, tv_nsec: LOOK_UP.as_nanos() as i64 };
         let mut alone_since: Option<Instant> = None;
@@ -126,7 +126,7 @@ pub(super) struct Running {
     child: Child,
     processes: Arc<Processes>,
     stop: Stop,
-    /// Whether it was waited for.
+    /// Whether the end of the command was waited for.
     ended: bool,
     feeder: Option<JoinHandle<Result<Fed, TraceError>>>,
     complaints: Option<JoinHandle<String>>,
@@ -171,7 +171,7 @@ impl Running {
         Ok((running, Output { pipe: output, bytes: 0, processes, stop: stop.clone() }))
     }
 
-    /// Waits until everything was fed and the command has ended; its failure is an error.
+    /// Waits until the whole trace was fed and the command has ended; its failure is an error.
     pub(super) fn end(mut self) -> Result<Fed, TraceError> {
         while !self.processes.shell_has_ended() {
             self.look_up()?;
@@ -218,7 +218,7 @@ impl Running {
         feeder.join().map_err(|_| unfed())
     }
 
-    /// The end of what the command said on its standard error.
+    /// The end of the command's standard error.
     fn complaints(&mut self) -> String {
         let Some(listener) = self.complaints.take() else { return String::new() };
         let begin = Instant::now();

@@ -39,12 +39,12 @@ pub(super) enum Test {
     Process(Processes),
 }
 
-/// Volumes by a number, which may be a name, or by name.
+/// Volumes by name or by a number, which may be a name too.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Volumes {
     numbers: Vec<u32>,
     names: Vec<String>,
-    /// The numbers of all of them, as far as they are known.
+    /// The numbers of all these volumes, as far as they are known.
     found: Vec<u32>,
 }
 
@@ -199,9 +199,9 @@ impl Test {
     }
 }
 
-/// Adds the volumes that a bare number means to `found`: those that are called by it, else the one
-/// that has it for its id. A volume whose name is another number is never meant: in a trace of
-/// volumes 1063 and 2, `volume = 1` does not mean the second one.
+/// Adds the volumes that a bare number means to `found`: those with this name, or otherwise the one
+/// with this id. A volume whose name is another number is never meant: in a trace of volumes 1063
+/// and 2, `volume = 1` does not mean the second one.
 fn numbered(number: u32, header: &Header, found: &mut Vec<u32>) {
     let name = number.to_string();
     let before = found.len();

@@ -20,7 +20,7 @@ use crate::batch::UNKNOWN;
 use crate::request::{Flags, Op};
 use crate::units::{Bytes, Nanos};
 
-/// How deep parentheses and negations may nest.
+/// The depth to which parentheses and negations may nest.
 const DEPTH_MAX: usize = 100;
 
 const FLAGS: [(&str, Flags); 5] = [
@@ -68,7 +68,7 @@ impl Column {
         })
     }
 
-    /// What its values are, and how one is written.
+    /// The kind of its values, and an example of one.
     fn kind(self) -> (&'static str, &'static str) {
         match self {
             Self::Op => ("an operation", "read, write, flush, discard, write-zeroes or zone"),
@@ -81,12 +81,12 @@ impl Column {
         }
     }
 
-    /// Whether its values have an order.
+    /// Whether the values have an order.
     fn is_ordered(self) -> bool {
         !matches!(self, Self::Op | Self::Flags | Self::Volume | Self::Process)
     }
 
-    /// The smallest and the largest of its values.
+    /// The smallest and the largest value.
     fn bounds(self) -> (i128, i128) {
         match self {
             Self::Time | Self::Latency => (i128::from(UNKNOWN) + 1, i128::from(i64::MAX)),
@@ -111,7 +111,7 @@ struct Parser<'a> {
     words: Vec<(Word<'a>, Range<usize>)>,
     next: usize,
     depth: usize,
-    /// Where the text ends.
+    /// The place of the end of the text.
     end: Range<usize>,
 }
 
@@ -120,7 +120,7 @@ impl<'a> Parser<'a> {
         self.words.get(self.next).map(|(word, _)| *word)
     }
 
-    /// Where the next word stands.
+    /// The place of the next word.
     fn here(&self) -> Range<usize> {
         self.words.get(self.next).map_or(self.end.clone(), |(_, at)| at.clone())
     }
@@ -234,7 +234,7 @@ impl<'a> Parser<'a> {
         Ok(Expression::Test(set.test(column)))
     }
 
-    /// What stands behind `{`.
+    /// Reads the set behind `{`.
     fn set(&mut self, column: Column) -> Result<Set, Fault> {
         let mut set = Set::default();
         if self.take(&["}"]).is_some() {
@@ -352,7 +352,7 @@ impl<'a> Parser<'a> {
     }
 }
 
-/// What `text` is, if it is a quantity that says so by its unit.
+/// The kind of the quantity `text`, if its unit shows the kind.
 fn kind_of(text: &str) -> Option<&'static str> {
     if text.parse::<u64>().is_ok() {
         return Some("a number");
@@ -374,7 +374,7 @@ enum Value {
 /// Values of a column.
 #[derive(Default)]
 struct Set {
-    /// Inclusive.
+    /// Inclusive ranges of numbers.
     ranges: Vec<(i128, i128)>,
     ops: u8,
     flags: Flags,
@@ -391,9 +391,9 @@ impl Set {
         }
     }
 
-    /// Whether the value of `column` is one of these.
+    /// The test whether the value of `column` is in the set.
     fn test(self, column: Column) -> Test {
-        /// The ranges, cut to what the column can hold; a range with nothing in it goes.
+        /// The ranges, cut to the numbers that the column can hold, without empty ranges.
         fn cut<T: TryFrom<i128>>(ranges: &[(i128, i128)], column: Column) -> Ranges<T> {
             let (low, high) = column.bounds();
             let cut = |(from, to): &(i128, i128)| ((*from).max(low), (*to).min(high));

@@ -9,7 +9,7 @@ fn kept(line: &str, requests: &[Request]) -> Vec<Request> {
     made(&format!("filter {line}"), requests, 7).0
 }
 
-/// An expression, and its meaning said straight.
+/// An expression, and its meaning in Rust.
 type Meaning = (&'static str, fn(&Request) -> bool);
 
 const MEANINGS: [Meaning; 22] = [
@@ -176,7 +176,7 @@ fn a_bare_number_is_a_name_before_it_is_a_number() {
     assert_eq!(kept(&["1063", "2", "0"], "volume = 1063"), [0]);
     assert_eq!(kept(&["1063", "2", "0"], "volume = 2"), [1]);
     assert_eq!(kept(&["1063", "2", "0"], "volume in {0}"), [2]);
-    // Nobody who says 1 here means the volume that is called 2.
+    // A bare 1 does not mean the second volume, whose name is 2.
     assert_eq!(kept(&["1063", "2", "0"], "volume = 1"), [0; 0]);
     assert_eq!(kept(&["sda", "sdb", "1"], "volume = 1"), [2]);
     assert_eq!(kept(&["sda", "sdb", ""], "volume in {1, 2}"), [1, 2]);

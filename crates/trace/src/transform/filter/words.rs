@@ -11,17 +11,17 @@ use winnow::stream::{LocatingSlice, Stream};
 use winnow::token::{any, one_of, take_till, take_while};
 use winnow::{Parser, Result};
 
-/// What is wrong, where, and what could stand there.
+/// A fault: the reason, the place, and the possible words in that place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Fault {
-    /// The bytes of the text that it is about.
+    /// The bytes of the text with the fault.
     pub(super) at: Range<usize>,
     pub(super) reason: String,
     pub(super) help: String,
 }
 
 impl Fault {
-    /// The message: the reason, the text, marks below the place, what to do.
+    /// The message: the reason, the text, marks below the place, and the remedy.
     pub(super) fn in_(&self, text: &str) -> String {
         let place = |byte: usize| text[..byte.min(text.len())].chars().count();
         let (from, to) = (place(self.at.start), place(self.at.end));
@@ -38,16 +38,16 @@ pub(super) enum Word<'a> {
     Name(&'a str),
     /// A number with its unit, if it has one.
     Number(&'a str),
-    /// What stands in quotes.
+    /// The text between quotes.
     Quoted(&'a str),
     /// A sign, such as `<=` or `..`.
     Sign(&'a str),
-    /// What is none of these.
+    /// Any other text.
     Strange(&'a str),
 }
 
 impl<'a> Word<'a> {
-    /// It, as it was written, without quotes.
+    /// The word as it was written, without quotes.
     pub(super) fn text(self) -> &'a str {
         match self {
             Self::Name(text)
@@ -72,7 +72,7 @@ fn name<'a>(input: &mut Input<'a>) -> Result<Word<'a>, EmptyError> {
 }
 
 fn number<'a>(input: &mut Input<'a>) -> Result<Word<'a>, EmptyError> {
-    // A '.' belongs to it, two of them are a range.
+    // A single '.' belongs to the number; two of them are a range.
     let text = **input;
     let bytes = text.as_bytes();
     if !bytes.first().is_some_and(u8::is_ascii_digit) {

@@ -1,10 +1,10 @@
-//! Which regions of a volume are touched, as runs of neighbours.
+//! The touched regions of a volume, as runs of neighbours.
 //!
 //! A trace may touch any part of a large device in any order, and a single discard may claim all of
-//! it. So what is held are the runs, never a bit for each region, and a run costs sixteen bytes
-//! however long it is. Their number is that of the requests at most.
+//! it. So the runs are held, never a bit for each region, and a run costs sixteen bytes however
+//! long it is. There are at most as many runs as requests.
 
-/// So many runs are gathered before they are put in order.
+/// The number of runs that are gathered before they are put in order.
 const PENDING_MAX: usize = 1 << 16;
 
 /// Regions that are touched.
@@ -14,7 +14,7 @@ pub(super) struct Runs {
     ordered: Vec<(u64, u64)>,
     /// Runs that are not in order yet.
     pending: Vec<(u64, u64)>,
-    /// For each run how many touched regions lie before it.
+    /// For each run, the number of touched regions before it.
     before: Vec<u64>,
     /// The run that was asked for last.
     recent: usize,
@@ -50,7 +50,7 @@ impl Runs {
         });
     }
 
-    /// Nothing more is added.
+    /// Ends the adding of regions.
     pub(super) fn finish(&mut self) {
         self.put_in_order();
         let mut sum = 0_u64;
@@ -64,13 +64,13 @@ impl Runs {
         self.ordered.shrink_to_fit();
     }
 
-    /// How many regions are touched.
+    /// The number of touched regions.
     pub(super) fn regions(&self) -> u64 {
         let last = self.ordered.last().zip(self.before.last());
         last.map_or(0, |((first, last), before)| before.saturating_add(last - first + 1))
     }
 
-    /// The number of `region` among those that are touched; `None` if it is not.
+    /// The number of `region` among the touched regions; `None` if it is not touched.
     #[inline]
     pub(super) fn packed(&mut self, region: u64) -> Option<u64> {
         let inside = |(first, last): (u64, u64)| first <= region && region <= last;

@@ -20,7 +20,7 @@ fn near() -> impl Strategy<Value = Vec<Request>> {
     })
 }
 
-/// What `place` makes of the requests that have a range.
+/// The requests with a range, each at the offset that `place` gives.
 fn moved(requests: &[Request], place: impl Fn(&Request) -> Option<u64>) -> Vec<Request> {
     let placed = requests.iter().filter_map(|request| {
         if request.op == Op::Flush {

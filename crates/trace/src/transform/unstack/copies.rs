@@ -14,24 +14,25 @@ use crate::request::Op;
 use crate::stacked::Layers;
 use crate::units::Nanos;
 
-/// How many requests alike are looked at for one at a known distance.
+/// The number of equal requests that are looked at for one at a known distance.
 const SEARCH_MAX: usize = 64;
 
-/// How many distances are remembered for each lower volume: the pieces of a mapping.
+/// The number of distances that are remembered for each lower volume: the pieces of a mapping.
 const DISTANCES_MAX: usize = 64;
 
-/// What an upper request and its copy below have in common.
+/// The values that an upper request and its copy below have in common.
 type Key = (u32, Op, u64);
 
 /// Requests that wait for their copies on lower volumes.
 pub(super) struct Copies {
     within: Nanos,
-    /// By lower volume, operation and length: when and where the upper ones were, in their order.
+    /// By lower volume, operation and length: the instant and offset of each upper request, in
+    /// order.
     waiting: FxHashMap<Key, VecDeque<(i64, u64)>>,
     order: VecDeque<(i64, Key)>,
     /// By lower volume: the distances last seen from the upper to the lower place.
     distances: FxHashMap<u32, VecDeque<u64>>,
-    /// Requests to lower volumes that were nobody's copy.
+    /// The number of requests to lower volumes that were no copies.
     pub(super) own: u64,
     /// Requests that waited and were forgotten before their time.
     pub(super) forgotten: u64,
@@ -43,8 +44,8 @@ impl Copies {
         Self { within, waiting, order: VecDeque::new(), distances, own: 0, forgotten: 0 }
     }
 
-    /// Whether row `row` is the copy of a request to an upper volume. If not it waits for its own
-    /// copies.
+    /// Whether row `row` is the copy of a request to an upper volume. If not, the row waits for its
+    /// own copies.
     pub(super) fn is_copy(&mut self, batch: &Batch, row: usize, layers: &Layers) -> bool {
         let (issue, volume) = (batch.issue_ns[row], batch.volume[row]);
         let (op, offset) = (batch.op[row], batch.offset_bytes[row]);
@@ -64,8 +65,8 @@ impl Copies {
         false
     }
 
-    /// Takes the request that this one is the copy of: best one at a known distance, else the
-    /// oldest, whose distance is then known.
+    /// Takes the request of which this one is the copy: preferably one at a known distance,
+    /// otherwise the oldest, whose distance is then known.
     fn take(&mut self, key: Key, offset: u64) -> bool {
         let Some(alike) = self.waiting.get_mut(&key) else { return false };
         let distances = self.distances.entry(key.0).or_default();
@@ -87,7 +88,7 @@ impl Copies {
         true
     }
 
-    /// Forgets requests that waited for too long, or are too many.
+    /// Forgets requests that have waited for too long, or are too many.
     fn forget(&mut self, now: i64) {
         while let Some(&(issue, key)) = self.order.front()
             && (now.saturating_sub(issue) > self.within.0 || self.order.len() > WAITING_MAX)
@@ -95,7 +96,7 @@ impl Copies {
             let is_over = now.saturating_sub(issue) > self.within.0;
             self.order.pop_front();
             if let Some(alike) = self.waiting.get_mut(&key) {
-                // Those that found their copy are gone already.
+                // Requests that found their copy are gone already.
                 if alike.front().is_some_and(|(first, _)| *first <= issue) {
                     alike.pop_front();
                     self.forgotten += u64::from(!is_over);
@@ -118,7 +119,8 @@ mod tests {
     use crate::stacked::tests::header;
     use crate::units::{Bytes, VolumeId};
 
-    /// Which of these requests (microsecond, volume, operation, sector, sectors) are copies.
+    /// For each of these requests (microsecond, volume, operation, sector, sectors), whether it is
+    /// a copy.
     fn copies(header: &Header, rows: &[(i64, u32, Op, u64, u64)]) -> Vec<bool> {
         let mut batch = Batch::new(Columns::default());
         for &(at, volume, op, sector, sectors) in rows {

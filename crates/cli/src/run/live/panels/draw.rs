@@ -132,7 +132,8 @@ fn newest(recent: &[Glance], area: Rect) -> &[Glance] {
 fn percentiles(frame: &mut Frame<'_>, scene: &Scene, area: Rect) {
     let shown = |of: &Option<Percentiles>| {
         let Some(of) = of else { return ["-"; 4].map(str::to_owned) };
-        [of.p50_ns, of.p99_ns, of.p99_9_ns, of.max_ns].map(|ns| Nanos(ns as i64).to_string())
+        [Some(of.p50_ns), of.p99_ns, of.p99_9_ns, Some(of.max_ns)]
+            .map(|ns| ns.map_or("-".to_owned(), |ns| Nanos(ns as i64).to_string()))
     };
     let row = |name: &str, now: [String; 4], whole: [String; 4]| {
         let cells = now.into_iter().chain(whole).map(|cell| format!("{cell:>9}"));

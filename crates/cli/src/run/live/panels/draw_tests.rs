@@ -9,10 +9,10 @@ fn scene() -> Scene {
         count: 1000,
         mean_ns: ns,
         p50_ns: ns,
-        p90_ns: 2 * ns,
-        p99_ns: 4 * ns,
-        p99_9_ns: 8 * ns,
-        p99_99_ns: 9 * ns,
+        p90_ns: Some(2 * ns),
+        p99_ns: Some(4 * ns),
+        p99_9_ns: Some(8 * ns),
+        p99_99_ns: Some(9 * ns),
         max_ns: 10 * ns,
     };
     let recent = (0..30).map(|second: i64| {

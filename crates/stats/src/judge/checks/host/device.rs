@@ -244,7 +244,7 @@ pub(super) fn queue_depth(figures: &RunFigures, engine: &EngineFacts) -> Check {
         let cap_is_less = cap > 0 && cap < places;
         let (grade, advice) = if held > FULL_SHARE && cap_is_less {
             (Grade::Suspect, CAP_MEASURED)
-        } else if full > FULL_SHARE && !engine.has_schedule() {
+        } else if full > FULL_SHARE && !engine.has_due_instants() {
             (
                 Grade::Suspect,
                 "More was in flight than the device's queue takes, so service times count the \

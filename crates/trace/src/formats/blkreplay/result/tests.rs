@@ -1,4 +1,4 @@
-//! A result that is written is one that is read, with all that a result can say.
+//! A written result is read back with all that a result can express.
 
 use std::fs;
 
@@ -64,7 +64,7 @@ fn a_line_is_as_blkreplay_prints_it() {
         Request { measured: Some(Measured { outcome: Outcome::Error(5), ..first }), ..plain },
         Request { op: Op::Flush, measured: Some(first), ..plain },
     ]);
-    // As the published result has it, but for the operation in lower case.
+    // A line of the published result, with the operation in lower case.
     let line = "   0.449518165 ;    4212485 ;  14 ; w ;   0.000135895 ;   0.000318023\n";
     let header = "orig_start ; sector; length ; op ;  replay_delay; replay_duration\n";
     assert!(text.contains(&format!("{header}{line}")), "{text}");
@@ -93,7 +93,7 @@ proptest! {
         let mut requests = requests;
         for request in &mut requests {
             if let Some(measured) = &mut request.measured {
-                // As a run has it: nothing is submitted early or completes before that.
+                // As in a real run: nothing is submitted early or completes before its submission.
                 let submitted = measured.submitted.map(|at| at.max(measured.scheduled));
                 measured.submitted = submitted;
                 measured.completed = submitted.map(|at| Nanos(at.0 + 7));

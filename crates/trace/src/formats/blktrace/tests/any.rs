@@ -16,7 +16,7 @@ fn strict() -> ReadOptions {
     ReadOptions { strict: true, ..ReadOptions::default() }
 }
 
-/// Reads these bytes to their end, with whatever outcome, and answers how many requests there were.
+/// Reads these bytes to their end and answers the number of requests, or the error.
 fn read_anything(bytes: &[u8], event: IssueEvent) -> Result<(u64, Header), TraceError> {
     let directory = directory(&[("x.blktrace.0", bytes)]);
     let mut source = open(
@@ -33,7 +33,7 @@ fn read_anything(bytes: &[u8], event: IssueEvent) -> Result<(u64, Header), Trace
 }
 
 prop_compose! {
-    /// A record of few places and times, so that they meet.
+    /// A record with one of few places and times, so that records meet.
     fn any_record()(
         time in 0_u64..2000,
         kind in prop_oneof![Just(1_u8), Just(7), Just(8), Just(8), Just(6), Just(13), 0_u8..40],

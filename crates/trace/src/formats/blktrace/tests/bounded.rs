@@ -31,7 +31,7 @@ fn what_the_driver_never_completes_is_forgotten_and_puts_nothing_into_doubt() {
     let mut matching = Matching::default();
     for second in 0..200 {
         let now = second * SECOND;
-        // One that is never completed, at a place of its own or at one of all.
+        // A read that is never completed, at a place of its own or at one place for all.
         matching.push(read_at(now, if second % 2 == 0 { 0 } else { second << 12 }), true);
         while matching.pop(Some(now)).is_some() {}
         assert!(matching.held()[0] <= 31, "{:?} after {second} s", matching.held());

@@ -1,4 +1,4 @@
-//! Which events are a request and which completion is its own.
+//! The events that make a request, and the completion that belongs to it.
 
 use super::super::record::category::{
     DISCARD, FLUSH, FUA, PASSTHROUGH, READ, SYNC, WRITE, WRITE_ZEROES,
@@ -251,7 +251,7 @@ fn a_request_that_was_refused_and_tried_again_is_one_request() {
     tape.notice(0, 0, b"fio");
     tape.pid = 7;
     tape.notice(0, 0, b"kworker/1:1");
-    // Refused, and queued again by the kernel's thread that dispatches what was throttled.
+    // Refused, and queued again by the kernel's thread that dispatches throttled requests.
     tape.pid = 1000;
     tape.q(1, WRITE, 64, 16).refused(2, WRITE, 64, 16);
     tape.pid = 7;

@@ -1,9 +1,9 @@
 //! The matching, compared with a model of the block layer that knows the right answer.
 //!
 //! A slow model of the kernel's block layer: bios are split, merged with their neighbours, handed
-//! to the driver in any order, given back, and completed whole or in parts, many of them at the
-//! same place at once. It knows when each bio was complete. Each latency that the reader returns
-//! must be the true one, or be marked as doubtful.
+//! to the driver in any order, given back, and completed whole or in parts. Many of them are at the
+//! same place at once. The model knows when each bio was complete. Each latency that the reader
+//! returns must be the true one, or be marked as doubtful.
 
 use proptest::prelude::*;
 
@@ -43,7 +43,7 @@ struct Made {
     pieces: Vec<Piece>,
 }
 
-/// What is done with a queue.
+/// The settings of a simulated queue.
 #[derive(Clone, Copy, Debug)]
 struct Plan {
     /// Sectors of the device; as many as fit into one when `apart`.
@@ -62,7 +62,7 @@ struct Plan {
     in_driver: bool,
     /// Percent of completions that are not recorded, without a sign of the loss.
     unseen: u64,
-    /// From which step to which events are lost.
+    /// The steps from which and to which events are lost.
     lost: Option<(u64, u64)>,
 }
 
@@ -87,7 +87,7 @@ struct Model {
     dice: Dice,
     now: u64,
     matching: Matching,
-    /// When each bio was complete, and how many of its sectors are not.
+    /// The instant at which each bio was complete, and the number of its sectors that are not.
     done: Vec<Option<u64>>,
     left: Vec<u64>,
     /// The numbers of the bios whose queueing was seen.
@@ -127,7 +127,7 @@ impl Model {
         }
     }
 
-    /// Completes what lies before a sector.
+    /// Completes the sectors before `until`.
     fn complete(&mut self, made: &mut Made, until: u64, unseen: u64) {
         if !self.dice.chance(unseen)
             && let Some(of_range) = self.event(made.begin, until)
@@ -196,9 +196,9 @@ struct Layer {
     plan: Plan,
     queue: Vec<Made>,
     driver: Vec<Made>,
-    /// The first sector of where bios are made.
+    /// The first sector of the area in which bios are made.
     area: u64,
-    /// The last sector from `area` that a bio was made at, where none may overlap.
+    /// The last sector of the area at which a bio was made, for plans in which none may overlap.
     fresh: u64,
 }
 
@@ -238,7 +238,7 @@ impl Layer {
         }
     }
 
-    /// A bio comes.
+    /// Makes a bio.
     fn make(&mut self) {
         let length = 1 + self.model.dice.below(self.plan.longest);
         let begin = if self.plan.apart {
@@ -318,7 +318,7 @@ impl Layer {
     }
 }
 
-/// Every latency that is told without doubt is the true one.
+/// Checks that every latency returned without doubt is the true one.
 fn expect_true(told: &Told, seed: u64) {
     for (number, (truth, found, in_doubt)) in told.iter().enumerate() {
         let is_true = found.is_none() || *in_doubt || found == truth;

@@ -9,7 +9,7 @@ use crate::header::Header;
 use crate::recording::{Description, Entry, FrameWriter, LOG_FILE, segment_file};
 use crate::request::Request;
 
-/// Where the recording of a real kernel is.
+/// The path of a real kernel's recording.
 pub(super) fn real() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/recordings/loop.recording")
 }
@@ -129,14 +129,14 @@ impl Page {
         self.record(payload.len() as u32 / 4, delta as u32, payload)
     }
 
-    /// The same, with its length in a word of its own.
+    /// As `event`, with the length of the event in a word of its own.
     pub(super) fn long_event(&mut self, delta: u32, payload: &[u8]) -> &mut Self {
         self.now += u64::from(delta);
         let length = (payload.len() as u32 + 4).to_le_bytes();
         self.record(0, delta, &[&length, payload].concat())
     }
 
-    /// An event that was given up again.
+    /// An event that the kernel discarded.
     pub(super) fn discarded(&mut self, delta: u32, bytes: u32) -> &mut Self {
         self.now += u64::from(delta);
         let mut rest = bytes.to_le_bytes().to_vec();
@@ -144,7 +144,7 @@ impl Page {
         self.record(29, delta, &rest)
     }
 
-    /// Says that events were lost before.
+    /// Marks that events were lost before the page.
     pub(super) fn lost(&mut self, events: Option<u64>) -> &mut Self {
         self.bits = 1 << 31 | u64::from(events.is_some()) << 30;
         self.behind = events.map_or(Vec::new(), |events| events.to_le_bytes().to_vec());
@@ -160,7 +160,7 @@ impl Page {
     }
 }
 
-/// Writes a recording: the payloads of the frames of each processor.
+/// Writes a recording with the payloads of the frames of each processor.
 pub(super) fn written(
     description: &Description,
     cpus: &[Vec<Vec<u8>>],

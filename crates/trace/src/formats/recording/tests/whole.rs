@@ -157,7 +157,7 @@ fn events_that_say_what_cannot_be_are_left_out_and_told() {
     for made in &odd {
         page.event(2_000, &payload(made));
     }
-    // The number of a tracepoint that nobody recorded.
+    // The number of a tracepoint that was not recorded.
     let mut unknown = payload(&made("block_bio_queue", "R", 8, 8));
     unknown[..2].copy_from_slice(&60_000_u16.to_le_bytes());
     page.event(3_000, &unknown);
@@ -305,7 +305,7 @@ fn a_second_attempt_by_a_worker_of_io_uring_is_the_same_request() {
     };
     put(0, 1000);
     put(30, 1001);
-    // Somebody else's worker writes to the same place.
+    // A worker of another process writes to the same place.
     put(40, 1002);
     tape.c(100, WRITE, 64, 16);
     tape.c(200, WRITE, 64, 16);

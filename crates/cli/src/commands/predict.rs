@@ -1,0 +1,201 @@
+//! `ioecho predict`: how long a load would take on a device that is not at hand.
+
+use std::io::{self, Write};
+use std::sync::Arc;
+
+use anyhow::Context;
+use ioecho_run::execute::execute;
+use ioecho_run::observer::Observer;
+use ioecho_run::page;
+use ioecho_run::plan::ReplayPlan;
+use ioecho_run::predict::{self, Device, Fit};
+use ioecho_run::spec::ReplaySpec;
+use ioecho_stats::histogram::{Percentiles, Summary};
+use ioecho_stats::run_summary::RunSummary;
+use ioecho_stats::trace_summary::TraceFigures;
+use ioecho_trace::Nanos;
+use ioecho_trace::units::{counted, two_digits};
+use serde::Serialize;
+
+use crate::args::PredictArgs;
+use crate::exit;
+use crate::opened::Named;
+use crate::print::{Out, tell, visible};
+use crate::run::command;
+use crate::run::live::LivePlan;
+use crate::run::screen::Screen;
+use crate::run::signals::stop_on_signals;
+
+/// The version of the JSON.
+const VERSION: u32 = 1;
+
+pub(crate) fn run(args: &PredictArgs, out: &mut Out) -> anyhow::Result<u8> {
+    let device = Device::named(&args.device);
+    let scratch = tempfile::tempdir().context("no directory for temporary files")?;
+    let output = args.output.clone().unwrap_or_else(|| scratch.path().join("run"));
+    let spec = args.spec(device.target(), output);
+    let recorded = predict::recorded(&spec.trace, &spec.read, &spec.load(), &Named)?;
+    let (plan, source) = ReplayPlan::new(spec, command::words(), &Named)?;
+    let stopping = stop_on_signals()?;
+    let observer: Arc<dyn Observer> = Arc::new(Screen::new(LivePlan::default(), true, &stopping));
+    let finished = execute(&plan, source, &stopping, &observer)?;
+    let fit = match &device {
+        Device::Run(run) => predict::fit(run, &scratch.path().join("fit"), &Named)?,
+        Device::Model(_) => None,
+    };
+    let told =
+        Told { plan: &plan.spec, device: &device, recorded, fit, predicted: &finished.summary };
+    if args.json {
+        out.json(&told.json())?;
+    } else {
+        told.print(out)?;
+    }
+    if args.output.is_some() {
+        let run = &finished.run;
+        let page = page::of_run(run, &finished.summary);
+        match page.map(|page| page::write(run, &page)) {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => tell(&format!("warning: {error}")),
+            Err(error) => tell(&format!("warning: there is no report: {error:#}")),
+        }
+    }
+    let incomplete = exit::of_run(&finished.summary) == exit::INCOMPLETE;
+    Ok(if incomplete { exit::INCOMPLETE } else { exit::OK })
+}
+
+/// A prediction and what it is held against.
+struct Told<'a> {
+    plan: &'a ReplaySpec,
+    device: &'a Device,
+    recorded: TraceFigures,
+    predicted: &'a RunSummary,
+    fit: Option<Fit>,
+}
+
+/// The JSON output.
+#[derive(Serialize)]
+struct Json<'a> {
+    version: u32,
+    device: String,
+    timing: &'a str,
+    requests: u64,
+    recorded: Recorded<'a>,
+    predicted: Predicted<'a>,
+    fit: Option<Fit>,
+}
+
+/// The load as it was recorded.
+#[derive(Serialize)]
+struct Recorded<'a> {
+    duration_ns: i64,
+    requests_per_s: f64,
+    latency: Option<&'a Summary>,
+}
+
+/// The load on the device.
+#[derive(Serialize)]
+struct Predicted<'a> {
+    duration_ns: i64,
+    requests_per_s: f64,
+    service_time: Option<&'a Percentiles>,
+    response_time: Option<&'a Percentiles>,
+    finding: &'a str,
+}
+
+impl Told<'_> {
+    /// The time from the first request to the last submission, and requests per second in it.
+    fn predicted(&self) -> (i64, f64) {
+        let duration_ns = self.predicted.achieved_duration_ns;
+        (duration_ns, self.predicted.engine.issued as f64 * 1e9 / duration_ns.max(1) as f64)
+    }
+
+    fn json(&self) -> Json<'_> {
+        let (duration_ns, requests_per_s) = self.predicted();
+        Json {
+            version: VERSION,
+            device: self.device.target(),
+            timing: self.plan.timing.name(),
+            requests: self.recorded.requests,
+            recorded: Recorded {
+                duration_ns: self.recorded.duration_ns,
+                requests_per_s: self.recorded.mean_requests_per_s,
+                latency: self.recorded.latency.as_ref(),
+            },
+            predicted: Predicted {
+                duration_ns,
+                requests_per_s,
+                service_time: self.predicted.service_time.get("all"),
+                response_time: self.predicted.response_time.get("all"),
+                finding: self.predicted.verdict.finding.name(),
+            },
+            fit: self.fit,
+        }
+    }
+
+    fn print(&self, out: &mut impl Write) -> io::Result<()> {
+        let recorded = &self.recorded;
+        let (duration_ns, requests_per_s) = self.predicted();
+        let ratio = duration_ns as f64 / recorded.duration_ns.max(1) as f64;
+        let mut row = |name: &str, value: String| writeln!(out, "{name:<14}{}", visible(&value));
+        row("load", counted(recorded.requests, "request"))?;
+        row("device", self.device.target())?;
+        row(
+            "duration",
+            format!(
+                "{} predicted, {} recorded ({} times as long)",
+                Nanos(duration_ns),
+                Nanos(recorded.duration_ns),
+                two_digits(ratio)
+            ),
+        )?;
+        row(
+            "throughput",
+            format!(
+                "{requests_per_s:.0} IOPS predicted, {:.0} recorded",
+                recorded.mean_requests_per_s
+            ),
+        )?;
+        if let Some(service) = self.predicted.service_time.get("all") {
+            row("service time", format!("{} predicted", spans(service)))?;
+        }
+        if let Some(latency) = &recorded.latency {
+            let p99 = latency.p99_ns.map_or(String::new(), |ns| format!(", p99 {}", span(ns)));
+            row(
+                "",
+                format!(
+                    "mean {}{p99}, max {} recorded",
+                    span(latency.mean_ns),
+                    span(latency.max_ns)
+                ),
+            )?;
+        }
+        if let Some(Fit { requests, duration, mean, p99 }) = self.fit {
+            let percent = |error: f64| format!("{:+.1} %", error * 100.0);
+            let p99 = p99.map_or(String::new(), |p99| format!(", p99 {}", percent(p99.error())));
+            row(
+                "fit",
+                format!(
+                    "the run itself, predicted: duration {}, mean service time {}{p99} ({})",
+                    percent(duration.error()),
+                    percent(mean.error()),
+                    counted(requests, "request")
+                ),
+            )?;
+        } else if matches!(self.device, Device::Run(_)) {
+            row(
+                "fit",
+                "unknown: the results of that run cannot be replayed in its timing".to_owned(),
+            )?;
+        }
+        row("", "docs/prediction.md says when not to believe it".to_owned())
+    }
+}
+
+fn span(ns: u64) -> Nanos {
+    Nanos(i64::try_from(ns).unwrap_or(i64::MAX))
+}
+
+fn spans(found: &Percentiles) -> String {
+    let p99 = found.p99_ns.map_or(String::new(), |ns| format!(", p99 {}", span(ns)));
+    format!("mean {}{p99}, max {}", span(found.mean_ns), span(found.max_ns))
+}

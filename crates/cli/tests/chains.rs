@@ -1,0 +1,138 @@
+//! Replays in which requests wait for one another: on simulated devices, so that durations are
+//! exact.
+
+// Helpers of tests panic as tests do; clippy.toml allows it only in the tests themselves.
+#![allow(clippy::unwrap_used)]
+
+mod fixture;
+
+use std::fmt::Write as _;
+use std::fs;
+
+use fixture::{Fixture, said};
+
+/// Requests of a loop: each took 1 ms, and the next one came 90 µs later.
+const COUNT: u64 = 500;
+
+/// A directory with the recording of such a loop (`loop`).
+fn looped() -> Fixture {
+    let fixture = Fixture::regular(1, 1);
+    let mut load =
+        "start ; sector; length ; op ;  replay_delay=0 ; replay_duration (guessed)\n".to_owned();
+    for n in 0..COUNT {
+        let us = n * 1090;
+        let (secs, us) = (us / 1_000_000, us % 1_000_000);
+        writeln!(load, "{secs}.{us:06}000 ; {} ; 8 ; R ; 0.0 ; 0.001", n % 64 * 8).unwrap();
+    }
+    fs::write(fixture.path("loop"), load).unwrap();
+    fixture
+}
+
+/// Replays by dependencies on a device that takes this long for each; returns the summary and
+/// `run.toml`.
+fn replayed(
+    fixture: &Fixture,
+    trace: &str,
+    run: &str,
+    service: &str,
+    options: &[&str],
+) -> (serde_json::Value, toml::Table) {
+    let target = format!("sim:size=64M,model=const,units=8,service={service}");
+    let replay = ["replay", trace, "--timing", "dependency", "--target", &target, "-o", run, "-q"];
+    let output = fixture.run(&[&replay[..], options].concat());
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    let summary = fs::read(fixture.path(run).join("summary.json")).unwrap();
+    let facts = fs::read_to_string(fixture.path(run).join("run.toml")).unwrap();
+    (serde_json::from_slice(&summary).unwrap(), facts.parse().unwrap())
+}
+
+/// Asserts that the run took what the device took for each request, and so long a think time.
+fn takes(summary: &serde_json::Value, think_us: u64) {
+    let took = summary["achieved_duration_ns"].as_f64().unwrap() / 1e3;
+    let service = summary["service_time"]["all"]["mean_ns"].as_f64().unwrap() / 1e3;
+    let expected = (service + think_us as f64) * (COUNT - 1) as f64;
+    assert!((took / expected - 1.0).abs() < 0.01, "{took} µs, not {expected} µs");
+    assert_eq!(summary["recorded"], COUNT);
+    assert_eq!(summary["verdict"]["finding"], "faithful", "{summary:#}");
+    assert_eq!(summary["engine"]["timing"], "dependency");
+}
+
+#[test]
+fn a_loop_takes_its_think_times_and_what_the_new_storage_takes() {
+    let fixture = looped();
+    for (run, service) in [("same", "1ms"), ("fast", "100us")] {
+        let (summary, facts) = replayed(&fixture, "loop", run, service, &[]);
+        takes(&summary, 90);
+        let chains = facts["plan"]["chains"].as_str().unwrap();
+        assert!(chains.starts_with("inferred by time alone"), "{chains}");
+    }
+}
+
+#[test]
+fn a_faster_server_thinks_for_less_long_and_arrivals_do_not_matter_to_who_waits() {
+    let fixture = looped();
+    let options = ["--server-speed", "10", "--speedup", "3"];
+    let (summary, facts) = replayed(&fixture, "loop", "run", "100us", &options);
+    takes(&summary, 9);
+    assert_eq!(facts["plan"]["server_speed"].as_float(), Some(10.0));
+    let told = summary["verdict"]["summary"].as_str().unwrap();
+    assert!(told.contains("Think times were divided by 10."), "{told}");
+    assert!(told.contains("wait for no other came at 3 times"), "{told}");
+}
+
+#[test]
+fn parents_that_a_trace_names_are_followed() {
+    let fixture = looped();
+    let output = fixture.run(&["depend", "loop", "-o", "linked.parquet"]);
+    assert!(output.status.success(), "{}", said(&output));
+    let (summary, facts) = replayed(&fixture, "linked.parquet", "run", "100us", &[]);
+    takes(&summary, 90);
+    assert_eq!(facts["plan"]["chains"].as_str(), Some("as the trace names them"));
+    // A part has parents outside of it, so its own are inferred.
+    let part = ["--start", "100ms", "--duration", "200ms"];
+    let (_, facts) = replayed(&fixture, "linked.parquet", "part", "100us", &part);
+    assert!(facts["plan"]["chains"].as_str().unwrap().starts_with("inferred"));
+}
+
+#[test]
+fn a_dry_run_says_how_many_requests_wait() {
+    let fixture = looped();
+    let target = "sim:size=64M";
+    let options = ["--timing", "dependency", "--target", target, "--dry-run"];
+    let output = fixture.run(&[&["replay", "loop"][..], &options].concat());
+    assert!(
+        said(&output).contains("500 requests in the time that 499 of them take"),
+        "{}",
+        said(&output)
+    );
+}
+
+#[test]
+fn what_cannot_be_followed_is_refused_before_anything_is_issued() {
+    let fixture = looped();
+    fs::write(
+        fixture.path("circle.csv"),
+        "#DUMP_OFFSET.I,ELAPSED_USECS.D,ELAPSED_TICKS.I,CMD.S,INFLIGHT_IOS.I,TS.I,SEQID.I,\
+         LUN_SSID.I,OP.I,PHASE.I,LBA.I,NBLKS.I,LATENCY_TICKS.I,HOST_ID.I,HOST_LUN.I,\
+         LATENCY_USECS.D,DEP_PARENT_COUNT.I,DEP_PARENT_LIST.S\n\
+         0,0.000,0,RD,0,0,1,6,0,0,1,2,20000,0,0,20.000,1,1\n\
+         1,50.000,50000,RD,0,50000,2,6,0,0,2,2,245000,0,0,245.000,1,0\n",
+    )
+    .unwrap();
+    let sim = "sim:size=64M";
+    for (trace, options, code, words) in [
+        ("load", &["--speedup", "1"][..], 3, "does not say when requests completed"),
+        ("circle.csv", &[], 3, "request 0 waits for request 1"),
+        ("loop", &["--target", "sim:size=32M"], 2, "one target"),
+        ("loop", &["--iops-scale", "2"], 2, "iops-scale"),
+        ("loop", &["--follow-in-flight"], 2, "follow-in-flight"),
+        ("loop", &["--verify", "paranoia"], 2, "would delay what waits for it"),
+    ] {
+        let replay =
+            ["replay", trace, "--timing", "dependency", "--target", sim, "-o", "run", "-q"];
+        let output = fixture.run(&[&replay[..], options].concat());
+        assert_eq!(output.status.code(), Some(code), "{options:?}: {}", said(&output));
+        assert!(said(&output).contains(words), "{options:?}: {}", said(&output));
+        assert!(!fixture.path("run").exists(), "{options:?}");
+    }
+}

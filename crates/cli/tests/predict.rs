@@ -1,0 +1,112 @@
+//! Predictions are held against replays on the simulated device that they are about.
+
+// Helpers of tests panic as tests do; clippy.toml allows it only in the tests themselves.
+#![allow(clippy::unwrap_used)]
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+/// The device that is learnt, and that the predictions are about.
+const DEVICE: &str = "sim:model=ssd,size=1G,units=4,read=200us,program=500us";
+
+fn ioecho(directory: &Path, arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_ioecho"))
+        .args(arguments)
+        .current_dir(directory)
+        .output()
+        .unwrap()
+}
+
+fn json(directory: &Path, arguments: &[&str]) -> Value {
+    let output = ioecho(directory, arguments);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{arguments:?}: {said}");
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+/// The mean service time of a run, ns.
+fn mean_of(directory: &Path, run: &str) -> u64 {
+    let text = std::fs::read(directory.join(run).join("summary.json")).unwrap();
+    let summary: Value = serde_json::from_slice(&text).unwrap();
+    summary["service_time"]["all"]["mean_ns"].as_u64().unwrap()
+}
+
+#[track_caller]
+fn within(found: f64, expected: f64, share: f64) {
+    assert!((found / expected - 1.0).abs() <= share, "{found} for {expected}");
+}
+
+#[test]
+fn a_load_is_predicted_on_the_device_of_a_run_of_another_load() {
+    let home = tempfile::tempdir().unwrap();
+    let home = home.path();
+    let learnt = "gen:random?read=60&size=4k&rate=6000&dist=poisson&duration=20s&area=1G&seed=1";
+    ioecho(home, &["replay", learnt, "-q", "-t", DEVICE, "-o", "known"]);
+    for (n, rate) in ["2000", "5000"].iter().enumerate() {
+        let load = format!(
+            "gen:random?read=60&size=4k&rate={rate}&dist=poisson&duration=20s&area=1G&seed=7"
+        );
+        let truth = format!("truth{n}");
+        ioecho(home, &["replay", &load, "-q", "-t", DEVICE, "-o", &truth]);
+        let arguments = ["predict", &load, "--device", "known", "--timing", "timed", "--json"];
+        let told = json(home, &arguments);
+        let mean = told["predicted"]["service_time"]["mean_ns"].as_f64().unwrap();
+        within(mean, mean_of(home, &truth) as f64, 0.15);
+        // Its own run is done again nearly as it was.
+        let fit = &told["fit"];
+        let known = fit["mean"]["measured_ns"].as_f64().unwrap();
+        within(fit["mean"]["predicted_ns"].as_f64().unwrap(), known, 0.1);
+        assert_eq!(known as u64, mean_of(home, "known"));
+    }
+}
+
+#[test]
+fn a_closed_loop_is_as_fast_on_a_learnt_device() {
+    let home = tempfile::tempdir().unwrap();
+    let home = home.path();
+    let load = "gen:random?read=60&size=4k&rate=6000&count=40000&area=1G&seed=1";
+    let afap = ["--timing", "afap", "--in-flight-max", "16"];
+    let replay = |run| {
+        let run = ["replay", load, "-q", "-t", DEVICE, "-o", run];
+        ioecho(home, &[&run[..], &afap].concat())
+    };
+    replay("known");
+    let predict = ["predict", load, "--device", "known", "--json"];
+    let told = json(home, &[&predict[..], &afap].concat());
+    let duration = &told["fit"]["duration"];
+    let measured = duration["measured_ns"].as_f64().unwrap();
+    within(told["predicted"]["duration_ns"].as_f64().unwrap(), measured, 0.05);
+    within(duration["predicted_ns"].as_f64().unwrap(), measured, 0.05);
+}
+
+#[test]
+fn a_described_device_is_that_of_a_simulated_replay() {
+    let home = tempfile::tempdir().unwrap();
+    let home = home.path();
+    let load = "gen:random?read=60&size=4k&rate=2000&count=10000&area=1G&seed=1";
+    ioecho(home, &["replay", load, "-q", "-t", DEVICE, "-o", "run"]);
+    let predict =
+        ["predict", load, "--device", DEVICE, "--timing", "timed", "-o", "kept", "--json"];
+    let told = json(home, &predict);
+    assert_eq!(told["predicted"]["service_time"]["mean_ns"].as_u64(), Some(mean_of(home, "run")));
+    assert_eq!(mean_of(home, "kept"), mean_of(home, "run"));
+    assert!(told["fit"].is_null() && home.join("kept/report.html").exists());
+}
+
+#[test]
+fn what_is_no_run_teaches_no_device() {
+    let home = tempfile::tempdir().unwrap();
+    let load = "gen:random?rate=100&count=10&area=1G";
+    for (device, text) in [
+        ("nowhere", "no directory of a run"),
+        ("sim:learnt=x,units=3", "'units' has no effect"),
+        ("sim:model=nothing", "model 'nothing' is not known"),
+    ] {
+        let predict = ["predict", load, "--device", device, "--timing", "timed"];
+        let output = ioecho(home.path(), &predict);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(!output.status.success() && said.contains(text), "{device}: {said}");
+    }
+}

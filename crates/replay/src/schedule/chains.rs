@@ -1,0 +1,236 @@
+//! Requests that wait for the completion of others.
+//!
+//! An application that waited for a request on slow storage waits less on faster storage. So the
+//! instant of its next request is only known once the requests that this one waits for, its
+//! *parents*, have completed: it is the completion of the last of them, plus a think time. Requests
+//! fall due in another order than they are read, and a completion may let any number of them go.
+//!
+//! Each request that is held counts its parents that have not completed. A completion counts down
+//! those that wait for it, which it finds in a list of links. At zero a request's instant is known,
+//! and it goes into a heap until that instant. The instants of the last completions are remembered
+//! for requests that are read later.
+//!
+//! Nothing waits for ever: parents have smaller numbers, so of all requests that are held, that of
+//! the smallest number waits only for requests that are issued or due. Memory is allocated once.
+//! Where any part of it is used up, nothing is taken in until there is room again, which needs no
+//! further input for the same reason.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use ioecho_trace::Nanos;
+
+use super::Config;
+use crate::plan::Planned;
+
+/// How many times the look-ahead the distance may be between the oldest request that has not
+/// completed and the youngest that is held: with the look-ahead of a run, as far as a journal puts
+/// its records back into order.
+const SPAN: usize = 16;
+
+/// Links for each request of the look-ahead, on average.
+const LINKS: usize = 4;
+
+/// The end of a list of links.
+const NONE: u32 = u32::MAX;
+
+/// Before every instant.
+const NEVER: Nanos = Nanos(i64::MIN);
+
+/// The requests that are held, and what is known of those before them.
+#[derive(Clone, Debug)]
+pub(super) struct Chains {
+    /// What is known of the last requests, by number modulo the length.
+    seen: Vec<Seen>,
+    /// Requests that have not completed.
+    nodes: Vec<Node>,
+    nodes_max: usize,
+    nodes_free: Vec<u32>,
+    links: Vec<Link>,
+    links_free: Vec<u32>,
+    /// Requests whose instants are known: the instant, the number, the node.
+    due: BinaryHeap<Reverse<(Nanos, u64, u32)>>,
+    held: usize,
+    next_seq: u64,
+    /// The latest completion of those that `seen` no longer has.
+    forgotten: Nanos,
+    is_over: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Seen {
+    seq: u64,
+    state: State,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum State {
+    /// It has not completed, and this is its node.
+    Open(u32),
+    /// It completed at this instant.
+    Done(Nanos),
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Node {
+    planned: Planned,
+    /// Parents that have not completed.
+    unmet: u32,
+    /// The latest completion of the other parents.
+    last: Nanos,
+    /// The first of the links to those that wait for it.
+    children: u32,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Link {
+    child: u32,
+    next: u32,
+}
+
+impl Chains {
+    pub(super) fn new(config: &Config) -> Self {
+        let nodes_max = config.look_ahead + (config.waiting_max + config.device_slots()) as usize;
+        let links = LINKS * config.look_ahead + nodes_max;
+        let span = (SPAN * config.look_ahead).next_power_of_two();
+        Self {
+            seen: vec![Seen { seq: u64::MAX, state: State::Done(NEVER) }; span],
+            nodes: Vec::with_capacity(nodes_max),
+            nodes_max,
+            nodes_free: Vec::with_capacity(nodes_max),
+            links: vec![Link { child: NONE, next: NONE }; links],
+            links_free: (0..links as u32).rev().collect(),
+            due: BinaryHeap::with_capacity(config.look_ahead),
+            held: 0,
+            next_seq: 0,
+            forgotten: NEVER,
+            is_over: false,
+        }
+    }
+
+    /// Requests that are held.
+    pub(super) fn held(&self) -> usize {
+        self.held
+    }
+
+    /// Whether there is memory for one more request with any number of parents.
+    pub(super) fn has_room(&self) -> bool {
+        let has_node = !self.nodes_free.is_empty() || self.nodes.len() < self.nodes_max;
+        // No request waits for more than there are nodes.
+        let has_links = self.links_free.len() >= self.nodes_max;
+        let oldest = self.seen[self.place(self.next_seq)];
+        has_node && has_links && !matches!(oldest.state, State::Open(_))
+    }
+
+    /// Takes the next request and the numbers of its parents, each once. There must be room.
+    pub(super) fn offer(&mut self, planned: Planned, parents: &[u64]) {
+        let seq = planned.seq;
+        debug_assert!(parents.iter().all(|parent| *parent < seq));
+        let node = Node { planned, unmet: 0, last: NEVER, children: NONE };
+        let number = if let Some(number) = self.nodes_free.pop() {
+            self.nodes[number as usize] = node;
+            number
+        } else {
+            self.nodes.push(node);
+            (self.nodes.len() - 1) as u32
+        };
+        for parent in parents.iter().filter(|parent| **parent < seq) {
+            match self.state(*parent) {
+                State::Done(at) => {
+                    let node = &mut self.nodes[number as usize];
+                    node.last = node.last.max(at);
+                }
+                State::Open(parent) => self.link(parent, number),
+            }
+        }
+        let place = self.place(seq);
+        if let State::Done(at) = self.seen[place].state {
+            self.forgotten = self.forgotten.max(at);
+        }
+        self.seen[place] = Seen { seq, state: State::Open(number) };
+        self.next_seq = seq + 1;
+        self.held += 1;
+        if self.nodes[number as usize].unmet == 0 {
+            self.fall_due(number);
+        }
+    }
+
+    /// The request of this number has completed, or will never be issued.
+    pub(super) fn complete(&mut self, seq: u64, at: Nanos) {
+        let place = self.place(seq);
+        let Seen { seq: of, state: State::Open(number) } = self.seen[place] else { return };
+        if of != seq || self.is_over {
+            return;
+        }
+        self.seen[place].state = State::Done(at);
+        let mut next = self.nodes[number as usize].children;
+        while next != NONE {
+            let Link { child, next: behind } = self.links[next as usize];
+            self.links_free.push(next);
+            next = behind;
+            let node = &mut self.nodes[child as usize];
+            node.last = node.last.max(at);
+            node.unmet -= 1;
+            if node.unmet == 0 {
+                self.fall_due(child);
+            }
+        }
+        self.nodes_free.push(number);
+    }
+
+    /// The first request that is due, which is no longer held then.
+    pub(super) fn take_due(&mut self, now: Nanos) -> Option<Planned> {
+        let Reverse((at, _, number)) = *self.due.peek()?;
+        if at > now {
+            return None;
+        }
+        self.due.pop();
+        self.held -= 1;
+        Some(self.nodes[number as usize].planned)
+    }
+
+    /// When the first request is due of those whose instants are known.
+    pub(super) fn next_due(&self) -> Option<Nanos> {
+        self.due.peek().map(|Reverse((at, ..))| *at)
+    }
+
+    /// Forgets everything that is held. Nothing is offered after that.
+    pub(super) fn forget(&mut self) {
+        self.due.clear();
+        self.held = 0;
+        self.is_over = true;
+    }
+
+    fn place(&self, seq: u64) -> usize {
+        seq as usize & (self.seen.len() - 1)
+    }
+
+    /// The state of an earlier request. Of one that is forgotten only an instant is known at which
+    /// it had completed.
+    fn state(&self, seq: u64) -> State {
+        let seen = self.seen[self.place(seq)];
+        if seen.seq == seq { seen.state } else { State::Done(self.forgotten) }
+    }
+
+    fn link(&mut self, parent: u32, child: u32) {
+        let Some(link) = self.links_free.pop() else {
+            debug_assert!(false, "more parents than requests");
+            return;
+        };
+        let parent = &mut self.nodes[parent as usize];
+        self.links[link as usize] = Link { child, next: parent.children };
+        parent.children = link;
+        self.nodes[child as usize].unmet += 1;
+    }
+
+    /// All parents have completed, so the instant is known.
+    fn fall_due(&mut self, number: u32) {
+        let Node { planned, last, .. } = &mut self.nodes[number as usize];
+        if let Some(think) = planned.think
+            && *last > NEVER
+        {
+            planned.scheduled = last.saturating_add(think);
+        }
+        self.due.push(Reverse((planned.scheduled, planned.seq, number)));
+    }
+}

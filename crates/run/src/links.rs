@@ -1,0 +1,321 @@
+//! Who waits for whom, in the numbers of the replay.
+//!
+//! A trace names the parents of a request by numbers of its own, and a replay counts the requests
+//! that it plans. So the last requests are remembered by the numbers of the trace. A parent must
+//! stand among them: one that comes later, or never, would make a request wait for ever.
+//!
+//! Where the trace names none, they are inferred among the requests that are planned, so that the
+//! time of those that are left out becomes think time.
+
+use std::collections::{HashMap, VecDeque};
+use std::iter::Peekable;
+use std::path::{Path, PathBuf};
+
+use ioecho_replay::graph::WINDOW_ROWS;
+use ioecho_replay::graph::infer::{Inference, Rules};
+use ioecho_replay::graph::survey::Surveyed;
+use ioecho_replay::plan::{Planned, Planner};
+use ioecho_trace::header::NoteKind;
+use ioecho_trace::transform::Load;
+use ioecho_trace::wording::Wording;
+use ioecho_trace::{Batch, Dependency, Header, Nanos, Request, Source, TraceError};
+
+use crate::chains::{Chains, gaps_of, refuse_without_completions, survey};
+use crate::error::{self, Kind, RunError};
+use crate::open;
+
+/// How far before a request its parents may stand: four times as far as `depend` looks by itself.
+const AMONG: usize = 1 << 18;
+
+/// A request that later ones may wait for.
+#[derive(Clone, Copy, Debug)]
+struct Known {
+    row: u64,
+    /// Its number in the replay; `None` if it does not take part.
+    seq: Option<u64>,
+    /// When it completed in the trace.
+    completed: Option<Nanos>,
+}
+
+/// The parents of requests.
+pub(crate) struct Links {
+    origin: Origin,
+    /// Think times are divided by this.
+    server_speed: f64,
+    /// Requests that wait for others.
+    waiting: u64,
+}
+
+/// Where they come from.
+enum Origin {
+    Named(Box<Named>),
+    Inferred { inference: Box<Inference>, gaps: Peekable<std::vec::IntoIter<Nanos>> },
+}
+
+impl Links {
+    pub(crate) fn new(chains: &Chains, trace: &Path, server_speed: f64) -> Self {
+        let origin = match chains {
+            Chains::Named => Origin::Named(Box::new(Named::new(trace))),
+            Chains::Inferred { rules, gaps } => Origin::Inferred {
+                inference: Box::new(Inference::new(rules.clone())),
+                gaps: gaps.clone().into_iter().peekable(),
+            },
+        };
+        Self { origin, server_speed, waiting: 0 }
+    }
+
+    /// Plans the requests of a batch. Of each planned request that waits for others, `parents` gets
+    /// their count and then their numbers.
+    pub(crate) fn plan(
+        &mut self,
+        batch: &Batch,
+        planner: &mut Planner,
+        planned: &mut Vec<Planned>,
+        parents: &mut Vec<u64>,
+    ) -> Result<(), TraceError> {
+        for (row, request) in batch.iter().enumerate() {
+            let before = planned.len();
+            planner.plan(&request, planned);
+            let one = planned.get_mut(before);
+            let (think, named) = match (&mut self.origin, &one) {
+                (Origin::Named(named), one) => {
+                    let Some(dependency) = batch.dependency(row) else { continue };
+                    let seq = one.as_ref().map(|one| one.seq);
+                    let think = named.link(&request, dependency, seq)?;
+                    (Some(think), named.parents.as_slice())
+                }
+                (Origin::Inferred { inference, gaps }, Some(one)) => {
+                    while gaps.next_if(|end| *end <= request.issue).is_some() {
+                        inference.cut();
+                    }
+                    // It counts the requests that it is given, as the planner counts its own.
+                    let waits = inference.push(&request);
+                    debug_assert_eq!(waits.row, one.seq);
+                    (waits.think, waits.parents)
+                }
+                (Origin::Inferred { .. }, None) => continue,
+            };
+            if let Some(one) = one
+                && let Some(think) = think.filter(|_| !named.is_empty())
+            {
+                one.think = Some(think.scaled_down(self.server_speed));
+                parents.push(named.len() as u64);
+                parents.extend_from_slice(named);
+                self.waiting += 1;
+            }
+        }
+        Ok(())
+    }
+
+    /// Requests so far that wait for others.
+    pub(crate) fn waiting(&self) -> u64 {
+        self.waiting
+    }
+
+    /// Parents that take no part in the replay, so that no request waits for them.
+    pub(crate) fn left_out(&self) -> u64 {
+        match &self.origin {
+            Origin::Named(named) => named.left_out,
+            Origin::Inferred { .. } => 0,
+        }
+    }
+
+    /// Notes in the header of the results what was inferred.
+    pub(crate) fn note(&self, header: &mut Header) {
+        if let Origin::Inferred { inference, .. } = &self.origin {
+            let rules = inference.rules();
+            let how = format!(
+                "requests whose parents were inferred, with a threshold of {} ns among {} requests",
+                rules.threshold.0, rules.window_rows
+            );
+            header.guesses.add(NoteKind::Assumed.of(&how), self.waiting, None);
+            let doubts = inference.doubts();
+            let unknown = doubts.without_completion + doubts.completed_before_issue;
+            let nobody = unknown + doubts.beyond_window;
+            let how = "requests for which no other waits, because their completion is unknown or \
+                       more requests away than are looked at";
+            header.guesses.add(NoteKind::Assumed.of(how), nobody, None);
+        }
+    }
+}
+
+/// The chains of this trace. They need a first pass over it; then `again` opens it for the replay.
+/// The standard input can be read once, so parents that it names are checked during the replay.
+pub(crate) fn chains_of(
+    path: &Path,
+    load: &Load,
+    mut source: Box<dyn Source>,
+    again: impl FnOnce() -> error::Result<Box<dyn Source>>,
+) -> error::Result<(Chains, Box<dyn Source>)> {
+    let is_piped = path == Path::new("-");
+    if source.header().columns.dependencies {
+        if is_piped {
+            return Ok((Chains::Named, source));
+        }
+        check(path, &mut *source)?;
+        return Ok((Chains::Named, again()?));
+    }
+    refuse_without_completions(path, source.header())?;
+    if is_piped {
+        let text = "the standard input can be read once, and a trace is read twice to tell who \
+                    waited for whom\n  = help: write it to a file first";
+        return Err(RunError::new(Kind::Usage, text));
+    }
+    open::refuse_endless(path, load)?;
+    let Surveyed { threshold, processes, .. } = survey(&mut *source)?;
+    let rules = Rules { threshold, window_rows: WINDOW_ROWS, processes };
+    let gaps = gaps_of(source.header(), load);
+    drop(source);
+    Ok((Chains::Inferred { rules, gaps }, again()?))
+}
+
+/// Refuses a trace in which a request waits for one that does not come before it.
+fn check(path: &Path, source: &mut dyn Source) -> Result<(), TraceError> {
+    let mut named = Named::new(path);
+    let mut batch = Batch::new(source.header().columns);
+    while source.next_batch(&mut batch)? {
+        for (row, request) in batch.iter().enumerate() {
+            if let Some(dependency) = batch.dependency(row) {
+                named.link(&request, dependency, None)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Translates parents that the trace names.
+struct Named {
+    trace: PathBuf,
+    known: HashMap<u64, Known>,
+    /// Their numbers in the trace, with their rows, the oldest first.
+    order: VecDeque<(u64, u64)>,
+    rows: u64,
+    /// The parents of the last request.
+    parents: Vec<u64>,
+    left_out: u64,
+}
+
+impl Named {
+    fn new(trace: &Path) -> Self {
+        Self {
+            trace: trace.to_owned(),
+            known: HashMap::new(),
+            order: VecDeque::new(),
+            rows: 0,
+            parents: Vec::new(),
+            left_out: 0,
+        }
+    }
+
+    /// Puts the numbers of a request's parents in the replay into `parents`, and returns its think
+    /// time. `seq` is its own number in the replay.
+    fn link(
+        &mut self,
+        request: &Request,
+        dependency: Dependency<'_>,
+        seq: Option<u64>,
+    ) -> Result<Nanos, TraceError> {
+        let Dependency { id, think, parents: named } = dependency;
+        let mut last: Option<Nanos> = None;
+        self.parents.clear();
+        for parent in named {
+            let Some(known) = self.known.get(parent) else {
+                return Err(self.not_before(id, *parent));
+            };
+            last = last.max(known.completed);
+            self.parents.extend(known.seq);
+            self.left_out += u64::from(known.seq.is_none());
+        }
+        self.parents.sort_unstable();
+        self.parents.dedup();
+        self.remember(id, seq, request);
+        let since = |last: Nanos| request.issue.saturating_sub(last).max(Nanos::ZERO);
+        Ok(think.or(last.map(since)).unwrap_or(Nanos::ZERO))
+    }
+
+    fn remember(&mut self, id: u64, seq: Option<u64>, request: &Request) {
+        let row = self.rows;
+        self.rows += 1;
+        let took = request.latency.or_else(|| request.measured?.service_time());
+        let completed = took.map(|took| request.issue.saturating_add(took));
+        self.known.insert(id, Known { row, seq, completed });
+        self.order.push_back((id, row));
+        if self.order.len() > AMONG
+            && let Some((oldest, row)) = self.order.pop_front()
+            // A number that came again stands for the later request.
+            && self.known.get(&oldest).is_some_and(|known| known.row == row)
+        {
+            self.known.remove(&oldest);
+        }
+    }
+
+    fn not_before(&self, id: u64, parent: u64) -> TraceError {
+        TraceError::Row {
+            path: self.trace.clone(),
+            row: self.rows,
+            reason: format!(
+                "request {id} waits for request {parent}, which is none of the {AMONG} before it, \
+                 so it could never be issued"
+            ),
+            remedy: Wording::default()
+                .command("depend", "TRACE -o OUT")
+                .text(" checks these links; with ")
+                .setting("infer")
+                .text(" it makes them anew"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ioecho_replay::plan::{TargetLimits, Timing, TimingMode};
+    use ioecho_trace::{Bytes, Columns, Op};
+
+    use super::*;
+
+    fn planner() -> Planner {
+        let limits = TargetLimits {
+            capacity: Bytes(1 << 20),
+            block_size: Bytes(512),
+            length_max: Bytes(1 << 20),
+            supports: [true; 6],
+        };
+        Planner::new(limits, Timing { mode: TimingMode::Dependency, ..Timing::default() })
+    }
+
+    /// Links requests of these numbers, issued at so many microseconds and 10 µs long, to these
+    /// parents; returns the think times in microseconds and the parents.
+    fn linked(rows: &[(u64, i64, &[u64])]) -> Result<(Vec<Option<i64>>, Vec<u64>), TraceError> {
+        let columns = Columns { latency: true, dependencies: true, ..Columns::default() };
+        let mut batch = Batch::new(columns);
+        for (id, at, parents) in rows {
+            let at = Nanos::from_micros(*at);
+            let mut request = Request::new(at, Op::Read, Bytes(0), Bytes(512));
+            request.latency = Some(Nanos::from_micros(10));
+            batch.push(&request);
+            batch.link_last(Dependency { id: *id, think: None, parents });
+        }
+        let (mut planned, mut parents) = (Vec::new(), Vec::new());
+        let mut links = Links::new(&Chains::Named, Path::new("trace"), 2.0);
+        links.plan(&batch, &mut planner(), &mut planned, &mut parents)?;
+        let thinks = planned.iter().map(|one| one.think.map(|think| think.0 / 1_000));
+        Ok((thinks.collect(), parents))
+    }
+
+    #[test]
+    fn parents_get_the_numbers_of_the_replay_and_think_times_are_divided() {
+        let (thinks, parents) = linked(&[(70, 0, &[]), (90, 5, &[]), (80, 35, &[90, 70])]).unwrap();
+        assert_eq!(thinks, [None, None, Some(10)]);
+        assert_eq!(parents, [2, 0, 1]);
+    }
+
+    #[test]
+    fn a_request_that_waits_for_a_later_one_or_for_itself_is_refused() {
+        let for_later: [(u64, i64, &[u64]); 2] = [(1, 0, &[2]), (2, 5, &[])];
+        let for_itself: [(u64, i64, &[u64]); 2] = [(1, 0, &[]), (2, 5, &[2])];
+        for rows in [for_later, for_itself] {
+            let error = linked(&rows).unwrap_err().to_string();
+            assert!(error.contains("waits for request 2"), "{error}");
+        }
+    }
+}

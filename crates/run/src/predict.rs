@@ -1,0 +1,149 @@
+//! A prediction: a load in virtual time, on a device that need not be at hand.
+//!
+//! The device is described by a model, or learnt from a run on it. A learnt device is a model too,
+//! and a model may be wrong. So its error is stated where the truth is known: the run is predicted
+//! on the device that was learnt from it ([`fit`]).
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use ioecho_stats::judge::IN_FLIGHT_DEFAULT;
+use ioecho_stats::run_summary::RunSummary;
+use ioecho_stats::trace_summary::{TraceFigures, TraceSummary};
+use ioecho_trace::formats::ReadOptions;
+use ioecho_trace::transform::Load;
+use ioecho_trace::{Batch, Stop, TimingMode};
+use serde::Serialize;
+
+use crate::directory::RunDirectory;
+use crate::error::Result;
+use crate::execute::execute;
+use crate::observer::{Nobody, Observer, Stopping};
+use crate::open::{self, Opener};
+use crate::plan::ReplayPlan;
+use crate::spec::ReplaySpec;
+
+/// The device of a prediction.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Device {
+    /// A description: `sim` or `sim:…`.
+    Model(String),
+    /// The directory of a run.
+    Run(PathBuf),
+}
+
+impl Device {
+    /// What was typed: a simulated device begins with `sim`, and everything else is a directory.
+    pub fn named(text: &str) -> Self {
+        if text == "sim" || text.starts_with("sim:") {
+            Self::Model(text.to_owned())
+        } else {
+            Self::Run(PathBuf::from(text))
+        }
+    }
+
+    /// The target that it is in a replay.
+    pub fn target(&self) -> String {
+        match self {
+            Self::Model(text) => text.clone(),
+            Self::Run(run) => format!("sim:learnt={}", run.display()),
+        }
+    }
+}
+
+/// A measured figure and the predicted one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Compared {
+    /// In nanoseconds.
+    pub measured_ns: u64,
+    /// In nanoseconds.
+    pub predicted_ns: u64,
+}
+
+impl Compared {
+    /// The error of the prediction, as a share of the measured figure.
+    pub fn error(&self) -> f64 {
+        self.predicted_ns as f64 / self.measured_ns.max(1) as f64 - 1.0
+    }
+}
+
+/// How well a learnt device does again what it was learnt from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Fit {
+    /// The requests of the run.
+    pub requests: u64,
+    /// From the start of the run to its last submission.
+    pub duration: Compared,
+    /// The mean service time.
+    pub mean: Compared,
+    /// The 99th percentile of service times; `None` of too few requests.
+    pub p99: Option<Compared>,
+}
+
+/// Predicts a run on the device learnt from it, with results in `scratch`, a directory to be made.
+/// `None` for a run whose timing its results alone cannot repeat (`load`, `dependency`), or a
+/// merged one.
+///
+/// # Errors
+/// Those of a replay.
+pub fn fit(run: &Path, scratch: &Path, opener: &dyn Opener) -> Result<Option<Fit>> {
+    let Some(directory) = RunDirectory::at(run) else { return Ok(None) };
+    let facts = directory.read_facts()?;
+    let timing = facts.timing();
+    let repeats = match timing {
+        TimingMode::Timed | TimingMode::Afap => facts.merged.is_empty(),
+        TimingMode::Load | TimingMode::Dependency => false,
+    };
+    if !repeats {
+        return Ok(None);
+    }
+    let measured = directory.read_summary()?;
+    let plan = &facts.plan;
+    let speedup = plan.speedup.filter(|_| timing.has_schedule()).unwrap_or(1.0);
+    let spec = ReplaySpec {
+        trace: run.to_owned(),
+        targets: vec![Device::Run(run.to_owned()).target()],
+        output: Some(scratch.to_owned()),
+        timing,
+        speedup,
+        conflicts: plan.conflicts.unwrap_or_default(),
+        in_flight_max: plan.in_flight_max.unwrap_or(IN_FLIGHT_DEFAULT),
+        ..ReplaySpec::default()
+    };
+    let (plan, source) = ReplayPlan::new(spec, Vec::new(), opener)?;
+    let observer: Arc<dyn Observer> = Arc::new(Nobody);
+    let predicted = execute(&plan, source, &Stopping::default(), &observer)?.summary;
+    Ok(compared(&measured, &predicted))
+}
+
+fn compared(measured: &RunSummary, predicted: &RunSummary) -> Option<Fit> {
+    let of = |summary: &RunSummary| summary.service_time.get("all").copied();
+    let (truth, guess) = (of(measured)?, of(predicted)?);
+    let pair = |measured_ns, predicted_ns| Compared { measured_ns, predicted_ns };
+    let until = |summary: &RunSummary| summary.achieved_duration_ns.max(0) as u64;
+    Some(Fit {
+        requests: truth.count,
+        duration: pair(until(measured), until(predicted)),
+        mean: pair(truth.mean_ns, guess.mean_ns),
+        p99: truth.p99_ns.zip(guess.p99_ns).map(|(measured, predicted)| pair(measured, predicted)),
+    })
+}
+
+/// The figures of the load as it was recorded.
+///
+/// # Errors
+/// Those of the trace.
+pub fn recorded(
+    trace: &Path,
+    options: &ReadOptions,
+    load: &Load,
+    opener: &dyn Opener,
+) -> Result<TraceFigures> {
+    let mut source = open::trace_until(opener, &Stop::default(), trace, options, load)?;
+    let mut batch = Batch::new(source.header().columns);
+    let mut summary = TraceSummary::default();
+    while source.next_batch(&mut batch)? {
+        summary.observe(&batch);
+    }
+    Ok(summary.figures())
+}
