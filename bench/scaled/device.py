@@ -63,7 +63,7 @@ class AtOnce:
     """Answers when it is asked."""
 
     @staticmethod
-    def completion(now, _offset, _length):
+    def completion(now, _offset, _length, _is_write):
         return now
 
 
@@ -111,11 +111,11 @@ class Disk:
         _, kind, unique, node, *_ = IN_HEADER.unpack_from(self.buffer)
         if kind == READ:
             _, offset, length = PLACE.unpack_from(self.buffer, IN_HEADER.size)
-            due = self.model.completion(time.monotonic_ns(), offset, length)
+            due = self.model.completion(time.monotonic_ns(), offset, length, False)
             heapq.heappush(self.pending, (due, unique, length, offset))
         elif kind == WRITE:
             _, offset, length = PLACE.unpack_from(self.buffer, IN_HEADER.size)
-            due = self.model.completion(time.monotonic_ns(), offset, length)
+            due = self.model.completion(time.monotonic_ns(), offset, length, True)
             begin = IN_HEADER.size + WRITE_HEADER
             self.data[offset:offset + length] = self.view[begin:begin + length]
             heapq.heappush(self.pending, (due, unique, 0, struct.pack("<II", length, 0)))

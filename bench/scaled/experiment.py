@@ -16,6 +16,7 @@ import sys
 import figures
 import lab
 import machine
+import models
 import modes
 import simulated
 from applications import APPLICATIONS
@@ -101,7 +102,7 @@ class Experiment:
             line.update(measure())
             told = "%.1f s, %.0f IOPS, mean %.0f µs" % (
                 line["duration_s"], line["iops"], line["mean_us"])
-        except (lab.Failed, lab.Skipped) as error:
+        except (lab.Failed, lab.Skipped, OSError) as error:
             line["failed"] = str(error)
             told = "failed: %s" % error
         after = machine.processor_times()
@@ -126,7 +127,7 @@ class Experiment:
     def _check(self, stand_in, depth):
         if not shutil.which("fio"):
             raise lab.Skipped("not installed: fio")
-        size = APPLICATIONS["fio-deep"].size
+        size = 2 * models.GIB
         with lab.device(stand_in, size, self.directory) as device:
             _, out, _ = lab.run([
                 "fio", "--name=check", "--filename=" + device.path, "--rw=randread", "--bs=4k",
@@ -221,18 +222,19 @@ class Experiment:
 
     def _predict(self, trace, fast, size, mode):
         if mode == "learnt":
-            device = self._learnt(fast, size)
+            # As large as the recorded device, or places would be wrapped around.
+            device = "sim:learnt=%s,size=%d" % (self._learnt(fast), size)
         else:
             device = self.stand_ins[fast].simulated(size, self.overhead_ns(fast))
         if not device:
             raise lab.Skipped("no simulated device is like " + fast)
         return self._ioecho("predict", trace, "--device", device)
 
-    def _learnt(self, name, size):
+    def _learnt(self, name):
         """A run on a device from which it is learnt: from hardly any load to more than it takes."""
         run = os.path.join(self.options.out, "learnt-" + name)
         if not os.path.exists(os.path.join(run, "summary.json")):
-            stand_in = self.stand_ins[name]
+            stand_in, size = self.stand_ins[name], 2 * models.GIB
             most = closed_loop(stand_in.model(size), size, 4 * stand_in.parallel)["iops"]
             load = LEARNT % (most / 20, 1.2 * most, self.options.seconds)
             with lab.device(stand_in, size, self.directory) as device:
@@ -292,7 +294,7 @@ def closed_loop(model, size, depth, requests=5000):
     for _ in range(requests):
         now = min(coming)
         offset = dice.randrange(size // 4096) * 4096
-        done = model.completion(now, offset, 4096)
+        done = model.completion(now, offset, 4096, False)
         coming[coming.index(now)] = done
         rows.append((now, "read", offset, 4096, done - now, ""))
     return figures.describe(rows)

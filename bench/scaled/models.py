@@ -12,7 +12,8 @@ import math
 
 SECOND = 1_000_000_000
 TIME_UNITS = {"us": 1_000, "ms": 1_000_000, "s": SECOND}
-SIZE_UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
+GIB = 1 << 30
+SIZE_UNITS = {"K": 1 << 10, "M": 1 << 20, "G": GIB}
 
 
 class Units:
@@ -25,7 +26,7 @@ class Units:
         self.free = [0] * units
         self.service, self.bandwidth = service, bandwidth
 
-    def completion(self, now, _offset, length):
+    def completion(self, now, _offset, length, _is_write):
         """When a request that comes now is done."""
         unit = min(range(len(self.free)), key=self.free.__getitem__)
         done = max(now, self.free[unit]) + self.service + length * SECOND // self.bandwidth
@@ -38,9 +39,10 @@ class Arms:
 
     The formulas of `sim:model=disk`: a request waits for the arm, seeks in `seek_min` +
     (`seek_max` - `seek_min`) * sqrt(distance / size), waits until its first byte comes round, and
-    transfers; the platters are one spiral. What goes on where the disk's last request ended needs
-    neither a seek nor a turn if it comes within a turn of it: a drive reads ahead, and it gathers
-    writes. No drive here changes the order of its requests.
+    transfers; the platters are one spiral. A read that goes on where the disk's last request ended
+    needs neither a seek nor a turn if it comes within a turn of it, because a drive reads ahead.
+    Such a write needs neither if it comes before the last request is done: no drive here has a
+    write cache, and none changes the order of its requests.
     """
 
     def __init__(self, size, arms, rpm, seek_min, seek_max, stripe, bandwidth):
@@ -51,12 +53,11 @@ class Arms:
         self.free = [0] * arms
         self.at = [0] * arms
 
-    def completion(self, now, offset, length):
+    def completion(self, now, offset, length, is_write):
         """When the last disk is done with its part of a request that comes now."""
-        done = now
-        for arm, place, part in self.parts(offset, length):
-            done = max(done, self._serve(arm, now, place, part))
-        return done
+        ahead = 0 if is_write else self.turn
+        return max(self._serve(arm, now, place, part, ahead)
+                   for arm, place, part in self.parts(offset, length))
 
     def parts(self, offset, length):
         """(disk, place on it, length) of what lies on each disk, pieces in a row as one."""
@@ -71,11 +72,11 @@ class Arms:
             offset += part
         return [(arm, place, part) for arm, (place, part) in found.items()]
 
-    def _serve(self, arm, now, place, length):
+    def _serve(self, arm, now, place, length, ahead):
         start = max(now, self.free[arm])
         transfer = length * SECOND // self.bandwidth
         distance = abs(place - self.at[arm])
-        if distance or now > self.free[arm] + self.turn:
+        if distance or now > self.free[arm] + ahead:
             if distance:
                 share = math.sqrt(distance / self.size)
                 start += self.seek_min + int((self.seek_max - self.seek_min) * share)

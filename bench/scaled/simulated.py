@@ -147,7 +147,7 @@ def perform(requests, model):
     while coming:
         now, number = heapq.heappop(coming)
         request = requests[number]
-        done = model.completion(now, request.offset, request.length)
+        done = model.completion(now, request.offset, request.length, request.op == "write")
         rows.append((now, request.op, request.offset, request.length, done - now, str(request.pid)))
         numbers.append(number)
         for child in children[number]:

@@ -13,6 +13,7 @@ MS = 1_000_000
 FLASH = models.stand_in("", "units=2,service=2ms,bandwidth=4096")
 DISKS = models.stand_in("", models.STAND_INS["hdd2"][1])
 SIZE = 1 << 30
+TRANSFER = 4096 * models.SECOND // (150 << 20)
 
 
 class Models(unittest.TestCase):
@@ -20,7 +21,7 @@ class Models(unittest.TestCase):
         model = FLASH.model(SIZE)
         # At 4096 bytes a second a byte takes 244140 ns.
         byte = models.SECOND // 4096
-        done = [model.completion(0, 0, 1) for _ in range(3)]
+        done = [model.completion(0, 0, 1, False) for _ in range(3)]
         self.assertEqual(done, [2 * MS + byte, 2 * MS + byte, 4 * MS + 2 * byte])
 
     def test_a_stripe_lies_on_each_disk_in_turn(self):
@@ -30,14 +31,21 @@ class Models(unittest.TestCase):
         self.assertEqual(model.parts(stripe // 2, 2 * stripe),
                          [(0, stripe // 2, stripe), (1, 0, stripe)])
 
-    def test_what_goes_on_needs_neither_seek_nor_turn(self):
+    def test_a_read_that_goes_on_needs_neither_seek_nor_turn(self):
         model = DISKS.model(SIZE)
-        first = model.completion(0, 0, 4096)
-        transfer = 4096 * models.SECOND // (150 << 20)
-        self.assertEqual(model.completion(first, 4096, 4096), first + transfer)
+        first = model.completion(0, 0, 4096, False)
+        self.assertEqual(model.completion(first + MS, 4096, 4096, False), first + MS + TRANSFER)
         # After a turn of waiting it has to come round again.
-        later = first + transfer + 20 * MS
-        self.assertGreater(model.completion(later, 8192, 4096), later + transfer)
+        later = first + MS + TRANSFER + 20 * MS
+        self.assertGreater(model.completion(later, 8192, 4096, False), later + TRANSFER)
+
+    def test_a_write_that_goes_on_loses_a_turn_unless_it_is_there_in_time(self):
+        model = DISKS.model(SIZE)
+        first = model.completion(0, 0, 4096, True)
+        self.assertEqual(model.completion(first - 1, 4096, 4096, True), first + TRANSFER)
+        turn = 60 * models.SECOND // 7200
+        third = model.completion(first + TRANSFER + 1000, 8192, 4096, True)
+        self.assertAlmostEqual(third, first + 2 * TRANSFER + turn, delta=2)
 
     def test_random_reads_take_a_mean_seek_and_half_a_turn(self):
         found = experiment.closed_loop(DISKS.model(SIZE), SIZE, 1)

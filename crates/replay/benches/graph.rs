@@ -5,7 +5,8 @@
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use ioecho_replay::graph::infer::{Inference, Rules};
-use ioecho_replay::graph::survey::{Processes, Survey};
+use ioecho_replay::graph::processes::Processes;
+use ioecho_replay::graph::survey::Survey;
 use ioecho_replay::pattern::SplitMix64;
 use ioecho_trace::{Bytes, Nanos, Op, Origin, Request};
 
@@ -37,7 +38,8 @@ fn infer(criterion: &mut Criterion) {
     group.throughput(Throughput::Elements(REQUESTS)).sample_size(10);
     for (in_flight, processes) in [(16, 1), (128, 1), (128, 8)] {
         let requests = closed_loops(in_flight, processes);
-        let known = if processes > 1 { Processes::known(&[(1, 2)]) } else { Processes::default() };
+        let known =
+            if processes > 1 { Processes::with_pairs(&[(1, 2)]) } else { Processes::default() };
         let rules = Rules { threshold: Nanos(10_000), window_rows: 65_536, processes: known };
         let name = format!("infer/{in_flight} in flight, {processes} processes");
         group.bench_function(BenchmarkId::from_parameter(name), |bencher| {

@@ -4,7 +4,8 @@
 //! process are kept in the order of completion, and of these only the *front*: those that completed
 //! after the latest start of the completed requests of that process. Some request in the front
 //! waited for every request that is not in it. Most requests wait for the front of their process
-//! and for no other request, so the front's rows are kept sorted, to be copied as they are.
+//! and for no other request, so the front's rows are kept sorted, to be copied as they are. One more
+//! front, of all processes together, tells who may have woken a process.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -13,8 +14,8 @@ use ioecho_trace::{Flags, Nanos, Op, Request, VolumeId};
 use rustc_hash::FxHashMap;
 
 use super::places::Places;
+use super::processes::Processes;
 use super::reach::{Beyond, Reach, Single};
-use super::survey::Processes;
 use super::{Doubts, NEVER, Waits, completion, is_barrier, is_change};
 
 /// The rules for parents.
@@ -24,7 +25,7 @@ pub struct Rules {
     pub threshold: Nanos,
     /// The number of earlier requests among which parents are searched.
     pub window_rows: u64,
-    /// The links between processes.
+    /// The processes, and what they wait for.
     pub processes: Processes,
 }
 
@@ -44,6 +45,9 @@ pub struct Inference {
     /// Pending completions, with their rows.
     in_flight: BinaryHeap<Reverse<(i64, u64)>>,
     lines: FxHashMap<u32, Line>,
+    /// The completed requests of all processes, if they are known. It is brought up to date when a
+    /// process is woken.
+    everyone: Line,
     places: Places,
     doubts: Doubts,
     /// Requests since unused entries were last removed.
@@ -113,7 +117,16 @@ struct Line {
     front_beyonds: usize,
     /// The latest start of the requests that have left `recent`.
     latest_start: Option<i64>,
+    /// The latest completion.
+    last_end: Option<i64>,
+    /// The row of the latest request.
     last_row: u64,
+    /// The number of requests in flight.
+    in_flight: u64,
+    /// When any process may last have woken this one, and the requests of others for which it
+    /// waited.
+    woken: i64,
+    wakers: Vec<Candidate>,
 }
 
 /// A possible parent.
@@ -140,7 +153,15 @@ impl Line {
             let at = self.front_rows.partition_point(|row| *row < member.row);
             self.front_rows.insert(at, member.row);
             self.front.push_back(member);
+            self.shorten(threshold);
         }
+        if self.front_rows.first().is_some_and(|row| *row < base) {
+            self.forget(base);
+        }
+    }
+
+    /// Removes from the front the requests for which some other in it waited.
+    fn shorten(&mut self, threshold: i64) {
         while let Some((member, latest)) = self.front.front().zip(self.latest_start) {
             if member.end.saturating_add(threshold) > latest {
                 break;
@@ -150,9 +171,6 @@ impl Line {
                 self.front_rows.remove(at);
             }
             self.front.pop_front();
-        }
-        if self.front_rows.first().is_some_and(|row| *row < base) {
-            self.forget(base);
         }
     }
 
@@ -177,6 +195,7 @@ impl Inference {
             latest: i64::MIN,
             in_flight: BinaryHeap::new(),
             lines: FxHashMap::default(),
+            everyone: Line::default(),
             places: Places::default(),
             doubts: Doubts::default(),
             unswept: 0,
@@ -208,9 +227,10 @@ impl Inference {
         self.forget(start);
         let row = self.base + self.nodes.len() as u64;
         let process = self.rules.processes.of(request);
+        self.wake(process, start);
         self.gather(request, process, start);
         self.parents.clear();
-        let own = self.lines.get(&process);
+        let own = self.lines.get(&process).filter(|_| !self.rules.processes.is_open(process));
         let is_plain = self.candidates.is_empty() && own.is_none_or(|line| line.front_beyonds == 0);
         let (last, beyond) = if is_plain {
             self.parents.extend_from_slice(own.map_or(&[], |line| &line.front_rows));
@@ -240,6 +260,7 @@ impl Inference {
         self.nodes.clear();
         self.in_flight.clear();
         self.lines.clear();
+        self.everyone = Line::default();
         self.places.clear();
     }
 
@@ -257,16 +278,22 @@ impl Inference {
             if let Some((from, to)) = node.changes {
                 self.places.wrote(node.volume, from, to, row);
             }
-            let line = self.lines.entry(node.process).or_default();
-            line.last_row = line.last_row.max(row);
-            line.recent.push_back(Member {
+            let member = Member {
                 row,
                 start: node.start,
                 end,
                 volume: node.volume,
                 holds: node.holds,
                 has_beyond: node.beyond.is_some(),
-            });
+            };
+            if let Some(line) = self.lines.get_mut(&node.process) {
+                line.in_flight = line.in_flight.saturating_sub(1);
+                line.last_end = Some(end);
+                line.recent.push_back(member);
+            }
+            if self.rules.processes.are_known() {
+                self.everyone.recent.push_back(member);
+            }
         }
     }
 
@@ -275,8 +302,11 @@ impl Inference {
         while self.nodes.len() as u64 > self.rules.window_rows {
             let gone = self.nodes.pop_front();
             self.base += 1;
-            if gone.is_some_and(|node| node.end != NEVER && node.end > now) {
+            if let Some(node) = gone.filter(|node| node.end != NEVER && node.end > now) {
                 self.doubts.beyond_window += 1;
+                if let Some(line) = self.lines.get_mut(&node.process) {
+                    line.in_flight = line.in_flight.saturating_sub(1);
+                }
             }
         }
         self.unswept += 1;
@@ -287,6 +317,41 @@ impl Inference {
             self.places.forget(base);
             self.lines.retain(|_, line| line.last_row >= base);
             self.lines.values_mut().for_each(|line| line.forget(base));
+            self.everyone.forget(base);
+        }
+    }
+
+    /// Notes whose completions may have woken `process`, if it issues a request at `start` after an
+    /// unusual pause, or its first one of the window.
+    fn wake(&mut self, process: u32, start: i64) {
+        let processes = &self.rules.processes;
+        if !processes.are_known() || processes.is_open(process) {
+            return;
+        }
+        let base = self.base;
+        if self.lines.get(&process).is_some_and(|line| line.last_row < base) {
+            self.lines.remove(&process);
+        }
+        if let Some(line) = self.lines.get(&process) {
+            let pause = line.last_end.map(|end| start.saturating_sub(end));
+            let is_woken = |pause| processes.is_woken_after(process, pause);
+            if line.in_flight > 0 || !pause.is_some_and(is_woken) {
+                return;
+            }
+        }
+        let threshold = self.rules.threshold.0;
+        self.everyone.advance(start, threshold, base);
+        let line = self.lines.entry(process).or_default();
+        line.woken = start;
+        line.wakers.clear();
+        for member in &self.everyone.front {
+            let of_row = member.row.checked_sub(base).and_then(|at| self.nodes.get(at as usize));
+            // Those of linked processes are found without.
+            let Some(node) = of_row.filter(|node| !processes.is_linked(node.process, process))
+            else {
+                continue;
+            };
+            line.wakers.push(member.candidate(node.process, threshold, true));
         }
     }
 
@@ -297,16 +362,22 @@ impl Inference {
         let base = self.base;
         let barrier = is_barrier(request);
         self.candidates.clear();
-        let givers = self.rules.processes.givers(process);
-        for giver in std::iter::once(&process).chain(givers) {
+        let processes = &self.rules.processes;
+        let own = Some(&process).filter(|_| !processes.is_open(process));
+        for giver in own.into_iter().chain(processes.givers(process)) {
             let Some(line) = self.lines.get_mut(giver) else { continue };
             line.advance(start, threshold, base);
             if *giver != process {
                 let front = line.front.iter();
                 self.candidates
                     .extend(front.map(|member| member.candidate(*giver, threshold, false)));
+            } else if line.latest_start.is_none_or(|latest| latest < line.woken) {
+                let wakers = line.wakers.iter().filter(|waker| waker.single.row >= base);
+                self.candidates.extend(wakers);
             }
-            let is_itself = self.rules.processes.is_itself(*giver, process);
+            let is_itself = processes.is_itself(*giver, process);
+            // A process with nothing in flight waited for its last request, however shortly.
+            let is_idle = is_itself && line.in_flight == 0;
             for member in line.recent.iter().filter(|member| member.row >= base) {
                 let is_same_volume = member.volume == request.volume;
                 let waits = match member.holds {
@@ -314,7 +385,7 @@ impl Inference {
                     Holds::Process => barrier && is_same_volume || is_itself,
                     Holds::Nobody => barrier && is_same_volume,
                 };
-                if waits {
+                if waits || is_idle {
                     self.candidates.push(member.candidate(*giver, threshold, true));
                 }
             }
@@ -339,7 +410,7 @@ impl Inference {
             let ready = node.end.saturating_add(self.rules.threshold.0);
             let is_linked = self.rules.processes.is_linked(node.process, process);
             let is_there = || self.candidates.iter().any(|candidate| candidate.single.row == *row);
-            if is_linked && (ready <= start || is_there()) {
+            if is_linked && ready <= start || is_there() {
                 continue;
             }
             self.candidates.push(Candidate {
@@ -357,7 +428,9 @@ impl Inference {
         self.reach.clear();
         for candidate in &self.candidates {
             let own = candidate.single.process;
-            self.reach.raise(own, candidate.start);
+            if !self.rules.processes.is_open(own) {
+                self.reach.raise(own, candidate.start);
+            }
             for giver in self.rules.processes.givers(own) {
                 self.reach.raise(*giver, candidate.start);
             }
@@ -402,6 +475,9 @@ impl Inference {
         };
         let changes = is_change(request).then(|| (request.offset.0, request.end().0));
         let volume = request.volume;
+        let line = self.lines.entry(process).or_default();
+        line.last_row = row;
+        line.in_flight += u64::from(end != NEVER);
         self.nodes.push_back(Node { start, end, process, volume, holds, changes, beyond });
         if end != NEVER {
             self.in_flight.push(Reverse((end, row)));

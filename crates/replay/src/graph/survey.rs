@@ -7,14 +7,21 @@
 //! first percentile of their think times, and never more than hfplayer's 10 µs, because a missing
 //! link does more harm than an additional one.
 //!
-//! **Hand-over of work.** A database's backend waits for its log writer, and a file system for its
-//! journal; four threads of a benchmark do not wait for each other, although their requests are
-//! equally close. The direction distinguishes the two cases: if work is handed over, the first
-//! request of a process comes *after* completions of the other process far more often than before
-//! them. For independent processes both are equally frequent, under any load. So both are counted,
-//! within 50 µs, and a hand-over is a difference of at least four standard deviations and at least
-//! half of the larger count. (For a difference of counts a and b of independent events the variance
-//! is a + b.)
+//! **Who waits for whom.** Three questions are answered for each process from the order of its
+//! requests and of completions ([`evidence`](super::evidence)):
+//!
+//! * Which other process hands it work? A database's backend waits for its log writer, and a file
+//!   system for its journal; four threads of a benchmark do not wait for each other, although their
+//!   requests are equally close. Only its *beginnings* count, which are requests without others of
+//!   the process in flight, and only completions that are more recent than its own last one: an
+//!   earlier one would have woken it earlier. A process that gets work gives an answer, so a pair
+//!   counts in both directions.
+//! * Does it wait for its own requests? If its requests come before its own completions as often as
+//!   after them, it does not. Such a process is *open*. Requests in bursts are no proof, because
+//!   something began the burst.
+//! * Does it wait for anybody after an unusually long pause? A shell that waits for its child does,
+//!   and no pair of processes occurs often enough to show it. Without evidence it is assumed: a
+//!   wrong link keeps the order of events, a missing one keeps the speed of the old storage.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -23,6 +30,8 @@ use ioecho_trace::log_linear::{Histogram, least};
 use ioecho_trace::{Nanos, Request};
 use rustc_hash::FxHashMap;
 
+use super::evidence::{Evidence, SPAN_MAX_NS};
+use super::processes::{Processes, Ties};
 use super::{Doubts, NEVER, completion};
 
 /// hfplayer's threshold, and the largest one that is derived from a trace.
@@ -34,10 +43,7 @@ const SAMPLES_MIN: u64 = 100;
 /// The share of the think times below the threshold.
 const SAMPLE_SHARE: f64 = 0.01;
 
-/// The distance at which a request may be related to a completion, in nanoseconds.
-const NEAR_NS: i64 = 50_000;
-
-/// The numbers of completions, and of requests, of the last 50 µs that are compared.
+/// The numbers of completions, of beginnings, and of requests of a process that are compared.
 const NEAR_MAX: usize = 16;
 
 /// The numbers of pairs of processes, and of processes, that are counted.
@@ -46,66 +52,20 @@ const PAIRS_MAX: usize = 1 << 16;
 /// The number of requests in flight that are followed.
 const IN_FLIGHT_MAX: usize = 1 << 22;
 
-/// The least number of hand-overs that count.
-const HAND_OVERS_MIN: u64 = 8;
+/// From so many pauses on, their evidence decides.
+const PAUSES_MIN: u64 = 16;
 
-/// The links between processes.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Processes {
-    are_known: bool,
-    /// For each process the processes that hand work to it.
-    givers: FxHashMap<u32, Vec<u32>>,
-}
+/// A pause is unusually long if it is at least 16 times the median: so many powers of two.
+const UNUSUAL_LOG2: usize = 4;
 
-impl Processes {
-    /// Processes of a trace that records them, with these pairs of giver and taker.
-    pub fn known(pairs: &[(u32, u32)]) -> Self {
-        let mut givers: FxHashMap<u32, Vec<u32>> = FxHashMap::default();
-        for (giver, taker) in pairs.iter().filter(|(giver, taker)| giver != taker) {
-            givers.entry(*taker).or_default().push(*giver);
-        }
-        for of_one in givers.values_mut() {
-            of_one.sort_unstable();
-            of_one.dedup();
-        }
-        Self { are_known: true, givers }
-    }
+/// The standard deviations from which on a pair of processes is one of many that hands work on, and
+/// those from which on a process is likely to be woken by others.
+const SURE: f64 = 4.0;
+const LIKELY: f64 = 2.0;
 
-    /// Whether the trace has the process of each request.
-    pub fn are_known(&self) -> bool {
-        self.are_known
-    }
-
-    /// The pairs of giver and taker.
-    pub fn pairs(&self) -> Vec<(u32, u32)> {
-        let pair = |(taker, givers): (&u32, &Vec<u32>)| -> Vec<_> {
-            givers.iter().map(|giver| (*giver, *taker)).collect()
-        };
-        let mut pairs: Vec<_> = self.givers.iter().flat_map(pair).collect();
-        pairs.sort_unstable();
-        pairs
-    }
-
-    /// The process of a request; the same for all requests if the trace has no processes.
-    pub(super) fn of(&self, request: &Request) -> u32 {
-        request.origin.filter(|_| self.are_known).map_or(0, |origin| origin.pid)
-    }
-
-    /// The processes that hand work to `taker`.
-    pub(super) fn givers(&self, taker: u32) -> &[u32] {
-        self.givers.get(&taker).map_or(&[], Vec::as_slice)
-    }
-
-    /// Whether requests of `taker` may wait for requests of `giver`.
-    pub(super) fn is_linked(&self, giver: u32, taker: u32) -> bool {
-        giver == taker || self.givers(taker).contains(&giver)
-    }
-
-    /// Whether both are the same known process.
-    pub(super) fn is_itself(&self, giver: u32, taker: u32) -> bool {
-        self.are_known && giver == taker
-    }
-}
+/// The largest coefficient of variation, squared, of the time between requests that come evenly. It
+/// is 1 for independent arrivals, and far more for bursts.
+const EVEN_MAX: f64 = 4.0;
 
 /// The findings of a first pass.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -117,7 +77,7 @@ pub struct Surveyed {
     /// The number of think times behind the threshold; 0 if there were too few and hfplayer's was
     /// used.
     pub samples: u64,
-    /// The processes that hand work to each other.
+    /// The processes, and what they wait for.
     pub processes: Processes,
     /// The number of processes that issued requests; 0 if the trace has no processes.
     pub process_count: u64,
@@ -139,12 +99,11 @@ pub struct Survey {
     latest: i64,
     in_flight: BinaryHeap<Reverse<(i64, u64, u32)>>,
     processes: FxHashMap<u32, Process>,
-    /// The last completions, and the last requests with which a process began.
+    /// The last completions.
     completions: VecDeque<(i64, u32)>,
-    beginnings: VecDeque<(i64, u32)>,
-    /// By giver and taker: how often the taker's first request came after a completion of the
-    /// giver, and how often before one.
-    pairs: FxHashMap<(u32, u32), (u64, u64)>,
+    beginnings: VecDeque<Beginning>,
+    /// By giver and taker: the taker's beginnings and the giver's completions.
+    pairs: FxHashMap<(u32, u32), Evidence>,
     thinks: Histogram<7>,
     in_flight_max: usize,
     window_rows: u64,
@@ -152,11 +111,158 @@ pub struct Survey {
     doubts: Doubts,
 }
 
-/// The requests in flight of a process.
-#[derive(Debug, Default)]
+/// A request that was issued when its process had nothing in flight.
+#[derive(Clone, Copy, Debug)]
+struct Beginning {
+    start: i64,
+    pid: u32,
+    /// Completions further away than this tell nothing.
+    limit: i64,
+    /// Whether it came after an unusual pause.
+    is_unusual: bool,
+    /// The processes whose nearest completion is counted, which may be repeated.
+    seen: [u32; NEAR_MAX],
+    seen_count: usize,
+}
+
+impl Beginning {
+    /// Notes a completion of `giver`; returns whether it is the nearest of that process, and
+    /// whether it is the nearest of all.
+    fn see(&mut self, giver: u32) -> (bool, bool) {
+        let is_first = self.seen_count == 0;
+        let is_new = self.seen_count < NEAR_MAX && !self.seen[..self.seen_count].contains(&giver);
+        if is_new {
+            self.seen[self.seen_count] = giver;
+            self.seen_count += 1;
+        }
+        (is_new, is_first)
+    }
+}
+
+/// What is known about a process.
+#[derive(Debug)]
 struct Process {
     in_flight: u64,
     last_end: Option<i64>,
+    /// How often it had nothing in flight for so long, by the logarithm.
+    pauses: [u32; i64::BITS as usize],
+    paused: u64,
+    /// Its requests and its own completions.
+    own: Evidence,
+    /// Its beginnings after unusual pauses and completions of any other process.
+    woken: Evidence,
+    /// The last requests that may precede a completion: start, row.
+    awaiting: VecDeque<(i64, u64)>,
+    gaps: Gaps,
+}
+
+/// The time between the requests of a process.
+#[derive(Debug, Default)]
+struct Gaps {
+    last: Option<i64>,
+    count: f64,
+    sum: f64,
+    squares: f64,
+}
+
+impl Gaps {
+    fn add(&mut self, start: i64) {
+        if let Some(last) = self.last {
+            let gap = start.saturating_sub(last) as f64;
+            self.count += 1.0;
+            self.sum += gap;
+            self.squares += gap * gap;
+        }
+        self.last = Some(start);
+    }
+
+    /// Whether requests come evenly, not in bursts.
+    fn are_even(&self) -> bool {
+        self.count * self.squares <= (1.0 + EVEN_MAX) * self.sum * self.sum
+    }
+}
+
+impl Process {
+    fn new() -> Self {
+        Self {
+            in_flight: 0,
+            last_end: None,
+            pauses: [0; i64::BITS as usize],
+            paused: 0,
+            own: Evidence::default(),
+            woken: Evidence::default(),
+            awaiting: VecDeque::new(),
+            gaps: Gaps::default(),
+        }
+    }
+
+    /// From this pause on it is unusual; `None` if there are too few to tell.
+    fn unusual(&self) -> Option<i64> {
+        if self.paused < PAUSES_MIN {
+            return None;
+        }
+        let mut below = 0;
+        let median = self.pauses.iter().position(|count| {
+            below += u64::from(*count);
+            2 * below >= self.paused
+        })?;
+        // Bin b holds pauses from 2^b on.
+        Some(
+            1_i64.checked_shl((median + UNUSUAL_LOG2) as u32).filter(|ns| *ns > 0).unwrap_or(NEVER),
+        )
+    }
+
+    /// Counts a pause; returns whether it was unusual.
+    fn pause(&mut self, ns: i64) -> bool {
+        let is_unusual = self.unusual().is_some_and(|least| ns >= least);
+        self.pauses[ns.max(1).ilog2() as usize] += 1;
+        self.paused += 1;
+        is_unusual
+    }
+
+    /// The pause after which any process may have woken it. What hands it work explains its pauses,
+    /// except rare ones.
+    fn woken_after(&self, has_givers: bool) -> Option<Nanos> {
+        let Some(least) = self.unusual() else { return Some(Nanos::ZERO) };
+        let from = least.ilog2() as usize;
+        let unusual: u64 = self.pauses[from..].iter().map(|count| u64::from(*count)).sum();
+        let is_woken = || !has_givers && self.woken.is_cause(LIKELY);
+        (unusual < PAUSES_MIN || is_woken()).then_some(Nanos(least))
+    }
+
+    /// A request of row `row` is issued at `start` and takes until `end`.
+    fn issue(&mut self, start: i64, end: i64, row: u64) {
+        self.gaps.add(start);
+        if end == NEVER {
+            return;
+        }
+        self.in_flight += 1;
+        // Completions that are further away than its own are not compared: after it they would
+        // belong to later requests.
+        let limit = (end - start).min(SPAN_MAX_NS);
+        if let Some(last) = self.last_end
+            && start.saturating_sub(last) <= limit
+        {
+            self.own.after(start - last);
+        }
+        if self.awaiting.len() == NEAR_MAX {
+            self.awaiting.pop_front();
+        }
+        self.awaiting.push_back((start, row));
+    }
+
+    /// The request of row `row` completes at `end`.
+    fn complete(&mut self, end: i64, row: u64) {
+        self.in_flight = self.in_flight.saturating_sub(1);
+        self.last_end = Some(end);
+        let own = &mut self.own;
+        self.awaiting.retain(|(start, awaits)| {
+            if *awaits > row {
+                own.before(end.saturating_sub(*start));
+            }
+            *awaits < row
+        });
+    }
 }
 
 impl Survey {
@@ -187,44 +293,79 @@ impl Survey {
         let row = self.requests;
         self.requests += 1;
         let pid = request.origin.filter(|_| self.has_processes).map_or(0, |origin| origin.pid);
-        let has_room = self.processes.len() < PAIRS_MAX;
-        if let Some(process) = self.processes.get_mut(&pid) {
-            if process.in_flight == 0 {
-                if let Some(end) = process.last_end {
-                    self.thinks.record(start.saturating_sub(end).max(0) as u64);
-                }
-                self.begin(start, pid);
-            }
-        } else if has_room {
-            self.processes.insert(pid, Process::default());
-            self.begin(start, pid);
+        if self.processes.len() < PAIRS_MAX {
+            self.processes.entry(pid).or_insert_with(Process::new);
         }
-        let end = completion(request, start, &mut self.doubts);
-        if end == NEVER {
-            return;
-        }
-        if self.in_flight.len() >= IN_FLIGHT_MAX {
+        let mut end = completion(request, start, &mut self.doubts);
+        if end != NEVER && self.in_flight.len() >= IN_FLIGHT_MAX {
             self.is_cut_off = true;
-            return;
+            end = NEVER;
         }
-        self.in_flight.push(Reverse((end, row, pid)));
-        self.in_flight_max = self.in_flight_max.max(self.in_flight.len());
         if let Some(process) = self.processes.get_mut(&pid) {
-            process.in_flight += 1;
+            let last = process.last_end.filter(|_| process.in_flight == 0);
+            let begins = last.map(|last| {
+                let pause = start.saturating_sub(last).max(0);
+                self.thinks.record(pause as u64);
+                (pause, process.pause(pause))
+            });
+            process.issue(start, end, row);
+            if let Some((pause, is_unusual)) = begins.filter(|_| self.has_processes) {
+                let limit = pause.min(SPAN_MAX_NS);
+                let (seen, seen_count) = ([0; NEAR_MAX], 0);
+                self.begin(Beginning { start, pid, limit, is_unusual, seen, seen_count });
+            }
+        }
+        if end != NEVER {
+            self.in_flight.push(Reverse((end, row, pid)));
+            self.in_flight_max = self.in_flight_max.max(self.in_flight.len());
         }
     }
 
-    /// Notes the first request of a process without requests in flight.
-    fn begin(&mut self, start: i64, pid: u32) {
-        if !self.has_processes {
-            return;
-        }
-        for (end, giver) in &self.completions {
-            if *giver != pid && start.saturating_sub(*end) <= NEAR_NS {
-                count(&mut self.pairs, (*giver, pid), |(behind, _)| *behind += 1);
+    /// Compares a beginning with the completions before it.
+    fn begin(&mut self, mut beginning: Beginning) {
+        for (end, giver) in self.completions.iter().rev() {
+            let ns = beginning.start.saturating_sub(*end);
+            if ns > beginning.limit {
+                break;
+            }
+            if *giver == beginning.pid {
+                continue;
+            }
+            let (is_nearest, is_first) = beginning.see(*giver);
+            if is_nearest {
+                of_pair(&mut self.pairs, (*giver, beginning.pid), |pair| pair.after(ns));
+            }
+            if is_first
+                && beginning.is_unusual
+                && let Some(process) = self.processes.get_mut(&beginning.pid)
+            {
+                process.woken.after(ns);
             }
         }
-        keep(&mut self.beginnings, (start, pid));
+        // The completions that follow are counted anew.
+        beginning.seen_count = 0;
+        keep(&mut self.beginnings, beginning);
+    }
+
+    /// Compares a completion with the beginnings before it.
+    fn follow(&mut self, end: i64, giver: u32) {
+        for beginning in &mut self.beginnings {
+            let ns = end.saturating_sub(beginning.start);
+            if beginning.pid == giver || ns > beginning.limit {
+                continue;
+            }
+            let (is_nearest, is_first) = beginning.see(giver);
+            if is_nearest {
+                of_pair(&mut self.pairs, (giver, beginning.pid), |pair| pair.before(ns));
+            }
+            if is_first
+                && beginning.is_unusual
+                && let Some(process) = self.processes.get_mut(&beginning.pid)
+            {
+                process.woken.before(ns);
+            }
+        }
+        keep(&mut self.completions, (end, giver));
     }
 
     /// Takes the completions until `now`.
@@ -236,18 +377,11 @@ impl Survey {
             self.in_flight.pop();
             self.window_rows = self.window_rows.max(self.requests - row);
             if let Some(process) = self.processes.get_mut(&pid) {
-                process.in_flight = process.in_flight.saturating_sub(1);
-                process.last_end = Some(end);
+                process.complete(end, row);
             }
-            if !self.has_processes {
-                continue;
+            if self.has_processes {
+                self.follow(end, pid);
             }
-            for (start, taker) in &self.beginnings {
-                if *taker != pid && end.saturating_sub(*start) <= NEAR_NS {
-                    count(&mut self.pairs, (pid, *taker), |(_, before)| *before += 1);
-                }
-            }
-            keep(&mut self.completions, (end, pid));
         }
     }
 
@@ -259,19 +393,11 @@ impl Survey {
             Some((bin, ..)) if samples >= SAMPLES_MIN => Some(Nanos(least::<7>(bin) as i64)),
             _ => None,
         };
-        let handed: Vec<_> = self
-            .pairs
-            .iter()
-            .filter(|(_, (behind, before))| is_hand_over(*behind, *before))
-            .map(|(pair, _)| *pair)
-            .collect();
-        let processes =
-            if self.has_processes { Processes::known(&handed) } else { Processes::default() };
         Surveyed {
             requests: self.requests,
             threshold: read_off.map_or(THRESHOLD_MAX, |threshold| threshold.min(THRESHOLD_MAX)),
             samples: if read_off.is_some() { samples } else { 0 },
-            processes,
+            processes: if self.has_processes { self.ties() } else { Processes::default() },
             process_count: if self.has_processes { self.processes.len() as u64 } else { 0 },
             in_flight_max: self.in_flight_max as u64,
             window_rows: self.window_rows,
@@ -281,31 +407,45 @@ impl Survey {
                 - self.doubts.completed_before_issue,
         }
     }
+
+    /// What each process waits for.
+    fn ties(&self) -> Processes {
+        let untied = self.processes.keys().map(|pid| (*pid, Ties::default()));
+        let mut ties: FxHashMap<u32, Ties> = untied.collect();
+        for ((giver, taker), _) in self.pairs.iter().filter(|(_, pair)| pair.is_cause(SURE)) {
+            ties.entry(*taker).or_default().givers.push(*giver);
+            ties.entry(*giver).or_default().givers.push(*taker);
+        }
+        for (pid, of_one) in &mut ties {
+            of_one.givers.sort_unstable();
+            of_one.givers.dedup();
+            let Some(process) = self.processes.get(pid) else { continue };
+            let has_givers = !of_one.givers.is_empty();
+            of_one.woken_after = process.woken_after(has_givers);
+            of_one.is_open =
+                !has_givers && process.own.is_independence() && process.gaps.are_even();
+        }
+        Processes::known(ties)
+    }
 }
 
 /// Counts for a pair, if there is room for it.
-fn count(
-    pairs: &mut FxHashMap<(u32, u32), (u64, u64)>,
+fn of_pair(
+    pairs: &mut FxHashMap<(u32, u32), Evidence>,
     pair: (u32, u32),
-    add: impl FnOnce(&mut (u64, u64)),
+    add: impl FnOnce(&mut Evidence),
 ) {
-    if let Some(counts) = pairs.get_mut(&pair) {
-        add(counts);
+    if let Some(evidence) = pairs.get_mut(&pair) {
+        add(evidence);
     } else if pairs.len() < PAIRS_MAX {
         add(pairs.entry(pair).or_default());
     }
 }
 
 /// Keeps the last few events.
-fn keep(last: &mut VecDeque<(i64, u32)>, event: (i64, u32)) {
+fn keep<T>(last: &mut VecDeque<T>, event: T) {
     if last.len() == NEAR_MAX {
         last.pop_front();
     }
     last.push_back(event);
-}
-
-/// Whether these counts, of first requests after and before completions, are a hand-over.
-fn is_hand_over(behind: u64, before: u64) -> bool {
-    let (more, less) = (behind as f64, before as f64);
-    behind >= HAND_OVERS_MIN && more >= 2.0 * less && more - less >= 4.0 * (more + less).sqrt()
 }

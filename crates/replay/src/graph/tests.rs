@@ -2,8 +2,9 @@ use ioecho_trace::{Bytes, Flags, Nanos, Op, Origin, Request, VolumeId};
 use proptest::prelude::*;
 
 use super::infer::{Inference, Rules};
+use super::processes::{Processes, Ties};
 use super::statistics::Statistics;
-use super::survey::{Processes, Survey, THRESHOLD_MAX};
+use super::survey::{Survey, THRESHOLD_MAX};
 use super::{Doubts, is_barrier, is_change};
 
 /// A read from `us` for `latency_us`, by process `pid`.
@@ -28,22 +29,101 @@ fn rules(threshold_us: i64) -> Rules {
     }
 }
 
+/// What a slow search needs of the requests.
+struct Slow<'a> {
+    rules: &'a Rules,
+    requests: &'a [Request],
+}
+
+impl Slow<'_> {
+    fn end(&self, row: usize) -> Option<i64> {
+        let latency = self.requests[row].latency?.0;
+        (latency >= 0).then(|| self.requests[row].issue.0 + latency.max(1))
+    }
+
+    fn start(&self, row: usize) -> i64 {
+        self.requests[row].issue.0
+    }
+
+    fn process(&self, row: usize) -> u32 {
+        self.rules.processes.of(&self.requests[row])
+    }
+
+    /// Whether `row` had completed by `at`, and was in the window when that was noticed.
+    fn is_seen(&self, row: usize, at: i64) -> bool {
+        let Some(end) = self.end(row).filter(|end| *end <= at) else { return false };
+        let notices = (row + 1..self.requests.len()).find(|later| self.start(*later) >= end);
+        notices.is_some_and(|by| (by - row) as u64 <= self.rules.window_rows + 1)
+    }
+
+    /// The requests of the process of `row` before it, without a pause as long as the window.
+    fn history(&self, row: usize) -> Vec<usize> {
+        let mut history = Vec::new();
+        let mut first = row;
+        for earlier in (0..row).rev().filter(|earlier| self.process(*earlier) == self.process(row))
+        {
+            if (first - earlier) as u64 > self.rules.window_rows {
+                break;
+            }
+            history.push(earlier);
+            first = earlier;
+        }
+        history
+    }
+
+    /// Whether the process of `row` had nothing in flight that is in the window.
+    fn is_idle(&self, row: usize) -> bool {
+        !self.history(row).iter().any(|earlier| {
+            (row - earlier) as u64 <= self.rules.window_rows
+                && self.end(*earlier).is_some_and(|end| end > self.start(row))
+        })
+    }
+
+    /// Whether any process may have woken that of `row`.
+    fn is_woken(&self, row: usize) -> bool {
+        let history = self.history(row);
+        let seen = history.iter().filter(|earlier| self.is_seen(**earlier, self.start(row)));
+        let last = seen.filter_map(|earlier| self.end(*earlier)).max();
+        let pause = last.map(|end| self.start(row) - end);
+        let processes = &self.rules.processes;
+        processes.are_known()
+            && !processes.is_open(self.process(row))
+            && (history.is_empty()
+                || self.is_idle(row)
+                    && pause
+                        .is_some_and(|pause| processes.is_woken_after(self.process(row), pause)))
+    }
+
+    /// Whether `before` may have woken the process of `row`, which was issued with the waking.
+    fn wakes(&self, before: usize, row: usize) -> bool {
+        let at = self.start(row);
+        let ready = |row: usize| {
+            let end = self.end(row).filter(|_| self.is_seen(row, at))?;
+            Some(end + self.rules.threshold.0).filter(|ready| *ready <= at)
+        };
+        let Some(completed) = ready(before) else { return false };
+        let is_past =
+            (0..row).any(|other| ready(other).is_some() && self.start(other) >= completed);
+        before < row && (row - before) as u64 <= self.rules.window_rows && !is_past
+    }
+}
+
 /// The same by the definitions alone: all pairs are compared, and all paths are followed.
 fn oracle(rules: &Rules, requests: &[Request]) -> Vec<Vec<u64>> {
-    let end = |row: usize| {
-        let latency = requests[row].latency?.0;
-        (latency >= 0).then(|| requests[row].issue.0 + latency.max(1))
-    };
+    let slow = Slow { rules, requests };
     let threshold = rules.threshold.0;
     let is_linked = |before: usize, after: usize| {
         let (p, r) = (&requests[before], &requests[after]);
-        let Some(completed) = end(before).filter(|end| *end <= r.issue.0) else { return false };
+        let Some(completed) = slow.end(before).filter(|end| *end <= r.issue.0) else {
+            return false;
+        };
         if before >= after || (after - before) as u64 > rules.window_rows {
             return false;
         }
         let processes = &rules.processes;
         let (giver, taker) = (processes.of(p), processes.of(r));
         let by_process = processes.is_linked(giver, taker);
+        let is_itself = processes.is_itself(giver, taker);
         let is_sync = p.op == Op::Write && p.flags.contains(Flags::SYNC);
         let overlaps = |p: &Request, byte: u64| p.offset.0 <= byte && byte < p.end().0;
         let is_last_writer = |byte: &u64| {
@@ -56,13 +136,18 @@ fn oracle(rules: &Rules, requests: &[Request]) -> Vec<Vec<u64>> {
                         && q.volume == r.volume
                         && overlaps(q, *byte)
                         && later < after
-                        && end(later).is_some_and(|end| end <= r.issue.0)
+                        && slow.end(later).is_some_and(|end| end <= r.issue.0)
                 })
         };
+        let mut recent = slow.history(after).into_iter();
+        let woken = Some(after).filter(|row| slow.is_woken(*row));
+        let woken = woken.or_else(|| recent.find(|row| slow.is_woken(*row)));
+        let is_waker = woken.is_some_and(|woken| slow.wakes(before, woken));
         by_process && completed + threshold <= r.issue.0
             || by_process && p.volume == r.volume && (is_barrier(p) || is_barrier(r))
-            || processes.is_itself(giver, taker) && (is_sync || is_barrier(p))
+            || is_itself && (is_sync || is_barrier(p) || slow.is_idle(after))
             || r.op == Op::Read && (r.offset.0..r.end().0).any(|byte| is_last_writer(&byte))
+            || is_waker && !by_process
     };
     let count = requests.len();
     let mut reached = vec![vec![false; count]; count];
@@ -129,9 +214,9 @@ fn processes_that_know_nothing_of_each_other_are_not_linked() {
     let requests = [read(0, 10, 1), read(5, 10, 2), read(40, 10, 1), read(45, 10, 2)];
     let mut by_process = rules(10);
     assert_eq!(parents(&by_process, &requests), [vec![], vec![], vec![0, 1], vec![0, 1]]);
-    by_process.processes = Processes::known(&[]);
+    by_process.processes = Processes::with_pairs(&[]);
     assert_eq!(parents(&by_process, &requests), [vec![], vec![], vec![0], vec![1]]);
-    by_process.processes = Processes::known(&[(1, 2)]);
+    by_process.processes = Processes::with_pairs(&[(1, 2)]);
     assert_eq!(parents(&by_process, &requests), [vec![], vec![], vec![0], vec![0, 1]]);
 }
 
@@ -151,7 +236,7 @@ fn a_read_waits_for_the_write_of_another_process() {
     let mut write = read(0, 10, 1);
     write.op = Op::Write;
     let mut by_process = rules(10);
-    by_process.processes = Processes::known(&[]);
+    by_process.processes = Processes::with_pairs(&[]);
     let mut requests = [write, read(11, 10, 2), read(50, 10, 2)];
     // The second read waits for it through the first.
     assert_eq!(parents(&by_process, &requests), [vec![], vec![0], vec![1]]);
@@ -279,7 +364,7 @@ fn the_threshold_is_that_of_requests_that_certainly_waited() {
 #[test]
 fn figures_of_two_closed_loops() {
     let mut by_process = rules(10);
-    by_process.processes = Processes::known(&[]);
+    by_process.processes = Processes::with_pairs(&[]);
     let mut inference = Inference::new(by_process);
     let mut statistics = Statistics::new(1_000);
     for turn in 0..10 {
@@ -320,6 +405,17 @@ prop_compose! {
     }
 }
 
+prop_compose! {
+    fn any_ties()(
+        givers in prop::collection::btree_set(0_u32..4, 0..2),
+        is_open in prop::bool::weighted(0.2),
+        woken_after in prop::option::of(0_i64..20),
+    ) -> Ties {
+        let givers = if is_open { Vec::new() } else { givers.into_iter().collect() };
+        Ties { givers, is_open, woken_after: woken_after.map(Nanos) }
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2_000))]
 
@@ -328,14 +424,16 @@ proptest! {
         mut requests in prop::collection::vec(any_request(), 0..40),
         threshold in 0_i64..7,
         window_rows in prop_oneof![1_u64..12, Just(1_000)],
-        pairs in prop::option::of(prop::collection::vec((0_u32..4, 0_u32..4), 0..5)),
+        ties in prop::option::of(prop::collection::vec(any_ties(), 4)),
     ) {
         let mut now = 0;
         for request in &mut requests {
             now += request.issue.0;
             request.issue = Nanos(now);
         }
-        let processes = pairs.map_or_else(Processes::default, |pairs| Processes::known(&pairs));
+        let processes = ties.map_or_else(Processes::default, |ties| {
+            Processes::known((0..).zip(ties))
+        });
         let rules = Rules { threshold: Nanos(threshold), window_rows, processes };
         prop_assert_eq!(parents(&rules, &requests), oracle(&rules, &requests));
     }

@@ -32,6 +32,7 @@ pub mod parts;
 mod place;
 pub mod ramp;
 pub mod rate;
+pub mod rejoin;
 pub mod remap;
 pub mod repeat;
 pub mod resize;
@@ -77,6 +78,7 @@ pub const KINDS: &[Kind] = &[
     resize::KIND,
     substitute::KIND,
     unstack::KIND,
+    rejoin::KIND,
     anonymise::KIND,
     cmd::KIND,
 ];

@@ -32,6 +32,8 @@ pub(super) struct Json {
     processes: u64,
     /// Pairs of processes, of which the first hands work to the second.
     hands_work_to: Vec<(u32, u32)>,
+    /// Processes whose requests wait for nobody.
+    open_processes: Vec<u32>,
     figures: Figures,
 }
 
@@ -48,6 +50,7 @@ impl Json {
             window_requests: args.among,
             processes: surveyed.map_or(0, |surveyed| surveyed.process_count),
             hands_work_to: surveyed.map_or(Vec::new(), |surveyed| surveyed.processes.pairs()),
+            open_processes: surveyed.map_or(Vec::new(), |surveyed| surveyed.processes.open()),
             figures: found.figures,
         }
     }
@@ -179,7 +182,13 @@ fn processes(out: &mut impl Write, found: &Found, header: &Header) -> io::Result
     let pairs = surveyed.processes.pairs();
     let count = surveyed.process_count;
     let handing = counted_in(pairs.len() as u64, "pair hands", "pairs hand");
-    writeln!(out, "processes     {count}, of which {handing} work on")?;
+    let open = surveyed.processes.open();
+    let waiting = match open.len() {
+        0 => String::new(),
+        1 => ", and 1 waits for nobody".to_owned(),
+        more => format!(", and {more} wait for nobody"),
+    };
+    writeln!(out, "processes     {count}, of which {handing} work on{waiting}")?;
     let name = |pid: &u32| match header.processes.get(pid) {
         Some(name) => format!("{pid} ({})", visible(name)),
         None => pid.to_string(),
@@ -189,6 +198,9 @@ fn processes(out: &mut impl Write, found: &Found, header: &Header) -> io::Result
     }
     if pairs.len() > PAIRS_SHOWN {
         writeln!(out, "              and {} more", pairs.len() - PAIRS_SHOWN)?;
+    }
+    for process in open.iter().take(PAIRS_SHOWN) {
+        writeln!(out, "              {} waits for nobody", name(process))?;
     }
     Ok(())
 }
