@@ -13,6 +13,7 @@ mod fetch;
 mod fit;
 pub(crate) mod help;
 mod library;
+pub(crate) mod like;
 mod live;
 mod merge;
 mod predict;
@@ -42,6 +43,7 @@ use ioecho_trace::visible::visible;
 
 use crate::exit;
 use crate::print::{Out, tell};
+use crate::run::command;
 
 pub(crate) use self::analyze::AnalyzeArgs;
 pub(crate) use self::calibrate::CalibrateArgs;
@@ -101,7 +103,17 @@ impl Args {
             let _ = out.write_all(options.as_bytes());
             return Err(exit::printed(exit::OK, out));
         }
-        let matches = Self::line().try_get_matches_from(words);
+        let mut matches = Self::line().try_get_matches_from(words);
+        if let Ok(first) = &matches {
+            match like::completed(first) {
+                Ok(None) => {}
+                Ok(Some(words)) => {
+                    matches = Self::line().try_get_matches_from(&words);
+                    command::means(words);
+                }
+                Err(error) => return Err(exit::report(&error)),
+            }
+        }
         matches.and_then(|matches| Self::from_arg_matches(&matches)).map_err(|mut error| {
             if text.get(1).is_some_and(|command| command == "replay") {
                 advise_target(&mut error);
