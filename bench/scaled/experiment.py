@@ -182,10 +182,16 @@ class Experiment:
                 stack.enter_context(device.mounted(place))
                 stack.callback(app.after, place)
                 app.before(place)
-            lab.run([self.ioecho, "record", device.path, "-o", output, "-q",
+            parts = os.path.join(self.directory, "parts.parquet")
+            lab.run([self.ioecho, "record", device.path, "-o", parts, "-q", "--force",
                      "--event", self.options.event, "--", sys.executable,
                      os.path.join(lab.HERE, "applications.py"), case, place, amount])
+        self._rejoin(parts, output)
         return figures.describe(figures.rows(self.ioecho, output))
+
+    def _rejoin(self, parts, output):
+        """Puts together the requests that the kernel merged, so that each counts once."""
+        lab.run([self.ioecho, "convert", parts, output, "--rejoin"])
 
     def pair(self, slow, fast, case):
         """Really run on the fast device, and replayed there in every mode, in turn."""
@@ -250,8 +256,10 @@ class Experiment:
         code, _, _ = lab.run([self.ioecho, verb, *words, "-o", self.run, *more], REPLAYED)
         with open(os.path.join(self.run, "summary.json")) as file:
             verdict = json.load(file)["verdict"]
-        witness = os.path.join(self.run, "witness.parquet")
-        seen = witness if os.path.exists(witness) else self.run
+        witness, seen = os.path.join(self.run, "witness.parquet"), self.run
+        if os.path.exists(witness):
+            seen = os.path.join(self.directory, "seen.parquet")
+            self._rejoin(witness, seen)
         found = figures.describe(figures.rows(self.ioecho, seen))
         return {**found, "exit_code": code, "finding": verdict["finding"],
                 "validity": verdict["validity"]}

@@ -131,6 +131,14 @@ class Device:
     def __init__(self, path, daemon):
         self.path, self._daemon = path, daemon
 
+    def set_throttle(self, usec):
+        """The kernel's target for latencies while it writes back; 0 for none, -1 for its own."""
+        setting = "/sys/block/%s/queue/wbt_lat_usec" % os.path.basename(self.path)
+        # A kernel without it throttles nothing.
+        if os.path.exists(setting):
+            with open(setting, "w") as file:
+                file.write(str(usec))
+
     @contextlib.contextmanager
     def at_once(self):
         """Preparations need not wait for the model."""
@@ -172,6 +180,9 @@ def device(stand_in, size, directory):
         _, out, _ = run(["losetup", "--find", "--show", "--direct-io=on", backing])
         path = out.strip()
         made = Device(path, daemon)
+        # The kernel holds back writing where a request takes more than 2 ms, which lies between the
+        # stand-ins: they would be two kinds of storage in this too.
+        made.set_throttle(0)
         with made.at_once():
             # The file cannot do these. Asked once, the loop device no longer offers them; an
             # application would ask in the middle of a recording.
@@ -179,6 +190,7 @@ def device(stand_in, size, directory):
                 subprocess.run(["blkdiscard", "--force", *words, "--length", "4096", path],
                                capture_output=True, check=False)
         yield made
+        made.set_throttle(-1)
     finally:
         _detach(backing)
         _unmount(mount)

@@ -112,8 +112,10 @@ class StandIn:
         """The target `sim:` like it, every request longer by an overhead; None if none is."""
         if self.kind != "units":
             return None
-        return "sim:model=const,size=%d,units=%d,service=%dns,bandwidth=%d" % (
-            size, self.keys["units"], self.keys["service"] + overhead, self.keys["bandwidth"])
+        # A flush takes the way there and back alone, for nothing is cached.
+        return "sim:model=const,size=%d,units=%d,service=%dns,bandwidth=%d,flush-service=%dns" % (
+            size, self.keys["units"], self.keys["service"] + overhead, self.keys["bandwidth"],
+            overhead)
 
 
 def stand_in(what, line):

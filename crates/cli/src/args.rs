@@ -3,6 +3,7 @@
 
 mod analyze;
 mod calibrate;
+mod campaign;
 mod check;
 mod compare;
 mod depend;
@@ -12,6 +13,7 @@ mod fetch;
 mod fit;
 pub(crate) mod help;
 mod library;
+pub(crate) mod like;
 mod live;
 mod merge;
 mod predict;
@@ -41,12 +43,18 @@ use ioecho_trace::visible::visible;
 
 use crate::exit;
 use crate::print::{Out, tell};
+use crate::run::command;
 
 pub(crate) use self::analyze::AnalyzeArgs;
 pub(crate) use self::calibrate::CalibrateArgs;
+pub(crate) use self::campaign::{
+    CampaignArgs, CampaignCommand, CampaignFileArgs, CompareCampaignArgs, DoingArgs,
+    PlanCampaignArgs, ReportCampaignArgs, ResumeCampaignArgs, RunCampaignArgs, StatusCampaignArgs,
+    StopCampaignArgs,
+};
 pub(crate) use self::check::CheckArgs;
 pub(crate) use self::compare::CompareArgs;
-pub(crate) use self::depend::DependArgs;
+pub(crate) use self::depend::{DependArgs, Rule};
 pub(crate) use self::described::DescribedArgs;
 pub(crate) use self::drawn::{PictureFormat, PlotArgs, ReportArgs};
 pub(crate) use self::fetch::{FetchArgs, takes_value};
@@ -63,7 +71,7 @@ pub(crate) use self::record::{RecordArgs, Segment};
 pub(crate) use self::transforms::TransformArgs;
 pub(crate) use self::verify::VerifyArgs;
 pub(crate) use self::watched::WatchedArgs;
-pub(crate) use replay::ReplayArgs;
+pub(crate) use replay::{Descriptors, ReplayArgs};
 
 /// Replay recorded block I/O on storage, see what the storage did, and be told whether to believe
 /// it
@@ -95,7 +103,17 @@ impl Args {
             let _ = out.write_all(options.as_bytes());
             return Err(exit::printed(exit::OK, out));
         }
-        let matches = Self::line().try_get_matches_from(words);
+        let mut matches = Self::line().try_get_matches_from(words);
+        if let Ok(first) = &matches {
+            match like::completed(first) {
+                Ok(None) => {}
+                Ok(Some(words)) => {
+                    matches = Self::line().try_get_matches_from(&words);
+                    command::means(words);
+                }
+                Err(error) => return Err(exit::report(&error)),
+            }
+        }
         matches.and_then(|matches| Self::from_arg_matches(&matches)).map_err(|mut error| {
             if text.get(1).is_some_and(|command| command == "replay") {
                 advise_target(&mut error);
@@ -177,6 +195,8 @@ pub(crate) enum Command {
     Merge(MergeArgs),
     /// Write pictures of a run or of a load as PNG or SVG, under the names that blkreplay gave them
     Plot(PlotArgs),
+    /// Do many runs from one file, in an order that can be interrupted, and tell one answer
+    Campaign(Box<CampaignArgs>),
     /// Keep loads with what is known of them, to be published and fetched
     Library(LibraryArgs),
     /// Replay a recorded database load on a scratch file; needs no root and no device

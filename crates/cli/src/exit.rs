@@ -68,6 +68,9 @@ pub(crate) const EVENTS_LOST: u8 = 31;
 /// The recording was made, and the command that was recorded failed.
 pub(crate) const COMMAND_FAILED: u8 = 32;
 
+/// Cells of a campaign have no result.
+pub(crate) const CELLS_FAILED: u8 = 40;
+
 /// An error that brings its own exit code.
 #[derive(Debug)]
 pub(crate) struct Coded {
@@ -150,7 +153,7 @@ pub(crate) fn unless_worse(code: u8, written: anyhow::Result<()>) -> anyhow::Res
 }
 
 /// Prints the error for a user and returns its exit code.
-fn report(error: &anyhow::Error) -> u8 {
+pub(crate) fn report(error: &anyhow::Error) -> u8 {
     tell(&format!("error: {}", sentence(error.as_ref())));
     code_of(error)
 }

@@ -69,6 +69,61 @@ fn a_loop_takes_its_think_times_and_what_the_new_storage_takes() {
 }
 
 #[test]
+fn the_critical_path_says_what_the_run_took_its_time_for() {
+    let fixture = looped();
+    let (summary, _) = replayed(&fixture, "loop", "run", "100us", &[]);
+    let path = &summary["critical_path"];
+    let ns = |key: &str| path[key].as_u64().unwrap();
+    assert_eq!((ns("requests"), ns("last_row")), (COUNT, COUNT - 1));
+    assert_eq!((ns("think_ns"), ns("write_ns"), ns("flush_ns")), ((COUNT - 1) * 90_000, 0, 0));
+    let mean = summary["service_time"]["all"]["mean_ns"].as_u64().unwrap();
+    assert_eq!(ns("read_ns") / COUNT, mean);
+    let told = said(&fixture.run(&["report", "run"]));
+    let line = told.lines().find(|line| line.starts_with("critical path")).unwrap();
+    assert!(line.contains("device, reads 55 %, think times 45 %"), "{line}");
+    let page = fs::read_to_string(fixture.path("run/report.html")).unwrap();
+    assert!(page.contains("Critical path"));
+    // Without waits there is none.
+    let output = fixture.run(&["replay", "loop", "-t", "sim:size=64M", "-o", "timed", "-q"]);
+    let summary = fs::read_to_string(fixture.path("timed/summary.json")).unwrap();
+    assert!(!summary.contains("critical_path"), "{}", said(&output));
+}
+
+#[test]
+fn diskaccels_rule_lets_nobody_wait_for_a_write() {
+    let fixture = looped();
+    let output = fixture.run(&["depend", "loop", "--rule", "diskaccel", "-o", "linked.parquet"]);
+    assert!(said(&output).contains("the read that completed last"), "{}", said(&output));
+    let (summary, _) = replayed(&fixture, "linked.parquet", "run", "100us", &[]);
+    takes(&summary, 90);
+    let writes = fs::read_to_string(fixture.path("loop")).unwrap().replace("; R ;", "; W ;");
+    fs::write(fixture.path("writes"), writes).unwrap();
+    for (rule, open) in [("diskaccel", "100.0 %"), ("waits", "0.2 %")] {
+        let told = said(&fixture.run(&["depend", "writes", "--rule", rule]));
+        let line = told.lines().find(|line| line.starts_with("open")).unwrap();
+        assert!(line.contains(open), "{line}");
+    }
+    let output = fixture.run(&["depend", "loop", "--rule", "diskaccel", "--threshold", "1us"]);
+    assert_eq!(output.status.code(), Some(2), "{}", said(&output));
+}
+
+#[test]
+fn a_run_gives_a_trace_the_completions_that_it_lacks() {
+    let fixture = Fixture::regular(200, 1500);
+    let old = "sim:size=64M,model=const,units=1,service=1ms";
+    let output = fixture.run(&["replay", "load", "--target", old, "-o", "old", "-q"]);
+    assert!(fixture.path("old/summary.json").exists(), "{}", said(&output));
+    let (summary, facts) = replayed(&fixture, "old", "run", "100us", &[]);
+    let chains = facts["plan"]["chains"].as_str().unwrap();
+    assert!(chains.ends_with("completions are those of a replay"), "{chains}");
+    assert!(summary.to_string().contains("with guessed latencies (99"), "{summary:#}");
+    let page = fs::read_to_string(fixture.path("run/report.html")).unwrap();
+    assert!(page.contains("whose completions are those of a replay"));
+    let told = said(&fixture.run(&["depend", "old"]));
+    assert!(told.contains("whose completions are those of a replay"), "{told}");
+}
+
+#[test]
 fn a_faster_server_thinks_for_less_long_and_arrivals_do_not_matter_to_who_waits() {
     let fixture = looped();
     let options = ["--server-speed", "10", "--speedup", "3"];

@@ -31,6 +31,7 @@ fn planned(seq: u64, random: &mut SplitMix64) -> Planned {
         target: 0,
         refusal: None,
         think: None,
+        behind: 0,
     }
 }
 

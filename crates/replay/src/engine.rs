@@ -9,6 +9,7 @@
 //! without that, a slow generator looks like a slow device.
 
 mod audit;
+mod cut;
 pub mod telemetry;
 
 use std::io;
@@ -25,6 +26,7 @@ use crate::plan::Planned;
 use crate::schedule::{Counts, LATENESS_TOLERATED, Record, Scheduler, Wake};
 use crate::verify::Verifier;
 use audit::Audit;
+pub use cut::CutOff;
 use telemetry::{Doing, Gauges, Levels, Telemetry};
 
 /// How long the engine sleeps at most, so that it notices a stop.
@@ -32,6 +34,10 @@ const NAP_MAX: Nanos = Nanos::from_millis(20);
 
 /// How long to wait for input that is not ready before looking again.
 const INPUT_NAP: Nanos = Nanos::from_micros(200);
+
+/// How many requests are taken from the input at a time: a long look-ahead is refilled by and by,
+/// so that no step takes long.
+const REFILL: usize = 256;
 
 /// The most payload that is prepared for one system call: some 20 µs of work.
 const PAYLOAD_BUNDLE_BYTES: u64 = 128 << 10;
@@ -166,6 +172,9 @@ pub struct Totals {
     pub silent: bool,
     /// Whether it was ended because more requests failed than may.
     pub too_many_errors: bool,
+    /// What was left when it came to the end that was asked for ([`Pacing::end_after`]); `None` if
+    /// it ended with its input or earlier.
+    pub cut_off: Option<CutOff>,
     /// Requests that the device answered with an error or a short transfer.
     pub errors: u64,
     /// Requests given up at the end because the device did not answer.
@@ -355,7 +364,10 @@ impl<C: Clock> Engine<'_, C> {
         let mut doing = Doing::default();
         loop {
             if !input_ended {
-                let feed = self.refill(input, starved.is_some());
+                let feed = match self.totals.cut_off {
+                    None => self.refill(input, starved.is_some()),
+                    Some(_) => self.count_rest(input),
+                };
                 (input_ended, has_more) = (feed == Feeding::Ended, feed == Feeding::More);
             }
             // Before the step, because requests that the step decides to issue must be handed over.
@@ -365,6 +377,9 @@ impl<C: Clock> Engine<'_, C> {
                 input_ended = true;
             }
             let now = self.now();
+            if self.is_to_be_cut_off(now, input_ended) {
+                self.cut_off(now, starved.unwrap_or(gap_cause));
+            }
             self.notice_stall(now, expected_back, gap_cause);
             if self.gauges.is_some() {
                 self.gauge(now, doing, input);
@@ -403,8 +418,7 @@ impl<C: Clock> Engine<'_, C> {
 
     /// Fills the look-ahead.
     fn refill(&mut self, input: &mut dyn Input, starved: bool) -> Feeding {
-        // A long look-ahead is refilled by and by, so that no step takes long.
-        let mut left = self.scheduler.room().min(256);
+        let mut left = self.scheduler.room().min(REFILL);
         while left > 0 && self.scheduler.room() > 0 {
             match input.poll() {
                 Feed::Request(planned) => {
@@ -611,6 +625,7 @@ impl<C: Clock> Engine<'_, C> {
         };
         let hungry = self.scheduler.is_hungry();
         let until = if hungry { until.min(now + INPUT_NAP) } else { until };
+        let until = self.not_beyond_the_end(until, now);
         // Without a schedule the instant in a request's payload is not known yet.
         let timed = self.scheduler.config().timing.has_schedule();
         if let Wake::At(due) = wake

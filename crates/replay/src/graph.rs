@@ -7,7 +7,8 @@
 //! did not wait for requests that overlapped it, nor for those that completed so shortly before
 //! that no application could have reacted. If the recording has the process of each request, only
 //! requests of the same process are linked, those of processes that hand work to each other, and
-//! those that may have woken a process.
+//! those that may have woken a process. A process that keeps as many in flight all the time counts
+//! as that many processes (`slots`).
 //!
 //! A request `p` is *linked* to a later one `r` if `r` is at most a window of requests behind `p`,
 //! and
@@ -15,15 +16,16 @@
 //! * `p` had completed for at least the threshold when `r` was issued, and `r`'s process waits for
 //!   its own requests and is that of `p`, or it is one that `p`'s hands work to; without processes
 //!   all requests are of one;
-//! * or `p` had completed, and `r`'s process, the same known one, had nothing in flight;
+//! * or `p` had completed, the same holds of their processes, and `r`'s, a known one, had nothing
+//!   in flight;
 //! * or `p` had completed, the same holds of their processes, they went to one volume, and one of
 //!   both is a barrier: a flush, or a write with FUA or a flush beforehand;
 //! * or `p` had completed and is a synchronous write or a barrier of the same known process;
 //! * or `p` had completed, `r` is a read, and `p` is the last of the completed writes to some of
 //!   what `r` reads;
 //! * or `p` may have woken `r`'s process. A process is *woken* with its first request of the window,
-//!   and with one after an unusual pause ([`processes`]); whichever requests had then completed for
-//!   at least the threshold, and none of them after another had begun and completed, may have
+//!   and with one after an unusual pause ([`processes`]); whichever requests had then completed
+//!   for at least the threshold, and none of them after another had begun and completed, may have
 //!   woken it. All its requests wait for them, until it is woken again.
 //!
 //! The *parents* of `r` are the requests linked to it from which no longer path leads to it (the
@@ -34,10 +36,11 @@
 //! Method: Haghdoost et al., "hfplayer: Scalable Replay for Intensive Block I/O Workloads" (2017),
 //! section 3.1, which knows neither processes nor barriers nor places.
 //!
-//! The way through: [`survey`] (a first pass: the threshold, and what each of the [`processes`] waits
-//! for, by `evidence`) → [`infer`] (with `places` and `reach`), or [`given`] if the trace names the parents itself →
-//! [`statistics`] and [`dot`].
+//! The way through: [`survey`] (a first pass: the threshold, and what each of the [`processes`]
+//! waits for, by `evidence`) → [`infer`] (with `places` and `reach`), or [`given`] if the trace
+//! names the parents itself → [`statistics`] and [`dot`].
 
+pub mod diskaccel;
 pub mod dot;
 mod evidence;
 pub mod given;
@@ -45,6 +48,7 @@ pub mod infer;
 mod places;
 pub mod processes;
 mod reach;
+mod slots;
 pub mod statistics;
 pub mod survey;
 #[cfg(test)]

@@ -5,7 +5,7 @@
 //! completion, which is readable up to its last whole record at any moment; when the run ends (or
 //! later, if it was killed) it is put into the order of issue and becomes the native file.
 //!
-//! Layout, little-endian: 16 bytes `IOECHO-JOURNAL-3`, 8 the run's number, then records of
+//! Layout, little-endian: 16 bytes `IOECHO-JOURNAL-4`, 8 the run's number, then records of
 //! [`RECORD_BYTES`]:
 //!
 //! ```text
@@ -15,8 +15,11 @@
 //!  92 2 flags     94 1 op
 //!  95 1 bits: 1 pushed back, 2 origin known; bits 4..7 cause of lateness
 //!  96 2 target    98 1 integrity  99 1 zero
-//! 100 4 CRC-32C of the 100 bytes before
+//! 100 4 behind
+//! 104 4 CRC-32C of the 104 bytes before
 //! ```
+//!
+//! Version 3 has no `behind`, so its checksum stands four bytes earlier.
 //!
 //! Instants in ns as in [`ioecho_trace::Measured`]; an unknown one is the smallest 64-bit number.
 
@@ -31,17 +34,24 @@ use ioecho_trace::{
 use crate::plan::Planned;
 use crate::schedule::Record;
 
-/// How a journal begins.
-const JOURNAL_MAGIC: &[u8; 16] = b"IOECHO-JOURNAL-3";
+/// How a journal begins, and how one of the version before did.
+const JOURNAL_MAGIC: &[u8; 16] = b"IOECHO-JOURNAL-4";
+const JOURNAL_MAGIC_3: &[u8; 16] = b"IOECHO-JOURNAL-3";
 
 /// The size of what is before the records.
 pub const JOURNAL_HEADER_BYTES: usize = 24;
 
 /// The size of a record.
-pub const RECORD_BYTES: usize = 104;
+pub const RECORD_BYTES: usize = 108;
 
-/// Where the record's checksum stands.
-const CRC_AT: usize = 100;
+/// The size of a record of version 3.
+const RECORD_BYTES_3: usize = 104;
+
+/// The size of the record's checksum, with which it ends.
+const CRC_BYTES: usize = 4;
+
+/// Where `behind` stands.
+const BEHIND_AT: usize = 100;
 
 const UNKNOWN: i64 = i64::MIN;
 const PUSHED_BACK: u8 = 1;
@@ -88,19 +98,25 @@ pub fn encode(record: &Record) -> [u8; RECORD_BYTES] {
     put(&[planned.op.code(), bits]);
     put(&measured.target.to_le_bytes());
     put(&[measured.integrity as u8, 0]);
-    let crc = crc32c::crc32c(&bytes[..CRC_AT]);
-    bytes[CRC_AT..].copy_from_slice(&crc.to_le_bytes());
+    put(&measured.behind.to_le_bytes());
+    let crc = crc32c::crc32c(&bytes[..RECORD_BYTES - CRC_BYTES]);
+    bytes[RECORD_BYTES - CRC_BYTES..].copy_from_slice(&crc.to_le_bytes());
     bytes
 }
 
-/// The record that these bytes hold; `None` if they hold none.
-pub fn decode(bytes: &[u8; RECORD_BYTES]) -> Option<Record> {
+/// The record that these bytes hold, of this version or of version 3; `None` if they hold none.
+pub fn decode(bytes: &[u8]) -> Option<Record> {
+    if bytes.len() != RECORD_BYTES && bytes.len() != RECORD_BYTES_3 {
+        return None;
+    }
     let word = |at: usize| i64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"));
     let half = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"));
     let instant = |at: usize| (word(at) != UNKNOWN).then_some(Nanos(word(at)));
-    if half(CRC_AT) != crc32c::crc32c(&bytes[..CRC_AT]) {
+    let crc_at = bytes.len() - CRC_BYTES;
+    if half(crc_at) != crc32c::crc32c(&bytes[..crc_at]) {
         return None;
     }
+    let behind = if bytes.len() == RECORD_BYTES { half(BEHIND_AT) } else { 0 };
     let bits = bytes[95];
     let target = u16::from_le_bytes([bytes[96], bytes[97]]);
     let target_offset = instant(64).map(|at| Bytes(at.0 as u64));
@@ -124,6 +140,7 @@ pub fn decode(bytes: &[u8; RECORD_BYTES]) -> Option<Record> {
         origin: (bits & ORIGIN_KNOWN != 0).then_some(origin),
         refusal: (!outcome.was_issued()).then_some(outcome),
         think: None,
+        behind,
     };
     let measured = Measured {
         scheduled,
@@ -136,6 +153,7 @@ pub fn decode(bytes: &[u8; RECORD_BYTES]) -> Option<Record> {
         late_cause: LateCause::from_code(bits >> 4)?,
         target,
         integrity: Integrity::from_code(bytes[98])?,
+        behind,
     };
     Some(Record { planned, measured })
 }
@@ -167,6 +185,8 @@ pub struct JournalReader<R> {
     held: BinaryHeap<Reverse<(u64, HeldRecord)>>,
     next_seq: u64,
     ended: bool,
+    /// The size of its records.
+    record_bytes: usize,
     /// The number of the run that wrote it.
     pub run: u64,
     /// Records that are no records, and the bytes of a last one that is not whole.
@@ -204,15 +224,18 @@ impl<R: Read> JournalReader<R> {
         let (mut magic, mut run) = ([0; JOURNAL_MAGIC.len()], [0; 8]);
         reader.read_exact(&mut magic)?;
         reader.read_exact(&mut run)?;
-        if &magic != JOURNAL_MAGIC {
-            return Err(io::Error::new(io::ErrorKind::InvalidData, "not a journal of ioecho"));
-        }
+        let record_bytes = match &magic {
+            JOURNAL_MAGIC => RECORD_BYTES,
+            JOURNAL_MAGIC_3 => RECORD_BYTES_3,
+            _ => return Err(io::Error::new(io::ErrorKind::InvalidData, "not a journal of ioecho")),
+        };
         let held = BinaryHeap::new();
         Ok(Self {
             reader,
             held,
             next_seq: 0,
             ended: false,
+            record_bytes,
             run: u64::from_le_bytes(run),
             damaged_records: 0,
             damaged_last: 0,
@@ -245,9 +268,10 @@ impl<R: Read> JournalReader<R> {
     }
 
     fn read_one(&mut self) -> io::Result<()> {
-        let mut bytes = [0; RECORD_BYTES];
+        let mut whole = [0; RECORD_BYTES];
+        let bytes = &mut whole[..self.record_bytes];
         let mut filled = 0;
-        while filled < RECORD_BYTES {
+        while filled < bytes.len() {
             match self.reader.read(&mut bytes[filled..]) {
                 Ok(0) => break,
                 Ok(count) => filled += count,
@@ -255,11 +279,11 @@ impl<R: Read> JournalReader<R> {
                 Err(error) => return Err(error),
             }
         }
-        if filled < RECORD_BYTES {
+        if filled < bytes.len() {
             self.ended = true;
             self.damaged_records += u64::from(filled > 0);
             self.damaged_last += u64::from(filled > 0);
-        } else if let Some(record) = decode(&bytes) {
+        } else if let Some(record) = decode(bytes) {
             self.damaged_last = 0;
             self.held.push(Reverse((record.planned.seq, HeldRecord(record))));
         } else {
@@ -294,6 +318,7 @@ mod tests {
             origin: seq.is_multiple_of(3).then_some(Origin { pid: 7, cpu: 1 }),
             refusal: None,
             think: None,
+            behind: seq as u32 % 7,
         };
         let measured = Measured {
             scheduled: planned.scheduled,
@@ -306,6 +331,7 @@ mod tests {
             late_cause: LateCause::Conflict,
             target: planned.target,
             integrity: Integrity::Torn,
+            behind: planned.behind,
         };
         Record { planned, measured }
     }
@@ -333,6 +359,25 @@ mod tests {
         assert_eq!(records, (0..6).map(record).collect::<Vec<_>>());
         assert_eq!(damaged, 0);
         assert_eq!(JournalReader::new(&journal(&[])[..]).unwrap().run, RUN);
+    }
+
+    #[test]
+    fn a_journal_of_version_3_is_read() {
+        let mut bytes = header(RUN).to_vec();
+        bytes[..JOURNAL_MAGIC_3.len()].copy_from_slice(JOURNAL_MAGIC_3);
+        for seq in 0..4 {
+            let old = &encode(&record(seq))[..BEHIND_AT];
+            bytes.extend(old);
+            bytes.extend(crc32c::crc32c(old).to_le_bytes());
+        }
+        let without = |seq| {
+            let Record { planned, measured } = record(seq);
+            Record {
+                planned: Planned { behind: 0, ..planned },
+                measured: Measured { behind: 0, ..measured },
+            }
+        };
+        assert_eq!(read_all(&bytes), ((0..4).map(without).collect(), 0));
     }
 
     #[test]

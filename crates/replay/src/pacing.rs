@@ -57,6 +57,9 @@ pub struct Pacing {
     pub silence_max: Nanos,
     /// How many failed requests end the run; `None` is no number of them.
     pub errors_max: Option<u64>,
+    /// The instant of the replay from which on nothing more is issued; requests in flight are
+    /// waited for. `None`: the replay ends with its input.
+    pub end_after: Option<Nanos>,
     /// How long an interval of the [`telemetry`](crate::engine::telemetry) is; `None`: there is
     /// none.
     pub telemetry_every: Option<Nanos>,
@@ -70,6 +73,7 @@ impl Default for Pacing {
             spin: Nanos::from_micros(100),
             silence_max: Nanos::from_secs(120),
             errors_max: None,
+            end_after: None,
             telemetry_every: None,
         }
     }

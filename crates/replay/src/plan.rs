@@ -135,6 +135,9 @@ pub struct Planned {
     /// which it is due; `None` if it waits for no other. Only then, or once they have completed,
     /// `scheduled` is when it is due.
     pub think: Option<Nanos>,
+    /// By how many requests it stands behind the one whose completion let it go; 0 until then, and
+    /// if it waits for no other.
+    pub behind: u32,
 }
 
 impl Planned {
@@ -304,6 +307,7 @@ impl Planner {
             target,
             refusal: if supported { place.refusal } else { Some(Outcome::Unsupported) },
             think: None,
+            behind: 0,
         }
     }
 

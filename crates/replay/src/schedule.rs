@@ -275,6 +275,44 @@ impl Scheduler {
         }
     }
 
+    /// Forgets everything that was not issued, because the instant `end` has come. Passes all of it
+    /// to `left`, with whether it was due before `end`, and returns why the first that was due had
+    /// not been issued. `gap_cause` is why nothing was issued since the last step. Tell the end of
+    /// the input beside it.
+    pub fn cut_off(
+        &mut self,
+        now: Nanos,
+        end: Nanos,
+        gap_cause: LateCause,
+        left: &mut dyn FnMut(&Planned, bool),
+    ) -> LateCause {
+        self.let_go(end - Nanos(1));
+        self.remember(now, gap_cause);
+        let has_due_instants = self.config.timing.has_due_instants();
+        let is_due = |planned: &Planned| has_due_instants && planned.scheduled < end;
+        let cause = match self.ahead.front().filter(|front| is_due(front)) {
+            Some(front) => self.past.cause_since(front.scheduled).unwrap_or(gap_cause),
+            None if self.waiting() > 0 => LateCause::Conflict,
+            None => LateCause::None,
+        };
+        for planned in self.ahead.drain(..) {
+            left(&planned, is_due(&planned));
+        }
+        for (entry, slot) in self.waiting.iter_mut().zip(0..) {
+            if let Some(waiting) = entry.take() {
+                // It was due when it began to wait.
+                left(&waiting.planned, true);
+                self.waiting_ranges.remove(slot, &waiting.planned);
+                self.waiting_free.push(slot);
+            }
+        }
+        self.ready.clear();
+        if let Some(chains) = &mut self.chains {
+            chains.forget();
+        }
+        cause
+    }
+
     /// The planned request that falls due first of those behind the request of this number.
     pub fn planned_after(&self, seq: Option<u64>) -> Option<&Planned> {
         let index = match seq {
@@ -436,6 +474,7 @@ impl Scheduler {
                 late_cause: flying.late_cause,
                 target: flying.planned.target,
                 integrity: Integrity::Unchecked,
+                behind: flying.planned.behind,
             };
             records.push(Record { planned: flying.planned, measured });
         }
@@ -472,6 +511,7 @@ impl Scheduler {
             late_cause: self.late_cause(&flying, completion.submitted),
             target: flying.planned.target,
             integrity: completion.integrity,
+            behind: flying.planned.behind,
         };
         records.push(Record { planned: flying.planned, measured });
         self.has_ended(&flying.planned, completion.completed);
@@ -707,6 +747,7 @@ fn refused(planned: Planned, outcome: Outcome) -> Record {
         late_cause: LateCause::None,
         target: planned.target,
         integrity: Integrity::Unchecked,
+        behind: planned.behind,
     };
     Record { planned, measured }
 }

@@ -11,6 +11,7 @@ use ioecho_stats::compare::{
     Answer, Blocks, Comparison, Decision, DifferenceMap, Distribution, Obstacle, Outcome, Pair,
     Row, SIZE_NAMES, Word, kind_word, percent,
 };
+use ioecho_trace::units::two_digits;
 use ioecho_trace::visible::replaced;
 use ioecho_trace::{Bytes, Nanos};
 use serde::Serialize;
@@ -171,6 +172,8 @@ fn pair_view(pair: &Pair) -> PairView<'_> {
             _ => tables.push(TableView { name, rows: vec![row_view(row)] }),
         }
     }
+    let drain = pair.drain_percent.map(drain_view);
+    tables.extend(drain.map(|row| TableView { name: "drain".to_owned(), rows: vec![row] }));
     let worst = pair.worst.iter().filter(|row| row.decision == Decision::Worse);
     PairView { class, word, pair, tables, worst: worst.map(row_view).collect() }
 }
@@ -204,6 +207,24 @@ fn row_view(row: &Row) -> RowView {
         requests: if one == two { one } else { format!("{one} / {two}") },
         class,
         word,
+    }
+}
+
+/// The drain of both sides, which is not judged.
+fn drain_view(drains: [f64; 2]) -> RowView {
+    let [baseline, other] = drains.map(|percent| format!("{} %", two_digits(percent)));
+    RowView {
+        name: "drain".to_owned(),
+        kind: kind_word(None),
+        size: "any",
+        phase: "whole run".to_owned(),
+        baseline,
+        other,
+        change: "–".to_owned(),
+        between: between(None),
+        requests: "–".to_owned(),
+        class: "none",
+        word: "not judged",
     }
 }
 

@@ -4,7 +4,7 @@ use ioecho_stats::headline::{Headline, span};
 use ioecho_stats::run_summary::Percentiles;
 use ioecho_stats::verdict::{Finding, Validity, Verdict};
 use ioecho_trace::Nanos;
-use ioecho_trace::units::three_digits;
+use ioecho_trace::units::{three_digits, two_digits};
 
 use crate::Page;
 use crate::tables::grouped;
@@ -90,7 +90,9 @@ fn figures(page: &Page, headline: &Headline) -> Vec<Figure> {
     }
     let took = span(picture.achieved_end().0.max(0).unsigned_abs());
     let asked = if page.has_schedule() {
-        format!("for a load of {}", span(picture.demanded_end().0.max(0).unsigned_abs()))
+        let load = span(picture.demanded_end().0.max(0).unsigned_abs());
+        let drain = headline.drain_percent.map(|percent| format!(", drain {}", drained(percent)));
+        format!("for a load of {load}{}", drain.unwrap_or_default())
     } else if page.has_due_instants() {
         "each request after those that it waits for".to_owned()
     } else {
@@ -112,6 +114,11 @@ fn told(percentiles: &Percentiles) -> (&'static str, String, String) {
         return ("max", shown(max_ns), format!("p50 {}", shown(p50_ns)));
     };
     ("p99", shown(p99_ns), format!("p50 {}, max {}", shown(p50_ns), shown(max_ns)))
+}
+
+/// A share of the demanded duration, in percent.
+fn drained(percent: f64) -> String {
+    format!("{} %", two_digits(percent))
 }
 
 /// A rate in three digits; large rates as whole numbers.

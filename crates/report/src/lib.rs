@@ -11,6 +11,7 @@
 //! [`png()`]. [`charts::pictures`] makes the pictures of all commands.
 #![forbid(unsafe_code)]
 
+mod campaign;
 mod chart;
 pub mod charts;
 mod compare;
@@ -34,6 +35,7 @@ use ioecho_stats::run_summary::{TargetFigures, VerifyFigures};
 use ioecho_stats::verdict::Verdict;
 use ioecho_trace::TimingMode;
 
+pub use campaign::{CampaignPage, CampaignRow, CampaignSquare, CampaignTone, campaign_html};
 pub use chart::{Chart, Ink, Layer, Limit, Shape, Side, Spacing, Stroke};
 pub use compare::{ComparePage, compare_html};
 pub use page::{html, live_html, update};

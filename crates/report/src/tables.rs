@@ -209,6 +209,7 @@ mod tests {
                 late_cause,
                 target: 0,
                 integrity: ioecho_trace::Integrity::Unchecked,
+                behind: 0,
             });
             batch.push(&request);
         }

@@ -30,6 +30,7 @@ fn request(op: Op, scheduled: i64, lateness: i64, service: i64, outcome: Outcome
         late_cause: LateCause::None,
         target: 0,
         integrity: Integrity::Unchecked,
+        behind: 0,
     });
     request
 }
@@ -85,6 +86,7 @@ fn headline() -> Headline {
     let throughput =
         Throughput { achieved_requests: 155.0, achieved_bytes: 2e6, demanded: Some((407.0, 6e6)) };
     Headline {
+        drain_percent: None,
         host_owned_from: None,
         sentence: "The device was too slow for this load: 2.6 times as long.".to_owned(),
         throughput: Some(throughput),

@@ -162,6 +162,13 @@ impl Backlogs {
         }
     }
 
+    /// Forgets what waits for this target.
+    pub(crate) fn forget(&mut self, target: usize) {
+        let queue = std::mem::take(&mut self.queues[target]);
+        self.held -= queue.near.iter().map(VecDeque::len).sum::<usize>();
+        self.spill.free.extend(queue.far);
+    }
+
     /// Passes the waiting requests of this target to `take`, oldest first, until it returns one.
     pub(crate) fn drain(
         &mut self,
@@ -296,6 +303,7 @@ fn kept(planned: &Planned) -> Record {
         late_cause: LateCause::None,
         target: planned.target,
         integrity: Integrity::Unchecked,
+        behind: 0,
     };
     Record { planned: *planned, measured }
 }

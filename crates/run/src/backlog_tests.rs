@@ -23,6 +23,7 @@ fn planned(seq: u64, target: u16) -> Planned {
         origin: (some & 2 == 0).then_some(Origin { pid: some as u32, cpu: (some >> 32) as u32 }),
         target,
         refusal: [None, Some(Outcome::TooLarge), Some(Outcome::Misaligned)][seq as usize % 3],
+        behind: 0,
         think: None,
     }
 }
@@ -122,4 +123,19 @@ fn what_the_file_does_not_take_stays_in_memory() {
     assert_eq!(backlogs.room_for(CHUNK), Room::Nowhere);
     let all = take(&mut backlogs, 0, usize::MAX);
     assert_eq!(all, (0..5000).map(|seq| planned(seq, 0)).collect::<Vec<_>>());
+}
+
+#[test]
+fn what_waits_for_a_target_that_has_ended_is_forgotten_and_its_room_is_free() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut backlogs = Backlogs::new(2, bounds(2, 64), directory.path());
+    let count = 10 * CHUNK as u64;
+    (0..count).for_each(|seq| backlogs.push(planned(seq, (seq % 2) as u16)));
+    let spilled = backlogs.spilled();
+    backlogs.forget(0);
+    assert!(backlogs.is_empty(0) && !backlogs.is_empty(1));
+    assert!(backlogs.spilled() < spilled, "{} of {spilled}", backlogs.spilled());
+    let left: Vec<u64> = take(&mut backlogs, 1, usize::MAX).iter().map(|one| one.seq).collect();
+    assert_eq!(left, (0..count).filter(|seq| seq % 2 == 1).collect::<Vec<_>>());
+    assert_eq!((backlogs.held, backlogs.spilled()), (0, Bytes::ZERO));
 }

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use ioecho_replay::graph::infer::Rules;
 use ioecho_replay::graph::survey::{Survey, Surveyed};
+use ioecho_trace::header::NoteKind;
 use ioecho_trace::transform::Load;
 use ioecho_trace::units::counted;
 use ioecho_trace::{Batch, Header, Nanos, Source, TraceError};
@@ -22,6 +23,8 @@ pub enum Chains {
         rules: Rules,
         /// When the gaps of the recording ended, in order.
         gaps: Vec<Nanos>,
+        /// Whether the completions are those of a replay.
+        is_estimated: bool,
     },
 }
 
@@ -29,7 +32,7 @@ impl fmt::Display for Chains {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Named => f.write_str("as the trace names them"),
-            Self::Inferred { rules, .. } => {
+            Self::Inferred { rules, is_estimated, .. } => {
                 let pairs = counted(rules.processes.pairs().len() as u64, "pair");
                 let of = if rules.processes.are_known() {
                     format!("by process, {pairs} of which hand work to each other")
@@ -38,12 +41,25 @@ impl fmt::Display for Chains {
                 };
                 write!(
                     f,
-                    "inferred {of}, with a threshold of {} among {} requests",
-                    rules.threshold, rules.window_rows
+                    "inferred {of}, with a threshold of {} among {} requests{}",
+                    rules.threshold,
+                    rules.window_rows,
+                    if *is_estimated { "; completions are those of a replay" } else { "" }
                 )
             }
         }
     }
+}
+
+/// Whether the completions of this trace are those of a replay, because the recording had none.
+pub fn are_estimated(header: &Header) -> bool {
+    header.columns.measured && !header.columns.latency
+}
+
+/// Notes that the completions of so many requests are those of a replay.
+pub fn note_estimated(header: &mut Header, requests: u64) {
+    let what = "requests whose completions are those of a replay, because none were recorded";
+    header.guesses.add(NoteKind::Latency.of(what), requests, None);
 }
 
 /// A first pass over a trace: the threshold for think times, and who hands work to whom.
@@ -81,8 +97,9 @@ pub fn refuse_without_completions(path: &Path, header: &Header) -> Result<()> {
     }
     let text = format!(
         "{}: it does not say when requests completed, so nobody can tell who waited for whom\n  = \
-         help: record it with completions (ioecho record, blktrace), or replay it and take the \
-         run's directory in its place",
+         help: record it with completions (ioecho record, blktrace), or replay it on a device \
+         like that of the recording (or a simulated one) and take the run's directory in its \
+         place",
         path.display()
     );
     Err(RunError::new(Kind::Trace, text))

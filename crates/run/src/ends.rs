@@ -1,13 +1,14 @@
 //! The results of a run's threads after their end, and the run's facts made of them.
 
 use ioecho_linux::target::Layer;
-use ioecho_stats::facts::{ClockFacts, CpuFacts, EngineFacts, HostFacts};
+use ioecho_stats::facts::{ClockFacts, CpuFacts, EndedAfter, EngineFacts, HostFacts};
 
 use crate::facts::{RunFacts, TargetEntry};
 use crate::feeder::FeederEnd;
-use crate::lane::{Agreed, LaneEnd};
+use crate::lane::LaneEnd;
 use crate::load;
 use crate::plan::ReplayPlan;
+use crate::start::Agreed;
 use crate::verification;
 use crate::writer::WriterEnd;
 
@@ -52,6 +53,21 @@ impl Ends {
     }
 }
 
+/// The end that was asked for, if the run came to it with something left.
+fn ended_after(plan: &ReplayPlan, ends: &Ends) -> Option<EndedAfter> {
+    let after = plan.spec.end_after?;
+    let cuts = || ends.lanes.iter().filter_map(|lane| lane.totals.cut_off);
+    let is_cut = ends.feeder.cut || cuts().next().is_some();
+    let worst = cuts().max_by_key(|cut| cut.behind).unwrap_or_default();
+    (is_cut && ends.incomplete(plan).is_empty()).then(|| EndedAfter {
+        after_ns: after.0,
+        not_issued: cuts().map(|cut| cut.requests).sum(),
+        behind_ns: worst.behind.0,
+        lateness_ns: cuts().map(|cut| cut.lateness.0).fold(0, i64::saturating_add),
+        cause: worst.cause,
+    })
+}
+
 /// The facts of the engine and its targets that are known before the run and do not change.
 pub fn facts_beforehand(plan: &ReplayPlan, facts: &RunFacts) -> EngineFacts {
     EngineFacts {
@@ -80,8 +96,11 @@ pub(crate) fn engine_facts(
     let sum = |of: fn(&LaneEnd) -> u64| ends.lanes.iter().map(of).sum::<u64>();
     let most = |of: fn(&LaneEnd) -> i64| ends.lanes.iter().map(of).max().unwrap_or_default();
     let request_cost = agreed.map_or(0, |agreed| agreed.request_cost.0);
+    let ended_after = ended_after(plan, ends);
+    // What was read ahead beyond the end takes no part.
+    let until_then = |ended: &EndedAfter| sum(|lane| lane.totals.recorded) + ended.not_issued;
     EngineFacts {
-        planned: planned.planned,
+        planned: ended_after.as_ref().map_or(planned.planned, until_then),
         left_out: planned.left_out,
         wrapped: planned.wrapped,
         wraparound_factor: Some(planned.wraparound),
@@ -100,6 +119,7 @@ pub(crate) fn engine_facts(
         results_lost: sum(|lane| lane.results_lost) + ends.writer.lost,
         demanded_duration_ns: planned.last_scheduled.0,
         incomplete: ends.incomplete(plan),
+        ended_after,
         rounded: planned.rounded,
         unmapped: planned.unmapped,
         copies: planned.copies,

@@ -20,10 +20,11 @@ use crate::ends::{Ends, engine_facts};
 use crate::error::{Kind, Result, RunError};
 use crate::facts::{PlanFacts, RUN_VERSION, RunFacts, RunNumber, RunNumbers, State, TargetEntry};
 use crate::feeder::Feeding;
-use crate::lane::{Lane, LaneWork, Start};
+use crate::lane::{Lane, LaneWork};
 use crate::lanes::Lanes;
 use crate::observer::{Meters, Moments, Observer, Stopping};
 use crate::plan::{ReplayPlan, known_duration};
+use crate::start::Start;
 use crate::target::Target;
 use crate::verify::line::Continues;
 use crate::watch::host::HostWatch;
@@ -210,6 +211,7 @@ fn work(
         controls: controls.clone(),
         stop: Arc::clone(stop),
         timed: plan.timing.mode.has_schedule(),
+        until: plan.until(),
         interval: observer.interval(),
         run: run.clone(),
     })?;
@@ -240,8 +242,9 @@ fn work(
         moments,
         counter,
     )?;
-    let host = (!simulated).then(|| HostWatch::start(plan.host.cpus.as_ref())).transpose()?;
     let start = Arc::new(Start::new(lanes.len()));
+    let cpus = plan.host.cpus.as_ref();
+    let host = (!simulated).then(|| HostWatch::start(cpus, &start)).transpose()?;
     let parts = lanes.into_iter().zip(inputs).zip(recorders).zip(verifiers);
     let work = parts.enumerate().map(|(number, (((lane, input), recorder), verifier))| LaneWork {
         number,
@@ -295,6 +298,7 @@ fn facts(
             trace: Some(plan.recorded_trace.clone()),
             start_ns: plan.spec.start.map(|at| at.0),
             duration_ns: plan.spec.duration.map(|span| span.0),
+            end_after_ns: plan.spec.end_after.map(|span| span.0),
             timing: Some(plan.timing.mode),
             speedup: Some(plan.timing.speedup),
             server_speed: plan.timing.mode.has_parents().then_some(plan.spec.server_speed),

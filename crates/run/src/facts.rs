@@ -223,6 +223,7 @@ pub struct PlanFacts {
     pub trace: Option<PathBuf>,
     pub start_ns: Option<i64>,
     pub duration_ns: Option<i64>,
+    pub end_after_ns: Option<i64>,
     pub timing: Option<TimingMode>,
     pub speedup: Option<f64>,
     pub server_speed: Option<f64>,

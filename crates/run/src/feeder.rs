@@ -123,6 +123,8 @@ pub(crate) struct FeederEnd {
     pub(crate) error: Option<TraceError>,
     /// Requests per second in the busiest 100 ms.
     pub(crate) peak_per_s: f64,
+    /// Whether the trace was not read to its end, because the rest is due too late.
+    pub(crate) cut: bool,
 }
 
 /// The feeder's thread and its shared state.
@@ -145,7 +147,8 @@ impl Feeder {
             if Instant::now() > until {
                 let totals = *self.so_far.lock().unwrap_or_else(PoisonError::into_inner);
                 let peak_per_s = self.demand.lock().map_or(0.0, |demand| demand.peak_per_s());
-                return Ok(FeederEnd { totals, header: self.header, error: None, peak_per_s });
+                let (header, error, cut) = (self.header, None, false);
+                return Ok(FeederEnd { totals, header, error, peak_per_s, cut });
             }
             thread::sleep(FULL_NAP);
         }
@@ -251,7 +254,7 @@ enum Next {
 
 /// The rings of all targets, and the backlogs before them.
 struct Stock {
-    /// Absent once all requests were handed out.
+    /// Absent once all requests were handed out, or the target takes no more.
     rings: Vec<Option<Producer<Planned>>>,
     /// For the parents of requests. If requests wait for others, there is one target.
     parents: Option<Producer<u64>>,
@@ -320,21 +323,25 @@ impl Stock {
         self.read_until = planned.scheduled;
         let target = usize::from(planned.target);
         let left = match &mut self.rings[target] {
+            None => return,
             Some(ring) if self.backlogs.is_empty(target) => ring.push(planned),
-            _ => Err(PushError::Full(planned)),
+            Some(_) => Err(PushError::Full(planned)),
         };
         if let Err(PushError::Full(planned)) = left {
             self.backlogs.push(planned);
         }
     }
 
-    /// Fills the rings from the backlogs.
+    /// Fills the rings from the backlogs, and closes those of targets that have ended: the others
+    /// may go on.
     fn fill(&mut self) -> io::Result<()> {
         self.fill_parents();
-        for (target, ring) in self.rings.iter_mut().enumerate() {
-            if let Some(ring) = ring
-                && !ring.is_full()
-            {
+        for (target, place) in self.rings.iter_mut().enumerate() {
+            let Some(ring) = place else { continue };
+            if ring.is_abandoned() {
+                self.backlogs.forget(target);
+                *place = None;
+            } else if !ring.is_full() {
                 let hand_out = |planned| ring.push(planned).map_err(|PushError::Full(back)| back);
                 self.backlogs.drain(target, hand_out)?;
             }
@@ -378,9 +385,9 @@ impl Stock {
         self.rings.iter().all(Option::is_none)
     }
 
-    /// Whether a target takes no more requests.
+    /// Whether no target takes any more requests.
     fn is_abandoned(&self) -> bool {
-        self.rings.iter().flatten().any(Producer::is_abandoned)
+        self.rings.iter().flatten().all(Producer::is_abandoned)
     }
 }
 
@@ -395,6 +402,8 @@ pub(crate) struct Feeding {
     pub(crate) stop: Arc<AtomicBool>,
     /// Whether requests have times.
     pub(crate) timed: bool,
+    /// The instant of the replay from which on requests take no part in it, if there is one.
+    pub(crate) until: Option<Nanos>,
     /// The length of the intervals in which demand is counted, if asked for.
     pub(crate) interval: Option<Nanos>,
     /// The directory for the backlogs' file.
@@ -432,13 +441,14 @@ fn feed(
     filled: &AtomicBool,
     so_far: &Mutex<PlanTotals>,
 ) -> FeederEnd {
-    let Feeding { mut source, mut planner, mut links, controls, stop, run, .. } = feeding;
+    let Feeding { mut source, mut planner, mut links, controls, stop, until, run, .. } = feeding;
     let mut batch = Batch::new(source.header().columns);
     let mut planned: Vec<Planned> = Vec::with_capacity(BATCH_ROWS);
     let mut parents: Vec<u64> = Vec::new();
     let mut now = vec![Nanos::ZERO; controls.len()];
     let mut told = Told::default();
     let mut is_read = false;
+    let mut cut: Option<PlanTotals> = None;
     let error = loop {
         if let Err(error) = stock.fill() {
             break Some(TraceError::read(run.path(), error));
@@ -476,8 +486,9 @@ fn feed(
                 }
                 stock.push_parents(&parents);
             }
-            None => batch.iter().for_each(|request| planner.plan(&request, &mut planned)),
+            None => cut = plan(&batch, &mut planner, until, &mut planned),
         }
+        is_read = cut.is_some();
         *so_far.lock().unwrap_or_else(PoisonError::into_inner) = planner.totals();
         if let Ok(mut demand) = demand.lock() {
             for request in &planned {
@@ -497,7 +508,31 @@ fn feed(
     if let Some(links) = &links {
         links.note(&mut header);
     }
-    FeederEnd { totals: planner.totals(), header, error, peak_per_s }
+    let totals = cut.unwrap_or_else(|| planner.totals());
+    FeederEnd { totals, header, error, peak_per_s, cut: cut.is_some() }
+}
+
+/// Plans the requests of a batch, up to the first that is due at `until` or later. Returns the
+/// totals without that one, if there is one.
+pub(crate) fn plan(
+    batch: &Batch,
+    planner: &mut Planner,
+    until: Option<Nanos>,
+    planned: &mut Vec<Planned>,
+) -> Option<PlanTotals> {
+    let Some(until) = until else {
+        batch.iter().for_each(|request| planner.plan(&request, planned));
+        return None;
+    };
+    for request in batch.iter() {
+        let (totals, before) = (planner.totals(), planned.len());
+        planner.plan(&request, planned);
+        if planned.get(before).is_some_and(|planned| planned.scheduled >= until) {
+            planned.truncate(before);
+            return Some(totals);
+        }
+    }
+    None
 }
 
 /// The messages about backlogs that the run's log already has, each at most once.

@@ -62,6 +62,7 @@ impl Iterator for Uneven {
             origin: None,
             target,
             refusal: None,
+            behind: 0,
             think: None,
         })
     }
@@ -248,6 +249,37 @@ fn nothing_is_read_for_a_target_that_has_enough() {
     assert_eq!(stock.next(&none), Next::Wait, "nothing is due for the second for long");
     assert_eq!(stock.next(&[Nanos::ZERO, Nanos::from_secs(1)]), Next::Read, "time goes on");
     drop(inputs);
+    assert!(stock.is_abandoned());
+}
+
+#[test]
+fn a_target_that_has_ended_takes_nothing_more_and_the_others_go_on() {
+    let directory = tempfile::tempdir().unwrap();
+    let (mut stock, mut inputs) =
+        Stock::new(2, false, Bounds::default(), directory.path(), &Arc::default());
+    let load: Vec<Planned> = Uneven::new(3, 100_000).collect();
+    for planned in &load {
+        stock.push(*planned);
+    }
+    let (mut slow, fast) = (inputs.pop().unwrap(), inputs.pop());
+    drop(fast);
+    stock.fill().unwrap();
+    assert!(!stock.is_abandoned() && stock.backlogs.is_empty(usize::from(FAST)));
+    for planned in &load {
+        stock.push(*planned);
+    }
+    let mut took = 0;
+    while !stock.end() {
+        while let Feed::Request(planned) = slow.poll() {
+            assert_eq!(planned.target, SLOW);
+            took += 1;
+        }
+        stock.fill().unwrap();
+    }
+    while let Feed::Request(_) = slow.poll() {
+        took += 1;
+    }
+    assert_eq!(took, 2 * load.iter().filter(|planned| planned.target == SLOW).count());
     assert!(stock.is_abandoned());
 }
 

@@ -1,5 +1,6 @@
 //! Makes the final files of a journal: results in the order of issue, summary and verdict.
 
+use ioecho_stats::critical_path::PathFinder;
 use ioecho_stats::run_summary::{EngineFacts, RunFigures, RunSummary};
 use ioecho_trace::{Batch, Columns, Header, Source};
 
@@ -37,9 +38,13 @@ pub(crate) fn finalise(
     let mut sink = Some(run.trace(&run.requests(), &header)?);
     let mut failure = None;
     let mut figures = RunFigures::default();
+    let mut paths = engine.timing.has_parents().then(PathFinder::default);
     let mut batch = Batch::new(header.columns);
     while source.next_batch(&mut batch)? {
         figures.observe(&batch);
+        if let Some(paths) = &mut paths {
+            batch.iter().for_each(|request| paths.observe(&request));
+        }
         if let Some(Err(error)) = sink.as_mut().map(|sink| sink.write(&batch)) {
             sink = None;
             failure = Some(error);
@@ -65,7 +70,9 @@ pub(crate) fn finalise(
     engine.dropped = engine.dropped.max(figures.dropped());
     engine.in_flight_peak = engine.in_flight_peak.max(figures.in_flight_peak());
     engine.witness = witnessed.map(|witnessed| witnessed.facts(run));
-    let summary = figures.summary(engine);
+    let is_whole = engine.incomplete.is_empty() && figures.recorded() == engine.planned;
+    let mut summary = figures.summary(engine);
+    summary.critical_path = paths.filter(|_| is_whole).and_then(|paths| paths.finish());
     run.put(&run.summary(), &serde_json::to_vec_pretty(&summary)?)?;
     Ok(summary)
 }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use ioecho_replay::plan::{PlanTotals, Planned};
+use ioecho_replay::plan::{PlanTotals, Planned, Writes};
 use ioecho_stats::judge;
 use ioecho_trace::units::counted;
 use ioecho_trace::{Batch, Bytes, Source};
@@ -10,6 +10,7 @@ use ioecho_trace::{Batch, Bytes, Source};
 use crate::error::Result;
 use crate::plan::ReplayPlan;
 use crate::target::Target;
+use crate::{feeder, open};
 
 /// The preview of a replay.
 #[derive(Debug, Default)]
@@ -21,6 +22,8 @@ pub struct Forecast {
     timed: bool,
     /// Requests that wait for others, if that decides when they are issued.
     waiting: Option<u64>,
+    /// Whether nobody knows how far the replay comes in a load without an end.
+    endless: bool,
     changes: Vec<Changes>,
 }
 
@@ -35,7 +38,13 @@ struct Changes {
 
 impl fmt::Display for Forecast {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { totals, wraparound, refused, timed, waiting, changes } = self;
+        let Self { totals, wraparound, refused, timed, waiting, endless, changes } = self;
+        if *endless {
+            writeln!(f, "would replay  a load without an end, as far as it comes")?;
+            let is_changed = !changes.is_empty();
+            let what = if is_changed { "as much as it comes to" } else { "nothing" };
+            return write!(f, "overwritten   {what}");
+        }
         let span = match waiting {
             Some(waiting) => format!("the time that {waiting} of them take one after another"),
             None if *timed => totals.last_scheduled.to_string(),
@@ -80,13 +89,20 @@ impl fmt::Display for Forecast {
     }
 }
 
-/// Reads the whole trace and previews its replay.
+/// Reads the whole trace and previews its replay. Of a load without an end, which would be read for
+/// ever, only that is told, unless the plan ends it.
 pub fn forecast(plan: &ReplayPlan, source: &mut dyn Source) -> Result<Forecast> {
     let limits: Vec<_> = plan.targets.iter().map(Target::limits).collect();
     let mut planner = plan.planner(&limits, source.header())?;
     let mut batch = Batch::new(source.header().columns);
+    let until = plan.until();
     let changes =
         plan.targets.iter().map(|target| Changes { target: target.name(), ..Changes::default() });
+    let is_endless = open::refuse_endless(&plan.spec.trace, &plan.spec.load()).is_err();
+    if is_endless && until.is_none() {
+        let changes = changes.filter(|_| plan.timing.writes == Writes::Issue).collect();
+        return Ok(Forecast { endless: true, changes, ..Forecast::default() });
+    }
     let mut forecast = Forecast {
         timed: plan.timing.mode.has_schedule(),
         changes: changes.collect(),
@@ -94,12 +110,13 @@ pub fn forecast(plan: &ReplayPlan, source: &mut dyn Source) -> Result<Forecast> 
     };
     let (mut planned, mut parents): (Vec<Planned>, _) = (Vec::new(), Vec::new());
     let mut links = plan.links();
-    while source.next_batch(&mut batch)? {
+    let mut cut = None;
+    while cut.is_none() && source.next_batch(&mut batch)? {
         planned.clear();
         parents.clear();
         match &mut links {
             Some(links) => links.plan(&batch, &mut planner, &mut planned, &mut parents)?,
-            None => batch.iter().for_each(|request| planner.plan(&request, &mut planned)),
+            None => cut = feeder::plan(&batch, &mut planner, until, &mut planned),
         }
         for planned in &planned {
             if planned.refusal.is_some() {
@@ -115,7 +132,7 @@ pub fn forecast(plan: &ReplayPlan, source: &mut dyn Source) -> Result<Forecast> 
         }
     }
     forecast.waiting = links.map(|links| links.waiting());
-    forecast.totals = planner.totals();
+    forecast.totals = cut.unwrap_or_else(|| planner.totals());
     forecast.wraparound = forecast.totals.wraparound;
     Ok(forecast)
 }

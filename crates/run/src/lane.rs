@@ -7,12 +7,11 @@
 use std::io;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::sync::{Arc, Mutex};
 
 use ioecho_linux::target::{Layer, Places, TargetContent};
 use ioecho_linux::{Access, MonotonicClock, Recheck, open_device, target, thread as host_thread};
-use ioecho_replay::calibrate::{self, NearDistance};
+use ioecho_replay::calibrate;
 use ioecho_replay::engine::{Control, Pacing, PacingMode, Replay, Totals, Verification};
 use ioecho_replay::pattern::Pattern;
 use ioecho_replay::plan::TargetLimits;
@@ -29,6 +28,7 @@ use crate::facts::{RealTarget, SimulatedTarget, TargetEntry};
 use crate::feeder::{Demand, RingInput};
 use crate::observer::Observer;
 use crate::plan::ReplayPlan;
+use crate::start::{Agreed, Start};
 use crate::target::{Target, reads_alone};
 use crate::watch::lane::{LaneSeen, LaneWatch};
 use crate::writer::RingSink;
@@ -95,64 +95,6 @@ impl Lane {
                 TargetLimits::of(&SimDevice::new(**spec, SimClock::new(SIM_LOOK)))
             }
         }
-    }
-}
-
-/// The agreement of a run's lanes before the first request.
-pub(crate) struct Start {
-    lanes: usize,
-    gate: Mutex<Gate>,
-    moved: Condvar,
-    agreed: OnceLock<Agreed>,
-}
-
-#[derive(Debug, Default)]
-struct Gate {
-    arrived: usize,
-    /// A lane cannot run, so none may.
-    shut: bool,
-}
-
-/// The values that the first lane measured and fixed for all.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Agreed {
-    /// The replay's time zero on the clock.
-    pub(crate) start_at: Nanos,
-    /// How long before a deadline a thread stops sleeping.
-    pub(crate) spin: Nanos,
-    /// How late the host wakes threads, if it was measured.
-    pub(crate) near: Option<NearDistance>,
-    /// The least time that a request takes the issuing thread; zero if it was not measured.
-    pub(crate) request_cost: Nanos,
-}
-
-impl Start {
-    pub(crate) fn new(lanes: usize) -> Self {
-        let (gate, moved) = (Mutex::default(), Condvar::new());
-        Self { lanes, gate, moved, agreed: OnceLock::new() }
-    }
-
-    /// The agreed values, once the run has begun.
-    pub(crate) fn agreed(&self) -> Option<Agreed> {
-        self.agreed.get().copied()
-    }
-
-    /// Tells the others that this lane cannot run.
-    pub(crate) fn give_up(&self) {
-        self.gate.lock().unwrap_or_else(PoisonError::into_inner).shut = true;
-        self.moved.notify_all();
-    }
-
-    /// Waits until every lane has called this for the n-th time, counted from 1; returns whether
-    /// all can run.
-    fn wait(&self, time: usize) -> bool {
-        let mut gate = self.gate.lock().unwrap_or_else(PoisonError::into_inner);
-        gate.arrived += 1;
-        self.moved.notify_all();
-        while gate.arrived < self.lanes * time && !gate.shut {
-            gate = self.moved.wait(gate).unwrap_or_else(PoisonError::into_inner);
-        }
-        !gate.shut
     }
 }
 
@@ -248,6 +190,19 @@ fn doubt(plan: &ReplayPlan, number: usize, empty: Emptiness) -> Option<String> {
     target::doubt(path, never_written, zeroes).filter(|_| !plan.spec.scratch)
 }
 
+/// Refuses a target that is written to and has got a user.
+fn is_free(plan: &ReplayPlan, number: usize, recheck: Option<&Recheck>) -> Result<()> {
+    recheck.map_or(Ok(()), |recheck| {
+        plan.targets[number].recheck(recheck, &plan.spec.destroy, &reads_alone())
+    })
+}
+
+/// Begins to observe a real target.
+fn watch(plan: &ReplayPlan, number: usize) -> Option<LaneWatch> {
+    let Target::Real { facts, .. } = plan.targets.get(number)? else { return None };
+    Some(LaneWatch::begin(facts))
+}
+
 /// Runs a lane to its end, but does not close its device.
 pub(crate) fn run(
     plan: &ReplayPlan,
@@ -268,10 +223,7 @@ pub(crate) fn run(
             warn(observer, doubt(plan, number, empty));
             // Reading the trace may have taken long. The guard protects the data meanwhile, but the
             // target may have got a user.
-            let free = recheck.map_or(Ok(()), |recheck| {
-                plan.targets[number].recheck(&recheck, &plan.spec.destroy, &reads_alone())
-            });
-            if let Err(refusal) = free {
+            if let Err(refusal) = is_free(plan, number, recheck.as_deref()) {
                 end.host_error = Some(refusal);
                 start.give_up();
                 return (end, Some(device));
@@ -283,9 +235,7 @@ pub(crate) fn run(
             // Without this a sleep ends 50 µs late; if the host refuses it, the measured lateness
             // shows that.
             let _ = host_thread::set_timer_slack_ns(1);
-            if let Some(Target::Real { facts, .. }) = plan.targets.get(number) {
-                end.watch = Some(LaneWatch::begin(facts));
-            }
+            end.watch = watch(plan, number);
             let host = plan.host.apply();
             match &host {
                 Ok(given) => {
@@ -299,23 +249,27 @@ pub(crate) fn run(
                 }
                 Err(_) => start.give_up(),
             }
-            let late = if number == 0 { too_late(plan) } else { None };
-            if late.is_some() {
-                start.give_up();
-            }
-            if number == 0 && host.is_ok() && late.is_none() {
-                if let Some(remaining) = remaining(plan) {
-                    observer.tell(&format!("all is ready; the run begins in {remaining}"));
-                }
-                let agreed = start.agreed.get_or_init(|| agree(plan, device.as_mut(), &clock));
-                warn(observer, too_much(plan, agreed, &work.demand));
-            }
-            let all_can = start.wait(2);
-            let Some(agreed) = start.agreed().filter(|_| all_can) else {
+            let measured = (number == 0 && host.is_ok())
+                .then(|| measure(plan, device.as_mut(), &clock))
+                .inspect(|measured| warn(observer, too_much(plan, measured, &work.demand)));
+            let agreed = start.meet(plan, &clock, observer, measured);
+            let Ok(Some(agreed)) = agreed else {
                 let refused = host.err().map(|error| RunError::new(Kind::Usage, error.to_string()));
-                end.host_error = refused.or(late);
+                end.host_error = refused.or(agreed.err());
                 return (end, Some(device));
             };
+            if agreed.is_told {
+                // The run may have waited for long.
+                let free = is_free(plan, number, recheck.as_deref());
+                if free.is_err() {
+                    start.give_up();
+                }
+                if !start.wait(4) {
+                    end.host_error = free.err();
+                    return (end, Some(device));
+                }
+                end.watch = watch(plan, number);
+            }
             let pacing =
                 Pacing { start_at: Some(agreed.start_at), spin: agreed.spin, ..pacing(plan) };
             replay(plan, &mut rings, &mut end, (device.as_mut(), &clock, pacing));
@@ -329,6 +283,12 @@ pub(crate) fn run(
             rings.input.blocking = true;
             rings.recorder.blocking = true;
             start.wait(1);
+            if number == 0 {
+                end.host_error = start.wait_at_the_gate(observer, &rings.control.stop).err();
+            }
+            if !start.wait(2) {
+                return (end, None);
+            }
             let clock = SimClock::new(SIM_LOOK);
             let device = match learnt {
                 Some(learnt) => SimDevice::learnt(*spec, learnt, clock.clone()),
@@ -400,19 +360,20 @@ fn replay<C: Clock>(
     }
 }
 
-/// The limits of the engine: start grace, failed requests, telemetry.
+/// The limits of the engine: start grace, failed requests, the end, telemetry.
 fn pacing(plan: &ReplayPlan) -> Pacing {
     Pacing {
         start_grace: plan.spec.start_grace,
         errors_max: plan.spec.errors_max,
+        end_after: plan.spec.end_after,
         telemetry_every: plan.spec.expert,
         ..Pacing::default()
     }
 }
 
-/// Measures how late this host wakes threads and how much time a request takes, and fixes the time
-/// zero.
-fn agree(plan: &ReplayPlan, device: &mut dyn Device, clock: &MonotonicClock) -> Agreed {
+/// Measures how late this host wakes threads and how much time a request takes. The time zero is
+/// not fixed yet.
+fn measure(plan: &ReplayPlan, device: &mut dyn Device, clock: &MonotonicClock) -> Agreed {
     let (spin, near) = match plan.spec.pacing {
         PacingMode::Spin => (Nanos::MAX, None),
         PacingMode::Sleep => (Nanos::ZERO, None),
@@ -430,28 +391,7 @@ fn agree(plan: &ReplayPlan, device: &mut dyn Device, clock: &MonotonicClock) -> 
         cpu_time: &host_thread::thread_cpu_time,
     };
     let request_cost = calibrate::quick_cost(&mut host);
-    let wait = remaining(plan).unwrap_or(plan.spec.start_grace);
-    Agreed { start_at: clock.now() + wait, spin, near, request_cost }
-}
-
-/// The time until the instant at which the run is to begin, if one was asked for; less than zero
-/// once it is over.
-fn remaining(plan: &ReplayPlan) -> Option<Nanos> {
-    let start_at = plan.spec.start_at?;
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let now = i64::try_from(now.as_nanos()).unwrap_or(i64::MAX);
-    Some(Nanos(start_at.0.saturating_sub(now)))
-}
-
-/// The refusal of a start that is over.
-fn too_late(plan: &ReplayPlan) -> Option<RunError> {
-    let late = remaining(plan).filter(|remaining| *remaining <= Nanos::ZERO)?;
-    let text = format!(
-        "the instant at which the run was to begin passed {} before all was ready; nothing was \
-         replayed",
-        Nanos(late.0.saturating_neg())
-    );
-    Some(RunError::with_help(Kind::Usage, text, "name a later instant: reading takes a while"))
+    Agreed { start_at: Nanos::MAX, spin, near, request_cost, is_told: false }
 }
 
 /// The warning about a load with a higher rate than this host can pace, as far as the load is read.

@@ -15,9 +15,10 @@ use ioecho_trace::Nanos;
 
 use crate::directory::RunDirectory;
 use crate::error::{Kind, Result, RunError};
-use crate::lane::{self, LaneEnd, LaneWork, Start};
+use crate::lane::{self, LaneEnd, LaneWork};
 use crate::observer::Observer;
 use crate::plan::ReplayPlan;
+use crate::start::Start;
 use crate::target::Target;
 
 /// How often the lanes are checked, in addition to whenever one ends.

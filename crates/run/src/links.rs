@@ -20,7 +20,9 @@ use ioecho_trace::transform::Load;
 use ioecho_trace::wording::Wording;
 use ioecho_trace::{Batch, Dependency, Header, Nanos, Request, Source, TraceError};
 
-use crate::chains::{Chains, gaps_of, refuse_without_completions, survey};
+use crate::chains::{
+    Chains, are_estimated, gaps_of, note_estimated, refuse_without_completions, survey,
+};
 use crate::error::{self, Kind, RunError};
 use crate::open;
 
@@ -49,16 +51,21 @@ pub(crate) struct Links {
 /// Where they come from.
 enum Origin {
     Named(Box<Named>),
-    Inferred { inference: Box<Inference>, gaps: Peekable<std::vec::IntoIter<Nanos>> },
+    Inferred {
+        inference: Box<Inference>,
+        gaps: Peekable<std::vec::IntoIter<Nanos>>,
+        is_estimated: bool,
+    },
 }
 
 impl Links {
     pub(crate) fn new(chains: &Chains, trace: &Path, server_speed: f64) -> Self {
         let origin = match chains {
             Chains::Named => Origin::Named(Box::new(Named::new(trace))),
-            Chains::Inferred { rules, gaps } => Origin::Inferred {
+            Chains::Inferred { rules, gaps, is_estimated } => Origin::Inferred {
                 inference: Box::new(Inference::new(rules.clone())),
                 gaps: gaps.clone().into_iter().peekable(),
+                is_estimated: *is_estimated,
             },
         };
         Self { origin, server_speed, waiting: 0 }
@@ -84,7 +91,7 @@ impl Links {
                     let think = named.link(&request, dependency, seq)?;
                     (Some(think), named.parents.as_slice())
                 }
-                (Origin::Inferred { inference, gaps }, Some(one)) => {
+                (Origin::Inferred { inference, gaps, .. }, Some(one)) => {
                     while gaps.next_if(|end| *end <= request.issue).is_some() {
                         inference.cut();
                     }
@@ -122,7 +129,10 @@ impl Links {
 
     /// Notes in the header of the results what was inferred.
     pub(crate) fn note(&self, header: &mut Header) {
-        if let Origin::Inferred { inference, .. } = &self.origin {
+        if let Origin::Inferred { inference, is_estimated, .. } = &self.origin {
+            if *is_estimated {
+                note_estimated(header, self.waiting);
+            }
             let rules = inference.rules();
             let how = format!(
                 "requests whose parents were inferred, with a threshold of {} ns among {} requests",
@@ -165,8 +175,9 @@ pub(crate) fn chains_of(
     let Surveyed { threshold, processes, .. } = survey(&mut *source)?;
     let rules = Rules { threshold, window_rows: WINDOW_ROWS, processes };
     let gaps = gaps_of(source.header(), load);
+    let is_estimated = are_estimated(source.header());
     drop(source);
-    Ok((Chains::Inferred { rules, gaps }, again()?))
+    Ok((Chains::Inferred { rules, gaps, is_estimated }, again()?))
 }
 
 /// Refuses a trace in which a request waits for one that does not come before it.

@@ -5,7 +5,8 @@
 //! anyway; the observer may turn them into a line, panels, a page or nothing. The request to end is
 //! a value, [`Stopping`], which a signal, another thread or another host may raise.
 
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::sync::{Arc, Mutex};
 
 use ioecho_replay::Record;
@@ -31,6 +32,16 @@ impl Stopping {
     /// Asks the run to end.
     pub fn ask(&self) {
         self.flags().iter().for_each(|flag| flag.store(true, Relaxed));
+    }
+
+    /// Makes it the request to end another run, after one all of whose threads have ended. What was
+    /// asked for stays asked for.
+    pub fn renew(&self) {
+        // Both in one order with a signal, which raises the first of the flags before the second.
+        self.stop.store(false, SeqCst);
+        if self.asked.load(SeqCst) {
+            self.stop.store(true, SeqCst);
+        }
     }
 
     /// Whether the end was requested.
@@ -114,6 +125,13 @@ pub trait Observer: Send + Sync {
     /// The threads are about to start. Returns a counter for the results, if needed.
     fn starts(&self, meters: Meters) -> Result<Option<Box<dyn Counter>>> {
         let _ = meters;
+        Ok(None)
+    }
+
+    /// Every target is open, the buffers are full and all threads wait: only the instant of the
+    /// beginning is missing. Returns that instant on `CLOCK_MONOTONIC`, for which it may wait, or
+    /// `None` if the run is to begin as its plan says. An error ends the run before it starts.
+    fn armed(&self) -> Result<Option<Nanos>> {
         Ok(None)
     }
 

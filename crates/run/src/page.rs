@@ -3,15 +3,15 @@
 
 use std::path::Path;
 
-use ioecho_report::{Chart, Page, Section, Subject, charts};
+use ioecho_report::{Chart, Listing, Page, Section, Subject, charts};
 use ioecho_stats::facts::HostFacts;
 use ioecho_stats::headline::Headline;
 use ioecho_stats::picture::RunPicture;
 use ioecho_stats::run_summary::RunSummary;
 use ioecho_stats::verdict::Validity;
 use ioecho_trace::transform::Load;
-use ioecho_trace::units::counted;
-use ioecho_trace::{Header, Stop, formats};
+use ioecho_trace::units::{counted, two_digits};
+use ioecho_trace::{Header, Nanos, Stop, formats};
 use serde::Serialize;
 
 use crate::directory::RunDirectory;
@@ -127,8 +127,38 @@ pub fn of_found(run: &RunDirectory, summary: &RunSummary, found: &AllFigures) ->
         witness: witness::section(run, &facts, &summary.engine, found.picture().achieved_end()),
         charts: charts::of(&found.analysis, header),
         expert: expert(run, found),
-        listings: charts::listings(&found.analysis, header),
+        listings: critical_path(summary)
+            .into_iter()
+            .chain(charts::listings(&found.analysis, header))
+            .collect(),
         ..Page::default()
+    })
+}
+
+/// What a run in which requests waited for others spent its time on.
+fn critical_path(summary: &RunSummary) -> Option<Listing> {
+    let path = summary.critical_path?;
+    let length = path.length_ns().max(1) as f64;
+    let span = |ns: u64| Nanos(i64::try_from(ns).unwrap_or(i64::MAX)).to_string();
+    let row = |(name, ns): (&str, u64)| {
+        vec![name.to_owned(), span(ns), format!("{} %", two_digits(100.0 * ns as f64 / length))]
+    };
+    let rest = path.length_ns().saturating_sub(path.device_ns());
+    let note = format!(
+        "The run ended when its last request had completed, which had waited for another one, and \
+         so on: {} one after the other. Faster storage shortens the device's part alone; on \
+         storage that takes no time, these requests would still take {}. The slowest of them took \
+         the device {} (request {}).",
+        counted(path.requests, "request"),
+        span(rest),
+        span(path.slowest_ns),
+        path.slowest_row
+    );
+    Some(Listing {
+        heading: "Critical path".to_owned(),
+        note,
+        columns: ["on the path", "time", "share"].map(str::to_owned).to_vec(),
+        rows: path.parts().into_iter().map(row).collect(),
     })
 }
 
@@ -275,7 +305,7 @@ fn shown(key: &str, value: &toml::Value) -> String {
         "write_zeroes_max",
     ];
     match value {
-        Value::Integer(ns) if key.ends_with("_ns") => ioecho_trace::Nanos(*ns).to_string(),
+        Value::Integer(ns) if key.ends_with("_ns") => Nanos(*ns).to_string(),
         Value::Integer(bytes) if SIZES.contains(&key) => {
             ioecho_trace::Bytes(*bytes as u64).to_string()
         }

@@ -199,6 +199,12 @@ impl ReplayPlan {
         Ok(Planner::mapped(limits.to_vec(), self.map(limits, trace)?, self.timing))
     }
 
+    /// The instant of the replay from which on the trace's requests take no part in it, if the
+    /// plan alone tells which these are.
+    pub(crate) fn until(&self) -> Option<Nanos> {
+        self.spec.end_after.filter(|_| self.timing.mode.has_schedule())
+    }
+
     /// The parents of the trace's requests, if they decide when requests are issued.
     pub(crate) fn links(&self) -> Option<Links> {
         let chains = self.chains.as_ref()?;
@@ -354,6 +360,9 @@ impl fmt::Display for ReplayPlan {
             ),
         };
         writeln!(f, "part          from {from} to {length}, {timing}")?;
+        if let Some(end) = spec.end_after {
+            writeln!(f, "end           after {end}, whatever is left of it")?;
+        }
         if let Some(chains) = &self.chains {
             writeln!(f, "chains        {chains}")?;
         }
@@ -422,7 +431,7 @@ pub fn dated(prefix: &str) -> PathBuf {
     names.into_iter().find(|name| !name.exists()).unwrap_or_else(|| PathBuf::from(prefix))
 }
 
-/// The expected duration of the replay, if the plan alone determines it.
+/// The expected duration of the replay, if the plan alone determines it or bounds it.
 pub fn known_duration(plan: &ReplayPlan) -> Option<Nanos> {
     let timed = plan.timing.mode.has_schedule();
     let spec = &plan.spec;
@@ -433,5 +442,6 @@ pub fn known_duration(plan: &ReplayPlan) -> Option<Nanos> {
         // The rest of it after its start.
         (None, Some(start)) => described().map(|all| all.saturating_sub(start).max(Nanos::ZERO)),
     };
-    span.filter(|_| timed).map(|span| span.scaled_down(plan.timing.speedup))
+    let span = span.filter(|_| timed).map(|span| span.scaled_down(plan.timing.speedup));
+    span.into_iter().chain(spec.end_after).min()
 }

@@ -73,6 +73,10 @@ pub struct ReplaySpec {
     /// The length of the replayed part, in the trace's own time; `None`: all.
     #[serde(rename = "duration_ns")]
     pub duration: Option<Nanos>,
+    /// The time from the replay's zero after which nothing more is issued; `None`: the replay ends
+    /// with its part of the trace.
+    #[serde(rename = "end_after_ns")]
+    pub end_after: Option<Nanos>,
     /// The transforms of that part, in order: lines like `repeat 3`.
     pub transforms: Vec<Asked>,
 
@@ -181,6 +185,7 @@ impl Default for ReplaySpec {
             read: ReadOptions::default(),
             start: None,
             duration: None,
+            end_after: None,
             transforms: Vec::new(),
             targets: Vec::new(),
             map: Vec::new(),
@@ -258,11 +263,12 @@ impl ReplaySpec {
         fn within<T: PartialOrd>(range: &RangeInclusive<T>, value: Option<&T>) -> bool {
             value.is_none_or(|value| range.contains(value))
         }
-        let is_positive = self.duration.is_none_or(|span| span > Nanos::ZERO);
+        let is_positive = |span: Option<Nanos>| span.is_none_or(|span| span > Nanos::ZERO);
         let spans = Nanos::ZERO..=START_GRACE_MAX;
         let rules = [
             ("start_ns", self.start.is_none_or(|at| at >= Nanos::ZERO), "0 and more"),
-            ("duration_ns", is_positive, "more than 0"),
+            ("duration_ns", is_positive(self.duration), "more than 0"),
+            ("end_after_ns", is_positive(self.end_after), "more than 0"),
             ("speedup", SPEEDUPS.contains(&self.speedup), "between 0.000001 and 1000000"),
             ("server_speed", SPEEDUPS.contains(&self.server_speed), "between 0.000001 and 1000000"),
             ("iops_scale", IOPS_SCALES.contains(&self.iops_scale), "between 0.001 and 1000"),
@@ -289,9 +295,18 @@ impl ReplaySpec {
         Some((what, help))
     }
 
-    fn timing_rules(&self) -> [Rule; 3] {
+    fn timing_rules(&self) -> [Rule; 4] {
         let timed = self.timing.has_schedule();
+        let is_faster = self.transforms.iter().any(|transform| transform.kind.name == "speed");
         [
+            (
+                is_faster && is_scaled(self.speedup),
+                setting("speed")
+                    .text(" and ")
+                    .setting("speedup")
+                    .text(" both scale the time of the load, and would be multiplied"),
+                Wording::from("state the whole factor with ").setting("speedup"),
+            ),
             (
                 !self.timing.has_due_instants() && is_scaled(self.speedup),
                 setting("speedup").text(" has no meaning without a schedule"),
@@ -441,6 +456,18 @@ mod tests {
     }
 
     #[test]
+    fn time_is_scaled_in_one_place() {
+        let spec = |scaled: &str| -> ReplaySpec {
+            let text = format!(r#"{{"trace": "t", "targets": ["sim"], {scaled}}}"#);
+            serde_json::from_str(&text).unwrap()
+        };
+        spec(r#""transforms": ["speed 2"]"#).check().unwrap();
+        spec(r#""speedup": 2"#).check().unwrap();
+        let both = refused(&spec(r#""transforms": ["repeat 2", "speed 2"], "speedup": 2"#));
+        assert!(both.contains("both scale the time"), "{both}");
+    }
+
+    #[test]
     fn a_trace_and_a_target_are_enough() {
         let text = r#"{"trace": "t", "targets": ["sim"]}"#;
         let spec: ReplaySpec = serde_json::from_str(text).unwrap();
@@ -481,6 +508,7 @@ mod tests {
             refused(ReplaySpec { start_grace: Nanos(-1), ..asked() }),
             refused(ReplaySpec { fifo: Some(100), ..asked() }),
             refused(ReplaySpec { errors_max: Some(0), ..asked() }),
+            refused(ReplaySpec { end_after: Some(Nanos::ZERO), ..asked() }),
         ];
         for (text, key) in odd.iter().zip([
             "speedup",
@@ -489,6 +517,7 @@ mod tests {
             "start_grace_ns",
             "fifo",
             "errors_max",
+            "end_after_ns",
         ]) {
             assert!(text.starts_with(&format!("{key} is out of its range")), "{text}");
         }

@@ -115,6 +115,10 @@ pub struct Pair {
     pub conclusion: String,
     /// Figures of the whole run, one family.
     pub rows: Vec<Row>,
+    /// The drain of both, in percent of the demanded duration, over their runs on average. It has
+    /// no interval, because it is one number of a run. Missing where a run has none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub drain_percent: Option<[f64; 2]>,
     /// Figures of kinds, classes of size and parts of the run, the worst effect first: a family of
     /// its own, for looking where a difference comes from.
     pub worst: Vec<Row>,
@@ -176,9 +180,16 @@ fn pair(baseline: &Group, other: &Group, settings: &Settings) -> Pair {
         word: outcome::answer(&rows).0,
         conclusion: outcome::sentence(&rows, &other.name, &baseline.name),
         rows,
+        drain_percent: drain(&baseline.runs).zip(drain(&other.runs)).map(<[f64; 2]>::from),
         worst,
         distributions: distributions::of(sides),
         heat: over_time::heat(sides),
         over_time: over_time::blocks(sides),
     }
+}
+
+/// The mean drain of runs all of which have one.
+fn drain(runs: &[RunProfile]) -> Option<f64> {
+    let drains: Option<Vec<f64>> = runs.iter().map(RunProfile::drain_percent).collect();
+    drains.filter(|all| !all.is_empty()).map(|all| all.iter().sum::<f64>() / all.len() as f64)
 }

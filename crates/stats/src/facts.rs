@@ -5,6 +5,7 @@
 //! delayed it, and which rates this host can pace, and the verdict needs both. Keys are added over
 //! time: a key that an older file lacks is read as its default.
 
+mod ended;
 mod host;
 mod load;
 mod merging;
@@ -17,6 +18,7 @@ use ioecho_trace::units::counted;
 use ioecho_trace::{Nanos, TimingMode};
 use serde::{Deserialize, Serialize};
 
+pub use ended::EndedAfter;
 pub use host::{
     ClockFacts, CountedFacts, CpuFacts, DeviceFacts, HostFacts, LayerFacts, RecorderFacts,
 };
@@ -67,6 +69,10 @@ pub struct EngineFacts {
     pub demanded_duration_ns: i64,
     /// Why the run ended before its end; empty if it did not.
     pub incomplete: String,
+    /// What was left when the run came to the end that was asked for; `None` if it had come to the
+    /// end of its load before, or is incomplete.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ended_after: Option<EndedAfter>,
     /// Whether the device was a simulated one.
     pub simulated: bool,
     /// Whether the page cache was bypassed.
@@ -157,6 +163,7 @@ impl Default for EngineFacts {
             results_lost: 0,
             demanded_duration_ns: 0,
             incomplete: String::new(),
+            ended_after: None,
             simulated: false,
             direct: false,
             memory: false,
@@ -230,6 +237,7 @@ impl EngineFacts {
             results_lost,
             demanded_duration_ns,
             incomplete,
+            ended_after,
             simulated,
             direct,
             memory,
@@ -289,6 +297,7 @@ impl EngineFacts {
         self.demanded_duration_ns = self.demanded_duration_ns.max(*demanded_duration_ns);
         // If a part is incomplete, so is the whole; the reasons of all parts are kept.
         merging::behind_each_other_in_words(&mut self.incomplete, incomplete);
+        merging::both(&mut self.ended_after, ended_after.as_ref(), EndedAfter::merge);
         // A flag that makes the figures of one run false makes those of the whole false.
         self.simulated |= simulated;
         self.memory |= memory;

@@ -7,6 +7,7 @@
 use ioecho_trace::units::two_digits;
 use ioecho_trace::{LateCause, Nanos, TimingMode};
 
+use crate::facts::EngineFacts;
 use crate::judge::{GENERATOR, HOST, IN_FLIGHT_DEFAULT};
 use crate::late::DEVICE;
 use crate::picture::{Kind, Panels, Span};
@@ -33,6 +34,8 @@ pub struct Headline {
     pub percentiles: Vec<(&'static str, Percentiles)>,
     /// The share from which on percentiles of the response times are the host's.
     pub host_owned_from: Option<f64>,
+    /// How long the device worked off what had queued up, as in the summary.
+    pub drain_percent: Option<f64>,
 }
 
 impl Headline {
@@ -67,6 +70,7 @@ impl Headline {
             span,
             percentiles: percentiles(by_kind(summary, span)),
             host_owned_from: summary.host_owned_from,
+            drain_percent: summary.drain_percent,
         }
     }
 }
@@ -180,9 +184,11 @@ fn held(summary: &RunSummary, rates: Option<&Throughput>) -> String {
         return format!("The device kept up with {}{p99}.", load(summary));
     }
     let how = match engine.timing {
-        TimingMode::Load => "As fast as possible, with as many in flight as recorded".to_owned(),
+        TimingMode::Load => {
+            format!("As fast as possible, with as many in flight as recorded{}", ended(engine))
+        }
         TimingMode::Dependency => format!("With the waits of {}", load(summary)),
-        TimingMode::Timed | TimingMode::Afap => "As fast as possible".to_owned(),
+        TimingMode::Timed | TimingMode::Afap => format!("As fast as possible{}", ended(engine)),
     };
     let rate = rates.map_or(String::new(), |rates| {
         format!(": {} requests/s on average", two_digits(rates.achieved_requests))
@@ -198,7 +204,9 @@ fn against_recording(summary: &RunSummary) -> String {
     let engine = &summary.engine;
     let recorded = engine.demanded_duration_ns as f64 * engine.speedup;
     let took = summary.achieved_duration_ns as f64;
-    if !engine.timing.has_parents() || recorded <= 0.0 || took <= 0.0 {
+    // The part that was replayed before it was ended has no recorded length.
+    let is_part = engine.ended_after.is_some();
+    if !engine.timing.has_parents() || is_part || recorded <= 0.0 || took <= 0.0 {
         String::new()
     } else if took <= recorded {
         format!(", {} times as fast as recorded", two_digits(recorded / took))
@@ -211,7 +219,8 @@ fn against_recording(summary: &RunSummary) -> String {
 fn load(summary: &RunSummary) -> String {
     let engine = &summary.engine;
     let beside = engine.left_out.saturating_add(engine.unmapped);
-    let left_out = engine.dropped.saturating_add(beside);
+    let not_issued = engine.ended_after.map_or(0, |ended| ended.not_issued);
+    let left_out = engine.dropped.saturating_add(beside).saturating_add(not_issued);
     let share = left_out as f64 / engine.planned.saturating_add(beside).max(1) as f64;
     let mut load = "this load".to_owned();
     if share >= LEFT_OUT {
@@ -231,12 +240,20 @@ fn load(summary: &RunSummary) -> String {
         load += " with reads in place of its writes";
     }
     let recording = engine.load.recording.as_ref();
-    match recording.map_or(&[][..], |recording| recording.transforms.as_slice()) {
+    let load = match recording.map_or(&[][..], |recording| recording.transforms.as_slice()) {
         [] => load,
         [one] => format!("{load}, changed by '{one}'"),
         [one, two] => format!("{load}, changed by '{one}' and '{two}'"),
         many => format!("{load}, changed by {} transforms", many.len()),
-    }
+    };
+    load + &ended(engine)
+}
+
+/// The end that was asked for, if the run came to it before the end of its load.
+fn ended(engine: &EngineFacts) -> String {
+    engine.ended_after.map_or(String::new(), |ended| {
+        format!(", ended after {} as was asked for", span(ended.after_ns.max(0) as u64))
+    })
 }
 
 /// How many of the requests were late for one of these causes.
@@ -291,7 +308,7 @@ pub fn span(ns: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::facts::{EngineFacts, LoadFacts, Recording};
+    use crate::facts::{EndedAfter, EngineFacts, LoadFacts, Recording};
     use crate::run_summary::{LateShare, RunFigures};
 
     fn run(finding: Finding, validity: Validity) -> RunSummary {
@@ -373,6 +390,15 @@ mod tests {
             "this load, changed by 'speed 4' and 'window 0s,1m'"
         );
         assert_eq!(changed(&["a", "b", "c"]), "this load, changed by 3 transforms");
+        let ended_after = Some(EndedAfter {
+            after_ns: 60_000_000_000,
+            not_issued: 25,
+            behind_ns: 1,
+            lateness_ns: 1,
+            cause: LateCause::InFlightCap,
+        });
+        let ended = EngineFacts { ended_after, ..EngineFacts::default() };
+        assert_eq!(of(ended), "75 % of this load, ended after 60 s as was asked for");
     }
 
     #[test]

@@ -177,8 +177,12 @@ fn blame(figures: &RunFigures, engine: &EngineFacts) -> Finding {
     if is_held_back(figures, engine) || fell_behind(figures, engine).is_some() {
         return Finding::DeviceLimited;
     }
+    // What was due and not issued when the run was ended is late too, and in no record.
+    let left =
+        |causes: &[LateCause]| engine.ended_after.filter(|left| causes.contains(&left.cause));
     let cost = |causes: &[LateCause]| -> i128 {
-        causes.iter().map(|cause| i128::from(figures.late(*cause).lateness_ns)).sum()
+        let late = causes.iter().map(|cause| i128::from(figures.late(*cause).lateness_ns));
+        late.sum::<i128>() + left(causes).map_or(0, |left| i128::from(left.lateness_ns))
     };
     let (device, generator, host) = (cost(&DEVICE), cost(&GENERATOR), cost(&HOST));
     let seen = engine.witness.as_ref().filter(|seen| seen.is_there());
@@ -188,7 +192,10 @@ fn blame(figures: &RunFigures, engine: &EngineFacts) -> Finding {
         // late.
         return Finding::HostStalled;
     }
-    let breaks = |causes: &[LateCause]| late_share(figures, causes) > LATE_SHARE_PASS;
+    let breaks = |causes: &[LateCause]| {
+        let left = left(causes).map_or(0.0, |left| share(left.not_issued, engine.planned));
+        late_share(figures, causes) + left > LATE_SHARE_PASS
+    };
     let (by_generator, by_host) = (breaks(&GENERATOR), breaks(&HOST));
     let is_generators = if by_generator == by_host { generator >= host } else { by_generator };
     if !by_generator && !by_host && device >= generator.max(host) {

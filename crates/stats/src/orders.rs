@@ -240,6 +240,7 @@ mod tests {
                 late_cause: LateCause::None,
                 target: 0,
                 integrity: Integrity::Unchecked,
+                behind: 0,
             });
             batch.push(&request);
         }

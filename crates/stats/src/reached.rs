@@ -261,6 +261,7 @@ mod tests {
             late_cause: LateCause::None,
             target: 0,
             integrity: Integrity::Unchecked,
+            behind: 0,
         }
     }
 

@@ -34,6 +34,7 @@ pub struct RunFigures {
     bytes_written: u64,
     last_scheduled: Nanos,
     last_submitted: Nanos,
+    last_completed: Option<Nanos>,
     late: [LateShare; LateCause::ALL.len()],
     /// The lateness of those, by cause.
     late_spans: [Latencies; LateCause::ALL.len()],
@@ -83,6 +84,7 @@ impl RunFigures {
             } else if measured.outcome.was_issued() {
                 self.failed += 1;
             }
+            self.last_completed = self.last_completed.max(measured.completed);
             if let Some(submitted) = measured.submitted {
                 self.last_submitted = self.last_submitted.max(submitted);
             }
@@ -116,6 +118,7 @@ impl RunFigures {
             bytes_written,
             last_scheduled,
             last_submitted,
+            last_completed,
             late,
             late_spans,
             not_device,
@@ -137,6 +140,7 @@ impl RunFigures {
         self.bytes_written = self.bytes_written.saturating_add(*bytes_written);
         self.last_scheduled = self.last_scheduled.max(*last_scheduled);
         self.last_submitted = self.last_submitted.max(*last_submitted);
+        self.last_completed = self.last_completed.max(*last_completed);
         for (mine, theirs) in self.late.iter_mut().zip(late) {
             let LateShare { requests, lateness_ns } = theirs;
             mine.requests = mine.requests.saturating_add(*requests);
@@ -254,6 +258,16 @@ impl RunFigures {
     /// The figures of the load in relation to its targets.
     pub fn load(&self) -> &LoadFigures {
         &self.load
+    }
+
+    /// From the instant at which the last request was due to the last completion, in percent of the
+    /// demanded duration.
+    pub(crate) fn drain_percent(&self, engine: &EngineFacts) -> Option<f64> {
+        let demanded = Nanos(engine.demanded_duration_ns);
+        let is_whole = engine.incomplete.is_empty() && engine.abandoned == 0;
+        let is_known = engine.has_schedule() && is_whole && demanded > Nanos::ZERO;
+        let drain = (self.last_completed? - demanded).max(Nanos::ZERO);
+        is_known.then(|| drain.0 as f64 / demanded.0 as f64 * 100.0)
     }
 
     /// When the last request was submitted.

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use ioecho_trace::{LateCause, Nanos, Op};
 use serde::{Deserialize, Serialize};
 
+use crate::critical_path::CriticalPath;
 pub use crate::facts::{EngineFacts, VerifyFigures};
 pub use crate::histogram::Percentiles;
 use crate::judge::{host_owned_from, judge};
@@ -42,6 +43,11 @@ pub struct RunSummary {
     pub bytes_written: u64,
     /// When the last request was submitted.
     pub achieved_duration_ns: i64,
+    /// From the instant at which the last request was due to the last completion, in percent of the
+    /// demanded duration: the time in which the device worked off what had queued up. Missing
+    /// without a schedule, of runs that ended early, and where a request was never answered.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub drain_percent: Option<f64>,
     /// Submitted − scheduled.
     pub lateness: ByKind,
     /// Completed − submitted.
@@ -63,6 +69,10 @@ pub struct RunSummary {
     /// Each target of a run with several; empty of a run with one.
     #[serde(default)]
     pub per_target: Vec<TargetFigures>,
+    /// Why a run took so long in which requests waited for others; missing for others, and for one
+    /// whose results are not all there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub critical_path: Option<CriticalPath>,
     /// Of a merged run the single runs that it was made of, each as it was; empty of a single run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub merged: Vec<MergedRun>,
@@ -126,6 +136,7 @@ impl RunFigures {
             bytes_read: self.bytes_read(),
             bytes_written: self.bytes_written(),
             achieved_duration_ns: self.last_submitted().0,
+            drain_percent: self.drain_percent(&engine),
             lateness: of_due(Span::Lateness),
             service_time: self.by_kind(Span::Service),
             response_time: of_due(Span::Response),
@@ -142,6 +153,7 @@ impl RunFigures {
                 .filter(|(_, count)| *count > 0)
                 .collect(),
             per_target,
+            critical_path: None,
             merged: Vec::new(),
             engine,
         }

@@ -58,6 +58,7 @@ pub(crate) struct MeasuredColumns {
     pub(crate) late_cause: Vec<u8>,
     pub(crate) target: Vec<u16>,
     pub(crate) integrity: Vec<u8>,
+    pub(crate) behind: Vec<u32>,
 }
 
 /// A run of requests, one vector per column, all of one length.
@@ -345,6 +346,7 @@ impl Batch {
             retain(&mut columns.late_cause, keep);
             retain(&mut columns.target, keep);
             retain(&mut columns.integrity, keep);
+            retain(&mut columns.behind, keep);
         }
         if let Some(columns) = &mut self.dependencies {
             columns.retain(|row| keep[row]);
@@ -386,6 +388,7 @@ impl Batch {
             keep(&mut columns.late_cause, from, to);
             keep(&mut columns.target, from, to);
             keep(&mut columns.integrity, from, to);
+            keep(&mut columns.behind, from, to);
         }
         if let Some(columns) = &mut self.dependencies {
             columns.retain(|row| (from..to).contains(&row));
@@ -413,6 +416,7 @@ impl MeasuredColumns {
         self.late_cause.clear();
         self.target.clear();
         self.integrity.clear();
+        self.behind.clear();
     }
 
     fn append(&mut self, other: &Self, from: usize, to: usize) {
@@ -426,6 +430,7 @@ impl MeasuredColumns {
         self.late_cause.extend_from_slice(&other.late_cause[from..to]);
         self.target.extend_from_slice(&other.target[from..to]);
         self.integrity.extend_from_slice(&other.integrity[from..to]);
+        self.behind.extend_from_slice(&other.behind[from..to]);
     }
 
     /// Appends rows without a measurement until there are `rows`.
@@ -440,6 +445,7 @@ impl MeasuredColumns {
         self.late_cause.resize(rows, 0);
         self.target.resize(rows, 0);
         self.integrity.resize(rows, 0);
+        self.behind.resize(rows, 0);
     }
 
     fn push(&mut self, measured: Option<&Measured>) {
@@ -455,6 +461,7 @@ impl MeasuredColumns {
         self.late_cause.push(measured.map_or(0, |m| m.late_cause as u8));
         self.target.push(measured.map_or(0, |m| m.target));
         self.integrity.push(measured.map_or(0, |m| m.integrity as u8));
+        self.behind.push(measured.map_or(0, |m| m.behind));
     }
 
     #[inline]
@@ -470,6 +477,7 @@ impl MeasuredColumns {
             late_cause: LateCause::from_code(self.late_cause[row])?,
             target: self.target[row],
             integrity: Integrity::from_code(self.integrity[row])?,
+            behind: self.behind[row],
         })
     }
 }
@@ -518,6 +526,7 @@ pub(crate) mod tests {
                     late_cause: LateCause::from_code((measured.0 % 8) as u8).unwrap(),
                     target: (measured.0 % 3) as u16,
                     integrity: Integrity::from_code((measured.0 % 10) as u8).unwrap(),
+                    behind: (measured.0 % 5) as u32,
                 }),
             }
         }

@@ -16,6 +16,7 @@ pub mod compression;
 pub mod dependencies;
 pub mod encoding;
 pub mod error;
+pub mod expression;
 pub mod formats;
 pub mod generate;
 pub mod header;

@@ -359,6 +359,9 @@ pub struct Measured {
     pub target: u16,
     /// The finding of verification about the data of the request.
     pub integrity: Integrity,
+    /// By how many requests it stands behind the one whose completion let it go: of those that it
+    /// waited for, the one that completed last. 0 if it waited for none.
+    pub behind: u32,
 }
 
 impl Measured {

@@ -217,6 +217,7 @@ fn as_result(request: &mut Request) {
         late_cause: LateCause::None,
         target: 0,
         integrity: Integrity::Unchecked,
+        behind: 0,
     });
 }
 

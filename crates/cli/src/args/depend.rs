@@ -34,8 +34,12 @@ pub(crate) struct DependArgs {
     #[arg(long)]
     pub(crate) infer: bool,
 
+    /// The rule by which parents are inferred
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) rule: Rule,
+
     /// A think time below it means that nobody waited [default: read off the trace, 10us at most]
-    #[arg(long, value_name = "TIME", value_parser = threshold)]
+    #[arg(long, value_name = "TIME", value_parser = threshold, conflicts_with = "rule")]
     pub(crate) threshold: Option<Nanos>,
 
     /// Look for parents among so many requests before each
@@ -56,6 +60,16 @@ pub(crate) struct DependArgs {
 
     #[command(flatten)]
     pub(crate) read: ReadArgs,
+}
+
+/// A rule for who waited for whom.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Rule {
+    /// By instants, processes, barriers and places (docs/depend.md)
+    #[default]
+    Waits,
+    /// DiskAccel's, to compare with: all wait for the read that completed last, nobody for a write
+    Diskaccel,
 }
 
 fn threshold(text: &str) -> Result<Nanos, String> {

@@ -82,6 +82,14 @@ const HELP: &[Help] = &[
         ],
     },
     Help {
+        command: "campaign",
+        few: &[],
+        examples: &[
+            ("What a campaign would do", "ioecho campaign plan ssd.toml"),
+            ("Do it, and go on after Ctrl-C or a crash", "ioecho campaign run ssd.toml"),
+        ],
+    },
+    Help {
         command: "report",
         few: &[],
         examples: &[

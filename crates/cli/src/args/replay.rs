@@ -19,7 +19,7 @@ use ioecho_stats::required::Requirement;
 use ioecho_trace::{Bytes, Nanos, VerifyMode};
 use jiff::Timestamp;
 
-use super::quantity::span;
+use super::quantity::{positive_span, span};
 use super::words::words;
 use super::{LiveArgs, LoadArgs, ReadArgs, WatchedArgs};
 use crate::exit::{self, Coded};
@@ -27,11 +27,12 @@ use crate::exit::{self, Coded};
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct ReplayArgs {
     /// A trace in any known format, or the directory of a run
+    #[arg(required = false, required_unless_present = "like")]
     pub(crate) trace: PathBuf,
 
     /// A block device, a file, or a simulation (sim:size=64G,units=8,…); several take the volumes
     /// of the trace in turn
-    #[arg(long, short, value_name = "TARGET", required_unless_present_any = ["map", "map_file"])]
+    #[arg(long, short, value_name = "TARGET", required_unless_present_any = ["map", "map_file", "like"])]
     pub(crate) target: Vec<String>,
 
     /// Where a volume of the trace goes:
@@ -46,6 +47,24 @@ pub(crate) struct ReplayArgs {
     /// The directory for the results; must not exist or be empty [default: ioecho-DATE-TIME]
     #[arg(long, short, value_name = "RUN")]
     pub(crate) output: Option<PathBuf>,
+
+    /// Take everything that is not typed from the command line of this run, but outputs and
+    /// --destroy; where a target or a transform is typed, none of that run is taken
+    #[arg(long, value_name = "RUN")]
+    pub(crate) like: Option<PathBuf>,
+
+    /// Replay so many times with the same settings, into the directories RUN/1, RUN/2 and so on,
+    /// and tell the medians over the runs
+    #[arg(
+        long,
+        value_name = "N",
+        value_parser = clap::value_parser!(u32).range(1..=1000),
+        conflicts_with_all = [
+            "continues", "start_at", "gate", "interval_csv", "interval_json", "interval_flatfile",
+            "metrics",
+        ]
+    )]
+    pub(crate) runs: Option<u32>,
 
     /// Checks of the verdict that must pass, or the exit code is 16: NAME, NAME=limited (a finding
     /// about the device will do), all (`ioecho explain` lists them)
@@ -105,6 +124,8 @@ impl ReplayArgs {
             host,
             require,
             live: _,
+            runs: _,
+            like: _,
             watched,
             quiet: _,
             verbose: _,
@@ -129,6 +150,7 @@ impl ReplayArgs {
             iops_scale: timing.iops_scale,
             start_grace: timing.start_grace,
             start_at: timing.start_at,
+            end_after: timing.end_after,
             follow_in_flight: timing.follow_in_flight,
             bundle: timing.bundle,
             writes: match (safety.read_only, safety.writes_as_reads) {
@@ -197,6 +219,21 @@ pub(crate) struct TimingArgs {
     /// +30s from now, so that several hosts begin together
     #[arg(long, value_name = "INSTANT", value_parser = instant, conflicts_with = "start_grace")]
     pub(crate) start_at: Option<Nanos>,
+
+    /// Open everything, say so on this inherited descriptor, and begin at the instant that is named
+    /// there; IN,OUT where it is a pair of pipes (docs/replay.md)
+    #[arg(
+        long,
+        value_name = "FD|IN,OUT",
+        value_parser = gate,
+        conflicts_with_all = ["start_grace", "start_at"]
+    )]
+    pub(crate) gate: Option<Descriptors>,
+
+    /// Issue nothing more this long after the first instant of the replay, whatever the load still
+    /// has, and wait for what is in flight; --duration cuts the load in its own time instead
+    #[arg(long, value_name = "TIME", value_parser = positive_span)]
+    pub(crate) end_after: Option<Nanos>,
 
     /// Hold back requests while more are in flight than in the recording at that moment, rounded
     /// up to a power of two
@@ -459,6 +496,27 @@ pub(super) fn number(text: &str, range: RangeInclusive<f64>, help: &str) -> Resu
     }
 }
 
+/// The descriptors of a gate: where the run reads, and where it writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Descriptors {
+    pub(crate) from: i32,
+    pub(crate) to: i32,
+}
+
+fn gate(text: &str) -> Result<Descriptors, String> {
+    let number = |text: &str| -> Result<i32, String> {
+        match text.parse() {
+            Ok(number) if number >= 3 => Ok(number),
+            Ok(0..3) => Err("the standard streams have other uses: take 3 or more".to_owned()),
+            _ => {
+                Err("write the number of a descriptor, like 3, or two of them, like 3,4".to_owned())
+            }
+        }
+    };
+    let (from, to) = text.split_once(',').unwrap_or((text, text));
+    Ok(Descriptors { from: number(from)?, to: number(to)? })
+}
+
 fn grace(text: &str) -> Result<Nanos, String> {
     let span = span(text)?;
     if span <= START_GRACE_MAX { Ok(span) } else { Err("at most 1h".to_owned()) }
@@ -547,6 +605,7 @@ mod tests {
             "t -t a --read-only --backend threads --threads 9 --pacing spin --cpus 2,4-7 --fifo 3",
             "t -t a --writes-as-reads --sqpoll --lock-memory --dma-latency --allow-cached",
             "t -t a --start-at 2199-11-23T22:00:00+01:00",
+            "gen:random?endless=yes -t a --timing afap --end-after 1m",
             "t --map sda=sim:size=1G,units=2,from=4k,length=1G,to=8k,room=2G,scale=0.5 --map *=b",
             "t --map-file routes --timing afap --iopoll --expert=20ms --witness=tracefs",
             "t -t sim --require all,lateness=limited --expert --repeat 3 --busiest 5m,by=bytes \
@@ -589,6 +648,15 @@ mod tests {
         assert_eq!(on_error("7"), Ok(OnError(Some(7))));
         for wrong in ["", "0", "-1", "never"] {
             assert!(on_error(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_gate_is_one_descriptor_or_two_and_no_standard_stream() {
+        assert_eq!(gate("7"), Ok(Descriptors { from: 7, to: 7 }));
+        assert_eq!(gate("3,4"), Ok(Descriptors { from: 3, to: 4 }));
+        for wrong in ["", "2", "3,1", "-3", "3,", "3,4,5", "in"] {
+            assert!(gate(wrong).is_err(), "{wrong}");
         }
     }
 

@@ -35,6 +35,16 @@ struct SystemPrinted<'a> {
     runs: Vec<String>,
 }
 
+/// Systems that were compared.
+struct Compared {
+    comparison: Comparison,
+    /// What makes the figures doubtful.
+    obstacles: Vec<Obstacle>,
+    /// Facts in which the runs differ.
+    differences: Vec<Difference>,
+    criteria: Vec<Outcome>,
+}
+
 pub(crate) fn run(args: &CompareArgs, out: &mut Out) -> anyhow::Result<u8> {
     let systems = runs::systems(args)?;
     if systems.systems.len() < 2 {
@@ -47,19 +57,14 @@ pub(crate) fn run(args: &CompareArgs, out: &mut Out) -> anyhow::Result<u8> {
     if let Some(path) = &args.output {
         gate.check(path, Writing::Over)?;
     }
-    let (members, paired) = runs::read(&systems)?;
-    let mut obstacles = runs::obstacles(&members);
-    refuse(&mut obstacles, &args.allow)?;
-    let differences = runs::differences(&members)?;
     let settings = Settings {
         seed: args.seed,
         resamples: args.resamples as usize,
         least_effect: args.least / 100.0,
-        paired,
         ..Settings::default()
     };
-    let comparison = compare(&groups(&systems, members), &settings);
-    let criteria = held(&args.fail_if, &comparison);
+    let compared = compared(&systems, settings, &args.allow, &args.fail_if)?;
+    let Compared { comparison, obstacles, differences, criteria } = &compared;
     let fails = |outcome: &Outcome| match outcome.answer {
         // A criterion on a figure that was not measured would always pass.
         Answer::Met | Answer::NothingMeasured => true,
@@ -69,7 +74,7 @@ pub(crate) fn run(args: &CompareArgs, out: &mut Out) -> anyhow::Result<u8> {
     let code = if criteria.iter().any(fails) { exit::CRITERION_MET } else { exit::OK };
     if args.json {
         let printed = Printed {
-            comparison: &comparison,
+            comparison,
             systems: systems
                 .systems
                 .iter()
@@ -78,20 +83,36 @@ pub(crate) fn run(args: &CompareArgs, out: &mut Out) -> anyhow::Result<u8> {
                     runs: runs.iter().map(|run| run.display().to_string()).collect(),
                 })
                 .collect(),
-            obstacles: &obstacles,
-            differences: &differences,
-            criteria: &criteria,
+            obstacles,
+            differences,
+            criteria,
         };
         out.json(&printed)?;
     } else {
-        text::print(out, &comparison, &obstacles, &differences)?;
-        text::print_criteria(out, &criteria)?;
+        text::print(out, comparison, obstacles, differences)?;
+        text::print_criteria(out, criteria)?;
     }
     let Some(path) = &args.output else { return Ok(code) };
-    let written =
-        write_page(&gate, path, &systems, &comparison, &obstacles, &differences, &criteria);
+    let written = write_page(&gate, path, &systems, &compared);
     let written = written.map(|()| tell(&format!("written: {}", path.display())));
     exit::unless_worse(code, written)
+}
+
+/// Reads the runs of these systems and compares them. Fails if they are not comparable, except for
+/// what is `allowed`.
+fn compared(
+    systems: &Systems,
+    settings: Settings,
+    allowed: &[String],
+    criteria: &[Criterion],
+) -> anyhow::Result<Compared> {
+    let (members, paired) = runs::read(systems)?;
+    let mut obstacles = runs::obstacles(&members);
+    refuse(&mut obstacles, allowed)?;
+    let differences = runs::differences(&members)?;
+    let comparison = compare(&groups(systems, members), &Settings { paired, ..settings });
+    let criteria = held(criteria, &comparison);
+    Ok(Compared { comparison, obstacles, differences, criteria })
 }
 
 /// Fails if an obstacle was found that was not allowed. Allowed obstacles stay in the result as
@@ -145,11 +166,9 @@ fn write_page(
     gate: &Gate,
     path: &Path,
     systems: &Systems,
-    comparison: &Comparison,
-    obstacles: &[Obstacle],
-    differences: &[Difference],
-    criteria: &[Outcome],
+    compared: &Compared,
 ) -> anyhow::Result<()> {
+    let Compared { comparison, obstacles, differences, criteria } = compared;
     let names: Vec<&str> = systems.systems.iter().map(|(name, _)| name.as_str()).collect();
     let runs = systems.systems.iter().map(|(name, runs)| {
         let runs: Vec<String> = runs.iter().map(|run| run.display().to_string()).collect();
@@ -159,8 +178,8 @@ fn write_page(
     let page = ComparePage {
         title: names.join(" · "),
         comparison: comparison.clone(),
-        obstacles: obstacles.to_vec(),
-        criteria: criteria.to_vec(),
+        obstacles: obstacles.clone(),
+        criteria: criteria.clone(),
         facts: vec![
             Section { heading: "Systems and their runs".to_owned(), rows: runs.collect() },
             Section {

@@ -9,13 +9,16 @@ mod told;
 
 use std::path::Path;
 
+use ioecho_replay::graph::diskaccel::DiskAccel;
 use ioecho_replay::graph::dot::{Dot, REQUESTS_MAX};
 use ioecho_replay::graph::given::{Annotations, Cycle, GivenDoubts};
 use ioecho_replay::graph::infer::{Inference, Rules};
 use ioecho_replay::graph::statistics::{Figures, Statistics};
 use ioecho_replay::graph::survey::Surveyed;
 use ioecho_replay::graph::{Doubts, Waits};
-use ioecho_run::chains::{gaps_of, refuse_without_completions, survey};
+use ioecho_run::chains::{
+    are_estimated, gaps_of, note_estimated, refuse_without_completions, survey,
+};
 use ioecho_run::inputs::Inputs;
 use ioecho_run::open;
 use ioecho_run::target::same_file;
@@ -24,7 +27,7 @@ use ioecho_trace::header::NoteKind;
 use ioecho_trace::transform::Load;
 use ioecho_trace::{Batch, Dependency, Header, Nanos, Request, Sink, Source, Stop, TraceError};
 
-use crate::args::DependArgs;
+use crate::args::{DependArgs, Rule};
 use crate::commands::interrupt::stop_on_signals;
 use crate::exit::{self, Coded};
 use crate::opened::{self, tell_import};
@@ -33,7 +36,7 @@ use crate::print::{Out, tell};
 
 /// The result, with the rules that led to it.
 struct Found {
-    /// The result of the first pass, or `None` if the trace names its parents itself.
+    /// The result of the first pass, or `None` if the parents come from elsewhere.
     surveyed: Option<Surveyed>,
     /// The threshold for think times.
     threshold: Nanos,
@@ -63,17 +66,24 @@ pub(crate) fn run(args: &DependArgs, out: &mut Out) -> anyhow::Result<u8> {
     check_outputs(args, &gate)?;
     open::refuse_endless(&args.trace, &load)?;
     let mut options = args.read.options();
-    options.dependencies = !args.infer && load.is_whole();
+    let is_default = args.rule == Rule::default();
+    options.dependencies = !args.infer && is_default && load.is_whole();
     let reading = Reading { path: &args.trace, options, load, stop: stop_on_signals()? };
     let mut source = reading.open()?;
     refuse_without_completions(&args.trace, source.header())?;
     let (found, header) = if source.header().columns.dependencies {
         given(args, &gate, source)?
     } else {
-        let surveyed = survey(&mut *source)?;
         let gaps = gaps_of(source.header(), &reading.load);
-        drop(source);
-        infer(args, &gate, reading.open()?, surveyed, gaps)?
+        let (surveyed, source) = match args.rule {
+            Rule::Diskaccel => (None, source),
+            Rule::Waits => {
+                let surveyed = survey(&mut *source)?;
+                drop(source);
+                (Some(surveyed), reading.open()?)
+            }
+        };
+        infer(args, &gate, source, surveyed, gaps)?
     };
     let code = tell_import(&header);
     told::doubts(args, &found);
@@ -197,41 +207,88 @@ impl Outputs {
     }
 }
 
-/// Infers the parents of every request of `source`.
+/// The rule by which parents are inferred.
+enum Linker {
+    Waits(Box<Inference>),
+    DiskAccel(DiskAccel),
+}
+
+impl Linker {
+    fn push(&mut self, request: &Request) -> Waits<'_> {
+        match self {
+            Self::Waits(inference) => inference.push(request),
+            Self::DiskAccel(rule) => rule.push(request),
+        }
+    }
+
+    fn cut(&mut self) {
+        match self {
+            Self::Waits(inference) => inference.cut(),
+            Self::DiskAccel(rule) => rule.cut(),
+        }
+    }
+
+    fn doubts(&self) -> Doubts {
+        match self {
+            Self::Waits(inference) => inference.doubts(),
+            Self::DiskAccel(rule) => rule.doubts(),
+        }
+    }
+}
+
+/// Infers the parents of every request of `source`; without a first pass by DiskAccel's rule.
 fn infer(
     args: &DependArgs,
     gate: &Gate,
     mut source: Box<dyn Source>,
-    surveyed: Surveyed,
+    surveyed: Option<Surveyed>,
     gaps: Vec<Nanos>,
 ) -> anyhow::Result<(Found, Header)> {
-    let threshold = args.threshold.unwrap_or(surveyed.threshold);
-    let processes = surveyed.processes.clone();
-    let mut inference = Inference::new(Rules { threshold, window_rows: args.among, processes });
+    let mut threshold = Nanos::ZERO;
+    let mut linker = match &surveyed {
+        None => Linker::DiskAccel(DiskAccel::new(args.among)),
+        Some(surveyed) => {
+            threshold = args.threshold.unwrap_or(surveyed.threshold);
+            let processes = surveyed.processes.clone();
+            let rules = Rules { threshold, window_rows: args.among, processes };
+            Linker::Waits(Box::new(Inference::new(rules)))
+        }
+    };
     let mut gaps = gaps.into_iter().peekable();
     let mut outputs = Outputs::begin(args, gate, source.header())?;
     let mut batch = Batch::new(source.header().columns);
+    let mut requests = 0;
     while source.next_batch(&mut batch)? {
         if let Some(sink) = &mut outputs.sink {
             sink.learn(source.header());
         }
         for request in batch.iter() {
             while gaps.next_if(|end| *end <= request.issue).is_some() {
-                inference.cut();
+                linker.cut();
             }
-            let waits = inference.push(&request);
+            requests += 1;
+            let waits = linker.push(&request);
             outputs.add(&request, waits.row, waits, waits.parents)?;
         }
     }
     let mut header = source.header().clone();
-    let how = format!(
-        "requests whose parents were inferred, with a threshold of {} ns among {} requests",
-        threshold.0, args.among
-    );
-    header.guesses.add(NoteKind::Assumed.of(&how), surveyed.requests, None);
+    let how = match &linker {
+        Linker::Waits(_) => format!(
+            "requests whose parents were inferred, with a threshold of {} ns among {} requests",
+            threshold.0, args.among
+        ),
+        Linker::DiskAccel(_) => format!(
+            "requests that wait, by DiskAccel's rule, for the last read among {} requests",
+            args.among
+        ),
+    };
+    header.guesses.add(NoteKind::Assumed.of(&how), requests, None);
+    if are_estimated(&header) {
+        note_estimated(&mut header, requests);
+    }
     let figures = outputs.finish(args, gate, &header)?;
-    let doubts = inference.doubts();
-    Ok((Found { surveyed: Some(surveyed), threshold, figures, doubts, given: None }, header))
+    let doubts = linker.doubts();
+    Ok((Found { surveyed, threshold, figures, doubts, given: None }, header))
 }
 
 /// Checks and keeps the parents that the trace names itself.

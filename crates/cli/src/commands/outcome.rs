@@ -14,7 +14,7 @@ use ioecho_stats::required::{self, Requirement};
 use ioecho_stats::run_summary::{Percentiles, RunSummary};
 use ioecho_stats::verdict::{Check, Grade};
 use ioecho_trace::Nanos;
-use ioecho_trace::units::{counted, three_digits};
+use ioecho_trace::units::{counted, three_digits, two_digits};
 
 use crate::print::{is_read, visible};
 
@@ -78,6 +78,9 @@ pub(crate) fn print_outcome(
         let all: Vec<String> = headline.percentiles.iter().map(of).collect();
         line(out, headline.span.name(), &all.join("; "))?;
     }
+    if let Some(path) = &summary.critical_path {
+        line(out, "critical path", &path.sentence())?;
+    }
     let warned = warnings(out, summary)?;
     if verbose {
         details(out, summary)?;
@@ -88,7 +91,7 @@ pub(crate) fn print_outcome(
 }
 
 /// Prints a line with its label. On a terminal it is broken between words and continues below.
-fn line(out: &mut dyn Write, label: &str, text: &str) -> io::Result<()> {
+pub(crate) fn line(out: &mut dyn Write, label: &str, text: &str) -> io::Result<()> {
     let width = if is_read() { COLUMNS - INDENT } else { usize::MAX };
     // A label may be as wide as the column.
     let mut label = format!("{label} ");
@@ -182,6 +185,7 @@ fn left_out(summary: &RunSummary) -> Vec<String> {
         (engine.left_out, "left out"),
         (engine.unmapped, "of volumes that the map does not name or that have no target"),
         (engine.rounded, "widened to whole blocks"),
+        (engine.ended_after.map_or(0, |ended| ended.not_issued), "due and not issued at the end"),
     ];
     let told = counts.into_iter().filter(|(count, _)| *count > 0);
     told.map(|(count, what)| format!("{count} {what}")).collect()
@@ -245,6 +249,13 @@ fn details(out: &mut dyn Write, summary: &RunSummary) -> io::Result<()> {
         }
     }
     requests(out, summary, &others)?;
+    if let Some(percent) = summary.drain_percent {
+        let text = format!(
+            "{} % of the demanded duration, from the last due instant to the last completion",
+            two_digits(percent)
+        );
+        line(out, "drain", &text)?;
+    }
     let spans = [
         (Span::Lateness, &summary.lateness),
         (Span::Service, &summary.service_time),

@@ -10,6 +10,7 @@ use ioecho_run::page;
 use ioecho_run::plan::ReplayPlan;
 use ioecho_run::predict::{self, Device, Fit};
 use ioecho_run::spec::ReplaySpec;
+use ioecho_stats::critical_path::CriticalPath;
 use ioecho_stats::histogram::{Percentiles, Summary};
 use ioecho_stats::run_summary::RunSummary;
 use ioecho_stats::trace_summary::TraceFigures;
@@ -99,6 +100,7 @@ struct Predicted<'a> {
     requests_per_s: f64,
     service_time: Option<&'a Percentiles>,
     response_time: Option<&'a Percentiles>,
+    critical_path: Option<CriticalPath>,
     finding: &'a str,
 }
 
@@ -126,6 +128,7 @@ impl Told<'_> {
                 requests_per_s,
                 service_time: self.predicted.service_time.get("all"),
                 response_time: self.predicted.response_time.get("all"),
+                critical_path: self.predicted.critical_path,
                 finding: self.predicted.verdict.finding.name(),
             },
             fit: self.fit,
@@ -168,6 +171,9 @@ impl Told<'_> {
                     span(latency.max_ns)
                 ),
             )?;
+        }
+        if let Some(path) = &self.predicted.critical_path {
+            row("critical path", path.sentence())?;
         }
         if let Some(Fit { requests, duration, mean, p99 }) = self.fit {
             let percent = |error: f64| format!("{:+.1} %", error * 100.0);

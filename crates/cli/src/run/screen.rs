@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use ioecho_report::Page;
 use ioecho_run::error::Result;
 use ioecho_run::facts::RunFacts;
+use ioecho_run::gate::Gate;
 use ioecho_run::observer::{Counter, Meters, Observer, Stopping};
 use ioecho_run::plan::ReplayPlan;
 use ioecho_trace::Nanos;
@@ -24,6 +25,8 @@ pub(crate) struct Screen {
     quiet: bool,
     /// Whether somebody asked the program to end.
     asked: Arc<AtomicBool>,
+    /// Where the run waits for the instant of its beginning, if others name it.
+    gate: Mutex<Option<Gate>>,
     shown: Mutex<Shown>,
 }
 
@@ -39,7 +42,12 @@ impl Screen {
     /// The screen of a run that `stopping` ends.
     pub(crate) fn new(plan: LivePlan, quiet: bool, stopping: &Stopping) -> Self {
         let asked = Arc::clone(stopping.asked());
-        Self { plan, quiet, asked, shown: Mutex::default() }
+        Self { plan, quiet, asked, gate: Mutex::default(), shown: Mutex::default() }
+    }
+
+    /// The same, and the run begins when this gate says so.
+    pub(crate) fn at_gate(self, gate: Option<Gate>) -> Self {
+        Self { gate: Mutex::new(gate), ..self }
     }
 
     /// Waits until all outputs are written and the page, which is the run's own report, was shown.
@@ -78,6 +86,11 @@ impl Observer for Screen {
             shown.progress = Some(Progress::start(Watched { meters, hidden })?);
         }
         Ok(tally.map(|tally| Box::new(tally) as Box<dyn Counter>))
+    }
+
+    fn armed(&self) -> Result<Option<Nanos>> {
+        let mut gate = self.gate.lock().unwrap_or_else(PoisonError::into_inner);
+        gate.as_mut().map(|gate| gate.pass(&self.asked)).transpose()
     }
 
     fn ends(&self) {

@@ -267,6 +267,7 @@ fn reads(count: u64, gap_ns: f64, spacing: Spacing) -> impl Iterator<Item = Plan
             target: 0,
             refusal: None,
             think: None,
+            behind: 0,
         }
     })
 }

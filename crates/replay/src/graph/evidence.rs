@@ -36,6 +36,17 @@ impl Evidence {
         count(&mut self.before, ns);
     }
 
+    /// The events of both.
+    pub(super) fn and(&self, other: &Self) -> Self {
+        let mut both = *self;
+        for (mine, theirs) in [(&mut both.after, &other.after), (&mut both.before, &other.before)] {
+            mine.iter_mut()
+                .zip(theirs)
+                .for_each(|(count, more)| *count = count.saturating_add(*more));
+        }
+        both
+    }
+
     /// The counts within each span, of requests after and before completions.
     fn counts(&self) -> impl Iterator<Item = (u64, u64)> {
         let both = self.after.iter().zip(&self.before);
@@ -83,8 +94,12 @@ mod tests {
 
     fn evidence(after: &[i64], before: &[i64]) -> Evidence {
         let mut evidence = Evidence::default();
-        after.iter().for_each(|ns| evidence.after(*ns));
-        before.iter().for_each(|ns| evidence.before(*ns));
+        for ns in after {
+            evidence.after(*ns);
+        }
+        for ns in before {
+            evidence.before(*ns);
+        }
         evidence
     }
 

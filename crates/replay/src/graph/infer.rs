@@ -4,8 +4,8 @@
 //! process are kept in the order of completion, and of these only the *front*: those that completed
 //! after the latest start of the completed requests of that process. Some request in the front
 //! waited for every request that is not in it. Most requests wait for the front of their process
-//! and for no other request, so the front's rows are kept sorted, to be copied as they are. One more
-//! front, of all processes together, tells who may have woken a process.
+//! and for no other request, so the front's rows are kept sorted, to be copied as they are. One
+//! more front, of all processes together, tells who may have woken a process.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -16,6 +16,7 @@ use rustc_hash::FxHashMap;
 use super::places::Places;
 use super::processes::Processes;
 use super::reach::{Beyond, Reach, Single};
+use super::slots::Slots;
 use super::{Doubts, NEVER, Waits, completion, is_barrier, is_change};
 
 /// The rules for parents.
@@ -45,6 +46,7 @@ pub struct Inference {
     /// Pending completions, with their rows.
     in_flight: BinaryHeap<Reverse<(i64, u64)>>,
     lines: FxHashMap<u32, Line>,
+    slots: Slots,
     /// The completed requests of all processes, if they are known. It is brought up to date when a
     /// process is woken.
     everyone: Line,
@@ -195,6 +197,7 @@ impl Inference {
             latest: i64::MIN,
             in_flight: BinaryHeap::new(),
             lines: FxHashMap::default(),
+            slots: Slots::default(),
             everyone: Line::default(),
             places: Places::default(),
             doubts: Doubts::default(),
@@ -226,7 +229,10 @@ impl Inference {
         self.complete(start);
         self.forget(start);
         let row = self.base + self.nodes.len() as u64;
-        let process = self.rules.processes.of(request);
+        let mut process = self.rules.processes.of(request);
+        if self.rules.processes.is_deep(process) {
+            process = self.slots.take(process);
+        }
         self.wake(process, start);
         self.gather(request, process, start);
         self.parents.clear();
@@ -260,6 +266,7 @@ impl Inference {
         self.nodes.clear();
         self.in_flight.clear();
         self.lines.clear();
+        self.slots.clear();
         self.everyone = Line::default();
         self.places.clear();
     }
@@ -286,6 +293,7 @@ impl Inference {
                 holds: node.holds,
                 has_beyond: node.beyond.is_some(),
             };
+            self.slots.complete(node.process);
             if let Some(line) = self.lines.get_mut(&node.process) {
                 line.in_flight = line.in_flight.saturating_sub(1);
                 line.last_end = Some(end);
@@ -363,6 +371,9 @@ impl Inference {
         let barrier = is_barrier(request);
         self.candidates.clear();
         let processes = &self.rules.processes;
+        // A process with nothing in flight waited for what completed last, however shortly.
+        let is_idle = processes.are_known()
+            && self.lines.get(&process).is_none_or(|line| line.in_flight == 0);
         let own = Some(&process).filter(|_| !processes.is_open(process));
         for giver in own.into_iter().chain(processes.givers(process)) {
             let Some(line) = self.lines.get_mut(giver) else { continue };
@@ -376,8 +387,6 @@ impl Inference {
                 self.candidates.extend(wakers);
             }
             let is_itself = processes.is_itself(*giver, process);
-            // A process with nothing in flight waited for its last request, however shortly.
-            let is_idle = is_itself && line.in_flight == 0;
             for member in line.recent.iter().filter(|member| member.row >= base) {
                 let is_same_volume = member.volume == request.volume;
                 let waits = match member.holds {

@@ -7,7 +7,7 @@
 //! [`survey`]: super::survey
 
 use ioecho_trace::{Nanos, Request};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 /// What the requests of a process wait for, besides what they read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -16,6 +16,8 @@ pub struct Ties {
     pub givers: Vec<u32>,
     /// Whether it issues requests without waiting for any.
     pub is_open: bool,
+    /// Whether it keeps as many requests in flight all the time: each waits for one other.
+    pub is_deep: bool,
     /// If it had nothing in flight for so long, any process may have woken it. `None`: none did.
     pub woken_after: Option<Nanos>,
 }
@@ -29,14 +31,18 @@ pub struct Processes {
 
 impl Processes {
     /// Processes of a trace that records them, with their ties. A process without ties waits for
-    /// its own requests. One that is open hands no work to another: who waits for nobody gives
-    /// no answers.
+    /// its own requests. One that is open hands no work to another and gets none: who waits for
+    /// nobody gives no answers. The same holds for one that keeps as many in flight all the time.
     pub fn known(ties: impl IntoIterator<Item = (u32, Ties)>) -> Self {
         let mut ties: FxHashMap<u32, Ties> = ties.into_iter().collect();
-        let open: Vec<_> =
-            ties.iter().filter(|(_, ties)| ties.is_open).map(|(process, _)| *process).collect();
+        let is_apart = |ties: &Ties| ties.is_open || ties.is_deep;
+        let apart: FxHashSet<u32> =
+            ties.iter().filter(|(_, ties)| is_apart(ties)).map(|(process, _)| *process).collect();
         for (process, of_one) in &mut ties {
-            of_one.givers.retain(|giver| giver != process && !open.contains(giver));
+            of_one.givers.retain(|giver| giver != process && !apart.contains(giver));
+            if apart.contains(process) {
+                of_one.givers.clear();
+            }
         }
         Self { are_known: true, ties }
     }
@@ -71,10 +77,19 @@ impl Processes {
 
     /// The processes that issue requests without waiting for any.
     pub fn open(&self) -> Vec<u32> {
-        let open = self.ties.iter().filter(|(_, ties)| ties.is_open);
-        let mut open: Vec<_> = open.map(|(process, _)| *process).collect();
-        open.sort_unstable();
-        open
+        self.those(|ties| ties.is_open)
+    }
+
+    /// The processes that keep as many requests in flight all the time.
+    pub fn deep(&self) -> Vec<u32> {
+        self.those(|ties| ties.is_deep)
+    }
+
+    fn those(&self, are: impl Fn(&Ties) -> bool) -> Vec<u32> {
+        let those = self.ties.iter().filter(|(_, ties)| are(ties));
+        let mut those: Vec<_> = those.map(|(process, _)| *process).collect();
+        those.sort_unstable();
+        those
     }
 
     /// The process of a request; the same for all requests if the trace has no processes.
@@ -90,6 +105,11 @@ impl Processes {
     /// Whether requests of `process` do not wait for each other.
     pub(super) fn is_open(&self, process: u32) -> bool {
         self.ties.get(&process).is_some_and(|ties| ties.is_open)
+    }
+
+    /// Whether `process` keeps as many requests in flight all the time.
+    pub(super) fn is_deep(&self, process: u32) -> bool {
+        self.ties.get(&process).is_some_and(|ties| ties.is_deep)
     }
 
     /// Whether any process may have woken `process` after `wait` without requests in flight.

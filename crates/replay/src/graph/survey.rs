@@ -7,7 +7,7 @@
 //! first percentile of their think times, and never more than hfplayer's 10 µs, because a missing
 //! link does more harm than an additional one.
 //!
-//! **Who waits for whom.** Three questions are answered for each process from the order of its
+//! **Who waits for whom.** Four questions are answered for each process from the order of its
 //! requests and of completions ([`evidence`](super::evidence)):
 //!
 //! * Which other process hands it work? A database's backend waits for its log writer, and a file
@@ -15,10 +15,12 @@
 //!   requests are equally close. Only its *beginnings* count, which are requests without others of
 //!   the process in flight, and only completions that are more recent than its own last one: an
 //!   earlier one would have woken it earlier. A process that gets work gives an answer, so a pair
-//!   counts in both directions.
+//!   counts in both directions, and the events of both are evidence for both.
 //! * Does it wait for its own requests? If its requests come before its own completions as often as
 //!   after them, it does not. Such a process is *open*. Requests in bursts are no proof, because
 //!   something began the burst.
+//! * Does it keep as many in flight all the time? Then each of its requests waits for one other
+//!   (`slots`).
 //! * Does it wait for anybody after an unusually long pause? A shell that waits for its child does,
 //!   and no pair of processes occurs often enough to show it. Without evidence it is assumed: a
 //!   wrong link keeps the order of events, a missing one keeps the speed of the old storage.
@@ -32,6 +34,7 @@ use rustc_hash::FxHashMap;
 
 use super::evidence::{Evidence, SPAN_MAX_NS};
 use super::processes::{Processes, Ties};
+use super::slots::Depths;
 use super::{Doubts, NEVER, completion};
 
 /// hfplayer's threshold, and the largest one that is derived from a trace.
@@ -151,9 +154,10 @@ struct Process {
     own: Evidence,
     /// Its beginnings after unusual pauses and completions of any other process.
     woken: Evidence,
-    /// The last requests that may precede a completion: start, row.
+    /// The last requests since its last completion: start, row.
     awaiting: VecDeque<(i64, u64)>,
     gaps: Gaps,
+    depths: Depths,
 }
 
 /// The time between the requests of a process.
@@ -193,6 +197,7 @@ impl Process {
             woken: Evidence::default(),
             awaiting: VecDeque::new(),
             gaps: Gaps::default(),
+            depths: Depths::default(),
         }
     }
 
@@ -237,6 +242,7 @@ impl Process {
             return;
         }
         self.in_flight += 1;
+        self.depths.add(self.in_flight);
         // Completions that are further away than its own are not compared: after it they would
         // belong to later requests.
         let limit = (end - start).min(SPAN_MAX_NS);
@@ -255,13 +261,9 @@ impl Process {
     fn complete(&mut self, end: i64, row: u64) {
         self.in_flight = self.in_flight.saturating_sub(1);
         self.last_end = Some(end);
-        let own = &mut self.own;
-        self.awaiting.retain(|(start, awaits)| {
-            if *awaits > row {
-                own.before(end.saturating_sub(*start));
-            }
-            *awaits < row
-        });
+        for (start, _) in self.awaiting.drain(..).filter(|(_, awaits)| *awaits != row) {
+            self.own.before(end.saturating_sub(start));
+        }
     }
 }
 
@@ -412,18 +414,25 @@ impl Survey {
     fn ties(&self) -> Processes {
         let untied = self.processes.keys().map(|pid| (*pid, Ties::default()));
         let mut ties: FxHashMap<u32, Ties> = untied.collect();
-        for ((giver, taker), _) in self.pairs.iter().filter(|(_, pair)| pair.is_cause(SURE)) {
-            ties.entry(*taker).or_default().givers.push(*giver);
-            ties.entry(*giver).or_default().givers.push(*taker);
+        for ((giver, taker), there) in &self.pairs {
+            // Few events in either direction may be enough in both.
+            let back = self.pairs.get(&(*taker, *giver)).copied().unwrap_or_default();
+            if there.is_cause(SURE) || there.and(&back).is_cause(SURE) {
+                ties.entry(*taker).or_default().givers.push(*giver);
+                ties.entry(*giver).or_default().givers.push(*taker);
+            }
         }
         for (pid, of_one) in &mut ties {
             of_one.givers.sort_unstable();
             of_one.givers.dedup();
             let Some(process) = self.processes.get(pid) else { continue };
+            of_one.is_deep = process.depths.are_steady();
             let has_givers = !of_one.givers.is_empty();
             of_one.woken_after = process.woken_after(has_givers);
-            of_one.is_open =
-                !has_givers && process.own.is_independence() && process.gaps.are_even();
+            of_one.is_open = !of_one.is_deep
+                && !has_givers
+                && process.own.is_independence()
+                && process.gaps.are_even();
         }
         Processes::known(ties)
     }

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use super::infer::{Inference, Rules};
 use super::processes::{Processes, Ties};
 use super::statistics::Statistics;
-use super::survey::{Survey, THRESHOLD_MAX};
+use super::survey::{Survey, Surveyed, THRESHOLD_MAX};
 use super::{Doubts, is_barrier, is_change};
 
 /// A read from `us` for `latency_us`, by process `pid`.
@@ -145,7 +145,8 @@ fn oracle(rules: &Rules, requests: &[Request]) -> Vec<Vec<u64>> {
         let is_waker = woken.is_some_and(|woken| slow.wakes(before, woken));
         by_process && completed + threshold <= r.issue.0
             || by_process && p.volume == r.volume && (is_barrier(p) || is_barrier(r))
-            || is_itself && (is_sync || is_barrier(p) || slow.is_idle(after))
+            || by_process && processes.are_known() && slow.is_idle(after)
+            || is_itself && (is_sync || is_barrier(p))
             || r.op == Op::Read && (r.offset.0..r.end().0).any(|byte| is_last_writer(&byte))
             || is_waker && !by_process
     };
@@ -309,15 +310,19 @@ fn closed_loops(loops: &[(u32, i64, i64)], end_us: i64) -> Vec<Request> {
     all
 }
 
+fn surveyed(requests: &[Request]) -> Surveyed {
+    let mut survey = Survey::new(true);
+    for request in requests {
+        survey.push(request);
+    }
+    survey.finish()
+}
+
 #[test]
 fn threads_of_a_benchmark_hand_no_work_to_each_other() {
     for latency in [30, 120, 500] {
         let loops = [(1, 200, latency), (2, 200, latency), (3, 200, latency), (4, 200, latency)];
-        let mut survey = Survey::new(true);
-        for request in &closed_loops(&loops, 2_000_000) {
-            survey.push(request);
-        }
-        let surveyed = survey.finish();
+        let surveyed = surveyed(&closed_loops(&loops, 2_000_000));
         assert_eq!(surveyed.processes.pairs(), [], "latency {latency}");
         assert_eq!((surveyed.process_count, surveyed.threshold), (4, THRESHOLD_MAX));
     }
@@ -337,11 +342,94 @@ fn a_log_writer_is_told_from_a_bystander() {
         us += took + woken + wrote + back;
     }
     requests.sort_by_key(|request| request.issue);
-    let mut survey = Survey::new(true);
-    for request in &requests {
-        survey.push(request);
+    assert_eq!(surveyed(&requests).processes.pairs(), [(1, 2), (2, 1)]);
+}
+
+#[test]
+fn a_process_that_waits_for_nobody_is_open() {
+    let mut random = crate::pattern::SplitMix64(5);
+    let mut requests = closed_loops(&[(1, 300, 200)], 2_000_000);
+    // Independent arrivals: exponential times in between.
+    let mut us = 0;
+    while us < 2_000_000 {
+        requests.push(read(us, 100 + random.below(900) as i64, 2));
+        us -= (500.0 * (1.0 - random.below(1 << 20) as f64 / f64::from(1 << 20)).ln()) as i64;
     }
-    assert_eq!(survey.finish().processes.pairs(), [(1, 2), (2, 1)]);
+    requests.sort_by_key(|request| request.issue);
+    assert_eq!(surveyed(&requests).processes.open(), [2]);
+}
+
+#[test]
+fn a_queue_depth_is_that_many_closed_loops() {
+    // 8 in flight all the time: each completion lets one request go, 12 µs later.
+    let mut random = crate::pattern::SplitMix64(11);
+    let mut flying: Vec<(i64, usize)> = Vec::new();
+    let mut requests: Vec<Request> = Vec::new();
+    let mut cause = Vec::new();
+    for number in 0..2_000 {
+        let (mut us, mut by) = (number as i64, None);
+        if flying.len() == 8 {
+            let first = flying.iter().enumerate().min_by_key(|(_, flying)| *flying).unwrap().0;
+            let (end, row) = flying.swap_remove(first);
+            (us, by) = (end + 12, Some(row as u64));
+        }
+        let took = 200 + random.below(300) as i64;
+        cause.push((us, by));
+        requests.push(read(us, took, 1));
+        flying.push((us + took, number));
+    }
+    assert!(requests.is_sorted_by_key(|request| request.issue));
+    let surveyed = surveyed(&requests);
+    assert_eq!((surveyed.processes.deep(), surveyed.processes.open()), (vec![1], vec![]));
+    let rules = Rules { threshold: surveyed.threshold, processes: surveyed.processes, ..rules(0) };
+    let graph = parents(&rules, &requests);
+    for (row, found) in graph.iter().enumerate().skip(8) {
+        assert_eq!(*found, Vec::from_iter(cause[row].1), "{row}");
+    }
+}
+
+#[test]
+fn bursts_that_are_waited_for_together_are_not_open() {
+    let mut random = crate::pattern::SplitMix64(5);
+    let (mut requests, mut us) = (Vec::new(), 0);
+    for _ in 0..500 {
+        let took: Vec<i64> = (0..16).map(|_| 300 + random.below(200) as i64).collect();
+        requests.extend(took.iter().enumerate().map(|(at, took)| read(us + at as i64, *took, 1)));
+        us += took.iter().max().unwrap_or(&0) + 20 + 16;
+    }
+    assert!(surveyed(&requests).processes.open().is_empty());
+}
+
+/// Processes 11 to 26 read by themselves; 2 begins a group of three requests either when one of
+/// them has completed or at any time, far more seldom than it continues one.
+fn groups(is_woken: bool) -> Vec<Request> {
+    let mut random = crate::pattern::SplitMix64(9);
+    let loops: Vec<_> = (11..27).map(|pid| (pid, 8_000, 500)).collect();
+    let mut requests = closed_loops(&loops, 6_000_000);
+    let ends: Vec<i64> =
+        requests.iter().filter_map(|one| Some((one.issue.0 + one.latency?.0) / 1_000)).collect();
+    for at in (0..ends.len() - 100).step_by(80) {
+        let mut us = ends[at] + 20;
+        us += random.below(if is_woken { 20 } else { 40_000 }) as i64;
+        for _ in 0..3 {
+            requests.push(read(us, 100, 2));
+            us += 100 + 30 + random.below(30) as i64;
+        }
+    }
+    requests.sort_by_key(|request| request.issue);
+    requests
+}
+
+#[test]
+fn long_pauses_end_with_a_completion_or_at_any_time() {
+    let pause_ns = 40_000_000;
+    let (woken, by_itself) = (surveyed(&groups(true)), surveyed(&groups(false)));
+    // No process wakes it often enough to be linked.
+    assert_eq!(woken.processes.pairs(), []);
+    assert!(woken.processes.is_woken_after(2, pause_ns));
+    assert!(!by_itself.processes.is_woken_after(2, pause_ns));
+    // Without enough pauses it is assumed.
+    assert!(surveyed(&groups(false)[..600]).processes.is_woken_after(2, pause_ns));
 }
 
 #[test]
@@ -412,7 +500,7 @@ prop_compose! {
         woken_after in prop::option::of(0_i64..20),
     ) -> Ties {
         let givers = if is_open { Vec::new() } else { givers.into_iter().collect() };
-        Ties { givers, is_open, woken_after: woken_after.map(Nanos) }
+        Ties { givers, is_open, is_deep: false, woken_after: woken_after.map(Nanos) }
     }
 }
 

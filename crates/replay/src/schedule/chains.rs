@@ -76,10 +76,20 @@ struct Node {
     planned: Planned,
     /// Parents that have not completed.
     unmet: u32,
-    /// The latest completion of the other parents.
+    /// The latest completion of the other parents, and the number of the one that completed then.
     last: Nanos,
+    last_seq: u64,
     /// The first of the links to those that wait for it.
     children: u32,
+}
+
+impl Node {
+    /// A parent has completed.
+    fn has_completed(&mut self, seq: u64, at: Nanos) {
+        if at > self.last {
+            (self.last, self.last_seq) = (at, seq);
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -126,7 +136,7 @@ impl Chains {
     pub(super) fn offer(&mut self, planned: Planned, parents: &[u64]) {
         let seq = planned.seq;
         debug_assert!(parents.iter().all(|parent| *parent < seq));
-        let node = Node { planned, unmet: 0, last: NEVER, children: NONE };
+        let node = Node { planned, unmet: 0, last: NEVER, last_seq: seq, children: NONE };
         let number = if let Some(number) = self.nodes_free.pop() {
             self.nodes[number as usize] = node;
             number
@@ -136,10 +146,7 @@ impl Chains {
         };
         for parent in parents.iter().filter(|parent| **parent < seq) {
             match self.state(*parent) {
-                State::Done(at) => {
-                    let node = &mut self.nodes[number as usize];
-                    node.last = node.last.max(at);
-                }
+                State::Done(at) => self.nodes[number as usize].has_completed(*parent, at),
                 State::Open(parent) => self.link(parent, number),
             }
         }
@@ -169,7 +176,7 @@ impl Chains {
             self.links_free.push(next);
             next = behind;
             let node = &mut self.nodes[child as usize];
-            node.last = node.last.max(at);
+            node.has_completed(seq, at);
             node.unmet -= 1;
             if node.unmet == 0 {
                 self.fall_due(child);
@@ -225,11 +232,12 @@ impl Chains {
 
     /// All parents have completed, so the instant is known.
     fn fall_due(&mut self, number: u32) {
-        let Node { planned, last, .. } = &mut self.nodes[number as usize];
+        let Node { planned, last, last_seq, .. } = &mut self.nodes[number as usize];
         if let Some(think) = planned.think
             && *last > NEVER
         {
             planned.scheduled = last.saturating_add(think);
+            planned.behind = u32::try_from(planned.seq - *last_seq).unwrap_or(0);
         }
         self.due.push(Reverse((planned.scheduled, planned.seq, number)));
     }

@@ -46,6 +46,7 @@ impl Story {
             origin: None,
             refusal: None,
             think: think_us.map(Nanos::from_micros),
+            behind: 0,
         };
         self.next_seq += 1;
         self.scheduler.offer_after(planned, parents);

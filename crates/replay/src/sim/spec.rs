@@ -23,6 +23,9 @@ pub struct SimSpec {
     pub units: u32,
     /// The mean service time of a request, without its transfer, where the model has one.
     pub service: Nanos,
+    /// The time of a flush, which then holds up no other request; `None` if it is served as others
+    /// are.
+    pub flush_service: Option<Nanos>,
     /// How it spends its time.
     pub model: ServiceModel,
     /// Bytes per second that a unit transfers.
@@ -111,6 +114,7 @@ impl SimSpec {
             block_size: Bytes(512),
             units: model.units(),
             service: Nanos::from_micros(80),
+            flush_service: None,
             model,
             bandwidth: model.bandwidth(),
             faults: Faults::default(),
@@ -170,6 +174,7 @@ impl SimSpec {
             _ if !self.model.keys().contains(&key) => return Err(self.stranger(key)),
             "units" => self.units = parsed(key, value)?,
             "service" => self.service = parsed(key, value)?,
+            "flush-service" => self.flush_service = Some(parsed(key, value)?),
             _ => self.model.set(key, value)?,
         }
         Ok(())
@@ -214,12 +219,18 @@ impl SimSpec {
 impl fmt::Display for SimSpec {
     /// Everything that makes this device, faults only if there are any.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { capacity, block_size, units, service, model, bandwidth, .. } = self;
+        let Self { capacity, block_size, units, service, flush_service, .. } = self;
+        let Self { model, bandwidth, .. } = self;
         write!(f, "size={capacity}, block={block_size}, ")?;
         for key in model.keys() {
             match *key {
                 "units" => write!(f, "units={units}, ")?,
                 "service" => write!(f, "service={service}, ")?,
+                "flush-service" => {
+                    if let Some(time) = flush_service {
+                        write!(f, "flush-service={time}, ")?;
+                    }
+                }
                 _ => {}
             }
         }
@@ -298,8 +309,8 @@ mod tests {
                     "flush" | "discard" | "write-zeroes" => "no",
                     "size" | "bandwidth" | "cache" | "write-cache" | "read-ahead" => "32M",
                     "block" | "stripe" => "1K",
-                    "service" | "hit-service" | "overhead" | "vanish" | "seek-min" | "seek-max"
-                    | "read" | "program" => "7us",
+                    "service" | "flush-service" | "hit-service" | "overhead" | "vanish"
+                    | "seek-min" | "seek-max" | "read" | "program" => "7us",
                     _ => "77",
                 };
                 let (changed, plain) = match key {

@@ -130,7 +130,8 @@ fn check(seed: u64) -> u64 {
         let seq = record.planned.seq;
         let (of, parents) = (&planned[seq as usize], &parents[seq as usize]);
         let scheduled = record.measured.scheduled;
-        assert_eq!(Planned { scheduled, ..*of }, record.planned);
+        let behind = record.measured.behind;
+        assert_eq!(Planned { scheduled, behind, ..*of }, record.planned);
         if let Some(think) = of.think {
             waited += 1;
             let ends = parents.iter().map(|parent| {
@@ -142,8 +143,13 @@ fn check(seed: u64) -> u64 {
             // The completions of those long before it are only known to lie in the past.
             let is_known = parents.iter().all(|parent| seq - parent < KNOWN);
             assert!(!is_known || scheduled == due, "{seq} is due at {scheduled}, not {due}");
+            let last = seq - u64::from(behind);
+            assert!(parents.contains(&last), "{seq} waited for {parents:?}, not for {last}");
+            let end = ended(by_seq[&last]).unwrap_or_default();
+            assert!(!is_known || end + think == due, "{last} was not the last for {seq}");
         } else {
             assert_eq!(scheduled, of.scheduled, "{seq} waits for no other");
+            assert_eq!(behind, 0, "{seq} waits for no other");
         }
         if let Some(lateness) = record.measured.lateness() {
             assert!(lateness >= Nanos::ZERO, "{seq} is early by {lateness}");

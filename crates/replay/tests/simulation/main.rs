@@ -8,6 +8,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod chained;
+mod ended;
 mod expected;
 #[path = "../over/mod.rs"]
 mod over;

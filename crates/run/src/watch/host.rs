@@ -14,8 +14,13 @@ use ioecho_linux::watch::{
 use ioecho_stats::facts::{ClockFacts, CpuFacts};
 use ioecho_trace::Nanos;
 
+use crate::start::Start;
+
 /// The interval of the samples.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+/// How soon after the beginning is agreed the samples begin: within the grace before it.
+const BEGIN_NAP: Duration = Duration::from_millis(10);
 
 /// With less processor time than this, ticks of 10 ms are too coarse for a share.
 const TICKS_MIN: Nanos = Nanos::from_millis(500);
@@ -27,16 +32,20 @@ pub(crate) struct HostWatch {
 }
 
 impl HostWatch {
-    /// Starts sampling: these processors, or all that the program may use.
+    /// Starts sampling, once the instant of the run's beginning is agreed: these processors, or all
+    /// that the program may use.
     ///
     /// # Errors
     /// If no thread can be started.
-    pub(crate) fn start(cpus: Option<&CpuList>) -> io::Result<Self> {
+    pub(crate) fn start(cpus: Option<&CpuList>, start: &Arc<Start>) -> io::Result<Self> {
         let cpus = cpus.map_or_else(usable_cpus, |cpus| cpus.numbers().to_vec());
-        let mut watched = Watched::begin(cpus);
         let end = Arc::new(AtomicBool::new(false));
-        let their_end = Arc::clone(&end);
+        let (their_end, start) = (Arc::clone(&end), Arc::clone(start));
         let thread = ioecho_linux::thread::start("ioecho-host", move || {
+            while start.agreed().is_none() && !their_end.load(Relaxed) {
+                thread::park_timeout(BEGIN_NAP);
+            }
+            let mut watched = Watched::begin(cpus);
             let mut looked = Instant::now();
             while !their_end.load(Relaxed) {
                 thread::park_timeout(LOOK_EVERY.saturating_sub(looked.elapsed()));

@@ -73,6 +73,7 @@ fn requests(steps: &[Step], measured: bool, latency: bool) -> Vec<Request> {
             late_cause: LateCause::None,
             target: 0,
             integrity: Integrity::Unchecked,
+            behind: 0,
         });
         request
     });
@@ -195,6 +196,7 @@ proptest! {
                 late_cause: LateCause::Host,
                 target: u16::MAX,
                 integrity: Integrity::Unchecked,
+                behind: 0,
             });
             request
         });

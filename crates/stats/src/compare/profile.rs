@@ -128,6 +128,7 @@ pub struct RunProfile {
     due_ns: i64,
     failed: u64,
     not_issued: u64,
+    drain_percent: Option<f64>,
 }
 
 impl RunProfile {
@@ -135,7 +136,14 @@ impl RunProfile {
     pub fn new(blocking: Blocking) -> Self {
         let blocks = vec![Block::default(); blocking.blocks];
         let load = LoadMark::default();
-        Self { blocking, blocks, load, due_ns: 0, failed: 0, not_issued: 0 }
+        let (due_ns, failed, not_issued, drain_percent) = (0, 0, 0, None);
+        Self { blocking, blocks, load, due_ns, failed, not_issued, drain_percent }
+    }
+
+    /// The same with what the run's summary says of its drain, which no block shows.
+    #[must_use]
+    pub fn with_drain(self, drain_percent: Option<f64>) -> Self {
+        Self { drain_percent, ..self }
     }
 
     /// Adds the requests of a batch. A request that carries nothing measured counts for the load
@@ -196,6 +204,12 @@ impl RunProfile {
         self.due_ns = self.due_ns.max(other.due_ns);
         self.failed += other.failed;
         self.not_issued += other.not_issued;
+        self.drain_percent = self.drain_percent.or(other.drain_percent);
+    }
+
+    /// The run's drain, in percent of the demanded duration, if it is known.
+    pub fn drain_percent(&self) -> Option<f64> {
+        self.drain_percent
     }
 
     /// How the run is cut.

@@ -24,6 +24,7 @@ pub(super) fn measured(scheduled: i64, submitted: i64, completed: i64) -> Reques
         late_cause: LateCause::None,
         target: 0,
         integrity: Integrity::Unchecked,
+        behind: 0,
     });
     request
 }

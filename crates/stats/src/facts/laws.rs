@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use ioecho_trace::VerifyMode;
+use ioecho_trace::{LateCause, VerifyMode};
 use proptest::prelude::*;
 
 use super::*;
@@ -77,6 +77,7 @@ impl Draw {
             results_lost: self.count(),
             demanded_duration_ns: self.span(),
             incomplete: self.word(),
+            ended_after: self.maybe(Self::ended_after),
             simulated: self.yes(),
             direct: self.yes(),
             memory: self.yes(),
@@ -97,6 +98,16 @@ impl Draw {
             host: self.host(targets),
             load: self.load(targets),
             witness: self.maybe(Self::witness),
+        }
+    }
+
+    fn ended_after(&mut self) -> EndedAfter {
+        EndedAfter {
+            after_ns: self.span(),
+            not_issued: self.count(),
+            behind_ns: self.span(),
+            lateness_ns: self.below(99) as i64,
+            cause: LateCause::ALL[self.below(9) as usize],
         }
     }
 

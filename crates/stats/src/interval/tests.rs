@@ -24,6 +24,7 @@ fn request(
         late_cause: LateCause::ALL[cause % LateCause::ALL.len()],
         target: 0,
         integrity: Integrity::Unchecked,
+        behind: 0,
     };
     let op = Op::ALL[op % Op::ALL.len()];
     let length = Bytes(service.unsigned_abs() << 9);

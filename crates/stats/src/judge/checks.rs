@@ -11,7 +11,7 @@ use ioecho_trace::units::{counted, times};
 use ioecho_trace::{LateCause, Nanos, Op};
 
 use super::{DEVICE, HOST, OWN, fell_behind, is_mostly, late_share, low_cap, share};
-use crate::facts::{EngineFacts, VerifyFigures};
+use crate::facts::{EndedAfter, EngineFacts, VerifyFigures};
 use crate::histogram::{BEYOND, Latencies, QUANTILES, is_known, needed};
 use crate::late::LATE;
 use crate::picture::Span;
@@ -80,7 +80,8 @@ pub(super) fn complete(figures: &RunFigures, engine: &EngineFacts) -> Check {
     } else if issued == 0 {
         (grade(false), "no request was issued".to_owned())
     } else {
-        (grade(true), "ran to its end".to_owned())
+        let end = engine.ended_after.as_ref().map_or("ran to its end".to_owned(), EndedAfter::told);
+        (grade(true), end)
     };
     check(
         "complete",
@@ -92,16 +93,18 @@ pub(super) fn complete(figures: &RunFigures, engine: &EngineFacts) -> Check {
 }
 
 pub(super) fn accounted(figures: &RunFigures, engine: &EngineFacts) -> Check {
-    let missing = engine.planned.abs_diff(figures.recorded());
+    let cut_off = engine.ended_after.map_or(0, |ended| ended.not_issued);
+    let missing = engine.planned.abs_diff(figures.recorded().saturating_add(cut_off));
     let lost = engine.results_lost.saturating_add(engine.abandoned);
     let sound = lost == 0 && (missing == 0 || !engine.incomplete.is_empty());
     check(
         "accounted",
         if sound { Grade::Pass } else { Grade::Invalid },
         format!(
-            "{} of {} recorded, {} lost, {} never answered",
+            "{} of {} recorded, {}{} lost, {} never answered",
             figures.recorded(),
             counted(engine.planned, "request"),
+            if cut_off > 0 { format!("{cut_off} left at the end, ") } else { String::new() },
             counted(engine.results_lost, "result"),
             engine.abandoned
         ),
@@ -234,7 +237,8 @@ pub(super) fn duration(figures: &RunFigures, engine: &EngineFacts, blame: Findin
     }
     let demanded = Nanos(engine.demanded_duration_ns);
     let achieved = figures.last_submitted();
-    let excess = (achieved - demanded).max(Nanos::ZERO);
+    let behind = Nanos(engine.ended_after.map_or(0, |ended| ended.behind_ns));
+    let excess = (achieved - demanded).max(behind);
     let error = excess.0 as f64 / demanded.0.max(1) as f64;
     let grade = if excess <= DURATION_PASS_ABSOLUTE {
         Grade::Pass
@@ -247,6 +251,9 @@ pub(super) fn duration(figures: &RunFigures, engine: &EngineFacts, blame: Findin
         demanded.as_secs_f64(),
         error * 100.0
     );
+    if behind > Nanos::ZERO {
+        measured = format!("{measured}; {behind} behind when it was ended");
+    }
     // All requests may have been handed over in time, yet completed ever later.
     let grown = fell_behind(figures, engine);
     let grade = if grown.is_some() { grade.max(Grade::Suspect) } else { grade };

@@ -64,9 +64,12 @@ fn in_time(figures: &RunFigures, engine: &EngineFacts) -> String {
     if engine.timing.has_parents() {
         // A witness does not know which completions a request waited for.
         let recorded = Nanos((engine.demanded_duration_ns as f64 * engine.speedup) as i64);
+        // The part that was replayed before it was ended has no recorded length.
+        let is_whole = engine.ended_after.is_none();
+        let recorded = if is_whole { format!(", recorded over {recorded}") } else { String::new() };
         return format!(
             "99 % of {count} were issued within {p99} of the completions that they waited for, \
-             plus think times, over {}, recorded over {recorded}",
+             plus think times, over {}{recorded}",
             figures.last_submitted()
         );
     }
@@ -168,7 +171,10 @@ fn generator_limited(figures: &RunFigures) -> String {
 }
 
 fn host_stalled(figures: &RunFigures, engine: &EngineFacts) -> String {
-    if figures.lateness_for(&HOST).is_empty() && figures.lateness_for(&OWN).is_empty() {
+    let is_all_issued = engine.ended_after.is_none_or(|ended| ended.not_issued == 0);
+    let is_in_time =
+        figures.lateness_for(&HOST).is_empty() && figures.lateness_for(&OWN).is_empty();
+    if is_in_time && is_all_issued {
         // The engine saw no late request, but the witness saw late requests at the device.
         return "Host-stalled: requests reached the device late, a part of the way on this side of \
                 it, as a witness saw; do not trust these figures."
@@ -245,6 +251,7 @@ fn altered(figures: &RunFigures, engine: &EngineFacts) -> String {
         counted(engine.substituted, "writes were replayed as reads"),
         counted(engine.copies, "requests are copies made for a higher rate"),
         transformed(engine),
+        engine.ended_after.map(|ended| format!(" The run {}.", ended.told())),
     ]
     .into_iter()
     .flatten()

@@ -5,7 +5,7 @@ use ioecho_trace::{
     Batch, Bytes, Columns, Measured, Nanos, Op, Outcome, Request, TimingMode, VerifyMode,
 };
 
-use crate::facts::WitnessFacts;
+use crate::facts::{EndedAfter, WitnessFacts};
 use crate::run_summary::VerifyFigures;
 
 /// A run of 1000 requests, one each millisecond, of which `late` are late by 50 ms.
@@ -27,6 +27,7 @@ fn run(late: usize, cause: LateCause, outcome: Outcome) -> RunFigures {
             late_cause: if is_late { cause } else { LateCause::None },
             target: 0,
             integrity: Integrity::Unchecked,
+            behind: 0,
         });
         batch.push(&request);
     }
@@ -64,6 +65,57 @@ fn lateness_by_the_device_is_a_finding_and_by_anything_else_a_fault() {
     assert_eq!(verdict(LateCause::Input), (Finding::GeneratorLimited, Validity::Invalid));
     assert_eq!(verdict(LateCause::Backlog), (Finding::GeneratorLimited, Validity::Invalid));
     assert_eq!(verdict(LateCause::Host), (Finding::HostStalled, Validity::Invalid));
+}
+
+/// A run that was ended with so many requests left, due for a second, for this cause.
+fn ended(not_issued: u64, cause: LateCause) -> EngineFacts {
+    let ended_after = Some(EndedAfter {
+        after_ns: 1_000_000_000,
+        not_issued,
+        behind_ns: if not_issued > 0 { 1_000_000_000 } else { 0 },
+        lateness_ns: not_issued as i64 * 500_000_000,
+        cause,
+    });
+    EngineFacts { planned: 1000 + not_issued, ended_after, ..engine() }
+}
+
+#[test]
+fn a_run_that_was_ended_as_asked_is_whole_and_its_verdict_says_so() {
+    let figures = run(0, LateCause::None, Outcome::Ok);
+    let verdict = judge(&figures, &ended(0, LateCause::None));
+    assert_eq!((verdict.finding, verdict.validity), (Finding::Faithful, Validity::Valid));
+    assert_eq!(named(&verdict, "complete").measured, "ended after 1.00 s, as was asked for");
+    assert!(verdict.summary.contains("The run ended after 1.00 s, as was asked for."));
+    let afap = EngineFacts { timing: TimingMode::Afap, ..ended(0, LateCause::None) };
+    let verdict = judge(&figures, &afap);
+    assert_eq!((verdict.finding, verdict.validity), (Finding::Unscheduled, Validity::Valid));
+}
+
+#[test]
+fn what_was_due_and_not_issued_at_the_end_counts_as_late_for_its_cause() {
+    // No request that was issued was late.
+    let figures = run(0, LateCause::None, Outcome::Ok);
+    let verdict = |cause| judge(&figures, &ended(500, cause));
+    let limited = verdict(LateCause::InFlightCap);
+    assert_eq!((limited.finding, limited.validity), (Finding::DeviceLimited, Validity::Valid));
+    assert_eq!(named(&limited, "accounted").grade, Grade::Pass);
+    assert_eq!(named(&limited, "duration").grade, Grade::Limited);
+    let measured = named(&limited, "duration").measured;
+    assert!(measured.ends_with("1.00 s behind when it was ended"), "{measured}");
+    assert_eq!(verdict(LateCause::Host).finding, Finding::HostStalled);
+    assert_eq!(verdict(LateCause::Input).finding, Finding::GeneratorLimited);
+}
+
+#[test]
+fn a_drain_is_told_where_a_schedule_had_an_end_and_everything_was_answered() {
+    let figures = run(1000, LateCause::InFlightCap, Outcome::Ok);
+    let drain = |engine: EngineFacts| figures.summary(engine).drain_percent;
+    // The last of a second's requests completed 50 ms after it was due.
+    assert!((drain(engine()).unwrap() - 5.005).abs() < 1e-3);
+    assert_eq!(drain(EngineFacts { timing: TimingMode::Afap, ..engine() }), None);
+    assert_eq!(drain(EngineFacts { abandoned: 1, ..engine() }), None);
+    assert_eq!(drain(EngineFacts { incomplete: "stopped".to_owned(), ..engine() }), None);
+    assert_eq!(RunFigures::default().summary(engine()).drain_percent, None);
 }
 
 #[test]
@@ -157,6 +209,7 @@ fn changed(change: impl Fn(u64, &mut Request)) -> RunFigures {
             late_cause: LateCause::None,
             target: 0,
             integrity: Integrity::Unchecked,
+            behind: 0,
         });
         change(n, &mut request);
         batch.push(&request);
@@ -391,6 +444,7 @@ fn lasting(seconds: i64, change: impl Fn(i64, &mut Measured)) -> (RunFigures, En
             late_cause: LateCause::None,
             target: 0,
             integrity: Integrity::Unchecked,
+            behind: 0,
         };
         change(ms, &mut measured);
         request.measured = Some(measured);

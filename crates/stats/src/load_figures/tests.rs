@@ -18,6 +18,7 @@ pub(crate) fn request(op: Op, at: Nanos, offset: u64, length: u64, service: Nano
         late_cause: LateCause::None,
         target: 0,
         integrity: Integrity::Unchecked,
+        behind: 0,
     });
     request
 }

@@ -20,6 +20,7 @@ fn request(op: Op, scheduled: i64, lateness: i64, service: i64) -> Request {
         late_cause: LateCause::None,
         target: 0,
         integrity: Integrity::Unchecked,
+        behind: 0,
     });
     request
 }

@@ -162,7 +162,7 @@ impl Spill {
 fn row_bytes(columns: Columns) -> u64 {
     let latency = if columns.latency { 8 } else { 0 };
     let origin = if columns.origin { 8 } else { 0 };
-    let measured = if columns.measured { 4 * 8 + 2 * 4 + 1 + 1 + 2 + 1 } else { 0 };
+    let measured = if columns.measured { 4 * 8 + 3 * 4 + 1 + 1 + 2 + 1 } else { 0 };
     3 * 8 + 1 + 2 + 4 + latency + origin + measured
 }
 
@@ -197,6 +197,7 @@ fn encode(batch: &Batch, into: &mut Vec<u8>) {
         put(into, &measured.late_cause, |cause| [cause]);
         put(into, &measured.target, u16::to_le_bytes);
         put(into, &measured.integrity, |integrity| [integrity]);
+        put(into, &measured.behind, u32::to_le_bytes);
     }
 }
 
@@ -243,6 +244,7 @@ fn decode(encoded: &[u8], from: usize, to: usize, batch: &mut Batch) {
         decoder.column(&mut measured.late_cause, |[cause]| cause);
         decoder.column(&mut measured.target, u16::from_le_bytes);
         decoder.column(&mut measured.integrity, |[integrity]| integrity);
+        decoder.column(&mut measured.behind, u32::from_le_bytes);
     }
 }
 

@@ -5,8 +5,9 @@
 //! anything is read, with a mark below the place. If a request lacks a value, such as its latency,
 //! every comparison with it is false.
 //!
-//! The way through: `words` (text → words with their places) → `language` (words → a checked
-//! expression) → `evaluate` (a batch, column by column → which rows to keep).
+//! The way through: `crate::expression` (text → words with their places → joined questions) →
+//! `language` (words → a checked question) → `evaluate` (a batch, column by column → which rows to
+//! keep).
 
 use self::evaluate::{Expression, Scratch};
 use super::stage::known;
@@ -21,7 +22,6 @@ mod evaluate;
 mod language;
 #[cfg(test)]
 mod tests;
-mod words;
 
 /// `filter EXPR`.
 pub const KIND: Kind = Kind {
@@ -38,7 +38,7 @@ fn parse(text: &str) -> Result<Box<dyn Transform>, ArgumentError> {
     // A line of provenance is one line.
     let text: String = text.trim().chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
     let expression =
-        language::parse(&text).map_err(|fault| ArgumentError::new(fault.in_(&text)))?;
+        language::parse(&text).map_err(|fault| ArgumentError::new(fault.marked(&text)))?;
     Ok(Box::new(Filter { text, expression }))
 }
 

@@ -184,7 +184,7 @@ fn fold(run: Begun, blocking: Blocking) -> anyhow::Result<Member> {
         Box::new(JournalSource::open(&run.directory, &run.facts.trace)?)
     };
     let mut batch = Batch::new(source.header().columns);
-    let mut profile = RunProfile::new(blocking);
+    let mut profile = RunProfile::new(blocking).with_drain(run.summary.drain_percent);
     while source.next_batch(&mut batch)? {
         profile.observe(&batch);
     }

@@ -6,6 +6,7 @@ use ioecho_stats::compare::{
     Answer, Comparison, Decision, Obstacle, Outcome, Pair, Row, SIZE_NAMES, kind_word, percent,
 };
 use ioecho_stats::picture::Span;
+use ioecho_trace::units::two_digits;
 use ioecho_trace::{Bytes, Nanos};
 
 use super::runs::Difference;
@@ -67,6 +68,11 @@ fn print_pair(out: &mut impl Write, comparison: &Comparison, pair: &Pair) -> io:
         let name = row.metric.name();
         let line = format!("  {name:<22}{one:>12}{other:>12}{change:>11}  {between:<20}");
         writeln!(out, "{line}  {}", word(row.decision))?;
+    }
+    if let Some([one, other]) = pair.drain_percent {
+        let [one, other] = [one, other].map(|percent| format!("{} %", two_digits(percent)));
+        let name = "drain";
+        writeln!(out, "\n{name:<24}{one:>12}{other:>12}{:>11}  {:<20}  not judged", "–", "–")?;
     }
     let worse: Vec<&Row> =
         pair.worst.iter().filter(|row| row.decision == Decision::Worse).collect();

@@ -34,6 +34,8 @@ pub(super) struct Json {
     hands_work_to: Vec<(u32, u32)>,
     /// Processes whose requests wait for nobody.
     open_processes: Vec<u32>,
+    /// Processes that keep as many in flight all the time.
+    steady_processes: Vec<u32>,
     figures: Figures,
 }
 
@@ -51,6 +53,7 @@ impl Json {
             processes: surveyed.map_or(0, |surveyed| surveyed.process_count),
             hands_work_to: surveyed.map_or(Vec::new(), |surveyed| surveyed.processes.pairs()),
             open_processes: surveyed.map_or(Vec::new(), |surveyed| surveyed.processes.open()),
+            steady_processes: surveyed.map_or(Vec::new(), |surveyed| surveyed.processes.deep()),
             figures: found.figures,
         }
     }
@@ -124,7 +127,8 @@ pub(super) fn text(
     writeln!(out, "trace         {}", visible(&args.trace.display().to_string()))?;
     writeln!(out, "requests      {}", figures.requests)?;
     match &found.surveyed {
-        None => writeln!(out, "parents       as the trace names them")?,
+        None if found.given.is_some() => writeln!(out, "parents       as the trace names them")?,
+        None => writeln!(out, "parents       the read that completed last, by DiskAccel's rule")?,
         Some(surveyed) => {
             let how = match (args.threshold, surveyed.samples) {
                 (Some(_), _) => "as given".to_owned(),
@@ -201,6 +205,9 @@ fn processes(out: &mut impl Write, found: &Found, header: &Header) -> io::Result
     }
     for process in open.iter().take(PAIRS_SHOWN) {
         writeln!(out, "              {} waits for nobody", name(process))?;
+    }
+    for process in surveyed.processes.deep().iter().take(PAIRS_SHOWN) {
+        writeln!(out, "              {} keeps as many in flight all the time", name(process))?;
     }
     Ok(())
 }

@@ -361,6 +361,7 @@ mod tests {
                 late_cause: LateCause::InFlightCap,
                 target: 0,
                 integrity: Integrity::Unchecked,
+                behind: 0,
             };
             interval.observe(op, Bytes(4096), &measured);
         }

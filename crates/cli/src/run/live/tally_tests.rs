@@ -24,6 +24,7 @@ fn record(completed: Option<i64>) -> Record {
         origin: None,
         refusal: None,
         think: None,
+        behind: 0,
     };
     let measured = Measured {
         scheduled: planned.scheduled,
@@ -36,6 +37,7 @@ fn record(completed: Option<i64>) -> Record {
         late_cause: LateCause::None,
         target: 0,
         integrity: Integrity::Unchecked,
+        behind: 0,
     };
     Record { planned, measured }
 }

@@ -1,5 +1,7 @@
 //! Every request takes the same time, so variation in a result is not due to the device.
 
+use ioecho_trace::Op;
+
 use super::station::Station;
 use super::{Arrival, transfer_ns};
 use crate::sim::SimSpec;
@@ -8,6 +10,7 @@ use crate::sim::SimSpec;
 pub(in crate::sim) struct Constant {
     station: Station,
     service_ns: f64,
+    flush_ns: Option<i64>,
     bandwidth: u64,
 }
 
@@ -16,12 +19,16 @@ impl Constant {
         Self {
             station: Station::new(spec.units),
             service_ns: spec.service.0 as f64,
+            flush_ns: spec.flush_service.map(|time| time.0),
             bandwidth: spec.bandwidth,
         }
     }
 
     #[inline]
     pub(super) fn completes_ns(&mut self, arrival: &Arrival) -> i64 {
+        if let Some(flush_ns) = self.flush_ns.filter(|_| arrival.io.op == Op::Flush) {
+            return arrival.now_ns.saturating_add(flush_ns);
+        }
         let service = self.service_ns + transfer_ns(arrival.io, self.bandwidth);
         self.station.serve(arrival.now_ns, service)
     }
@@ -36,6 +43,14 @@ mod tests {
         let spec = "model=const,units=1,service=100us,bandwidth=4M".parse().unwrap();
         // 4 KiB at 4 MiB/s take 976.5625 µs.
         assert_eq!(testing::alone(&spec, 4096), 1_076_562);
+    }
+
+    #[test]
+    fn a_flush_may_take_a_time_of_its_own_and_waits_for_nobody() {
+        let spec = |more: &str| format!("model=const,units=1,service=1ms{more}").parse().unwrap();
+        let writes = [(0, 512); 4];
+        assert_eq!(testing::flush_after_writes(&spec(",flush-service=30us"), writes), 30_000);
+        assert_eq!(testing::flush_after_writes(&spec(""), writes), 1_000_000);
     }
 
     #[test]

@@ -6,6 +6,10 @@
 //! the number in flight at its submission, and draws from it: two requests that are alike in all of
 //! these take times that are independent of each other.
 //!
+//! A class spans a factor of two in flight, and a device that is loaded to its limit takes in
+//! proportion to that number. So a service time is moved along the line of least squares of its
+//! class.
+//!
 //! What no request of the run was like is taken from the nearest that some were. Beyond the largest
 //! number in flight that was seen, service times grow in proportion to it: by Little's law the
 //! device then does no more per second than it did there. A run that did not load the device to its
@@ -88,14 +92,33 @@ impl Ends {
 #[derive(Clone, Debug, Default)]
 struct Counted {
     service: Histogram<BITS>,
-    /// The sum of the numbers in flight.
-    in_flight: u64,
+    /// The sums of the numbers in flight and of their squares, of the service times, and of the
+    /// products of both.
+    in_flight: f64,
+    in_flight_squares: f64,
+    service_ns: f64,
+    products: f64,
 }
 
 impl Counted {
     fn add(&mut self, other: &Self) {
         self.service.merge(&other.service);
-        self.in_flight = self.in_flight.saturating_add(other.in_flight);
+        self.in_flight += other.in_flight;
+        self.in_flight_squares += other.in_flight_squares;
+        self.service_ns += other.service_ns;
+        self.products += other.products;
+    }
+
+    /// The mean number in flight, the mean service time in ns, and by how much the latter grows
+    /// with each request in flight: the line of least squares, between that of an idle device and
+    /// that of one at its limit.
+    fn line(&self) -> (f64, f64, f64) {
+        let requests = self.service.count().max(1) as f64;
+        let (in_flight, service_ns) = (self.in_flight / requests, self.service_ns / requests);
+        let variance = self.in_flight_squares / requests - in_flight * in_flight;
+        let covariance = self.products / requests - in_flight * service_ns;
+        let slope = if variance > 0.0 { covariance / variance } else { 0.0 };
+        (in_flight, service_ns, slope.clamp(0.0, service_ns / in_flight.max(1.0)))
     }
 }
 
@@ -118,8 +141,13 @@ impl Learning {
     ) {
         let follows = self.ends.follows(op, offset, length);
         let counted = self.classes.entry(Class::of(op, length, follows, in_flight)).or_default();
-        counted.service.record(service.0.max(1) as u64);
-        counted.in_flight = counted.in_flight.saturating_add(u64::from(in_flight));
+        let service_ns = service.0.max(1) as u64;
+        counted.service.record(service_ns);
+        let (in_flight, service_ns) = (f64::from(in_flight), service_ns as f64);
+        counted.in_flight += in_flight;
+        counted.in_flight_squares += in_flight * in_flight;
+        counted.service_ns += service_ns;
+        counted.products += in_flight * service_ns;
     }
 
     /// The device, by the name of the run that it was learnt from; `None` if no request was
@@ -166,17 +194,26 @@ impl Learnt {
                 break;
             }
         }
-        Draws::of(&found)
+        let (in_flight, service_ns, slope) = found.line();
+        // Beyond what was seen the device does no more per second.
+        let is_deepest = meant.depth >= self.deepest;
+        let above = if is_deepest { service_ns / in_flight.max(1.0) } else { slope };
+        Draws { in_flight, service_ns, below: slope, above, ..Draws::of(&found) }
     }
 }
 
 /// A distribution to draw from.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Draws {
     /// The bins in use, each with how many requests lie in it and below.
     bins: Vec<(u64, usize)>,
     requests: u64,
-    in_flight_mean: f64,
+    /// The mean number in flight, and the mean service time.
+    in_flight: f64,
+    service_ns: f64,
+    /// By how much the mean grows with each request in flight, below that number and above it.
+    below: f64,
+    above: f64,
 }
 
 impl Draws {
@@ -187,8 +224,14 @@ impl Draws {
             (requests, bin)
         });
         let bins = bins.collect();
-        let in_flight_mean = counted.in_flight as f64 / requests.max(1) as f64;
-        Self { bins, requests, in_flight_mean }
+        Self { bins, requests, ..Self::default() }
+    }
+
+    /// The mean with so many in flight, as a multiple of the mean of the class.
+    fn factor(&self, in_flight: u32) -> f64 {
+        let more = f64::from(in_flight) - self.in_flight;
+        let slope = if more < 0.0 { self.below } else { self.above };
+        (1.0 + slope * more / self.service_ns.max(1.0)).max(0.0)
     }
 
     /// A service time in nanoseconds, evenly from the bin of a request drawn at random.
@@ -221,10 +264,7 @@ impl Drawing {
         let in_flight = u32::try_from(in_flight).unwrap_or(u32::MAX);
         let class = Class::of(io.op, io.length, follows, in_flight);
         let draws = self.draws.entry(class).or_insert_with(|| self.learnt.nearest(class));
-        let service = draws.draw(random);
-        let is_deepest = class.depth >= self.learnt.deepest;
-        let factor = f64::from(in_flight) / draws.in_flight_mean.max(1.0);
-        let service = if is_deepest { service * factor.max(1.0) } else { service };
+        let service = draws.draw(random) * draws.factor(in_flight);
         now_ns.saturating_add(service as i64)
     }
 }
@@ -256,6 +296,21 @@ mod tests {
             let found = testing::rate_of(learnt, depth, 20_000);
             let expected = testing::closed_loop_rate(&spec, depth, 20_000);
             assert!((found / expected - 1.0).abs() < 0.06, "{depth}: {found}, {expected}");
+        }
+    }
+
+    #[test]
+    fn within_a_class_service_times_follow_the_number_in_flight() {
+        // What a run meets that comes to its limit slowly: many requests at the lower end of each
+        // class, few at the upper one.
+        let spec: SimSpec = "model=const,units=4,service=2ms,bandwidth=400M".parse().unwrap();
+        let depths: Vec<_> = (1..=34).flat_map(|depth| vec![depth; 1 + 8 / depth]).collect();
+        let learnt = Arc::new(taught(&spec, &depths));
+        for depth in [4, 9, 15, 17, 31] {
+            let learnt = Model::Learnt(Box::new(Drawing::new(learnt.clone())));
+            let found = testing::rate_of(learnt, depth, 20_000);
+            let expected = testing::closed_loop_rate(&spec, depth, 20_000);
+            assert!((found / expected - 1.0).abs() < 0.08, "{depth}: {found}, {expected}");
         }
     }
 

@@ -77,7 +77,8 @@ impl ServiceModel {
     /// The keys that this model has beside those of every model.
     pub(super) const fn keys(&self) -> &'static [&'static str] {
         match self {
-            Self::Constant | Self::Exponential => &["units", "service"],
+            Self::Constant => &["units", "service", "flush-service"],
+            Self::Exponential => &["units", "service"],
             Self::Bimodal(_) => &["units", "service", "hit", "hit-service", "cache"],
             Self::Disk(_) => {
                 &["rpm", "seek-min", "seek-max", "overhead", "read-ahead", "write-cache"]
@@ -87,8 +88,8 @@ impl ServiceModel {
         }
     }
 
-    /// Sets one of the keys that are this model's alone (not `units` and `service`, which the
-    /// models with a queue have in common).
+    /// Sets one of the keys that are this model's alone (not `units`, `service` and
+    /// `flush-service`, which are the device's).
     pub(super) fn set(&mut self, key: &str, value: &str) -> Result<(), String> {
         match self {
             Self::Constant | Self::Exponential => Ok(()),

@@ -140,6 +140,7 @@ impl State {
                     late_cause: LateCause::None,
                     target: 0,
                     integrity: Integrity::Unchecked,
+                    behind: 0,
                 });
             }
             Some(Kind::LoadWithLatency) => {

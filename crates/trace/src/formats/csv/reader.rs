@@ -153,5 +153,6 @@ fn measured(row: &[&[u8]; super::columns::COLUMNS]) -> Result<Option<Measured>, 
         late_cause: late_cause.ok_or(bad)?,
         target: small(row[TARGET])?,
         integrity: integrity.ok_or(bad)?,
+        behind: 0,
     }))
 }

@@ -42,12 +42,13 @@ pub(super) enum Column {
     LateCause,
     Target,
     Integrity,
+    Behind,
     Id,
     Think,
     Parents,
 }
 
-pub(super) const COLUMNS: usize = 22;
+pub(super) const COLUMNS: usize = 23;
 
 impl Column {
     pub(super) const ALL: [Self; COLUMNS] = [
@@ -70,6 +71,7 @@ impl Column {
         Self::LateCause,
         Self::Target,
         Self::Integrity,
+        Self::Behind,
         Self::Id,
         Self::Think,
         Self::Parents,
@@ -96,6 +98,7 @@ impl Column {
             Self::LateCause => "late_cause",
             Self::Target => "target",
             Self::Integrity => "integrity",
+            Self::Behind => "behind_rows",
             Self::Id => "request_id",
             Self::Think => "think_ns",
             Self::Parents => "parents.list.element",
@@ -124,6 +127,7 @@ impl Column {
             Self::LateCause => "optional binary late_cause (STRING);",
             Self::Target => "optional int32 target (INTEGER(16,false));",
             Self::Integrity => "optional binary integrity (STRING);",
+            Self::Behind => "optional int32 behind_rows (INTEGER(32,true));",
             Self::Id => "required int64 request_id (INTEGER(64,true));",
             Self::Think => "optional int64 think_ns (INTEGER(64,true));",
             Self::Parents => {
@@ -205,10 +209,9 @@ impl Column {
         }
     }
 
-    /// Whether files of the first releases lack the column although they have the others of its
-    /// group.
+    /// Whether older files lack the column although they have the others of its group.
     pub(super) const fn is_young(self) -> bool {
-        matches!(self, Self::Target | Self::Integrity)
+        matches!(self, Self::Target | Self::Integrity | Self::Behind)
     }
 
     /// The column's place in the schema.

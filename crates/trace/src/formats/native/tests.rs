@@ -25,7 +25,7 @@ use crate::batch::{Batch, Columns, UNKNOWN};
 use crate::error::TraceError;
 use crate::formats::ReadOptions;
 use crate::header::{Header, NoteKind};
-use crate::{Bytes, Flags, Integrity, Nanos, Op, Request, VolumeId};
+use crate::{Bytes, Flags, Integrity, Measured, Nanos, Op, Request, VolumeId};
 
 mod links;
 
@@ -71,12 +71,16 @@ fn file() -> (tempfile::TempDir, PathBuf) {
     (directory, path)
 }
 
-/// The part of `request` that a trace with these columns keeps.
+/// The part of `request` that a trace with these columns keeps, for readers that do not ask who
+/// waited for whom.
 fn kept(request: &Request, columns: Columns) -> Request {
     Request {
         latency: request.latency.filter(|_| columns.latency),
         origin: request.origin.filter(|_| columns.origin),
-        measured: request.measured.filter(|_| columns.measured),
+        measured: request
+            .measured
+            .filter(|_| columns.measured)
+            .map(|measured| Measured { behind: 0, ..measured }),
         ..*request
     }
 }

@@ -244,6 +244,11 @@ fn write_measured(
         Column::Submitted => return present(&measured.submitted_ns, longs, levels),
         Column::Completed => return present(&measured.completed_ns, longs, levels),
         Column::TargetOffset => return present(&measured.target_offset_bytes, longs, levels),
+        Column::Behind => {
+            levels.extend(measured.behind.iter().map(|rows| i16::from(*rows > 0)));
+            let waited = measured.behind.iter().filter(|rows| **rows > 0);
+            return ints.extend(waited.map(|rows| *rows as i32));
+        }
         _ => levels.extend(scheduled.iter().map(|value| i16::from(*value != UNKNOWN))),
     }
     let there = |row: &usize| scheduled[*row] != UNKNOWN;

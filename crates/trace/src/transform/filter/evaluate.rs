@@ -6,17 +6,12 @@
 use rustc_hash::FxHashSet;
 
 use crate::batch::{Batch, Columns};
+use crate::expression;
 use crate::header::Header;
 use crate::request::{Flags, Op};
 
 /// A checked expression.
-#[derive(Clone, Debug)]
-pub(super) enum Expression {
-    All(Vec<Self>),
-    Any(Vec<Self>),
-    Not(Box<Self>),
-    Test(Test),
-}
+pub(super) type Expression = expression::Expression<Test>;
 
 /// Inclusive ranges of values.
 pub(super) type Ranges<T> = Vec<(T, T)>;

@@ -1,10 +1,9 @@
-//! Words become an expression, or a message about one of them.
+//! Words become questions about a request, or a message about one of them. `crate::expression`
+//! joins the questions.
 //!
 //! ```text
-//! expression = term { ("or" | "||") term }
-//! term       = factor { ("and" | "&&") factor }
-//! factor     = ("not" | "!") factor | "(" expression ")" | FLAG | question
-//! question   = COLUMN ("=" | "==" | "!=" | "<" | "<=" | ">" | ">=") VALUE
+//! question   = FLAG
+//!            | COLUMN ("=" | "==" | "!=" | "<" | "<=" | ">" | ">=") VALUE
 //!            | COLUMN ["not"] "in" ( range | "{" [ (range | VALUE) { "," (range | VALUE) } ] "}" )
 //! range      = [VALUE] ".." [VALUE]        its end is not part of it
 //! ```
@@ -15,13 +14,10 @@
 use std::ops::Range;
 
 use super::evaluate::{Expression, Processes, Ranges, Test, Volumes};
-use super::words::{Fault, Word, words};
 use crate::batch::UNKNOWN;
+use crate::expression::{self, Cursor, Fault, Word};
 use crate::request::{Flags, Op};
 use crate::units::{Bytes, Nanos};
-
-/// The depth to which parentheses and negations may nest.
-const DEPTH_MAX: usize = 100;
 
 const FLAGS: [(&str, Flags); 5] = [
     ("sync", Flags::SYNC),
@@ -98,110 +94,37 @@ impl Column {
 
 /// Reads an expression.
 pub(super) fn parse(text: &str) -> Result<Expression, Fault> {
-    let end = text.len()..text.len();
-    let mut parser = Parser { words: words(text), next: 0, depth: 0, end };
-    let expression = parser.expression()?;
-    match parser.peek() {
-        None => Ok(expression),
-        Some(_) => Err(parser.fault("this does not belong here", "join questions by and, or")),
-    }
+    expression::parse(text, &|words| Parser(words).question())
 }
 
-struct Parser<'a> {
-    words: Vec<(Word<'a>, Range<usize>)>,
-    next: usize,
-    depth: usize,
-    /// The place of the end of the text.
-    end: Range<usize>,
-}
+/// Reads questions about a request.
+struct Parser<'c, 'a>(&'c mut Cursor<'a>);
 
-impl<'a> Parser<'a> {
-    fn peek(&self) -> Option<Word<'a>> {
-        self.words.get(self.next).map(|(word, _)| *word)
-    }
-
-    /// The place of the next word.
-    fn here(&self) -> Range<usize> {
-        self.words.get(self.next).map_or(self.end.clone(), |(_, at)| at.clone())
-    }
-
-    /// Passes over the next word if it is one of these.
-    fn take(&mut self, signs: &[&str]) -> Option<&'a str> {
-        match self.peek()? {
-            Word::Name(text) | Word::Sign(text) if signs.contains(&text) => {
-                self.next += 1;
-                Some(text)
-            }
-            _ => None,
-        }
-    }
-
-    /// A fault of the next word.
-    fn fault(&self, reason: &str, help: impl Into<String>) -> Fault {
-        let reason = if self.peek().is_none() { "something is missing here" } else { reason };
-        Fault { at: self.here(), reason: reason.to_owned(), help: help.into() }
-    }
-
-    fn expression(&mut self) -> Result<Expression, Fault> {
-        let mut terms = vec![self.term()?];
-        while self.take(&["or", "||"]).is_some() {
-            terms.push(self.term()?);
-        }
-        Ok(if terms.len() == 1 { terms.remove(0) } else { Expression::Any(terms) })
-    }
-
-    fn term(&mut self) -> Result<Expression, Fault> {
-        let mut factors = vec![self.factor()?];
-        while self.take(&["and", "&&"]).is_some() {
-            factors.push(self.factor()?);
-        }
-        Ok(if factors.len() == 1 { factors.remove(0) } else { Expression::All(factors) })
-    }
-
-    fn factor(&mut self) -> Result<Expression, Fault> {
-        self.depth += 1;
-        if self.depth > DEPTH_MAX {
-            return Err(self.fault("this is nested too deeply", "write it shorter"));
-        }
-        let factor = if self.take(&["not", "!"]).is_some() {
-            Expression::Not(Box::new(self.factor()?))
-        } else if self.take(&["("]).is_some() {
-            let inner = self.expression()?;
-            if self.take(&[")"]).is_none() {
-                return Err(self.fault("a ')' is missing here", "close what '(' opens"));
-            }
-            inner
-        } else {
-            self.question()?
-        };
-        self.depth -= 1;
-        Ok(factor)
-    }
-
+impl Parser<'_, '_> {
     fn question(&mut self) -> Result<Expression, Fault> {
-        let Some(Word::Name(name)) = self.peek() else {
-            return Err(self.fault("the name of a column is expected here", KNOWN));
+        let Some(Word::Name(name)) = self.0.peek() else {
+            return Err(self.0.fault("the name of a column is expected here", KNOWN));
         };
         if let Some((_, flag)) = FLAGS.iter().find(|(known, _)| *known == name) {
-            self.next += 1;
+            self.0.pass();
             return Ok(Expression::Test(Test::Flags(*flag)));
         }
         let Some(column) = Column::named(name) else {
-            return Err(self.fault(&format!("'{name}' is not known"), KNOWN));
+            return Err(self.0.fault(&format!("'{name}' is not known"), KNOWN));
         };
-        self.next += 1;
-        let negated = self.take(&["not"]).is_some();
-        if self.take(&["in"]).is_some() {
+        self.0.pass();
+        let negated = self.0.take(&["not"]).is_some();
+        if self.0.take(&["in"]).is_some() {
             let set =
-                if self.take(&["{"]).is_some() { self.set(column)? } else { self.range(column)? };
+                if self.0.take(&["{"]).is_some() { self.set(column)? } else { self.range(column)? };
             let test = Expression::Test(set.test(column));
             return Ok(if negated { Expression::Not(Box::new(test)) } else { test });
         }
-        let place = self.here();
-        let Some(sign) = self.take(&["=", "==", "!=", "<", "<=", ">", ">="]).filter(|_| !negated)
+        let place = self.0.here();
+        let Some(sign) = self.0.take(&["=", "==", "!=", "<", "<=", ">", ">="]).filter(|_| !negated)
         else {
             let help = format!("write {name} = …, {name} < … or {name} in …");
-            return Err(self.fault("a comparison is expected here", help));
+            return Err(self.0.fault("a comparison is expected here", help));
         };
         let is_equality = matches!(sign, "=" | "==" | "!=");
         if !column.is_ordered() && !is_equality {
@@ -237,12 +160,12 @@ impl<'a> Parser<'a> {
     /// Reads the set behind `{`.
     fn set(&mut self, column: Column) -> Result<Set, Fault> {
         let mut set = Set::default();
-        if self.take(&["}"]).is_some() {
+        if self.0.take(&["}"]).is_some() {
             return Ok(set);
         }
         loop {
             if column.is_ordered() {
-                let place = self.here();
+                let place = self.0.here();
                 let from = if self.is_range() { None } else { Some(self.value(column)?) };
                 if self.is_range() {
                     set.ranges.push(self.range_from(column, from, place)?);
@@ -253,17 +176,17 @@ impl<'a> Parser<'a> {
                 let value = self.value(column)?;
                 set.add(value);
             }
-            if self.take(&["}"]).is_some() {
+            if self.0.take(&["}"]).is_some() {
                 return Ok(set);
             }
-            if self.take(&[","]).is_none() {
-                return Err(self.fault("a ',' or a '}' is expected here", "as in {read, write}"));
+            if self.0.take(&[","]).is_none() {
+                return Err(self.0.fault("a ',' or a '}' is expected here", "as in {read, write}"));
             }
         }
     }
 
     fn is_range(&self) -> bool {
-        self.peek() == Some(Word::Sign(".."))
+        self.0.peek() == Some(Word::Sign(".."))
     }
 
     /// A range alone.
@@ -271,12 +194,14 @@ impl<'a> Parser<'a> {
         let (kind, example) = column.kind();
         if !column.is_ordered() {
             let help = format!("as in {{a, b}}, each {kind}: {example}");
-            return Err(self.fault("a set is expected here", help));
+            return Err(self.0.fault("a set is expected here", help));
         }
-        let place = self.here();
+        let place = self.0.here();
         let from = if self.is_range() { None } else { Some(self.value(column)?) };
         if !self.is_range() {
-            return Err(self.fault("a range is expected here", "as in 1..2, or a set as in {1, 2}"));
+            return Err(self
+                .0
+                .fault("a range is expected here", "as in 1..2, or a set as in {1, 2}"));
         }
         let range = self.range_from(column, from, place)?;
         Ok(Set { ranges: vec![range], ..Set::default() })
@@ -289,12 +214,12 @@ impl<'a> Parser<'a> {
         from: Option<Value>,
         place: Range<usize>,
     ) -> Result<(i128, i128), Fault> {
-        self.next += 1;
+        self.0.pass();
         let (low, high) = column.bounds();
         let from =
             from.map_or(low, |value| if let Value::Number(from) = value { from } else { low });
-        let has_end = matches!(self.peek(), Some(Word::Number(_)));
-        let end = self.here();
+        let has_end = matches!(self.0.peek(), Some(Word::Number(_)));
+        let end = self.0.here();
         let to = if has_end { self.value(column)? } else { Value::Number(high + 1) };
         let Value::Number(to) = to else { return Ok((from, high)) };
         if to <= from {
@@ -316,9 +241,9 @@ impl<'a> Parser<'a> {
                 Some(name) => format!("'{text}' is {name}, and {kind} is expected here"),
                 None => format!("'{text}' is not {kind}"),
             };
-            parser.fault(&reason, format!("write {example}"))
+            parser.0.fault(&reason, format!("write {example}"))
         };
-        let Some(word) = self.peek() else { return Err(wrong(self, "")) };
+        let Some(word) = self.0.peek() else { return Err(wrong(self, "")) };
         let text = word.text();
         let value = match (column, word) {
             (Column::Op, Word::Name(name)) => {
@@ -347,7 +272,7 @@ impl<'a> Parser<'a> {
             _ => None,
         };
         let value = value.ok_or_else(|| wrong(self, text))?;
-        self.next += 1;
+        self.0.pass();
         Ok(value)
     }
 }

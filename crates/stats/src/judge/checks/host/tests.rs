@@ -30,6 +30,7 @@ fn figures_of(requests: &[(Op, u64, u64, u32)], change: impl Fn(&mut Request)) -
             late_cause: LateCause::None,
             target: 0,
             integrity: Integrity::Unchecked,
+            behind: 0,
         });
         change(&mut request);
         batch.push(&request);

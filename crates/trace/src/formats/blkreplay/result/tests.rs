@@ -50,6 +50,7 @@ fn measured(scheduled: i64, submitted: i64, completed: i64, target: u64) -> Meas
         late_cause: LateCause::None,
         target: 0,
         integrity: Integrity::Unchecked,
+        behind: 0,
     }
 }
 

@@ -11,7 +11,7 @@ use super::super::{create, open};
 use super::{file, header, read, some_requests};
 use crate::batch::{Batch, Columns};
 use crate::formats::ReadOptions;
-use crate::{Dependency, Nanos};
+use crate::{Dependency, Integrity, LateCause, Measured, Nanos, Outcome, Request};
 
 /// A trace with links: one row without parents, one with many, and one with an unknown dependency.
 fn linked() -> Batch {
@@ -47,6 +47,40 @@ fn links_are_read_where_they_are_asked_for() {
     assert!(requests == batch.iter().collect::<Vec<_>>());
     assert!(!found.columns.dependencies);
     assert_eq!(found.losses.count_of(UNREAD_DEPENDENCIES), 1);
+}
+
+#[test]
+fn the_request_that_was_waited_for_is_read_where_it_is_asked_for() {
+    let (_directory, path) = file();
+    let columns = Columns { measured: true, ..Columns::default() };
+    let mut batch = Batch::new(columns);
+    for (row, request) in (0..).zip(&some_requests(100)) {
+        let measured = Measured {
+            scheduled: request.issue,
+            submitted: Some(request.issue),
+            completed: Some(request.issue),
+            target_offset: Some(request.offset),
+            in_flight: 1,
+            outcome: Outcome::Ok,
+            pushed_back: false,
+            late_cause: LateCause::None,
+            target: 0,
+            integrity: Integrity::Unchecked,
+            behind: row % 3,
+        };
+        batch.push(&Request { latency: None, measured: Some(measured), ..*request });
+    }
+    let mut sink = create(&path, &header(columns)).unwrap();
+    sink.write(&batch).unwrap();
+    sink.finish(&header(columns)).unwrap();
+    let read = |dependencies| -> Vec<u32> {
+        let options = ReadOptions { dependencies, ..ReadOptions::default() };
+        let (mut source, mut found) = (open(&path, &options).unwrap(), Batch::new(columns));
+        assert!(source.next_batch(&mut found).unwrap());
+        found.iter().map(|request| request.measured.unwrap().behind).collect()
+    };
+    assert_eq!(read(true), (0..100).map(|row| row % 3).collect::<Vec<_>>());
+    assert_eq!(read(false), [0; 100]);
 }
 
 #[test]

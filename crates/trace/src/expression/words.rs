@@ -13,16 +13,18 @@ use winnow::{Parser, Result};
 
 /// A fault: the reason, the place, and the possible words in that place.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Fault {
+pub struct Fault {
     /// The bytes of the text with the fault.
-    pub(super) at: Range<usize>,
-    pub(super) reason: String,
-    pub(super) help: String,
+    pub at: Range<usize>,
+    /// The reason.
+    pub reason: String,
+    /// What may stand there.
+    pub help: String,
 }
 
 impl Fault {
     /// The message: the reason, the text, marks below the place, and the remedy.
-    pub(super) fn in_(&self, text: &str) -> String {
+    pub fn marked(&self, text: &str) -> String {
         let place = |byte: usize| text[..byte.min(text.len())].chars().count();
         let (from, to) = (place(self.at.start), place(self.at.end));
         let marks = "^".repeat((to - from).max(1));
@@ -33,7 +35,7 @@ impl Fault {
 
 /// A word of the language.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Word<'a> {
+pub enum Word<'a> {
     /// A name: of a column, an operation, a volume, or one of `and`, `or`, `not`, `in`.
     Name(&'a str),
     /// A number with its unit, if it has one.
@@ -48,7 +50,7 @@ pub(super) enum Word<'a> {
 
 impl<'a> Word<'a> {
     /// The word as it was written, without quotes.
-    pub(super) fn text(self) -> &'a str {
+    pub fn text(self) -> &'a str {
         match self {
             Self::Name(text)
             | Self::Number(text)
@@ -66,9 +68,21 @@ fn is_letter(c: char) -> bool {
 }
 
 fn name<'a>(input: &mut Input<'a>) -> Result<Word<'a>, EmptyError> {
-    // A '-' and a ':' stand in names of devices, such as dm-0.
-    let inner = |c: char| is_letter(c) || c.is_ascii_digit() || matches!(c, '-' | '/' | ':');
-    (one_of(is_letter), take_while(0.., inner)).take().map(Word::Name).parse_next(input)
+    let text = **input;
+    if !text.starts_with(is_letter) {
+        return Err(EmptyError);
+    }
+    let is_part = |c: char| is_letter(c) || c.is_ascii_digit();
+    // A '-' and a ':' stand in names of devices, such as dm-0. A '.' stands within names of
+    // figures, such as p99.read; two of them are a range.
+    let goes_on = |(at, c): (usize, char)| match c {
+        '-' | '/' | ':' => true,
+        '.' => text[at + 1..].starts_with(is_part),
+        c => is_part(c),
+    };
+    let length =
+        text.char_indices().find(|found| !goes_on(*found)).map_or(text.len(), |(at, _)| at);
+    Ok(Word::Name(input.next_slice(length)))
 }
 
 fn number<'a>(input: &mut Input<'a>) -> Result<Word<'a>, EmptyError> {
@@ -86,6 +100,8 @@ fn number<'a>(input: &mut Input<'a>) -> Result<Word<'a>, EmptyError> {
             !is_inner
         })
         .map_or(text.len(), |(at, _)| at);
+    // The unit of a share.
+    let length = length + usize::from(bytes.get(length) == Some(&b'%'));
     Ok(Word::Number(input.next_slice(length)))
 }
 

@@ -1,0 +1,327 @@
+//! What is done next, as a pure state machine.
+//!
+//! An event comes in (a run has ended, somebody asks for the end) and actions come out (run this
+//! cell, this cell is settled, it is over). Nothing here waits or reads a clock, so the same code
+//! is simulated from seeds: whatever is killed, fails or is stopped, each cell is done once or has
+//! a reason.
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use crate::attempt::{End, Measured};
+use crate::place::Result;
+use crate::plan::{Cell, Ground, Plan, Step};
+use crate::search::{Bisection, Next, Votes, is_same};
+
+/// The state of a cell.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum State {
+    /// There is no result yet.
+    Missing,
+    /// It runs.
+    Running,
+    /// It has a result, made by the attempt of this number.
+    Done(u32, Box<Measured>),
+    /// It has no result, for this reason.
+    Failed(String),
+    /// It was not run, for this reason.
+    Skipped(String),
+}
+
+/// What happened.
+#[derive(Clone, Debug)]
+pub enum Event {
+    /// The process begins, or goes on.
+    Begin,
+    /// The attempt at a cell ended after so many seconds.
+    Ended(End, f64),
+    /// Somebody asks for the end.
+    Stop,
+}
+
+/// What is to be done.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Action {
+    /// Run this cell; the attempt has this number.
+    Run(usize, u32),
+    /// This cell is settled.
+    Settled(usize),
+    /// Nothing more is to be done.
+    Over(Over),
+}
+
+/// Why a campaign is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Over {
+    /// Every cell is settled.
+    Complete,
+    /// Somebody asked for the end.
+    Stopped,
+    /// The next runs would take longer than the budget.
+    Budget,
+    /// An expectation that ends the campaign does not hold.
+    Aborted,
+}
+
+/// The attempts at a cell that have ended, by their numbers.
+pub type Attempts = BTreeMap<u32, End>;
+
+/// The state machine.
+pub struct Executor<'p> {
+    plan: &'p Plan,
+    ground: &'p dyn Ground,
+    /// The cells, with those that searches asked for.
+    cells: Vec<Cell>,
+    states: Vec<State>,
+    attempts: BTreeMap<String, Attempts>,
+    /// The result of each branch's search.
+    found: Vec<Option<Next>>,
+    votes: Vec<Votes>,
+    /// The step that is under way.
+    at: usize,
+    /// The running cell and the number of its attempt.
+    running: Option<(usize, u32)>,
+    spent_s: f64,
+    is_stopped: bool,
+    is_aborted: bool,
+}
+
+impl<'p> Executor<'p> {
+    /// Begins where earlier attempts, by the keys of their cells, ended. They took so many seconds.
+    pub fn new(
+        plan: &'p Plan,
+        ground: &'p dyn Ground,
+        attempts: BTreeMap<String, Attempts>,
+        spent_s: f64,
+    ) -> Self {
+        let branches = plan.branches.len();
+        let mut executor = Self {
+            plan,
+            ground,
+            cells: plan.cells.clone(),
+            states: Vec::new(),
+            attempts,
+            found: vec![None; branches],
+            votes: vec![Votes::new(); branches],
+            at: 0,
+            running: None,
+            spent_s,
+            is_stopped: false,
+            is_aborted: false,
+        };
+        executor.states = executor.cells.iter().map(|cell| executor.known(cell)).collect();
+        executor
+    }
+
+    /// The cells, with those that searches asked for.
+    pub fn cells(&self) -> &[Cell] {
+        &self.cells
+    }
+
+    /// The state of each cell.
+    pub fn states(&self) -> &[State] {
+        &self.states
+    }
+
+    /// The result of each branch's search, if there is one.
+    pub fn found(&self) -> &[Option<Next>] {
+        &self.found
+    }
+
+    /// The attempts at a cell that have ended.
+    pub fn attempts(&self, cell: &Cell) -> Option<&Attempts> {
+        self.attempts.get(&cell.key)
+    }
+
+    /// The plan.
+    pub fn plan(&self) -> &Plan {
+        self.plan
+    }
+
+    /// What is to be done after an event.
+    ///
+    /// # Errors
+    ///
+    /// If the next run of a search cannot be planned.
+    pub fn step(&mut self, event: Event) -> Result<Vec<Action>> {
+        let mut actions = Vec::new();
+        match event {
+            Event::Begin => {}
+            Event::Stop => self.is_stopped = true,
+            Event::Ended(end, seconds) => {
+                let Some((cell, attempt)) = self.running.take() else { return Ok(actions) };
+                self.spent_s += seconds;
+                self.is_stopped |= end == End::Stopped;
+                let key = self.cells[cell].key.clone();
+                self.attempts.entry(key).or_default().insert(attempt, end);
+                self.states[cell] = self.known(&self.cells[cell]);
+                self.is_aborted |= self.aborts(cell);
+                if self.states[cell] != State::Missing {
+                    actions.push(Action::Settled(cell));
+                }
+            }
+        }
+        if self.running.is_some() {
+            return Ok(actions);
+        }
+        let next = self.next(&mut actions)?;
+        actions.push(next);
+        Ok(actions)
+    }
+
+    /// The next cell to run, or the end. Cells that are skipped on the way are settled.
+    fn next(&mut self, actions: &mut Vec<Action>) -> Result<Action> {
+        let plan = self.plan;
+        while let Some(step) = plan.steps.get(self.at) {
+            let cell = match step {
+                Step::Cell(cell) => Some(*cell),
+                Step::Search(branch) => self.searched(*branch)?,
+            };
+            let Some(cell) = cell.filter(|cell| self.states[*cell] == State::Missing) else {
+                self.at += 1;
+                continue;
+            };
+            if let Some(reason) = self.climbed_out(cell) {
+                self.states[cell] = State::Skipped(reason);
+                actions.push(Action::Settled(cell));
+                continue;
+            }
+            if let Some(over) = self.ended() {
+                return Ok(Action::Over(over));
+            }
+            let attempts = self.attempts.get(&self.cells[cell].key);
+            let last = attempts.and_then(|all| all.keys().next_back());
+            let attempt = last.map_or(1, |last| last + 1);
+            self.running = Some((cell, attempt));
+            self.states[cell] = State::Running;
+            return Ok(Action::Run(cell, attempt));
+        }
+        Ok(Action::Over(if self.is_aborted { Over::Aborted } else { Over::Complete }))
+    }
+
+    /// Why nothing more may begin.
+    fn ended(&self) -> Option<Over> {
+        if self.is_aborted {
+            return Some(Over::Aborted);
+        }
+        if self.is_stopped {
+            return Some(Over::Stopped);
+        }
+        let budget = self.plan.file.budget?.as_secs_f64();
+        let done = self.states.iter().filter(|state| matches!(state, State::Done(..))).count();
+        let each = if done == 0 { 0.0 } else { self.spent_s / done as f64 };
+        // A repeat that would not be finished is not begun: half of one cannot be compared.
+        let per_repeat = self.plan.cells.len() / self.plan.file.repeats.max(1) as usize;
+        let begins_repeat = per_repeat > 0 && self.at.is_multiple_of(per_repeat) && self.at > 0;
+        let needed = if begins_repeat { each * per_repeat as f64 } else { each };
+        (self.spent_s + needed > budget).then_some(Over::Budget)
+    }
+
+    /// The state of a cell after its attempts.
+    fn known(&self, cell: &Cell) -> State {
+        let Some(attempts) = self.attempts.get(&cell.key) else { return State::Missing };
+        let (mut faults, mut last) = (0, String::new());
+        for (number, end) in attempts {
+            match end {
+                End::Measured(measured) => match measured.fault() {
+                    None => return State::Done(*number, Box::new(measured.clone())),
+                    Some(finding) => {
+                        faults += 1;
+                        finding.name().clone_into(&mut last);
+                    }
+                },
+                End::Fault(reason) => {
+                    faults += 1;
+                    last.clone_from(reason);
+                }
+                End::Failed(reason) => return State::Failed(reason.clone()),
+                End::Stopped => {}
+            }
+        }
+        if faults <= self.plan.file.retries {
+            return State::Missing;
+        }
+        State::Failed(format!("{last}, after {faults} attempts"))
+    }
+
+    /// Whether the result of a cell ends the campaign.
+    fn aborts(&self, cell: usize) -> bool {
+        let State::Done(_, measured) = &self.states[cell] else { return false };
+        let setting = |name: &str| self.cells[cell].setting(name);
+        let mut expectations = self.plan.file.expectations.iter().filter(|it| it.abort);
+        expectations.any(|it| !it.that.holds(&setting, Some(measured)))
+    }
+
+    /// Why a cell is not climbed to: a lower one of its branch and repeat met the condition.
+    fn climbed_out(&self, cell: usize) -> Option<String> {
+        let ladder = self.plan.file.ladder.as_ref()?;
+        let Cell { branch, repeat, .. } = self.cells[cell];
+        // Within a branch, cells with lower values stand before those with higher ones.
+        let before = self.cells[..cell].iter().zip(&self.states);
+        for (other, state) in before.filter(|(it, _)| it.branch == branch && it.repeat == repeat) {
+            let value = other.setting(&ladder.axis).unwrap_or_default();
+            match state {
+                State::Done(_, measured) => {
+                    let setting = |name: &str| other.setting(name);
+                    if ladder.stop.holds(&setting, Some(measured)) {
+                        return Some(format!("stopped at {}={value}", ladder.axis));
+                    }
+                }
+                State::Skipped(reason) => return Some(reason.clone()),
+                State::Missing | State::Running | State::Failed(_) => {}
+            }
+        }
+        None
+    }
+
+    /// The cell that the search of a branch needs next; `None` if the search has ended.
+    fn searched(&mut self, branch: usize) -> Result<Option<usize>> {
+        let plan = self.plan;
+        let Some(search) = &plan.file.search else { return Ok(None) };
+        let bisection =
+            Bisection { between: search.between, precision: search.precision, votes: search.votes };
+        loop {
+            let value = match bisection.next(&self.votes[branch]) {
+                Next::Try(value) => value,
+                found => {
+                    self.found[branch] = Some(found);
+                    return Ok(None);
+                }
+            };
+            let votes = &mut self.votes[branch];
+            if !votes.iter().any(|(other, _)| is_same(*other, value)) {
+                votes.push((value, Vec::new()));
+            }
+            let cast =
+                votes.iter().find(|(other, _)| is_same(*other, value)).map_or(0, |it| it.1.len());
+            let probe = plan.probe(branch, value, cast as u32 + 1, self.ground)?;
+            let known = self.cells.iter().position(|cell| cell.key == probe.key);
+            let cell = known.unwrap_or(self.cells.len());
+            if known.is_none() {
+                let state = self.known(&probe);
+                self.states.push(state);
+                self.cells.push(probe);
+            }
+            let vote = match &self.states[cell] {
+                State::Done(_, measured) => {
+                    let setting = |name: &str| self.cells[cell].setting(name);
+                    search.until.holds(&setting, Some(measured))
+                }
+                State::Missing | State::Running => return Ok(Some(cell)),
+                // Without this run the search has no answer.
+                State::Failed(_) | State::Skipped(_) => return Ok(None),
+            };
+            for (other, cast) in &mut self.votes[branch] {
+                if is_same(*other, value) {
+                    cast.push(vote);
+                }
+            }
+        }
+    }
+}

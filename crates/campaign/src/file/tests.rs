@@ -1,0 +1,161 @@
+use super::*;
+use crate::plan::{Ground, Plan};
+
+/// A ground on which every load and device is what it is called.
+pub(crate) struct Named;
+
+impl Ground for Named {
+    fn load(&self, trace: &str) -> Result<String, String> {
+        Ok(trace.to_owned())
+    }
+
+    fn device(&self, target: &str, _serial: Option<&str>) -> Result<String, String> {
+        Ok(target.to_owned())
+    }
+}
+
+pub(crate) fn known() -> Known {
+    let flag = |name: &str, takes_value: bool| Flag {
+        name: name.to_owned(),
+        takes_value,
+        may_lack: false,
+        is_list: name == "require",
+    };
+    Known {
+        flags: vec![
+            flag("speedup", true),
+            flag("in-flight-max", true),
+            flag("read-only", false),
+            flag("require", true),
+        ],
+        transforms: vec!["repeat".to_owned(), "filter".to_owned()],
+    }
+}
+
+pub(crate) fn plan(text: &str) -> Plan {
+    let known = known();
+    let file = read("c.toml", text, &known).unwrap_or_else(|refused| panic!("{refused}"));
+    Plan::new(file, Layer::new(), known, &Named).unwrap_or_else(|refused| panic!("{refused}"))
+}
+
+const DEVICES: &str = "[devices]\na='sim:a'\nb='sim:b'\nc={path='sim:c',set={in-flight-max=7}}\n";
+
+fn refused(text: &str) -> String {
+    let known = known();
+    let file = read("c.toml", text, &known);
+    let made = file.and_then(|file| Plan::new(file, Layer::new(), known, &Named));
+    made.err().unwrap_or_else(|| panic!("accepted: {text}")).to_string()
+}
+
+#[test]
+fn the_buyers_campaign_has_a_hundred_and_eighty_cells() {
+    let text = format!(
+        "name='ssd'\nrepeats=3\n{DEVICES}[axes]\ndevice=['a','b','c']\ntrace=['1','2','3','4']\n\
+         speedup=[16,1,2,4,8]\n[ladder]\naxis='speedup'\nstop='finding = device-limited'\n"
+    );
+    let plan = plan(&text);
+    assert_eq!((plan.cells.len(), plan.branches.len()), (180, 12));
+    // A repeat is finished before the next, and a ladder climbs.
+    let cells: Vec<_> = plan
+        .steps
+        .iter()
+        .map(|step| match step {
+            crate::plan::Step::Cell(cell) => &plan.cells[*cell],
+            crate::plan::Step::Search(_) => panic!("no search"),
+        })
+        .collect();
+    assert!(cells.is_sorted_by_key(|cell| cell.repeat));
+    for climb in cells.chunks(5) {
+        let speedups: Vec<_> = climb.iter().filter_map(|cell| cell.setting("speedup")).collect();
+        assert_eq!(speedups, ["1", "2", "4", "8", "16"]);
+        assert!(climb.iter().all(|cell| cell.branch == climb[0].branch));
+    }
+    let of_c = cells.iter().find(|cell| cell.device == "c").unwrap();
+    assert_eq!(of_c.setting("in-flight-max").as_deref(), Some("7"));
+}
+
+#[test]
+fn a_typing_error_is_told_with_its_place_and_the_nearest_word() {
+    let head = format!("name='x'\n{DEVICES}");
+    for (text, place, told) in [
+        (format!("{head}[replay]\nspedup=2\n"), "c.toml:7:1", "did you mean 'speedup'?"),
+        (format!("{head}[replay]\nrepeat=2\n"), "c.toml:7:1", "chain = [\"repeat …\"]"),
+        (format!("{head}[replay]\nspeedup=true\n"), "c.toml:7:1", "needs a value"),
+        (format!("{head}[replay]\nread-only='x'\n"), "c.toml:7:1", "write true or false"),
+        (format!("{head}[replay]\ndevice='d'\ntrace='t'\n"), "c.toml:7:1", "known are a, b, c"),
+        (format!("{head}[replay]\ndevice='a'\ntrace='{{x}}'\n"), "c.toml:8:1", "no axis 'x'"),
+        (format!("{head}[axis]\n"), "c.toml:6:2", "did you mean 'axes'?"),
+        (format!("{head}[[stack]]\nmodule='fill'\n"), "c.toml:6:3", "not there yet"),
+        ("name='x'\nrepeats=0\n".to_owned(), "c.toml:2:9", "write 1 to 10000"),
+        ("name='x'\nbudget='soon'\n".to_owned(), "c.toml:2:8", "60h"),
+        ("name='../x'\n".to_owned(), "c.toml:1:6", "no name for a directory"),
+        ("name='x'\nname='y'\n".to_owned(), "c.toml:2:1", "duplicate"),
+        (format!("{head}[ladder]\naxis='speedup'\nstop='x'\n"), "c.toml:7:6", "no axis"),
+        (
+            format!("{head}[[expect]]\nthat='p99.reed < 5ms'\n"),
+            "c.toml:7:6",
+            "'p99.reed' is not known",
+        ),
+        (
+            format!("{head}[[rule]]\nwhen='finding = faithful'\nskip=true\n"),
+            "c.toml:7:6",
+            "a rule decides before it",
+        ),
+    ] {
+        let refused = refused(&text);
+        assert!(refused.starts_with(place) && refused.contains(told), "{text}\n{refused}");
+    }
+}
+
+#[test]
+fn a_later_layer_wins_and_every_value_knows_where_it_comes_from() {
+    let text = format!(
+        "name='x'\n{DEVICES}[layers.fast]\nspeedup=9\n[replay]\ntrace='t-{{size}}'\nspeedup=2\n\
+         [axes]\ndevice=['a','c']\nmode=['fast']\nsize=['4k']\n\
+         [[rule]]\nwhen='device = c'\nset={{in-flight-max=1}}\n"
+    );
+    let known = known();
+    let file = read("c.toml", &text, &known).unwrap();
+    let argument = argument("speedup=4", "an argument", &known).unwrap();
+    let plan = Plan::new(file, vec![argument], known, &Named).unwrap();
+    let settings = |cell: usize, key: &str| plan.cells[cell].setting(key).unwrap_or_default();
+    assert_eq!(settings(0, "speedup"), "4");
+    assert_eq!(
+        (settings(0, "in-flight-max"), settings(1, "in-flight-max")),
+        (String::new(), "1".to_owned())
+    );
+    assert_eq!(settings(0, "trace"), "t-4k");
+    let origins = plan.origins(&plan.cells[1].point, 1).unwrap();
+    let places: Vec<String> = origins["speedup"].iter().map(|it| it.place.to_string()).collect();
+    assert_eq!(places, ["c.toml:10:1", "c.toml:7:1", "an argument"]);
+}
+
+#[test]
+fn axes_that_are_zipped_advance_together_and_rules_leave_cells_out() {
+    let text = format!(
+        "name='x'\nzip=['device','trace']\n{DEVICES}[axes]\ndevice=['a','b']\ntrace=['1','2']\n\
+         speedup={{from=1,to=100,steps=3,scale='log'}}\n\
+         [[rule]]\nwhen='device = b and speedup > 50'\nskip=true\n"
+    );
+    let plan = plan(&text);
+    let names: Vec<String> = plan
+        .cells
+        .iter()
+        .map(|cell| {
+            format!("{}{}x{}", cell.device, cell.trace, cell.setting("speedup").unwrap_or_default())
+        })
+        .collect();
+    assert_eq!(names, ["a1x1", "a1x10", "a1x100", "b2x1", "b2x10"]);
+    assert_eq!(plan.left_out, 1);
+}
+
+#[test]
+fn the_same_run_twice_and_a_million_cells_are_refused() {
+    let head = format!("name='x'\n{DEVICES}[replay]\ntrace='t'\n");
+    let twice = format!("{head}[axes]\ndevice=['a']\nspeedup=[1,1]\n");
+    assert!(refused(&twice).contains("stands twice"));
+    let many = format!(
+        "name='x'\nrepeats=1000\n{DEVICES}[axes]\ndevice=['a','b','c']\ntrace=['t-{{1..1000}}']\n"
+    );
+    assert!(refused(&many).contains("more than 1000000 cells"));
+}

@@ -1,0 +1,24 @@
+//! Campaigns: many runs that are planned in one file, and one answer at the end.
+//!
+//! Nobody decides from one run. A campaign is a file of axes, rules and expectations. This crate
+//! makes a plan of it, decides what runs next, and draws the conclusion. It opens no file, starts
+//! no process and reads no clock: its user does, and tells it what came of it.
+//!
+//! The way through: [`file`](mod@file) (text → typed, each value with its place) → [`plan`] (the
+//! cells, each with its settings and its [`key`]) → [`executor`] (what came of the cells → what is
+//! to be done next; [`search`] decides which value is tried) → [`conclusion`]. [`journal`] and
+//! [`attempt`] are what is stored.
+#![forbid(unsafe_code)]
+
+pub mod attempt;
+pub mod conclusion;
+pub mod executor;
+pub mod expression;
+pub mod file;
+pub mod journal;
+pub mod key;
+pub mod place;
+pub mod plan;
+pub mod search;
+pub mod template;
+pub mod value;

@@ -1,0 +1,384 @@
+//! The plan: every cell with its settings, and the order in which they run.
+//!
+//! A plan is made from the file alone, and from what its loads and devices are. It touches nothing.
+//! The same file makes the same plan, so a campaign that goes on makes it anew, and compares keys.
+
+use std::collections::{BTreeMap, HashMap};
+
+use serde::Serialize;
+
+use crate::file::{File, Known, Layer, Order, Setting, axis_value, rounded};
+use crate::key::Identity;
+use crate::place::{Place, Refused, Result};
+use crate::template::{filled, names};
+use crate::value::Value;
+
+/// The most cells of a campaign.
+const CELLS_MAX: usize = 1_000_000;
+
+/// What loads and devices are, whatever their names. The error is a reason in words.
+pub trait Ground {
+    /// The identity of a load, such as a hash.
+    fn load(&self, trace: &str) -> std::result::Result<String, String>;
+
+    /// The identity of a target, which may have to have a serial number.
+    fn device(&self, target: &str, serial: Option<&str>) -> std::result::Result<String, String>;
+}
+
+/// A point in one repeat.
+#[derive(Clone, Debug, Serialize)]
+pub struct Cell {
+    /// The key: SHA-256 of `identity`.
+    pub key: String,
+    /// The value of each axis.
+    pub point: Vec<(String, String)>,
+    /// The repeat, counted from 1; in a search the vote.
+    pub repeat: u32,
+    /// The name of the device.
+    pub device: String,
+    /// The target.
+    pub target: String,
+    /// The load.
+    pub trace: String,
+    /// Everything that decides the result.
+    pub identity: Identity,
+    /// Cells of one branch differ in the climbed axis alone.
+    pub branch: usize,
+}
+
+impl Cell {
+    /// The value of an axis, or of a key of the replay.
+    pub fn setting(&self, name: &str) -> Option<String> {
+        let axis = self.point.iter().find(|(axis, _)| axis == name).map(|(_, value)| value.clone());
+        let own = || match name {
+            "device" => Some(self.device.clone()),
+            "trace" => Some(self.trace.clone()),
+            _ => None,
+        };
+        let key = || self.identity.replay.get(name).map(Value::shown);
+        axis.or_else(own).or_else(key)
+    }
+
+    /// The cell in words.
+    pub fn name(&self) -> String {
+        let values = self.point.iter().map(|(axis, value)| format!("{axis}={value}"));
+        let words: Vec<String> = values.chain([format!("#{}", self.repeat)]).collect();
+        words.join(" ")
+    }
+}
+
+/// What is done next in the order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Step {
+    /// The cell of this number.
+    Cell(usize),
+    /// The search in this branch.
+    Search(usize),
+}
+
+/// A plan.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// The campaign.
+    pub file: File,
+    /// The cells; those of a search are made when they are asked for.
+    pub cells: Vec<Cell>,
+    /// The order.
+    pub steps: Vec<Step>,
+    /// The points of the branches.
+    pub branches: Vec<Vec<(String, String)>>,
+    /// How many cells a rule leaves out.
+    pub left_out: usize,
+    known: Known,
+    arguments: Layer,
+}
+
+/// For each key all values that were given to it, the deciding one last.
+pub type Origins = BTreeMap<String, Vec<Setting>>;
+
+impl Plan {
+    /// Makes the plan. `arguments` overrule the file.
+    ///
+    /// # Errors
+    ///
+    /// If a value is missing or impossible, or a load or device cannot be identified.
+    pub fn new(file: File, arguments: Layer, known: Known, ground: &dyn Ground) -> Result<Self> {
+        let start = Place::outside(&file.name);
+        let (cells, steps, branches) = (Vec::new(), Vec::new(), Vec::new());
+        let mut plan = Self { file, cells, steps, branches, left_out: 0, known, arguments };
+        let points = plan.points(&start)?;
+        let climbed = plan.file.ladder.as_ref().map(|ladder| ladder.axis.clone());
+        let mut numbers: HashMap<Vec<(String, String)>, usize> = HashMap::new();
+        let mut keys: HashMap<String, String> = HashMap::new();
+        for repeat in 1..=plan.file.repeats {
+            let mut block: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+            for point in &points {
+                let mut branch = point.clone();
+                branch.retain(|(axis, _)| Some(axis) != climbed.as_ref());
+                let next = numbers.len();
+                let number = *numbers.entry(branch.clone()).or_insert(next);
+                if number == plan.branches.len() {
+                    plan.branches.push(branch);
+                }
+                if plan.file.search.is_some() {
+                    block.entry(number).or_default();
+                    continue;
+                }
+                let Some(cell) = plan.cell(point.clone(), number, repeat, ground)? else {
+                    plan.left_out += 1;
+                    continue;
+                };
+                if let Some(other) = keys.insert(cell.key.clone(), cell.name()) {
+                    let reason = format!("{} and {other} would be the same run", cell.name());
+                    return Err(Refused::new(&start, reason, "an axis changes nothing for them"));
+                }
+                block.entry(number).or_default().push(plan.cells.len());
+                plan.cells.push(cell);
+            }
+            plan.append(block, repeat);
+        }
+        Ok(plan)
+    }
+
+    /// The points in the order of the file, those of a climbed axis from its lowest value on.
+    fn points(&self, start: &Place) -> Result<Vec<Vec<(String, String)>>> {
+        let climbed = self.file.ladder.as_ref().map(|ladder| &ladder.axis);
+        // Axes that advance together are one group.
+        let mut groups: Vec<Vec<Vec<(String, String)>>> = Vec::new();
+        let zipped: Vec<_> =
+            self.file.axes.iter().filter(|axis| self.file.zip.contains(&axis.name)).collect();
+        for axis in &self.file.axes {
+            let is_zipped = self.file.zip.contains(&axis.name);
+            if is_zipped && zipped.first().is_some_and(|first| first.name != axis.name) {
+                continue;
+            }
+            let mut group: Vec<Vec<(String, String)>> = Vec::new();
+            for (number, (value, _)) in axis.values.iter().enumerate() {
+                let one = vec![(axis.name.clone(), value.clone())];
+                let together =
+                    zipped.iter().map(|it| (it.name.clone(), it.values[number].0.clone()));
+                group.push(if is_zipped { together.collect() } else { one });
+            }
+            let number = |entry: &Vec<(String, String)>| entry[0].1.parse::<f64>().ok();
+            if Some(&axis.name) == climbed && group.iter().all(|entry| number(entry).is_some()) {
+                group.sort_by(|one, other| {
+                    number(one).unwrap_or(0.0).total_cmp(&number(other).unwrap_or(0.0))
+                });
+            }
+            groups.push(group);
+        }
+        let count = groups.iter().try_fold(self.file.repeats as usize, |count, group| {
+            count.checked_mul(group.len()).filter(|count| *count <= CELLS_MAX)
+        });
+        if count.is_none() {
+            let reason = format!("these axes make more than {CELLS_MAX} cells");
+            return Err(Refused::new(start, reason, "leave out values, or make two campaigns"));
+        }
+        let mut points = vec![Vec::new()];
+        for group in &groups {
+            let longer = points.iter().flat_map(|point: &Vec<(String, String)>| {
+                group
+                    .iter()
+                    .map(move |entry| point.iter().chain(entry).cloned().collect::<Vec<_>>())
+            });
+            points = longer.collect();
+        }
+        Ok(points)
+    }
+
+    /// Appends the branches of a repeat to the order.
+    fn append(&mut self, block: BTreeMap<usize, Vec<usize>>, repeat: u32) {
+        let mut branches: Vec<(usize, Vec<usize>)> = block.into_iter().collect();
+        if self.file.order == Order::Random {
+            let mut random = Random(self.file.seed ^ u64::from(repeat).wrapping_mul(0x9E37_79B9));
+            for last in (1..branches.len()).rev() {
+                branches.swap(last, random.below(last + 1));
+            }
+        }
+        for (branch, cells) in branches {
+            if self.file.search.is_some() {
+                self.steps.push(Step::Search(branch));
+            }
+            self.steps.extend(cells.into_iter().map(Step::Cell));
+        }
+    }
+
+    /// The cell of a search at a value of its axis.
+    ///
+    /// # Errors
+    ///
+    /// As of [`new`](Self::new).
+    pub fn probe(&self, branch: usize, value: f64, vote: u32, ground: &dyn Ground) -> Result<Cell> {
+        let mut point = self.branches[branch].clone();
+        let axis = self.file.search.as_ref().map_or("", |search| &search.axis);
+        point.push((axis.to_owned(), rounded(value)));
+        let start = Place::outside(&self.file.name);
+        let cell = self.cell(point, branch, vote, ground)?;
+        cell.ok_or_else(|| {
+            Refused::new(&start, "a rule leaves out a value of the search", "change the rule")
+        })
+    }
+
+    /// All values that a cell's keys were given; `None` if a rule leaves it out.
+    ///
+    /// # Errors
+    ///
+    /// If a value is impossible.
+    pub fn origins(&self, point: &[(String, String)], repeat: u32) -> Option<Origins> {
+        // The settings of a device need the device, which a later layer may choose.
+        let device = self.layered(point, None, repeat)?.get("device").and_then(|all| {
+            let chosen = all.last()?.value.texts().first()?;
+            self.file.device(&Self::fill(chosen, point, repeat))
+        });
+        self.layered(point, device.map(|device| &device.set), repeat)
+    }
+
+    fn layered(
+        &self,
+        point: &[(String, String)],
+        of_device: Option<&Layer>,
+        repeat: u32,
+    ) -> Option<Origins> {
+        let mut origins = Origins::new();
+        let give = |setting: &Setting, origins: &mut Origins| {
+            origins.entry(setting.key.clone()).or_default().push(setting.clone());
+        };
+        for setting in self.file.replay.iter().chain(of_device.into_iter().flatten()) {
+            give(setting, &mut origins);
+        }
+        for (axis, value) in point {
+            let place = self.file.axis(axis).and_then(|axis| {
+                axis.values.iter().find(|(other, _)| other == value).map(|(_, place)| place.clone())
+            });
+            let searched = self.file.search.as_ref().map(|search| search.place.clone());
+            let place = place.or(searched).unwrap_or_else(|| Place::outside(axis));
+            if self.known.has(axis) {
+                let value = axis_value(&self.known, axis, value);
+                give(&Setting { key: axis.clone(), value, place }, &mut origins);
+            } else {
+                for setting in self.file.layer(value).into_iter().flatten() {
+                    give(setting, &mut origins);
+                }
+            }
+        }
+        for rule in &self.file.rules {
+            let current = |name: &str| {
+                let axis = point.iter().find(|(axis, _)| axis == name);
+                let key = || origins.get(name).and_then(|all| Some(all.last()?.value.shown()));
+                let repeat = (name == "repeat").then(|| repeat.to_string());
+                axis.map(|(_, value)| value.clone()).or_else(key).or(repeat)
+            };
+            if !rule.when.holds(&current, None) {
+                continue;
+            }
+            if rule.skip {
+                return None;
+            }
+            for setting in &rule.set {
+                give(setting, &mut origins);
+            }
+        }
+        for setting in &self.arguments {
+            give(setting, &mut origins);
+        }
+        Some(origins)
+    }
+
+    fn fill(text: &str, point: &[(String, String)], repeat: u32) -> String {
+        filled(text, &|name| match name {
+            "repeat" => Some(repeat.to_string()),
+            name => point.iter().find(|(axis, _)| axis == name).map(|(_, value)| value.clone()),
+        })
+    }
+
+    fn cell(
+        &self,
+        point: Vec<(String, String)>,
+        branch: usize,
+        repeat: u32,
+        ground: &dyn Ground,
+    ) -> Result<Option<Cell>> {
+        let Some(origins) = self.origins(&point, repeat) else { return Ok(None) };
+        let start = Place::outside(&self.file.name);
+        let mut replay = BTreeMap::new();
+        let (mut own, mut chain): (BTreeMap<String, (String, Place)>, _) =
+            (BTreeMap::new(), Vec::new());
+        for (key, all) in origins {
+            let Some(Setting { value, place, .. }) = all.into_iter().next_back() else { continue };
+            self.check_names(&value, &place)?;
+            let fill = |text: &String| Self::fill(text, &point, repeat);
+            let value = match &value {
+                Value::Switch(on) => Value::Switch(*on),
+                Value::One(text) => Value::One(fill(text)),
+                Value::Many(texts) => Value::Many(texts.iter().map(fill).collect()),
+            };
+            match (key.as_str(), value) {
+                ("chain", value) => chain = value.texts().to_vec(),
+                ("device" | "trace", value) => {
+                    let text = value.texts().first().cloned().unwrap_or_default();
+                    own.insert(key, (text, place));
+                }
+                // A switch that is off is one that is not typed.
+                (_, Value::Switch(false)) => {}
+                (_, value) => _ = replay.insert(key, value),
+            }
+        }
+        let missing = |key: &str| {
+            let help = format!("write {key} = … under [replay], or make an axis of it");
+            Refused::new(&start, format!("a cell has no {key}"), help)
+        };
+        let (device, place) = own.remove("device").ok_or_else(|| missing("device"))?;
+        let Some(of_file) = self.file.device(&device) else {
+            let names = self.file.devices.iter().map(|device| device.name.as_str());
+            return Err(Refused::unknown(&place, "device", &device, names));
+        };
+        self.check_names(&Value::One(of_file.path.clone()), &of_file.place)?;
+        let target = Self::fill(&of_file.path, &point, repeat);
+        let identified = ground.device(&target, of_file.serial.as_deref()).map_err(|reason| {
+            Refused::new(&of_file.place, reason, "name another device, or correct this one")
+        })?;
+        let (trace, place) = own.remove("trace").ok_or_else(|| missing("trace"))?;
+        let requests = ground.load(&trace).map_err(|reason| {
+            Refused::new(&place, reason, "paths are relative to the campaign's file")
+        })?;
+        let identity = Identity::new(replay, chain, identified, requests, repeat);
+        let key = identity.key();
+        Ok(Some(Cell { key, point, repeat, device, target, trace, identity, branch }))
+    }
+
+    /// Refuses a name in braces that no axis has.
+    fn check_names(&self, value: &Value, place: &Place) -> Result<()> {
+        let searched = self.file.search.iter().map(|search| search.axis.as_str());
+        let axes = self.file.axes.iter().map(|axis| axis.name.as_str());
+        let known: Vec<&str> = axes.chain(searched).chain(["repeat"]).collect();
+        for text in value.texts() {
+            for name in names(text).unwrap_or_default() {
+                if !known.contains(&name) {
+                    return Err(Refused::unknown(place, "axis", name, known));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The keys of the replay.
+    pub fn known(&self) -> &Known {
+        &self.known
+    }
+}
+
+/// Numbers by splitmix64 (Steele, Lea, Flood: *Fast splittable pseudorandom number generators*,
+/// OOPSLA 2014), which are the same on every machine for ever: an order is part of a plan.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, end: usize) -> usize {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        z ^= z >> 31;
+        ((u128::from(z) * end as u128) >> 64) as usize
+    }
+}

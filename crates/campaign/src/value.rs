@@ -1,0 +1,68 @@
+//! The values of settings.
+//!
+//! A setting becomes an argument of a replay, so its value is text, a switch, or several texts.
+
+use serde::{Deserialize, Serialize};
+use toml::de::DeValue;
+
+/// The value of a setting.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Value {
+    /// On or off.
+    Switch(bool),
+    /// One value, as it would be typed.
+    One(String),
+    /// Several.
+    Many(Vec<String>),
+}
+
+impl Value {
+    /// The value of a key in a file; the error is the type that it has.
+    pub fn read(value: &DeValue<'_>) -> Result<Self, &'static str> {
+        match value {
+            DeValue::Boolean(on) => Ok(Self::Switch(*on)),
+            DeValue::Array(items) => {
+                let texts = items.iter().map(|item| text_of(item.get_ref()));
+                texts.collect::<Result<_, _>>().map(Self::Many)
+            }
+            one => text_of(one).map(Self::One),
+        }
+    }
+
+    /// Its texts.
+    pub fn texts(&self) -> &[String] {
+        match self {
+            Self::Switch(_) => &[],
+            Self::One(text) => std::slice::from_ref(text),
+            Self::Many(texts) => texts,
+        }
+    }
+
+    /// The value in words.
+    pub fn shown(&self) -> String {
+        match self {
+            Self::Switch(on) => on.to_string(),
+            Self::One(text) => text.clone(),
+            Self::Many(texts) => texts.join(", "),
+        }
+    }
+}
+
+/// A text or a number as text; the error is the type of any other value.
+pub fn text_of(value: &DeValue<'_>) -> Result<String, &'static str> {
+    match value {
+        DeValue::String(text) => Ok(text.clone().into_owned()),
+        DeValue::Integer(number) => {
+            let read = i64::from_str_radix(number.as_str(), number.radix());
+            read.map(|number| number.to_string()).map_err(|_| "a number beyond 64 bits")
+        }
+        DeValue::Float(number) => Ok(number.as_str().to_owned()),
+        other => Err(match other.type_str() {
+            "boolean" => "true or false",
+            "array" => "a list",
+            "table" => "a table",
+            _ => "a date",
+        }),
+    }
+}

@@ -1,0 +1,135 @@
+//! A run of a campaign: a child process of its own, and what came of it.
+//!
+//! The run is `ioecho replay` as a user would type it, so whatever it does, it can be repeated by
+//! hand, and a crash of it ends no other run. Its result is read by the types that wrote it. Its
+//! standard input is the lock `running`, which it holds as long as it lives.
+
+use std::fs::File;
+use std::io;
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use ioecho_campaign::attempt::{End, Measured};
+use ioecho_campaign::plan::Cell;
+use ioecho_linux::OpenDirectory;
+use ioecho_run::digest;
+use ioecho_run::directory::RunDirectory;
+use ioecho_run::regular;
+use ioecho_stats::verdict::Finding;
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::flags;
+use crate::exit;
+
+/// The directory of the run, below that of the attempt.
+pub(super) const RUN: &str = "run";
+
+/// What the run prints.
+const OUTPUT: &str = "output.txt";
+
+/// The longest pause between two looks at the child.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+
+/// Longest reason that is quoted from a run's output, in characters.
+const REASON_MAX: usize = 300;
+
+/// What came of a run.
+pub(super) struct Came {
+    pub(super) end: End,
+    pub(super) seconds: f64,
+    pub(super) summary_sha256: Option<String>,
+}
+
+/// The command line of a run, without the program.
+pub(super) fn words(cell: &Cell, run: &Path, may_destroy: bool) -> Vec<String> {
+    let mut words = vec!["replay".to_owned(), format!("--target={}", cell.target)];
+    if may_destroy {
+        words.push(format!("--destroy={}", cell.target));
+    }
+    words.extend(flags::typed(cell));
+    words.push(format!("--output={}", run.display()));
+    words.extend(["--quiet", "--"].map(str::to_owned));
+    words.push(cell.trace.clone());
+    words
+}
+
+/// Does the run. `asked` is asked again and again whether the run shall end now.
+pub(super) fn run(
+    words: &[String],
+    place: &OpenDirectory,
+    base: &Path,
+    running: &File,
+    asked: &mut dyn FnMut() -> bool,
+) -> io::Result<Came> {
+    let output = place.create_new(OUTPUT)?;
+    let begun = Instant::now();
+    let mut child = Command::new(std::env::current_exe()?)
+        .args(words)
+        .current_dir(base)
+        .stdin(Stdio::from(running.try_clone()?))
+        .stdout(Stdio::from(output.try_clone()?))
+        .stderr(Stdio::from(output))
+        .spawn()?;
+    let (status, was_asked) = wait(&mut child, asked)?;
+    let seconds = begun.elapsed().as_secs_f64();
+    let run = place.path().join(RUN);
+    let summary_sha256 = digest::of_file(&run.join("summary.json")).ok();
+    let end = end(&run, status, was_asked, &place.path().join(OUTPUT));
+    Ok(Came { end, seconds, summary_sha256 })
+}
+
+/// Waits for the child, and asks it to end once somebody asks for that.
+fn wait(child: &mut Child, asked: &mut dyn FnMut() -> bool) -> io::Result<(ExitStatus, bool)> {
+    let (mut was_asked, mut pause) = (false, Duration::from_millis(1));
+    loop {
+        if let Some(status) = child.try_wait()? {
+            // A terminal's Ctrl-C may end the run before this process has noticed it.
+            return Ok((status, was_asked || asked()));
+        }
+        if !was_asked && asked() {
+            was_asked = true;
+            // The terminal may have sent it a signal already; a run counts both as one.
+            let _ = kill_process(Pid::from_child(child), Signal::TERM);
+        }
+        thread::sleep(pause);
+        pause = (pause * 2).min(LOOK_EVERY);
+    }
+}
+
+/// What came of a run that left `status`.
+fn end(run: &Path, status: ExitStatus, was_asked: bool, output: &Path) -> End {
+    let summary = RunDirectory::at(run).and_then(|run| run.read_summary().ok());
+    if let Some(summary) = summary {
+        let measured = Measured::of(&summary);
+        return match measured.finding {
+            Finding::Incomplete if was_asked => End::Stopped,
+            Finding::Incomplete => End::Fault(measured.summary),
+            _ => End::Measured(measured),
+        };
+    }
+    if was_asked {
+        return End::Stopped;
+    }
+    let Some(code) = status.code() else {
+        return End::Fault(format!("the run was ended: {status}"));
+    };
+    let reason = format!("exit code {code}: {}", last_words(output));
+    // Another attempt would be refused alike.
+    let is_final = [exit::USAGE, exit::TRACE, exit::DAMAGED, exit::TARGET, exit::REFUSED];
+    if is_final.iter().any(|it| i32::from(*it) == code) {
+        End::Failed(reason)
+    } else {
+        End::Fault(reason)
+    }
+}
+
+/// The error that a run printed, or its last line.
+fn last_words(output: &Path) -> String {
+    let bytes = regular::read(output).unwrap_or_default();
+    let text = String::from_utf8_lossy(&bytes);
+    let error = text.lines().find(|line| line.starts_with("error"));
+    let line = error.or_else(|| text.lines().last()).unwrap_or("it printed nothing");
+    line.trim_start_matches("error: ").chars().take(REASON_MAX).collect()
+}

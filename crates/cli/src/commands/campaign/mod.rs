@@ -1,0 +1,31 @@
+//! `ioecho campaign`: many runs from one file, and one answer.
+//!
+//! The crate `campaign` plans, and decides what runs next. Here is what touches the world: the
+//! directory of the campaign ([`store`]), the runs, which are child processes so that a crash of
+//! one ends no other ([`child`]), and what loads and devices are ([`ground`]).
+
+mod child;
+mod compare;
+mod doing;
+mod flags;
+mod ground;
+mod plan;
+mod report;
+mod status;
+mod store;
+mod table;
+
+use crate::args::{CampaignArgs, CampaignCommand};
+use crate::print::Out;
+
+pub(crate) fn run(args: &CampaignArgs, out: &mut Out) -> anyhow::Result<u8> {
+    match &args.command {
+        CampaignCommand::Plan(args) => plan::run(args, out),
+        CampaignCommand::Run(args) => doing::run(args, out),
+        CampaignCommand::Resume(args) => doing::resume(args, out),
+        CampaignCommand::Status(args) => status::run(args, out),
+        CampaignCommand::Stop(args) => status::stop(args, out),
+        CampaignCommand::Report(args) => report::run(args, out),
+        CampaignCommand::Compare(args) => compare::run(args, out),
+    }
+}

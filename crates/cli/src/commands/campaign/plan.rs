@@ -1,0 +1,275 @@
+//! `ioecho campaign plan`: what a file asks for, and what of it is done.
+
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use ioecho_campaign::executor::{Executor, State};
+use ioecho_campaign::file::{self, Layer};
+use ioecho_campaign::place::Refused;
+use ioecho_campaign::plan::{Cell, Plan, Step};
+use ioecho_trace::Nanos;
+use serde::Serialize;
+
+use super::flags;
+use super::ground::{Here, is_simulated};
+use super::store::{Held, Store, StoredPlan, read_text};
+use crate::args::{CampaignFileArgs, PlanCampaignArgs};
+use crate::exit::{self, Coded};
+use crate::print::{Out, tell};
+
+/// The version of the JSON of a plan.
+const JSON_VERSION: u32 = 1;
+
+/// A plan with everything that it was made of.
+pub(super) struct Made {
+    pub(super) plan: Plan,
+    pub(super) here: Here,
+    pub(super) text: String,
+    /// Where the store is or will be.
+    pub(super) store: PathBuf,
+}
+
+/// Makes the plan of a file.
+pub(super) fn of_file(args: &CampaignFileArgs) -> anyhow::Result<Made> {
+    let text = read_text(&args.file)?;
+    let above = args.file.parent().filter(|above| !above.as_os_str().is_empty());
+    let base = std::path::absolute(above.unwrap_or(Path::new(".")))?;
+    let made = of_text(&args.file, text, &base, &args.set)?;
+    let named = || PathBuf::from(format!("{}.campaign", made.plan.file.name));
+    let store = args.output.clone().unwrap_or_else(named);
+    Ok(Made { store, ..made })
+}
+
+/// Makes the plan of a text, in which relative paths begin at `base`.
+pub(super) fn of_text(
+    name: &Path,
+    text: String,
+    base: &Path,
+    set: &[String],
+) -> anyhow::Result<Made> {
+    let here = Here::new(base);
+    let known = flags::known();
+    let usage = |refused: Refused| Coded::error(exit::USAGE, refused.to_string());
+    let file = file::read(&name.display().to_string(), &text, &known).map_err(usage)?;
+    let settings = set.iter().map(|text| file::argument(text, &format!("--set {text}"), &known));
+    let arguments: Layer = settings.collect::<Result<_, _>>().map_err(usage)?;
+    let plan = Plan::new(file, arguments, known, &here)
+        .map_err(|refused| Coded::error(here.code(), refused.to_string()))?;
+    flags::check(&plan, &plan.cells)?;
+    if plan.file.search.is_some() {
+        let probed: Result<Vec<Cell>, Refused> = (0..plan.branches.len())
+            .flat_map(|branch| {
+                plan.file.search.iter().flat_map(move |it| it.between.map(|at| (branch, at)))
+            })
+            .map(|(branch, at)| plan.probe(branch, at, 1, &here))
+            .collect();
+        let probed = probed.map_err(|refused| Coded::error(here.code(), refused.to_string()))?;
+        flags::check(&plan, &probed)?;
+    }
+    Ok(Made { plan, here, text, store: PathBuf::new() })
+}
+
+pub(super) fn run(args: &PlanCampaignArgs, out: &mut Out) -> anyhow::Result<u8> {
+    let made = of_file(&args.of)?;
+    if let Some(key) = &args.why {
+        return why(&made.plan, key, args.json, out);
+    }
+    show(&made, args.json, out)
+}
+
+/// Prints a plan, and what of it is done.
+pub(super) fn show(made: &Made, json: bool, out: &mut Out) -> anyhow::Result<u8> {
+    let stored = Store::open(&made.store).ok();
+    let held = stored.as_ref().map(Store::held).unwrap_or_default();
+    let before = stored.map(|store| store.plan()).transpose()?;
+    let stale = stale(&made.plan, before.as_ref(), &held);
+    let executor = Executor::new(&made.plan, &made.here, held.attempts.clone(), 0.0);
+    if json {
+        let state = |cell: &Cell, state: &State| match (state, stale.get(&cell.key)) {
+            (State::Done(..), _) => "done",
+            (State::Failed(_), _) => "failed",
+            (_, Some(_)) => "stale",
+            _ => "missing",
+        };
+        let cells =
+            executor.cells().iter().zip(executor.states()).map(|(cell, known)| CellPrinted {
+                cell,
+                state: state(cell, known),
+                why: stale.get(&cell.key).map_or(&[][..], Vec::as_slice),
+            });
+        let cells: Vec<CellPrinted<'_>> = cells.collect();
+        let name = &made.plan.file.name;
+        let left_out = made.plan.left_out;
+        let steps = &made.plan.steps;
+        out.json(&Printed { version: JSON_VERSION, name, cells, steps, left_out })?;
+    } else {
+        print(out, made, &executor, &stale, &held)?;
+    }
+    Ok(exit::OK)
+}
+
+#[derive(Serialize)]
+struct Printed<'a> {
+    version: u32,
+    name: &'a str,
+    cells: Vec<CellPrinted<'a>>,
+    steps: &'a [Step],
+    left_out: usize,
+}
+
+#[derive(Serialize)]
+struct CellPrinted<'a> {
+    #[serde(flatten)]
+    cell: &'a Cell,
+    state: &'static str,
+    /// Why an earlier result no longer counts.
+    why: &'a [String],
+}
+
+/// Cells whose point was done in the plan before, but as another run: by key, in what it differs.
+pub(super) fn stale(
+    plan: &Plan,
+    before: Option<&StoredPlan>,
+    held: &Held,
+) -> BTreeMap<String, Vec<String>> {
+    let mut earlier = BTreeMap::new();
+    for cell in before.into_iter().flat_map(|before| &before.cells) {
+        if held.attempts.contains_key(&cell.key) {
+            earlier.insert((&cell.point, cell.repeat), cell);
+        }
+    }
+    let mut stale = BTreeMap::new();
+    for cell in &plan.cells {
+        if let Some(other) = earlier.get(&(&cell.point, cell.repeat))
+            && other.key != cell.key
+            && !held.attempts.contains_key(&cell.key)
+        {
+            stale.insert(cell.key.clone(), cell.identity.differences(&other.identity));
+        }
+    }
+    stale
+}
+
+/// Tells what is stale, in a line for each reason.
+pub(super) fn tell_stale(stale: &BTreeMap<String, Vec<String>>) {
+    let mut reasons: BTreeMap<String, usize> = BTreeMap::new();
+    for why in stale.values() {
+        *reasons.entry(why.join(", ")).or_default() += 1;
+    }
+    for (why, count) in reasons {
+        tell(&format!("stale: {count} cells run again: {why}"));
+    }
+}
+
+fn print(
+    out: &mut Out,
+    made: &Made,
+    executor: &Executor<'_>,
+    stale: &BTreeMap<String, Vec<String>>,
+    held: &Held,
+) -> io::Result<()> {
+    let (plan, file) = (&made.plan, &made.plan.file);
+    if let Some(search) = &file.search {
+        writeln!(
+            out,
+            "campaign      {}: searches {} between {} and {}, within {} %; votes {}, branches {}",
+            file.name,
+            search.axis,
+            search.between[0],
+            search.between[1],
+            search.precision * 100.0,
+            search.votes,
+            plan.branches.len()
+        )?;
+    } else {
+        writeln!(out, "campaign      {}: {} cells", file.name, plan.cells.len())?;
+    }
+    for axis in &file.axes {
+        let values: Vec<&str> = axis.values.iter().map(|(value, _)| value.as_str()).collect();
+        writeln!(out, "axis          {}: {}", axis.name, values.join(", "))?;
+    }
+    if file.repeats > 1 {
+        writeln!(out, "repeats       {}", file.repeats)?;
+    }
+    if let Some(ladder) = &file.ladder {
+        writeln!(out, "ladder        {} until {}", ladder.axis, ladder.stop.text())?;
+    }
+    if plan.left_out > 0 {
+        writeln!(out, "left out      {} cells, by a rule", plan.left_out)?;
+    }
+    for device in &file.devices {
+        let loses = if is_simulated(&device.path) {
+            "a simulation"
+        } else {
+            "real; it is written to only where --destroy names it"
+        };
+        writeln!(out, "device        {}: {} ({loses})", device.name, device.path)?;
+    }
+    let count = |is: fn(&State) -> bool| executor.states().iter().filter(|it| is(it)).count();
+    let done = count(|state| matches!(state, State::Done(..)));
+    let failed = count(|state| matches!(state, State::Failed(_)));
+    let missing = count(|state| *state == State::Missing);
+    writeln!(out, "state         {done} done, {failed} failed, {missing} missing")?;
+    for (key, why) in stale.iter().take(10) {
+        let cell = plan.cells.iter().find(|cell| cell.key == *key);
+        let name = cell.map(Cell::name).unwrap_or_default();
+        writeln!(out, "stale         {name}: {}", why.join(", "))?;
+    }
+    if stale.len() > 10 {
+        writeln!(out, "stale         {} cells more", stale.len() - 10)?;
+    }
+    if !held.clocks.is_empty() {
+        let each = held.seconds() / held.clocks.len() as f64;
+        let needed = Nanos((each * missing as f64 * 1e9) as i64);
+        writeln!(out, "time          {needed} at most, at {each:.1} s for a run as so far")?;
+    }
+    Ok(())
+}
+
+/// Tells where the value of a key comes from.
+fn why(plan: &Plan, key: &str, json: bool, out: &mut Out) -> anyhow::Result<u8> {
+    if !plan.known().has(key) {
+        let place = ioecho_campaign::place::Place::outside("--why");
+        let refused = Refused::unknown(&place, "key", key, plan.known().keys());
+        return Err(Coded::error(exit::USAGE, refused.to_string()));
+    }
+    // Values with their places, the deciding one last; and how many cells have them.
+    let mut found: Vec<(Vec<(String, String)>, usize)> = Vec::new();
+    let points = plan.cells.iter().map(|cell| (cell.point.clone(), cell.repeat));
+    let searched = plan.branches.iter().map(|point| (point.clone(), 1));
+    let all: Vec<_> =
+        if plan.file.search.is_some() { searched.collect() } else { points.collect() };
+    for (point, repeat) in all {
+        let origins = plan.origins(&point, repeat).unwrap_or_default();
+        let given = origins.get(key).into_iter().flatten();
+        let given: Vec<_> = given.map(|it| (it.value.shown(), it.place.to_string())).collect();
+        match found.iter_mut().find(|(other, _)| *other == given) {
+            Some((_, count)) => *count += 1,
+            None => found.push((given, 1)),
+        }
+    }
+    if json {
+        let rows = found.iter().map(|(given, cells)| Why { cells: *cells, given });
+        out.json(&rows.collect::<Vec<_>>())?;
+        return Ok(exit::OK);
+    }
+    for (given, cells) in found {
+        let Some(((value, place), before)) = given.split_last() else {
+            writeln!(out, "{cells} cells: the default of `ioecho replay`")?;
+            continue;
+        };
+        writeln!(out, "{cells} cells: {key} = {value} ({place})")?;
+        for (value, place) in before.iter().rev() {
+            writeln!(out, "    it overrules {value} ({place})")?;
+        }
+    }
+    Ok(exit::OK)
+}
+
+#[derive(Serialize)]
+struct Why<'a> {
+    cells: usize,
+    /// Value and place, the deciding one last.
+    given: &'a [(String, String)],
+}
