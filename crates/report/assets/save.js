@@ -67,8 +67,10 @@ class SvgPen {
 
   fillText(text, x, y, most = Infinity) {
     const narrow = this.measureText(text).width > most;
+    const [, weight, size, family] = /^(\d+ )?([\d.]+)px (.*)$/.exec(this.font);
     this.put("text", {
-      x, y, fill: this.fillStyle, style: `font:${this.font}`,
+      x, y, fill: this.fillStyle, "font-family": family, "font-size": size,
+      "font-weight": weight?.trim(),
       dy: { top: "0.86em", middle: "0.35em" }[this.textBaseline],
       "text-anchor": { center: "middle", right: "end" }[this.textAlign],
       textLength: narrow ? most : null, lengthAdjust: narrow ? "spacingAndGlyphs" : null,
@@ -77,7 +79,7 @@ class SvgPen {
 
   drawImage(sheet, x, y, width, height) {
     this.put("image", { x, y, width, height, href: sheet.toDataURL(), preserveAspectRatio: "none",
-      style: "image-rendering:pixelated" });
+      "image-rendering": "pixelated" });
   }
 }
 
