@@ -43,7 +43,6 @@ use ioecho_trace::visible::visible;
 
 use crate::exit;
 use crate::print::{Out, tell};
-use crate::run::command;
 
 pub(crate) use self::analyze::AnalyzeArgs;
 pub(crate) use self::calibrate::CalibrateArgs;
@@ -91,9 +90,10 @@ impl Args {
         help::few_first(fetch::hidden_where_idle(Self::command()))
     }
 
-    /// Parses the words of a command line. Where they make no sense, or ask for help, it prints a
-    /// text and returns the exit code.
-    pub(crate) fn typed(words: &[OsString]) -> Result<Self, u8> {
+    /// Parses the words of a command line. Words that stand for others, because a replay is like an
+    /// earlier one, are handed to `means` in full. Where the words make no sense, or ask for help,
+    /// it prints a text and returns the exit code.
+    pub(crate) fn typed(words: &[OsString], means: impl Fn(Vec<OsString>)) -> Result<Self, u8> {
         let text: Vec<Cow<'_, str>> = words.iter().map(|word| word.to_string_lossy()).collect();
         if let [_, help, group] = &text[..]
             && help == "help"
@@ -109,7 +109,7 @@ impl Args {
                 Ok(None) => {}
                 Ok(Some(words)) => {
                     matches = Self::line().try_get_matches_from(&words);
-                    command::means(words);
+                    means(words);
                 }
                 Err(error) => return Err(exit::report(&error)),
             }

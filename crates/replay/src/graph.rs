@@ -23,10 +23,10 @@
 //! * or `p` had completed and is a synchronous write or a barrier of the same known process;
 //! * or `p` had completed, `r` is a read, and `p` is the last of the completed writes to some of
 //!   what `r` reads;
-//! * or `p` may have woken `r`'s process. A process is *woken* with its first request of the window,
-//!   and with one after an unusual pause ([`processes`]); whichever requests had then completed
-//!   for at least the threshold, and none of them after another had begun and completed, may have
-//!   woken it. All its requests wait for them, until it is woken again.
+//! * or `p` may have woken `r`'s process. A process is *woken* with its first request of the
+//!   window, and with one after an unusual pause ([`processes`]); whichever requests had then
+//!   completed for at least the threshold, and none of them after another had begun and completed,
+//!   may have woken it. All its requests wait for them, until it is woken again.
 //!
 //! The *parents* of `r` are the requests linked to it from which no longer path leads to it (the
 //! transitive reduction). The first rule alone makes an interval order for each process. There the

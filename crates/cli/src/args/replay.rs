@@ -32,7 +32,12 @@ pub(crate) struct ReplayArgs {
 
     /// A block device, a file, or a simulation (sim:size=64G,units=8,…); several take the volumes
     /// of the trace in turn
-    #[arg(long, short, value_name = "TARGET", required_unless_present_any = ["map", "map_file", "like"])]
+    #[arg(
+        long,
+        short,
+        value_name = "TARGET",
+        required_unless_present_any = ["map", "map_file", "like"]
+    )]
     pub(crate) target: Vec<String>,
 
     /// Where a volume of the trace goes:
