@@ -160,10 +160,13 @@ class Check:
             self.point()
             self.switch()
             self.volumes()
+            self.saves()
             self.update()
+            self.index()
         self.schemes()
         self.quiet()
-        return self.wrong
+        # What a page does again and again is wrong once.
+        return list(dict.fromkeys(self.wrong))
 
     def load(self):
         for domain in ("Page", "Runtime", "Network", "Log"):
@@ -307,6 +310,64 @@ class Check:
         })()""")
         self.expect(switched, "a button did not switch")
         self.browser.run(DRAWN)
+
+    def saves(self):
+        """Every picture can be saved, and the files are such as other programs read."""
+        wrong = self.browser.run("""(async () => {
+            const wrong = [], files = [];
+            const make = URL.createObjectURL, click = HTMLAnchorElement.prototype.click;
+            URL.createObjectURL = (blob) => { files.push(blob); return 'data:,'; };
+            HTMLAnchorElement.prototype.click = function () {
+              if (this.href.startsWith('data:image/png')) files.push(this.href);
+            };
+            const buttons = [...document.querySelectorAll('.save button')];
+            for (const button of buttons) {
+              files.length = 0;
+              const name = button.getAttribute('aria-label');
+              button.click();
+              if (files.length !== 1) { wrong.push(`${name}: ${files.length} files`); continue; }
+              if (button.textContent === 'PNG') continue;
+              const text = await files[0].text();
+              if (button.textContent === 'SVG') {
+                const picture = new DOMParser().parseFromString(text, 'image/svg+xml');
+                const parts = picture.querySelectorAll('path, rect, image, text').length;
+                if (picture.querySelector('parsererror') || parts < 5) {
+                  wrong.push(`${name}: no picture`);
+                }
+                const numbers = text.replace(/"data:[^"]*"/g, '');
+                if (/NaN|undefined|Infinity/.test(numbers)) wrong.push(`${name}: NaN`);
+              } else {
+                const rows = text.trimEnd().split('\\n');
+                if (rows.length < 2 || /NaN|undefined|Infinity/.test(text)) {
+                  wrong.push(`${name}: ${rows.length} rows`);
+                }
+              }
+            }
+            URL.createObjectURL = make;
+            HTMLAnchorElement.prototype.click = click;
+            if (buttons.length < 3) wrong.push(`${buttons.length} buttons to save with`);
+            return wrong.join(', ');
+        })()""")
+        self.expect(not wrong, f"saved wrongly: {wrong}")
+        self.browser.run(DRAWN)
+
+    def index(self):
+        """Each link of the index leads to its section, and leaves the address alone."""
+        wrong = self.browser.run("""(() => {
+            const wrong = [], links = [...document.querySelectorAll('nav.index a')];
+            if (links.length < 2) wrong.push(`${links.length} links`);
+            for (const link of links) {
+              const place = document.querySelector(link.getAttribute('href'));
+              if (!place) { wrong.push(`${link.textContent}: nowhere`); continue; }
+              link.click();
+              const { top, bottom } = place.getBoundingClientRect();
+              if (bottom < 0 || top > innerHeight) wrong.push(`${link.textContent}: not shown`);
+            }
+            for (const folded of document.querySelectorAll('details')) folded.open = false;
+            scrollTo(0, 0);
+            return wrong.concat(location.hash ? ['the address changed'] : []).join(', ');
+        })()""")
+        self.expect(not wrong, f"the index: {wrong}")
 
     def volumes(self):
         """Volumes go from the sonar diagram and come back, by mouse and by keyboard."""

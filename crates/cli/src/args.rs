@@ -13,6 +13,7 @@ mod fetch;
 mod fit;
 pub(crate) mod help;
 mod library;
+pub(crate) mod like;
 mod live;
 mod merge;
 mod predict;
@@ -89,9 +90,10 @@ impl Args {
         help::few_first(fetch::hidden_where_idle(Self::command()))
     }
 
-    /// Parses the words of a command line. Where they make no sense, or ask for help, it prints a
-    /// text and returns the exit code.
-    pub(crate) fn typed(words: &[OsString]) -> Result<Self, u8> {
+    /// Parses the words of a command line. Words that stand for others, because a replay is like an
+    /// earlier one, are handed to `means` in full. Where the words make no sense, or ask for help,
+    /// it prints a text and returns the exit code.
+    pub(crate) fn typed(words: &[OsString], means: impl Fn(Vec<OsString>)) -> Result<Self, u8> {
         let text: Vec<Cow<'_, str>> = words.iter().map(|word| word.to_string_lossy()).collect();
         if let [_, help, group] = &text[..]
             && help == "help"
@@ -101,7 +103,17 @@ impl Args {
             let _ = out.write_all(options.as_bytes());
             return Err(exit::printed(exit::OK, out));
         }
-        let matches = Self::line().try_get_matches_from(words);
+        let mut matches = Self::line().try_get_matches_from(words);
+        if let Ok(first) = &matches {
+            match like::completed(first) {
+                Ok(None) => {}
+                Ok(Some(words)) => {
+                    matches = Self::line().try_get_matches_from(&words);
+                    means(words);
+                }
+                Err(error) => return Err(exit::report(&error)),
+            }
+        }
         matches.and_then(|matches| Self::from_arg_matches(&matches)).map_err(|mut error| {
             if text.get(1).is_some_and(|command| command == "replay") {
                 advise_target(&mut error);

@@ -153,7 +153,7 @@ pub(crate) fn unless_worse(code: u8, written: anyhow::Result<()>) -> anyhow::Res
 }
 
 /// Prints the error for a user and returns its exit code.
-fn report(error: &anyhow::Error) -> u8 {
+pub(crate) fn report(error: &anyhow::Error) -> u8 {
     tell(&format!("error: {}", sentence(error.as_ref())));
     code_of(error)
 }

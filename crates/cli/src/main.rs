@@ -28,7 +28,7 @@ use print::Out;
 fn main() -> ExitCode {
     exit::survive_file_size_limits();
     panics::hush_parquet();
-    let args = match Args::typed(run::command::typed()) {
+    let args = match Args::typed(run::command::typed(), run::command::means) {
         Ok(args) => args,
         Err(code) => return ExitCode::from(code),
     };

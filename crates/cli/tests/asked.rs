@@ -120,3 +120,35 @@ fn a_run_of_an_anonymised_trace_keeps_neither_the_key_nor_a_name() {
     let printed = String::from_utf8_lossy(&dry.stdout).into_owned();
     assert!(printed.contains("anonymise key-not-kept,extent=4k"), "{printed}");
 }
+
+#[test]
+fn a_run_like_another_has_its_settings_and_does_not_need_it() {
+    let fixture = Fixture::new();
+    let command = |run: &str| {
+        let facts = fs::read_to_string(fixture.path(run).join("run.toml")).unwrap();
+        let facts: toml::Table = facts.parse().unwrap();
+        let words = facts["command"].as_array().unwrap().iter();
+        words.map(|word| word.as_str().unwrap().to_owned()).collect::<Vec<_>>().join(" ")
+    };
+    let first = "replay customer.load -t sim:size=1G --repeat 3 --speedup 2 -o first -q";
+    assert_eq!(fixture.said(first).0, 0);
+    assert_eq!(fixture.said("replay --like first --speedup 4 -o second -q").0, 0);
+    let told = "--target=sim:size=1G --repeat=3 --output=second --quiet --speedup=4";
+    let words = command("second");
+    let mut sorted: Vec<&str> = words.split(' ').skip(2).collect();
+    sorted.sort_unstable();
+    let mut expected: Vec<&str> = told.split(' ').chain(["--", "customer.load"]).collect();
+    expected.sort_unstable();
+    assert_eq!(sorted, expected);
+    fs::remove_dir_all(fixture.path("first")).unwrap();
+    assert_eq!(fixture.said("replay --like second --read-only -o third -q").0, 0);
+    assert!(command("third").contains("--speedup=4"));
+    // A run keeps the settings of the first run, not the way by which they came.
+    assert!(!command("third").contains("--like"));
+    assert_eq!(fixture.said("replay --like nowhere -o fourth").0, 3);
+    fixture.refused("replay --like second --speedup 0 -o fourth", "speedup");
+    assert_eq!(fixture.said("demo --sim -o demo").0, 0);
+    fixture.refused("replay --like demo/run -o fourth", "`ioecho replay` did not make it");
+    assert!(!fixture.path("fourth").exists());
+    fixture.refused("replay customer.load -t sim --speedup 2 --speed 2", "both scale the time");
+}

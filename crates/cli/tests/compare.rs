@@ -180,6 +180,27 @@ fn merged_runs_have_the_percentiles_of_all_their_requests() {
 }
 
 #[test]
+fn runs_that_are_no_system_are_merged_with_a_warning_that_the_verdict_repeats() {
+    let home = TempDir::new().unwrap();
+    let home = home.path();
+    std::fs::write(home.join("target.img"), vec![7; 1 << 20]).unwrap();
+    let load = "gen:random?count=20&rate=200&size=4k&area=1M&read=100";
+    for run in ["first", "second"] {
+        let target = ["-t", "target.img", "--read-only", "--allow-cached", "-q", "-o", run];
+        let done = ioecho(home, &[&["replay", load], &target[..]].concat());
+        assert!(home.join(run).join("summary.json").exists(), "{}", told(&done));
+    }
+    let merged = ioecho(home, &["merge", "first", "second", "-o", "both"]);
+    assert_eq!(merged.status.code(), Some(0), "{}", told(&merged));
+    let summary = std::fs::read(home.join("both/summary.json")).unwrap();
+    let summary: Value = serde_json::from_slice(&summary).unwrap();
+    for doubt in ["did not go on at the same time", "2 of these runs went to "] {
+        assert!(told(&merged).contains(doubt), "{}", told(&merged));
+        assert!(summary["verdict"]["summary"].as_str().unwrap().contains(doubt), "{summary}");
+    }
+}
+
+#[test]
 fn runs_by_the_wall_clock_stand_one_after_the_other() {
     let home = TempDir::new().unwrap();
     let home = home.path();

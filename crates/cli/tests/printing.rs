@@ -90,6 +90,11 @@ const COMMANDS: &[(&str, i32, Text)] = &[
     ("library verify library", 0, Product),
     ("library verify rotten", 17, Product),
     ("library verify rotten --json", 17, Product),
+    ("campaign plan two.toml", 0, Product),
+    ("campaign plan two.toml --json", 0, Product),
+    ("campaign run two.toml -o {} -q", 0, Words),
+    ("campaign status two.campaign", 0, Product),
+    ("campaign status nothing", 2, Words),
     ("demo --sim -o {}", 0, Words),
     ("completions bash", 0, Product),
     ("man .", 0, Words),
@@ -143,6 +148,9 @@ impl Desk {
         made("replay load -t sim:size=64M,service=80us -o b -q", &[0]);
         made("replay load -t sim:size=64M,service=500us -o slow -q", &[0]);
         made("replay half -t sim:size=64M -o other -q", &[0]);
+        let cells = "[devices]\na = 'sim:size=64M'\n[replay]\ntrace = 'load'\ndevice = 'a'\n";
+        fs::write(path("two.toml"), format!("name = 'two'\nrepeats = 2\n{cells}")).unwrap();
+        made("campaign run two.toml -q", &[0]);
         // A run that was stopped is an incomplete trace.
         made("replay load -t sim:size=64M,errors=0.05 --on-error stop -o stopped -q", &[13]);
         made("convert stopped cut.parquet", &[4]);

@@ -16,17 +16,17 @@
 //! * `p` had completed for at least the threshold when `r` was issued, and `r`'s process waits for
 //!   its own requests and is that of `p`, or it is one that `p`'s hands work to; without processes
 //!   all requests are of one;
-//! * or `p` had completed, the same holds of their processes, and `r`'s, a known one, had nothing in
-//!   flight;
+//! * or `p` had completed, the same holds of their processes, and `r`'s, a known one, had nothing
+//!   in flight;
 //! * or `p` had completed, the same holds of their processes, they went to one volume, and one of
 //!   both is a barrier: a flush, or a write with FUA or a flush beforehand;
 //! * or `p` had completed and is a synchronous write or a barrier of the same known process;
 //! * or `p` had completed, `r` is a read, and `p` is the last of the completed writes to some of
 //!   what `r` reads;
-//! * or `p` may have woken `r`'s process. A process is *woken* with its first request of the window,
-//!   and with one after an unusual pause ([`processes`]); whichever requests had then completed for
-//!   at least the threshold, and none of them after another had begun and completed, may have
-//!   woken it. All its requests wait for them, until it is woken again.
+//! * or `p` may have woken `r`'s process. A process is *woken* with its first request of the
+//!   window, and with one after an unusual pause ([`processes`]); whichever requests had then
+//!   completed for at least the threshold, and none of them after another had begun and completed,
+//!   may have woken it. All its requests wait for them, until it is woken again.
 //!
 //! The *parents* of `r` are the requests linked to it from which no longer path leads to it (the
 //! transitive reduction). The first rule alone makes an interval order for each process. There the
@@ -37,8 +37,8 @@
 //! section 3.1, which knows neither processes nor barriers nor places.
 //!
 //! The way through: [`survey`] (a first pass: the threshold, and what each of the [`processes`]
-//! waits for, by `evidence`) → [`infer`] (with `places` and `reach`), or [`given`] if the trace names
-//! the parents itself → [`statistics`] and [`dot`].
+//! waits for, by `evidence`) → [`infer`] (with `places` and `reach`), or [`given`] if the trace
+//! names the parents itself → [`statistics`] and [`dot`].
 
 pub mod diskaccel;
 pub mod dot;

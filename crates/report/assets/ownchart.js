@@ -3,6 +3,7 @@
 class OwnChart {
   constructor(chart, place) {
     this.own = true;
+    this.title = chart.title;
     this.chart = chart;
     this.height = 280;
     this.legend = element("div", { className: "legend" });

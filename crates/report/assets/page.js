@@ -28,6 +28,9 @@ function build() {
     }
   }
   if (data.curves.length > 0) new Curves();
+  for (const panel of allPanels) {
+    if (!panel.small) panel.figure.firstChild.append(saver(panel));
+  }
   listStalls();
   allPanels[focused]?.plot.focus();
 }
@@ -65,6 +68,17 @@ matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => draw
 // What is folded away has no width to draw in.
 for (const folded of document.querySelectorAll("details")) {
   folded.addEventListener("toggle", () => drawAll());
+}
+// The address keeps the part that is shown, so a link of the index does not go into it.
+for (const link of document.querySelectorAll("nav a")) {
+  link.addEventListener("click", (event) => {
+    const place = document.querySelector(link.hash);
+    event.preventDefault();
+    if (place.matches("details")) place.open = true;
+    place.tabIndex = -1;
+    place.focus({ preventScroll: true });
+    place.scrollIntoView();
+  });
 }
 document.getElementById("copy")?.addEventListener("click", (event) => {
   const button = event.currentTarget, text = document.getElementById("command");

@@ -71,27 +71,6 @@ function stampOn(pen, { x, y, w, h }) {
   pen.restore();
 }
 
-/// A button that saves a picture as PNG, with its title and the stamp.
-function saver(panel) {
-  const button = element("button", { type: "button", className: "save", textContent: "PNG" });
-  button.setAttribute("aria-label", `save ${panel.title} as PNG`);
-  button.addEventListener("click", () => {
-    const { width, height } = panel.base, above = Math.round(26 * panel.dense);
-    const sheet = element("canvas", { width, height: height + above });
-    const pen = sheet.getContext("2d");
-    pen.fillStyle = colour("--page");
-    pen.fillRect(0, 0, width, height + above);
-    pen.fillStyle = colour("--ink");
-    pen.font = `600 ${13 * panel.dense}px system-ui, "Liberation Sans", Arial, sans-serif`;
-    pen.fillText(`${panel.title} · ${document.querySelector("h1").textContent}`,
-      8 * panel.dense, 18 * panel.dense);
-    pen.drawImage(panel.base, 0, above);
-    const link = element("a", { href: sheet.toDataURL(), download: `${panel.title}.png` });
-    link.click();
-  });
-  return button;
-}
-
 class Panel {
   constructor({ title, note, height, label, place = "panels", small = false }) {
     this.small = small;
@@ -110,7 +89,6 @@ class Panel {
     this.figure = element("section", { className: "panel" },
       element("header", {}, heading, ...(small ? [] : [this.controls]), this.legend), this.plot);
     this.title = title;
-    if (!small) this.figure.firstChild.append(saver(this));
     this.base.setAttribute("role", "img");
     this.plot.tabIndex = 0;
     this.plot.setAttribute("role", "application");

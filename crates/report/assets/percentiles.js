@@ -6,6 +6,7 @@ const dashes = { service: [], response: [6, 3], lateness: [2, 3] };
 class Curves {
   constructor() {
     this.own = true;
+    this.title = "Percentile curves";
     this.height = 300;
     const kinds = [...new Set(data.curves.map((curve) => curve.kind))];
     const order = ["read", "write", "flush", "discard, write-zeroes", "zone"];

@@ -9,6 +9,9 @@ use ioecho_trace::units::{three_digits, two_digits};
 use crate::Page;
 use crate::tables::grouped;
 
+/// The shortest drain that the first screen tells, in percent of the demanded time.
+const DRAIN_TOLD_PERCENT: f64 = 1.0;
+
 /// The contents of the first screen.
 pub(crate) struct First<'a> {
     /// The finding in a sentence.
@@ -91,7 +94,9 @@ fn figures(page: &Page, headline: &Headline) -> Vec<Figure> {
     let took = span(picture.achieved_end().0.max(0).unsigned_abs());
     let asked = if page.has_schedule() {
         let load = span(picture.demanded_end().0.max(0).unsigned_abs());
-        let drain = headline.drain_percent.map(|percent| format!(", drain {}", drained(percent)));
+        // A drain that nobody would notice is told elsewhere.
+        let drain = headline.drain_percent.filter(|percent| *percent >= DRAIN_TOLD_PERCENT);
+        let drain = drain.map(|percent| format!(", drain {}", drained(percent)));
         format!("for a load of {load}{}", drain.unwrap_or_default())
     } else if page.has_due_instants() {
         "each request after those that it waits for".to_owned()

@@ -23,7 +23,7 @@ use crate::verification::{self, VerificationView};
 use crate::{Chart, Listing, Page, ReportError, Section, Subject, Witness, data};
 
 /// The scripts, in the order in which they build on each other.
-const SCRIPTS: [&str; 14] = [
+const SCRIPTS: [&str; 15] = [
     include_str!("../assets/data.js"),
     include_str!("../assets/scale.js"),
     include_str!("../assets/panel.js"),
@@ -35,6 +35,7 @@ const SCRIPTS: [&str; 14] = [
     include_str!("../assets/chart.js"),
     include_str!("../assets/timechart.js"),
     include_str!("../assets/ownchart.js"),
+    include_str!("../assets/save.js"),
     include_str!("../assets/stalls.js"),
     include_str!("../assets/address.js"),
     include_str!("../assets/page.js"),

@@ -23,7 +23,7 @@ fn planned(seq: u64, target: u16) -> Planned {
         origin: (some & 2 == 0).then_some(Origin { pid: some as u32, cpu: (some >> 32) as u32 }),
         target,
         refusal: [None, Some(Outcome::TooLarge), Some(Outcome::Misaligned)][seq as usize % 3],
-        behind: some as u32 & 3,
+        behind: 0,
         think: None,
     }
 }

@@ -4,11 +4,12 @@
 //! be printed before anything is touched ([`forecast`]). [`execute`](mod@execute) opens everything
 //! and starts the threads: `feeder` reads and plans the trace and keeps requests for which a target
 //! is not ready (`backlog`), a `lane` for each target issues them, `writer` stores the results,
-//! `watch` samples the host, and an [`observer`] gets messages and meters; it may hold the run at a
-//! [`gate`] until others are ready too. The threads' results (`ends`) and the journal become the final files of the [`directory`] ([`finalise`]), whose
-//! `run.toml` is read by the types that wrote it ([`facts`]). The threads exchange requests and
-//! results only through bounded rings. Afterwards a run can be verified ([`verify`]), compared with
-//! its witness ([`witness`]) and merged with others ([`merge`]).
+//! `watch` samples the host, and an [`observer`] gets messages and meters; it may hold the run at
+//! a [`gate`] until others are ready too. The threads' results (`ends`) and the journal become the
+//! final files of the [`directory`] ([`finalise`]), whose `run.toml` is read by the types that
+//! wrote it ([`facts`]). The threads exchange requests and results only through bounded rings.
+//! Afterwards a run can be verified ([`verify`]), compared with its witness ([`witness`]) and
+//! merged with others ([`merge`]).
 //!
 //! Nothing here prints, catches signals or changes the state of the process, so two runs can go on
 //! in one process. Every error has a kind ([`error`](mod@error)).

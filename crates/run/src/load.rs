@@ -90,6 +90,7 @@ fn content_facts(content: &TargetContent, places: PlacesSeen) -> ContentFacts {
         never_written: never,
         zeroes: (content.zeroes - never.unwrap_or(0.0)).max(0.0),
         prepared: content.runs.iter().any(|run| run.prepared),
+        replayed: content.runs.iter().filter(|run| !run.prepared).map(|run| run.share).sum(),
         places: places.looked,
         places_never_written: places.never_written,
         places_read: places.read,

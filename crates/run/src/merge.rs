@@ -52,8 +52,8 @@ pub struct Merged {
     pub summary: RunSummary,
     /// Its page.
     pub page: Page,
-    /// A sentence if its runs did not go on at the same time; the verdict has it, too.
-    pub apart: Option<String>,
+    /// Sentences on what makes the sum of its runs doubtful; the verdict has them, too.
+    pub doubts: Vec<String>,
 }
 
 /// Merges runs into one in the new directory `output`, and draws its page. With `by_wall_clock`,
@@ -80,15 +80,15 @@ pub fn runs(
         parts.iter().flat_map(|part| MergedRun::all_of(&part.name, part.shift, &part.summary));
     let summary = merged::summary(runs.collect(), &figures);
     let mut summary = summary.map_err(|_| not_one_replay(&parts))?;
-    let apart = apart(&parts);
-    if let Some(apart) = &apart {
-        summary.verdict.summary = format!("{} {apart}", summary.verdict.summary);
+    let doubts: Vec<String> = apart(&parts).into_iter().chain(shared(&parts)).collect();
+    for doubt in &doubts {
+        summary.verdict.summary = format!("{} {doubt}", summary.verdict.summary);
     }
     output.put(&output.summary(), &serde_json::to_vec_pretty(&summary)?)?;
     write_facts(&parts, command, &header, &summary, &output)?;
     let page = page::of_run(&output, &summary)?;
     page::write(&output, &page)?;
-    Ok(Merged { run: output, summary, page, apart })
+    Ok(Merged { run: output, summary, page, doubts })
 }
 
 /// A sentence on runs that did not go on at the same time, by the clocks of their hosts. Nothing is
@@ -113,6 +113,30 @@ fn apart(parts: &[Part]) -> Option<String> {
          took {}. Their sum is that of no system.",
         span(together),
         span(shortest)
+    ))
+}
+
+/// A sentence on runs that went to one device. Each of them kept its own overlapping requests in
+/// order, and knew nothing of those of the others.
+fn shared(parts: &[Part]) -> Option<String> {
+    let device = |part: &Part| {
+        let host = part.facts.host.boot_id.clone();
+        let real = part.facts.targets.iter().filter_map(|target| match target {
+            TargetEntry::Real(target) => Some((host.clone(), target.canonical.clone())),
+            TargetEntry::Simulated(_) => None,
+        });
+        real.collect::<BTreeSet<_>>()
+    };
+    let mut seen: BTreeMap<_, usize> = BTreeMap::new();
+    for one in parts.iter().flat_map(device) {
+        *seen.entry(one).or_default() += 1;
+    }
+    let ((_, path), runs) = seen.iter().max_by_key(|(_, runs)| **runs).filter(|it| *it.1 > 1)?;
+    Some(format!(
+        "{runs} of these runs went to {}: each took the requests of the others for foreign load, \
+         and overlapping requests of different runs were in no order. One run with all of the load \
+         keeps it.",
+        path.display()
     ))
 }
 

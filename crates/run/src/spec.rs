@@ -295,9 +295,18 @@ impl ReplaySpec {
         Some((what, help))
     }
 
-    fn timing_rules(&self) -> [Rule; 3] {
+    fn timing_rules(&self) -> [Rule; 4] {
         let timed = self.timing.has_schedule();
+        let is_faster = self.transforms.iter().any(|transform| transform.kind.name == "speed");
         [
+            (
+                is_faster && is_scaled(self.speedup),
+                setting("speed")
+                    .text(" and ")
+                    .setting("speedup")
+                    .text(" both scale the time of the load, and would be multiplied"),
+                Wording::from("state the whole factor with ").setting("speedup"),
+            ),
             (
                 !self.timing.has_due_instants() && is_scaled(self.speedup),
                 setting("speedup").text(" has no meaning without a schedule"),
@@ -444,6 +453,18 @@ mod tests {
 
     fn refused(spec: &ReplaySpec) -> String {
         spec.check().unwrap_err().to_string()
+    }
+
+    #[test]
+    fn time_is_scaled_in_one_place() {
+        let spec = |scaled: &str| -> ReplaySpec {
+            let text = format!(r#"{{"trace": "t", "targets": ["sim"], {scaled}}}"#);
+            serde_json::from_str(&text).unwrap()
+        };
+        spec(r#""transforms": ["speed 2"]"#).check().unwrap();
+        spec(r#""speedup": 2"#).check().unwrap();
+        let both = refused(&spec(r#""transforms": ["repeat 2", "speed 2"], "speedup": 2"#));
+        assert!(both.contains("both scale the time"), "{both}");
     }
 
     #[test]

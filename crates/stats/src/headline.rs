@@ -4,6 +4,7 @@
 //! whether it is fast enough, and reads one sentence. This module has that sentence for each
 //! finding, with only the figures that belong to the finding; terminal and page show the same.
 
+use ioecho_trace::transform::{busiest, window};
 use ioecho_trace::units::two_digits;
 use ioecho_trace::{LateCause, Nanos, TimingMode};
 
@@ -240,13 +241,23 @@ fn load(summary: &RunSummary) -> String {
         load += " with reads in place of its writes";
     }
     let recording = engine.load.recording.as_ref();
-    let load = match recording.map_or(&[][..], |recording| recording.transforms.as_slice()) {
+    let transforms = recording.map_or(&[][..], |recording| recording.transforms.as_slice());
+    let (parts, changes): (Vec<&String>, Vec<&String>) =
+        transforms.iter().partition(|transform| takes_part(transform));
+    let load = match &changes[..] {
         [] => load,
         [one] => format!("{load}, changed by '{one}'"),
         [one, two] => format!("{load}, changed by '{one}' and '{two}'"),
         many => format!("{load}, changed by {} transforms", many.len()),
     };
+    let load = if parts.is_empty() { load } else { format!("a part of {load}") };
     load + &ended(engine)
+}
+
+/// Whether a transform takes a stretch of the load and leaves it as it was.
+fn takes_part(transform: &str) -> bool {
+    let name = transform.split(' ').next();
+    [window::KIND.name, busiest::KIND.name].map(Some).contains(&name)
 }
 
 /// The end that was asked for, if the run came to it before the end of its load.
@@ -386,9 +397,10 @@ mod tests {
         };
         assert_eq!(changed(&["speed 4"]), "this load, changed by 'speed 4'");
         assert_eq!(
-            changed(&["speed 4", "window 0s,1m"]),
-            "this load, changed by 'speed 4' and 'window 0s,1m'"
+            changed(&["speed 4", "window 0s,1m", "reverse"]),
+            "a part of this load, changed by 'speed 4' and 'reverse'"
         );
+        assert_eq!(changed(&["busiest 5m,at=3s"]), "a part of this load");
         assert_eq!(changed(&["a", "b", "c"]), "this load, changed by 3 transforms");
         let ended_after = Some(EndedAfter {
             after_ns: 60_000_000_000,

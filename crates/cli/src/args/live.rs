@@ -7,9 +7,12 @@ use ioecho_trace::Nanos;
 
 use super::quantity::{span, within};
 
+/// The heading of these options.
+pub(crate) const HEADING: &str = "While it runs";
+
 /// The outputs of a run while it goes on.
 #[derive(Clone, Debug, clap::Args)]
-#[command(next_help_heading = "While it runs")]
+#[command(next_help_heading = HEADING)]
 pub(crate) struct LiveArgs {
     /// Show panels in the terminal: sonar, rates, in flight, lateness, percentiles and the verdict
     /// so far; q takes them away and the run goes on

@@ -27,11 +27,17 @@ use crate::exit::{self, Coded};
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct ReplayArgs {
     /// A trace in any known format, or the directory of a run
+    #[arg(required = false, required_unless_present = "like")]
     pub(crate) trace: PathBuf,
 
     /// A block device, a file, or a simulation (sim:size=64G,units=8,…); several take the volumes
     /// of the trace in turn
-    #[arg(long, short, value_name = "TARGET", required_unless_present_any = ["map", "map_file"])]
+    #[arg(
+        long,
+        short,
+        value_name = "TARGET",
+        required_unless_present_any = ["map", "map_file", "like"]
+    )]
     pub(crate) target: Vec<String>,
 
     /// Where a volume of the trace goes:
@@ -46,6 +52,11 @@ pub(crate) struct ReplayArgs {
     /// The directory for the results; must not exist or be empty [default: ioecho-DATE-TIME]
     #[arg(long, short, value_name = "RUN")]
     pub(crate) output: Option<PathBuf>,
+
+    /// Take everything that is not typed from the command line of this run, but outputs and
+    /// --destroy; where a target or a transform is typed, none of that run is taken
+    #[arg(long, value_name = "RUN")]
+    pub(crate) like: Option<PathBuf>,
 
     /// Replay so many times with the same settings, into the directories RUN/1, RUN/2 and so on,
     /// and tell the medians over the runs
@@ -119,6 +130,7 @@ impl ReplayArgs {
             require,
             live: _,
             runs: _,
+            like: _,
             watched,
             quiet: _,
             verbose: _,

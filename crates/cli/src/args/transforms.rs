@@ -10,6 +10,9 @@ use clap::builder::TypedValueParser;
 use clap::{Arg, ArgAction, ArgMatches, Command, error::ErrorKind};
 use ioecho_trace::transform::{Asked, KINDS, Kind};
 
+/// The heading of these options.
+pub(crate) const HEADING: &str = "Transforms, applied in the order given";
+
 /// The chosen transforms, the first one first.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct TransformArgs {
@@ -61,7 +64,7 @@ fn flag(kind: &'static Kind) -> Arg {
     let flag = Arg::new(kind.name)
         .long(kind.name)
         .help(kind.help)
-        .help_heading("Transforms, applied in the order given")
+        .help_heading(HEADING)
         // The longest values leave no room for help beside them, so it stands below.
         .next_line_help(true)
         .action(ArgAction::Append)

@@ -20,10 +20,10 @@ pub(crate) fn run(args: &MergeArgs, out: &mut Out) -> anyhow::Result<u8> {
     let is_run = |path: &PathBuf| RunDirectory::at(path).is_some();
     if args.inputs.iter().all(is_run) {
         let by_wall_clock = args.align == Some(AlignArg::Wall);
-        let Merged { run, summary, page, apart } =
+        let Merged { run, summary, page, doubts } =
             merge::runs(&args.inputs, &args.output, by_wall_clock, command::words())?;
-        if let Some(apart) = apart {
-            tell(&format!("warning: {apart}"));
+        for doubt in doubts {
+            tell(&format!("warning: {doubt}"));
         }
         out.tells_of_files();
         print_outcome(out, &summary, Some(&page.picture), args.verbose)?;

@@ -6,8 +6,8 @@
 //!
 //! Source: Tarihi, Asadi, Sarbazi-Azad, "DiskAccel: Accelerating Disk-Based Experiments by
 //! Representative Sampling" (SIGMETRICS 2015), as Haghdoost and others describe it (hfplayer, 2017,
-//! related work). There a request waits for every read issued before; here reads that were in flight
-//! together stay together, which is nearer to applications that read in parallel.
+//! related work). There a request waits for every read issued before; here reads that were in
+//! flight together stay together, which is nearer to applications that read in parallel.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

@@ -4,8 +4,8 @@
 //! process are kept in the order of completion, and of these only the *front*: those that completed
 //! after the latest start of the completed requests of that process. Some request in the front
 //! waited for every request that is not in it. Most requests wait for the front of their process
-//! and for no other request, so the front's rows are kept sorted, to be copied as they are. One more
-//! front, of all processes together, tells who may have woken a process.
+//! and for no other request, so the front's rows are kept sorted, to be copied as they are. One
+//! more front, of all processes together, tells who may have woken a process.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};

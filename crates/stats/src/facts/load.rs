@@ -84,6 +84,8 @@ pub struct ContentFacts {
     pub zeroes: f64,
     /// Whether a fill of this program was there.
     pub prepared: bool,
+    /// The share that earlier replays of this program had written.
+    pub replayed: f64,
     /// Places of the load's first requests that the system was asked about.
     pub places: u64,
     /// Those of them where nothing was ever written.

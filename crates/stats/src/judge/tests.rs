@@ -67,7 +67,7 @@ fn lateness_by_the_device_is_a_finding_and_by_anything_else_a_fault() {
     assert_eq!(verdict(LateCause::Host), (Finding::HostStalled, Validity::Invalid));
 }
 
-/// A run that was ended with so many requests left, which had been due for a second, for this cause.
+/// A run that was ended with so many requests left, due for a second, for this cause.
 fn ended(not_issued: u64, cause: LateCause) -> EngineFacts {
     let ended_after = Some(EndedAfter {
         after_ns: 1_000_000_000,

@@ -294,7 +294,8 @@ mod tests {
             let joined = (parts.len() - whole.len()) as u64;
             prop_assert_eq!(header.guesses.count_of(JOINED), joined);
             let ends = |all: &[Request]| -> std::collections::BTreeSet<_> {
-                all.iter().map(|one| (one.issue.0 + one.latency.unwrap().0, one.origin.unwrap().pid)).collect()
+                let end = |one: &Request| one.issue.0 + one.latency.unwrap().0;
+                all.iter().map(|one| (end(one), one.origin.unwrap().pid)).collect()
             };
             prop_assert_eq!(ends(&whole), ends(&parts));
         }

@@ -11,30 +11,8 @@ use ioecho_campaign::file::{Flag, Known};
 use ioecho_campaign::plan::{Cell, Plan};
 use ioecho_campaign::value::Value;
 
-use crate::args::Args;
+use crate::args::{Args, like};
 use crate::exit::{self, Coded};
-
-/// Flags that the campaign itself gives, or that only show a run.
-const NOT_KEYS: [&str; 12] = [
-    "target",
-    "map",
-    "map-file",
-    "output",
-    "destroy",
-    "dry-run",
-    "quiet",
-    "verbose",
-    "continues",
-    "after",
-    "help",
-    "version",
-];
-
-/// The beginning of the heading of flags that only show a run.
-const LIVE: &str = "While it runs";
-
-/// The beginning of the heading of transforms.
-const TRANSFORMS: &str = "Transforms";
 
 /// The keys that a replay knows.
 pub(super) fn known() -> Known {
@@ -43,10 +21,9 @@ pub(super) fn known() -> Known {
     let replay = line.find_subcommand("replay");
     for arg in replay.into_iter().flat_map(Command::get_arguments) {
         let Some(name) = arg.get_long() else { continue };
-        let heading = arg.get_help_heading().unwrap_or_default();
-        if heading.starts_with(TRANSFORMS) {
+        if like::is_transform(arg) {
             known.transforms.push(name.to_owned());
-        } else if !NOT_KEYS.contains(&name) && !heading.starts_with(LIVE) {
+        } else if !like::is_of_one_run(arg) && !like::is_target(arg) {
             known.flags.push(flag(name, arg));
         }
     }

@@ -88,8 +88,8 @@ impl ServiceModel {
         }
     }
 
-    /// Sets one of the keys that are this model's alone (not `units`, `service` and `flush-service`,
-    /// which are the device's).
+    /// Sets one of the keys that are this model's alone (not `units`, `service` and
+    /// `flush-service`, which are the device's).
     pub(super) fn set(&mut self, key: &str, value: &str) -> Result<(), String> {
         match self {
             Self::Constant | Self::Exponential => Ok(()),

@@ -115,11 +115,19 @@ pub(in crate::judge) fn content(figures: &RunFigures, engine: &EngineFacts) -> C
         );
     };
     let of = if engine.targets > 1 { format!(" on {name}") } else { String::new() };
+    // The second run on a device is not the first once more, if the first wrote.
+    let contents = engine.load.targets.iter().filter_map(|target| target.content.as_ref());
+    let replayed = contents.map(|content| content.replayed).fold(0.0, f64::max);
+    let by_others = if replayed > 0.0 {
+        format!("; earlier replays wrote {} of the target", percent(replayed))
+    } else {
+        String::new()
+    };
     check(
         "content",
         if never.max(zeroes) <= EMPTY_SHARE { Grade::Pass } else { Grade::Suspect },
         format!(
-            "under the load{of} {} was never written, {} holds zeroes only",
+            "under the load{of} {} was never written, {} holds zeroes only{by_others}",
             percent(never),
             percent(zeroes)
         ),

@@ -86,22 +86,7 @@ impl Reader {
             pairs.iter().find(|pair| pair.key == key)?.value.as_deref()
         };
         if let Some(version) = value_of(KEY_VERSION) {
-            match version.parse::<u32>() {
-                Ok(1..=VERSION) => {}
-                Ok(version) if version > VERSION => {
-                    return Err(unusable(
-                        format!(
-                            "a newer ioecho wrote it: its format has version {version}, and this \
-                             program reads versions up to {VERSION}"
-                        ),
-                        "update ioecho, or convert the file with the one that wrote it",
-                    ));
-                }
-                _ => {
-                    let reason = format!("'{version}' is no version of ioecho's format");
-                    return Err(unusable(reason, "was its footer edited? Get the file again"));
-                }
-            }
+            check_version(version).map_err(|(reason, remedy)| unusable(reason, remedy))?;
         }
         let (mut indices, columns, others) = layout(metadata).map_err(|reason| {
             unusable(reason, "a trace has the columns that docs/formats.md describes")
@@ -166,6 +151,24 @@ impl Reader {
             failed: false,
             scratch: Scratch::default(),
         })
+    }
+}
+
+/// Refuses a version that this program cannot read, with the remedy.
+fn check_version(version: &str) -> Result<(), (String, &'static str)> {
+    match version.parse::<u32>() {
+        Ok(1..=VERSION) => Ok(()),
+        Ok(newer) if newer > VERSION => Err((
+            format!(
+                "a newer ioecho wrote it: its format has version {newer}, and this program reads \
+                 versions up to {VERSION}"
+            ),
+            "update ioecho, or convert the file with the one that wrote it",
+        )),
+        _ => Err((
+            format!("'{version}' is no version of ioecho's format"),
+            "was its footer edited? Get the file again",
+        )),
     }
 }
 

@@ -63,6 +63,18 @@ fn what_was_found_weighs_as_much_as_the_load_goes_there() {
 }
 
 #[test]
+fn data_of_an_earlier_replay_are_told() {
+    let told = |replayed| {
+        let facts = ContentFacts { samples: 1000, replayed, ..ContentFacts::default() };
+        let target = TargetFacts { content: Some(facts), ..TargetFacts::default() };
+        content(&figures(), &with_target(target))
+    };
+    assert_eq!(told(0.3).grade, Grade::Pass);
+    assert!(told(0.3).measured.ends_with("; earlier replays wrote 30 % of the target"));
+    assert!(!told(0.0).measured.contains("earlier"));
+}
+
+#[test]
 fn places_that_were_asked_after_decide_even_on_a_target_that_was_prepared_elsewhere() {
     let content_of = |places_never_written| {
         let facts = ContentFacts {
