@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::attempt::{End, Measured};
 use crate::course::{holds_of_all, holds_of_any, last_round};
@@ -18,7 +18,7 @@ use crate::search::Next;
 pub const CONCLUSION_VERSION: u32 = 1;
 
 /// The answer.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Conclusion {
     /// [`CONCLUSION_VERSION`].
     pub version: u32,
@@ -43,10 +43,10 @@ pub struct Conclusion {
     /// How many attempts beyond the first were made because of faults of the measurement.
     pub retried: usize,
     /// How many cells did not become steady in all their rounds.
-    #[serde(skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "is_zero")]
     pub unsteady: usize,
     /// The comparison with the kept campaign, point by point.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub against: Vec<Against>,
 }
 
@@ -56,7 +56,7 @@ fn is_zero(count: &usize) -> bool {
 }
 
 /// A point of the campaign, compared with the kept one.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Against {
     /// The point.
     pub point: Vec<(String, String)>,
@@ -69,7 +69,7 @@ pub struct Against {
 }
 
 /// How many cells have which state.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counts {
     /// All cells.
     pub cells: usize,
@@ -86,7 +86,7 @@ pub struct Counts {
 }
 
 /// How far a branch was climbed.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Climb {
     /// The point of the branch.
     pub point: Vec<(String, String)>,
@@ -98,7 +98,7 @@ pub struct Climb {
 }
 
 /// A value of an axis.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Rank {
     /// The axis.
     pub axis: String,
@@ -114,7 +114,7 @@ pub struct Rank {
 }
 
 /// The result of a search.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Searched {
     /// The point of the branch.
     pub point: Vec<(String, String)>,
@@ -123,7 +123,7 @@ pub struct Searched {
 }
 
 /// An expectation that does not hold.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Broken {
     /// The cell.
     pub cell: String,

@@ -7,13 +7,13 @@
 //! nothing is claimed. What to try next follows from the results alone, so a search that was
 //! interrupted goes on where it was.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// The votes on a value, in their order: whether the condition held.
 pub type Votes = Vec<(f64, Vec<bool>)>;
 
 /// What is known, or what to try next.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Next {
     /// Run once more at this value.

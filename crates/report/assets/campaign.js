@@ -114,7 +114,7 @@ function drawMap() {
   document.querySelector(".map thead").replaceChildren(head);
   document.querySelector(".map tbody").replaceChildren(...body);
   document.getElementById("map-figure").textContent =
-    `${figures[figure].name}, the median of the repeats; darker is more`;
+    `${figures[figure].name}, the median of the repeats; a stronger colour is more`;
   const redraw = () => { drawMap(); controls(); };
   const controls = () => document.getElementById("map-controls").replaceChildren(
     choice("figure", figureNames, String(figure), (it) => { state.figure = Number(it); redraw(); }),
@@ -224,6 +224,9 @@ function drawCurves() {
         + `(${words(low, unit)} to ${words(high, unit)}, ${all.length} runs)`;
       return [isNumber ? numbers[value] : value, median(all), low, high, title];
     }).sort((a, b) => a[0] - b[0]) }));
+  const held = several.filter((axis) => !free.includes(axis))
+    .map((axis) => `, ${axes[axis].name} ${axes[axis].values[state.onCurves[axis]]}`);
+  document.getElementById("curve-of").textContent = figures[curve].name + held.join("");
   chart(document.getElementById("curves"), lines,
     { name: axes[over].name, values: isNumber ? null : axes[over].values, mayBeLog: true }, { unit });
   const redraw = () => { drawCurves(); };

@@ -61,7 +61,7 @@ fn ten_thousand_cells() {
         fs::write(place.join("attempt.json"), attempt.to_string()).unwrap();
         fs::write(place.join("run/summary.json"), &summary).unwrap();
     }
-    for command in ["status", "report"] {
+    for command in ["status", "report", "status"] {
         let began = Instant::now();
         let output = fixture.run(&["campaign", command, "many.campaign"]);
         println!("{command} of 10,000 results: {:.2?}", began.elapsed());

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io::Write;
+use std::time::{Duration, Instant};
 
 use ioecho_campaign::attempt::{ATTEMPT_VERSION, Attempt, End};
 use ioecho_campaign::conclusion::{Conclusion, conclude};
@@ -25,6 +26,9 @@ use crate::outputs::{Gate, Writing};
 use crate::print::{Out, tell};
 use crate::run::command;
 use crate::run::signals::stop_on_signals;
+
+/// How often it is stored how far the campaign is.
+const TELL_EVERY: Duration = Duration::from_secs(1);
 
 pub(super) fn run(args: &RunCampaignArgs, out: &mut Out) -> anyhow::Result<u8> {
     let made = of_file(&args.of)?;
@@ -131,7 +135,7 @@ fn carry_out(
     let destroy = &stored.destroy;
     let (running, stopping, room) = (&running, &stopping, Room::default());
     let doer = Doer { made, store, destroy, running, stopping, room };
-    let mut event = Event::Begin;
+    let (mut event, mut told): (Event, Option<Instant>) = (Event::Begin, None);
     let over = loop {
         let left = deadline.map(|end| end.duration_since(Timestamp::now()).as_secs_f64());
         executor.tell_time_left(left);
@@ -153,7 +157,11 @@ fn carry_out(
                     break Over::NoRoom;
                 }
                 let cell = executor.cells()[*cell].clone();
-                event = doer.room.counted(store, || doer.run(&cell, *attempt, &mut journal))?;
+                let is_due = told.is_none_or(|told| told.elapsed() >= TELL_EVERY);
+                let status = is_due.then(|| (conclude(&executor), executor.forecast_s()));
+                told = if is_due { Some(Instant::now()) } else { told };
+                event =
+                    doer.room.counted(store, || doer.run(&cell, *attempt, &mut journal, status))?;
             }
             Some(Action::Over(over)) => break *over,
             _ => break Over::Complete,
@@ -169,7 +177,8 @@ fn carry_out(
         print(out, &conclusion)?;
     }
     let code = code_of(&executor, &conclusion, over);
-    let written = report::write(&executor, store, &conclusion).and_then(|()| {
+    store.put_status(conclusion.clone(), None, true);
+    let written = report::write(&executor, store, &store.held(), &conclusion).and_then(|()| {
         let Some(junit) = &doing.junit else { return Ok(()) };
         Ok(gate.put(junit, junit::text(&executor, &conclusion).as_bytes())?)
     });
@@ -196,9 +205,19 @@ impl Doer<'_> {
         self.stopping.is_asked() || self.store.stop_asked().is_some_and(is_waiting)
     }
 
-    fn run(&self, cell: &Cell, attempt: u32, journal: &mut JournalFile) -> anyhow::Result<Event> {
+    /// Does a cell. A `status` is what is known before it, for those who ask meanwhile.
+    fn run(
+        &self,
+        cell: &Cell,
+        attempt: u32,
+        journal: &mut JournalFile,
+        status: Option<(Conclusion, Option<f64>)>,
+    ) -> anyhow::Result<Event> {
         journal.add(Happening::Attempt { key: cell.key.clone(), attempt })?;
         let place = self.store.begin(cell, attempt)?;
+        if let Some((conclusion, seconds_left)) = status {
+            self.store.put_status(conclusion, seconds_left, false);
+        }
         let mut stored = Attempt {
             version: ATTEMPT_VERSION,
             key: cell.key.clone(),

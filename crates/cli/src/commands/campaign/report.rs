@@ -43,10 +43,14 @@ pub(super) const FIGURE: &str = "p99.all.response";
 pub(super) fn run(args: &ReportCampaignArgs, out: &mut Out) -> anyhow::Result<u8> {
     let store = Store::open(&args.campaign)?;
     let (made, _) = kept(&store)?;
-    let mut executor = Executor::new(&made.plan, &made.here, store.held().attempts, 0.0);
+    let held = store.held();
+    let mut executor = Executor::new(&made.plan, &made.here, held.attempts.clone(), 0.0);
     settle(&mut executor)?;
     let conclusion = conclude(&executor);
-    write(&executor, &store, &conclusion)?;
+    if !store.is_taken() {
+        store.put_status(conclusion.clone(), None, true);
+    }
+    write(&executor, &store, &held, &conclusion)?;
     out.tells_of_files();
     if args.json {
         out.json(&conclusion)?;
@@ -61,16 +65,16 @@ pub(super) fn run(args: &ReportCampaignArgs, out: &mut Out) -> anyhow::Result<u8
 pub(super) fn write(
     executor: &Executor<'_>,
     store: &Store,
+    held: &Held,
     conclusion: &Conclusion,
 ) -> anyhow::Result<()> {
-    let held = store.held();
-    store.put(TABLE, &table::bytes(executor, &held)?)?;
-    let edited = edited(executor, store, &held);
+    store.put(TABLE, &table::bytes(executor, held)?)?;
+    let edited = edited(executor, store, held);
     for text in &edited {
         tell(&format!("warning: {text}"));
     }
     let ranked = ranking::table(executor, store);
-    let page = page(executor, conclusion, edited, &held, ranked);
+    let page = page(executor, conclusion, edited, held, ranked);
     store.put(PAGE, campaign_html(&page)?.as_bytes())
 }
 

@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use super::doing::{kept, print};
 use super::forecast;
-use super::store::Store;
+use super::store::{Store, StoredStatus};
 use crate::args::{StatusCampaignArgs, StopCampaignArgs};
 use crate::exit::{self, Coded};
 use crate::print::Out;
@@ -34,15 +34,11 @@ const BAR: usize = 30;
 
 pub(super) fn run(args: &StatusCampaignArgs, out: &mut Out) -> anyhow::Result<u8> {
     let store = Store::open(&args.campaign)?;
-    let (made, _) = kept(&store)?;
     let mut last = String::new();
     loop {
         let running = store.is_taken();
-        let held = store.held();
-        let mut executor = Executor::new(&made.plan, &made.here, held.attempts.clone(), 0.0);
-        settle(&mut executor)?;
-        let conclusion = conclude(&executor);
-        let left = running.then(|| forecast::seconds(&executor, &held)).flatten();
+        let (conclusion, left) = known(&store)?;
+        let left = left.filter(|_| running);
         let printed = Printed { running, seconds_left: left, conclusion: &conclusion };
         match (args.json, args.watch) {
             (true, true) => out.json_line(&printed)?,
@@ -66,6 +62,18 @@ pub(super) fn run(args: &StatusCampaignArgs, out: &mut Out) -> anyhow::Result<u8
         }
         thread::sleep(LOOK_EVERY);
     }
+}
+
+/// The conclusion as it is stored, or drawn anew from all results; and the time that is left.
+fn known(store: &Store) -> anyhow::Result<(Conclusion, Option<f64>)> {
+    if let Some(StoredStatus { conclusion, seconds_left, .. }) = store.status() {
+        return Ok((conclusion, seconds_left));
+    }
+    let (made, _) = kept(store)?;
+    let held = store.held();
+    let mut executor = Executor::new(&made.plan, &made.here, held.attempts.clone(), 0.0);
+    settle(&mut executor)?;
+    Ok((conclude(&executor), forecast::seconds(&executor, &held)))
 }
 
 /// How much is settled.

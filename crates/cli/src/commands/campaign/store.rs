@@ -7,7 +7,7 @@
 //!   journal.jsonl              what happened, line by line
 //!   cells/KEY/cell.json        what the cell is
 //!   cells/KEY/ATTEMPT/         attempt.json (it alone says that the attempt has ended), run/
-//!   runs.parquet report.html   derived from the others
+//!   runs.parquet report.html status.json   derived from the others
 //! ```
 //!
 //! A process may be killed at any instant, so files are written whole, and the journal is flushed
@@ -17,9 +17,12 @@
 use std::collections::BTreeMap;
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Write as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
+use std::thread;
 
 use ioecho_campaign::attempt::{ATTEMPT_VERSION, Attempt, End};
+use ioecho_campaign::conclusion::Conclusion;
 use ioecho_campaign::executor::Attempts;
 use ioecho_campaign::journal::{Happening, Journal, Line};
 use ioecho_campaign::key::Identity;
@@ -40,6 +43,10 @@ const PLAN_VERSION: u32 = 1;
 
 const CAMPAIGN: &str = "campaign.toml";
 const PLAN: &str = "plan.json";
+/// The version of `status.json`.
+const STATUS_VERSION: u32 = 1;
+
+const STATUS: &str = "status.json";
 const JOURNAL: &str = "journal.jsonl";
 const STOP: &str = "stop";
 const ATTEMPT: &str = "attempt.json";
@@ -99,6 +106,26 @@ impl StoredPlan {
     }
 }
 
+/// `status.json`: a conclusion, and what it was drawn from.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct StoredStatus {
+    /// [`STATUS_VERSION`] of the program that wrote it.
+    pub(super) version: u32,
+    /// The length of the journal then.
+    journal: u64,
+    /// SHA-256 of the plan.
+    plan: Option<String>,
+    /// When a cell came or went last.
+    cells: (i64, i64),
+    /// Whether no run was going on.
+    is_last: bool,
+    /// How long the missing runs took at most, as runs had taken so far.
+    #[serde(default)]
+    pub(super) seconds_left: Option<f64>,
+    pub(super) conclusion: Conclusion,
+}
+
 /// When an attempt began, how long it took, and the hash of its result.
 #[derive(Debug)]
 pub(super) struct Clock {
@@ -121,6 +148,49 @@ pub(super) struct Held {
 }
 
 impl Held {
+    /// The attempts below these directories of cells.
+    fn of_cells(cells: &[PathBuf]) -> Self {
+        let mut held = Self::default();
+        for cell in cells {
+            let key = name_of(cell);
+            if !digest::is_digest(&key) {
+                continue;
+            }
+            for attempt in entries(cell) {
+                let Ok(number) = name_of(&attempt).parse::<u32>() else { continue };
+                held.add(&attempt.join(ATTEMPT), &key, number);
+            }
+        }
+        held
+    }
+
+    fn add(&mut self, file: &Path, key: &str, number: u32) {
+        let end = match read_attempt(file, key, number) {
+            Ok(Some(read)) => {
+                let Attempt {
+                    started,
+                    seconds,
+                    summary_sha256,
+                    summaries_sha256,
+                    environment,
+                    end,
+                    ..
+                } = read;
+                let clock =
+                    Clock { started, seconds, summary_sha256, summaries_sha256, environment };
+                self.clocks.insert((key.to_owned(), number), clock);
+                end
+            }
+            // It has no end: its number is taken, and it counts for nothing.
+            Ok(None) => End::Stopped,
+            Err(reason) => {
+                self.unreadable.push(format!("{}: {reason}", file.display()));
+                End::Stopped
+            }
+        };
+        self.attempts.entry(key.to_owned()).or_default().insert(number, end);
+    }
+
     /// The time that all attempts took.
     pub(super) fn seconds(&self) -> f64 {
         self.clocks.values().map(|clock| clock.seconds).sum()
@@ -241,48 +311,23 @@ impl Store {
         self.put(PLAN, &serde_json::to_vec(plan)?)
     }
 
-    /// Every attempt.
+    /// Every attempt. Ten thousand files are read by several threads.
     pub(super) fn held(&self) -> Held {
+        let cells = entries(&self.path().join("cells"));
+        let at_once = thread::available_parallelism().map_or(1, usize::from);
         let mut held = Held::default();
-        for cell in entries(&self.path().join("cells")) {
-            let key = name_of(&cell);
-            if !digest::is_digest(&key) {
-                continue;
+        thread::scope(|scope| {
+            let shares = cells.chunks(cells.len().div_ceil(at_once).max(1));
+            let threads: Vec<_> =
+                shares.map(|share| scope.spawn(move || Held::of_cells(share))).collect();
+            for thread in threads {
+                // A thread that panicked has told so; what it read is missing, not wrong.
+                let Held { attempts, clocks, unreadable } = thread.join().unwrap_or_default();
+                held.attempts.extend(attempts);
+                held.clocks.extend(clocks);
+                held.unreadable.extend(unreadable);
             }
-            for attempt in entries(&cell) {
-                let Ok(number) = name_of(&attempt).parse::<u32>() else { continue };
-                let file = attempt.join(ATTEMPT);
-                let end = match read_attempt(&file, &key, number) {
-                    Ok(Some(read)) => {
-                        let Attempt {
-                            started,
-                            seconds,
-                            summary_sha256,
-                            summaries_sha256,
-                            environment,
-                            end,
-                            ..
-                        } = read;
-                        let clock = Clock {
-                            started,
-                            seconds,
-                            summary_sha256,
-                            summaries_sha256,
-                            environment,
-                        };
-                        held.clocks.insert((key.clone(), number), clock);
-                        end
-                    }
-                    // It has no end: its number is taken, and it counts for nothing.
-                    Ok(None) => End::Stopped,
-                    Err(reason) => {
-                        held.unreadable.push(format!("{}: {reason}", file.display()));
-                        End::Stopped
-                    }
-                };
-                held.attempts.entry(key.clone()).or_default().insert(number, end);
-            }
-        }
+        });
         held
     }
 
@@ -320,6 +365,51 @@ impl Store {
             })?;
         }
         Ok(file)
+    }
+
+    /// The conclusion that was stored last, if nothing has happened since.
+    pub(super) fn status(&self) -> Option<StoredStatus> {
+        let bytes = regular::read(&self.path().join(STATUS)).ok()?;
+        let status: StoredStatus = stored::from_json(&bytes, STATUS_VERSION).ok()?;
+        let is_same = status.journal == self.journal_bytes()
+            && status.plan == self.plan_digest()
+            && status.cells == self.cells_changed();
+        // A run that ended behind it counts only where its process tells.
+        (is_same && (status.is_last || self.is_taken())).then_some(status)
+    }
+
+    /// Stores a conclusion for those who ask while nothing more happens. Where it cannot be stored,
+    /// they draw it themselves.
+    pub(super) fn put_status(
+        &self,
+        conclusion: Conclusion,
+        seconds_left: Option<f64>,
+        is_last: bool,
+    ) {
+        let status = StoredStatus {
+            version: STATUS_VERSION,
+            journal: self.journal_bytes(),
+            plan: self.plan_digest(),
+            cells: self.cells_changed(),
+            is_last,
+            seconds_left,
+            conclusion,
+        };
+        let _ = serde_json::to_vec(&status).map(|bytes| self.place.put_soon(STATUS, &bytes));
+    }
+
+    fn journal_bytes(&self) -> u64 {
+        fs::metadata(self.path().join(JOURNAL)).map_or(0, |metadata| metadata.len())
+    }
+
+    /// When a cell came or went last, in seconds and nanoseconds.
+    fn cells_changed(&self) -> (i64, i64) {
+        let cells = fs::metadata(self.path().join("cells"));
+        cells.map_or((0, 0), |cells| (cells.mtime(), cells.mtime_nsec()))
+    }
+
+    fn plan_digest(&self) -> Option<String> {
+        digest::of_file(&self.path().join(PLAN)).ok()
     }
 
     /// Whether somebody asked for the end; `Some(true)` if the run may come to its end.
