@@ -200,20 +200,31 @@ fn a_throttled_device_is_told_as_the_devices_doing() {
 
 #[test]
 fn a_stopped_generator_is_told_as_such() {
-    let Some(fixture) = Fixture::new("stopped") else { return };
-    let mut replay = fixture.begin(None);
-    let signal = |name: &str| {
-        let process = replay.id().to_string();
-        Command::new("kill").args([name, &process]).status().unwrap();
-    };
-    sleep(Duration::from_millis(700));
-    signal("-STOP");
-    sleep(Duration::from_millis(500));
-    signal("-CONT");
-    replay.wait().unwrap();
-    fixture.write(|_| true);
-    let (code, reasons, printed) = fixture.check();
-    assert_eq!(code, 22, "{printed:#}");
-    assert_eq!(reasons, ["host-stalled"], "{:#}", printed["broken"]);
-    assert_eq!(printed["figures"]["missing"], 0);
+    for _ in 0..5 {
+        let Some(fixture) = Fixture::new("stopped") else { return };
+        let mut replay = fixture.begin(None);
+        let signal = |name: &str| {
+            let process = replay.id().to_string();
+            Command::new("kill").args([name, &process]).status().unwrap();
+        };
+        sleep(Duration::from_millis(700));
+        signal("-STOP");
+        sleep(Duration::from_millis(500));
+        signal("-CONT");
+        replay.wait().unwrap();
+        let summary = fs::read_to_string(fixture.path("run/summary.json")).unwrap();
+        let summary: Value = serde_json::from_str(&summary).unwrap();
+        // A stop in the middle of a hand-over looks like a slow hand-over: no clock of a thread
+        // tells the two apart. On a busy machine that happens once in many runs.
+        if summary["engine"]["submission_max_ns"].as_i64().unwrap() > 400_000_000 {
+            continue;
+        }
+        fixture.write(|_| true);
+        let (code, reasons, printed) = fixture.check();
+        assert_eq!(code, 22, "{printed:#}");
+        assert_eq!(reasons, ["host-stalled"], "{:#}", printed["broken"]);
+        assert_eq!(printed["figures"]["missing"], 0);
+        return;
+    }
+    panic!("every stop fell into a hand-over");
 }
