@@ -362,7 +362,9 @@ fn texts_of_the_run_are_shown_and_never_executed() {
 #[test]
 fn nothing_is_loaded_from_anywhere() {
     let page = small();
-    let text = html(&page).unwrap();
+    // Saved pictures name the name space of SVG, and refer to their own parts.
+    let text = html(&page).unwrap().replace("\"http://www.w3.org/2000/svg\"", "");
+    let text = text.replace("url(#", "");
     for address in ["http:", "https:", "//cdn", "@import", "src=", "url("] {
         assert!(!text.contains(address), "{address}");
     }

@@ -18,7 +18,8 @@
 //!   counts in both directions, and the events of both are evidence for both.
 //! * Does it wait for its own requests? If its requests come before its own completions as often as
 //!   after them, it does not. Such a process is *open*. Requests in bursts are no proof, because
-//!   something began the burst.
+//!   something began the burst; nor is a process that issues requests in a small part of the trace,
+//!   such as a kernel thread that writes back what a program has just finished.
 //! * Does it keep as many in flight all the time? Then each of its requests waits for one other
 //!   (`slots`).
 //! * Does it wait for anybody after an unusually long pause? A shell that waits for its child does,
@@ -70,6 +71,9 @@ const LIKELY: f64 = 2.0;
 /// is 1 for independent arrivals, and far more for bursts.
 const EVEN_MAX: f64 = 4.0;
 
+/// The part of the trace over which an open process issues requests, at least.
+const OPEN_SPAN: f64 = 0.5;
+
 /// The findings of a first pass.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Surveyed {
@@ -99,6 +103,7 @@ pub struct Surveyed {
 pub struct Survey {
     has_processes: bool,
     requests: u64,
+    first: Option<i64>,
     latest: i64,
     in_flight: BinaryHeap<Reverse<(i64, u64, u32)>>,
     processes: FxHashMap<u32, Process>,
@@ -163,6 +168,7 @@ struct Process {
 /// The time between the requests of a process.
 #[derive(Debug, Default)]
 struct Gaps {
+    first: Option<i64>,
     last: Option<i64>,
     count: f64,
     sum: f64,
@@ -177,7 +183,13 @@ impl Gaps {
             self.sum += gap;
             self.squares += gap * gap;
         }
+        self.first = self.first.or(Some(start));
         self.last = Some(start);
+    }
+
+    /// The time from the first request to the last.
+    fn span(&self) -> f64 {
+        self.first.zip(self.last).map_or(0, |(first, last)| last.saturating_sub(first)) as f64
     }
 
     /// Whether requests come evenly, not in bursts.
@@ -273,6 +285,7 @@ impl Survey {
         Self {
             has_processes,
             requests: 0,
+            first: None,
             latest: i64::MIN,
             in_flight: BinaryHeap::new(),
             processes: FxHashMap::default(),
@@ -290,6 +303,7 @@ impl Survey {
     /// Takes the next request.
     pub fn push(&mut self, request: &Request) {
         let start = request.issue.0.max(self.latest);
+        self.first = self.first.or(Some(start));
         self.latest = start;
         self.complete(start);
         let row = self.requests;
@@ -414,6 +428,7 @@ impl Survey {
     fn ties(&self) -> Processes {
         let untied = self.processes.keys().map(|pid| (*pid, Ties::default()));
         let mut ties: FxHashMap<u32, Ties> = untied.collect();
+        let span = self.first.map_or(0, |first| self.latest.saturating_sub(first)) as f64;
         for ((giver, taker), there) in &self.pairs {
             // Few events in either direction may be enough in both.
             let back = self.pairs.get(&(*taker, *giver)).copied().unwrap_or_default();
@@ -432,7 +447,8 @@ impl Survey {
             of_one.is_open = !of_one.is_deep
                 && !has_givers
                 && process.own.is_independence()
-                && process.gaps.are_even();
+                && process.gaps.are_even()
+                && process.gaps.span() >= OPEN_SPAN * span;
         }
         Processes::known(ties)
     }
