@@ -8,7 +8,7 @@
 //! link does more harm than an additional one.
 //!
 //! **Who waits for whom.** Four questions are answered for each process from the order of its
-//! requests and of completions ([`evidence`](super::evidence)):
+//! requests and of completions (`evidence`):
 //!
 //! * Which other process hands it work? A database's backend waits for its log writer, and a file
 //!   system for its journal; four threads of a benchmark do not wait for each other, although their
