@@ -316,14 +316,13 @@ impl Plan {
         if combinations.is_empty() {
             return self.replay(point, branch, repeat, ground);
         }
-        let mut parts = Vec::new();
+        let (mut parts, count) = (Vec::new(), combinations.len());
         for within in combinations {
             let point = point.iter().cloned().chain(within).collect();
             parts.extend(self.replay(point, branch, repeat, ground)?);
         }
         let Some(first) = parts.first() else { return Ok(None) };
         let start = Place::outside(&self.file.name);
-        let count = self.file.combinations(self.file.rounds.as_ref()).len();
         if parts.len() != count || parts.iter().any(|part| part.target != first.target) {
             let reason = "a rule or an axis of the rounds leaves out a replay, or moves it to \
                           another device";
@@ -333,7 +332,8 @@ impl Plan {
         identity.parts = parts.iter().map(|part| part.key.clone()).collect();
         identity.rounds = self.file.rounds.as_ref().map(RoundsOf::repeated);
         let key = identity.key();
-        Ok(Some(Cell { key, point, identity, parts: parts.clone(), ..first.clone() }))
+        let first = first.clone();
+        Ok(Some(Cell { key, point, identity, parts, ..first }))
     }
 
     /// A single replay at a point.
