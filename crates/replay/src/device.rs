@@ -81,9 +81,18 @@ pub struct Completion {
 
 /// Writes the payload of a write into the device's own buffer, which is `length` bytes long.
 pub trait Payload {
+    /// Fills `buffer` with the payload of the request `io` from its byte `from` on. The place on
+    /// the target where it begins is a multiple of [`PAYLOAD_BLOCK`], unless `from` is zero.
+    fn fill_from(&mut self, io: &Io, from: usize, buffer: &mut [u8]);
+
     /// Fills `buffer` with the payload of the request `io`.
-    fn fill(&mut self, io: &Io, buffer: &mut [u8]);
+    fn fill(&mut self, io: &Io, buffer: &mut [u8]) {
+        self.fill_from(io, 0, buffer);
+    }
 }
+
+/// Parts of a payload begin at multiples of so many bytes on the target.
+pub const PAYLOAD_BLOCK: u64 = 4096;
 
 /// Something that takes requests and completes them, used by one thread.
 ///
@@ -107,11 +116,12 @@ pub trait Device {
     fn supports(&self, op: Op) -> bool;
 
     /// Makes the payload of a write before it is due, so that then only the system call is left to
-    /// do. The draft is used when a request of the same number is prepared, or dropped by
+    /// do: up to its byte `until`, from where the last draft of a request of the same number ended.
+    /// The draft is used when that request is prepared, which makes the rest, or dropped by
     /// [`Device::forget`]. Returns `false` if there is no room for another draft, or the device
     /// keeps none: the payload is then made in [`Device::prepare`].
-    fn draft(&mut self, io: &Io, payload: &mut dyn Payload) -> bool {
-        let _ = (io, payload);
+    fn draft(&mut self, io: &Io, until: Bytes, payload: &mut dyn Payload) -> bool {
+        let _ = (io, until, payload);
         false
     }
 

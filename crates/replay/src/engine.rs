@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering::R
 use ioecho_trace::{Bytes, Flags, LateCause, Nanos, Op, Outcome};
 
 use crate::clock::Clock;
-use crate::device::{Completion, Device, Io, Payload};
+use crate::device::{Completion, Device, Io, PAYLOAD_BLOCK, Payload};
 pub use crate::pacing::{Pacing, PacingMode};
 use crate::pattern::Pattern;
 use crate::plan::Planned;
@@ -42,8 +42,8 @@ const REFILL: usize = 256;
 /// The most payload that is prepared for one system call: some 20 µs of work.
 const PAYLOAD_BUNDLE_BYTES: u64 = 128 << 10;
 
-/// The most payload that is drafted at a time: in between the engine checks for completions, whose
-/// measured end would otherwise be late.
+/// The most payload that is drafted at a time, of large requests a part: in between the engine
+/// checks for completions, whose measured end would otherwise be late.
 const DRAFT_BUNDLE_BYTES: u64 = 16 << 10;
 
 /// No draft is begun within this time before a deadline.
@@ -59,6 +59,12 @@ const WAITED_EVERY: Nanos = Nanos::from_secs(1);
 /// How many times its undisturbed duration the preparation of payload may take before the host is
 /// blamed: caches are cold after a pause.
 const WORK_MARGIN: f64 = 4.0;
+
+/// Where the part of a payload ends that is made in one go and begins with byte `made`.
+fn part_of_payload(planned: &Planned, made: u64) -> u64 {
+    let place = planned.offset.0 + made + DRAFT_BUNDLE_BYTES;
+    (place / PAYLOAD_BLOCK * PAYLOAD_BLOCK - planned.offset.0).min(planned.length.0)
+}
 
 /// What preparing a byte of payload takes, in nanoseconds: the best of some tries, so that what the
 /// host takes meanwhile does not count.
@@ -235,6 +241,7 @@ impl<C: Clock> Replay<'_, C> {
         let Self { pacing, control, verify, .. } = self;
         scheduler.set_concurrency(device.concurrency());
         let payload_cost = payload_cost(clock, pattern);
+        let timing = scheduler.config().timing;
         let audit = verify.map(|verify| Audit::new(verify, scheduler.config()));
         device.keep_data(audit.is_some());
         let mut engine = Engine {
@@ -251,6 +258,8 @@ impl<C: Clock> Replay<'_, C> {
             records: Vec::with_capacity(1024),
             unsubmitted: 0,
             drafted: None,
+            drafting: (0, 0),
+            drafts_ahead: timing.has_schedule() || timing.has_parents(),
             heard_at: Nanos::ZERO,
             preemptions: clock.preemptions(),
             preemptions_at: Nanos(i64::MIN),
@@ -329,6 +338,10 @@ struct Engine<'a, C> {
     unsubmitted: usize,
     /// The number of the last request whose payload was made ahead, or that needs none.
     drafted: Option<u64>,
+    /// The request whose payload was last made ahead, and how many bytes of it.
+    drafting: (u64, u64),
+    /// Whether a payload can be made before its request is due.
+    drafts_ahead: bool,
     /// When the device last took or answered a request.
     heard_at: Nanos,
     preemptions: u64,
@@ -626,13 +639,14 @@ impl<C: Clock> Engine<'_, C> {
         let hungry = self.scheduler.is_hungry();
         let until = if hungry { until.min(now + INPUT_NAP) } else { until };
         let until = self.not_beyond_the_end(until, now);
-        // Without a schedule the instant in a request's payload is not known yet.
-        let timed = self.scheduler.config().timing.has_schedule();
-        if let Wake::At(due) = wake
-            && timed
-            && due > now + DRAFT_MARGIN
-            && self.draft(due)
-        {
+        let drafts_until = match wake {
+            // Without a schedule the instant in a request's payload is not known yet.
+            _ if !self.drafts_ahead => now,
+            Wake::At(due) => due,
+            Wake::Completion | Wake::Input => Nanos::MAX,
+            Wake::Finished => now,
+        };
+        if drafts_until > now + DRAFT_MARGIN && self.draft(drafts_until) {
             // Completions may have come meanwhile: look before sleeping.
             return Ok(self.now());
         }
@@ -660,15 +674,25 @@ impl<C: Clock> Engine<'_, C> {
         while let Some(&planned) = self.scheduler.planned_after(self.drafted)
             && bytes < DRAFT_BUNDLE_BYTES
         {
+            // The next search begins here.
+            self.drafted = planned.seq.checked_sub(1);
             if planned.op == Op::Write && planned.refusal.is_none() {
-                let work = planned.length.0 as f64 * self.payload_cost * WORK_MARGIN;
+                let made = if self.drafting.0 == planned.seq { self.drafting.1 } else { 0 };
+                let until = part_of_payload(&planned, made);
+                // For the first part memory may have to be found for all of it.
+                let bytes_at_once = if made == 0 { planned.length.0 } else { until - made };
+                let work = bytes_at_once as f64 * self.payload_cost * WORK_MARGIN;
                 if self.now() + Nanos(work as i64) + DRAFT_MARGIN > due {
                     break;
                 }
-                if !self.device.draft(&planned.io(0), self.pattern) {
+                if !self.device.draft(&planned.io(0), Bytes(until), self.pattern) {
                     break;
                 }
-                bytes += planned.length.0;
+                bytes += until - made;
+                self.drafting = (planned.seq, until);
+                if until < planned.length.0 {
+                    continue;
+                }
             }
             self.drafted = Some(planned.seq);
         }

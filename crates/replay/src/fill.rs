@@ -53,9 +53,10 @@ impl FillPayload {
 }
 
 impl Payload for FillPayload {
-    fn fill(&mut self, io: &Io, buffer: &mut [u8]) {
-        for (position, block) in
-            (io.offset.0..).step_by(BLOCK as usize).zip(buffer.chunks_mut(BLOCK as usize))
+    fn fill_from(&mut self, io: &Io, from: usize, buffer: &mut [u8]) {
+        for (position, block) in (io.offset.0 + from as u64..)
+            .step_by(BLOCK as usize)
+            .zip(buffer.chunks_mut(BLOCK as usize))
         {
             let (offset, length) = (Bytes(position), Bytes(block.len() as u64));
             let one = Io { request: position / BLOCK, offset, length, ..*io };

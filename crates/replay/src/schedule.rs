@@ -313,8 +313,12 @@ impl Scheduler {
         cause
     }
 
-    /// The planned request that falls due first of those behind the request of this number.
+    /// The planned request that falls due first of those behind the request of this number; where
+    /// requests wait for others, that of the smallest number, which is near it.
     pub fn planned_after(&self, seq: Option<u64>) -> Option<&Planned> {
+        if let Some(chains) = &self.chains {
+            return chains.held_after(seq);
+        }
         let index = match seq {
             None => 0,
             Some(seq) => self.ahead.partition_point(|planned| planned.seq <= seq),

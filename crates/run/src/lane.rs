@@ -212,6 +212,8 @@ pub(crate) fn run(
 ) -> (LaneEnd, Closing) {
     let LaneWork { number, lane, input, filled, recorder, control, verifier, .. } = work;
     let pattern = Pattern::with_fill(work.run_number, number as u16, plan.fill);
+    let waits = plan.timing.mode.has_parents();
+    let pattern = if waits { pattern.undated() } else { pattern };
     let mut rings = Rings { input, recorder, control, pattern };
     let mut end = LaneEnd::new(verifier);
     let mut closing = None;

@@ -200,6 +200,9 @@ fn held(summary: &RunSummary, rates: Option<&Throughput>) -> String {
     format!("{how}{rate}{}{slowest}.", against_recording(summary))
 }
 
+/// Durations that differ by less are called the same: to two digits the ratio would be 1.
+const SAME_DURATION: f64 = 0.05;
+
 /// How long the requests took, compared with the recording, if waits between them decided that.
 fn against_recording(summary: &RunSummary) -> String {
     let engine = &summary.engine;
@@ -209,6 +212,8 @@ fn against_recording(summary: &RunSummary) -> String {
     let is_part = engine.ended_after.is_some();
     if !engine.timing.has_parents() || is_part || recorded <= 0.0 || took <= 0.0 {
         String::new()
+    } else if (recorded / took - 1.0).abs() <= SAME_DURATION {
+        ", as long as recorded".to_string()
     } else if took <= recorded {
         format!(", {} times as fast as recorded", two_digits(recorded / took))
     } else {
@@ -462,6 +467,9 @@ mod tests {
         );
         (summary.engine.demanded_duration_ns, summary.achieved_duration_ns) = (2_000, 1_500);
         assert!(told(&summary).contains(", 4 times as fast as recorded, "), "{}", told(&summary));
+        summary.achieved_duration_ns = 6_100;
+        assert!(told(&summary).contains(", as long as recorded, "), "{}", told(&summary));
+        summary.achieved_duration_ns = 1_500;
         summary.engine.speedup = 0.5;
         assert!(told(&summary).contains(", 1.5 times as long as recorded, "), "{}", told(&summary));
     }

@@ -14,15 +14,19 @@ use ioecho_replay::Io;
 use super::buffers::Buffer;
 
 /// The most drafts.
-pub(super) const DRAFTS_MAX: usize = 256;
+pub(super) const DRAFTS_MAX: usize = 1024;
 
-/// The most memory that drafts hold.
-pub(super) const DRAFT_BYTES_MAX: usize = 32 << 20;
+/// The most memory that drafts hold: what a kernel writes back at once, which is a burst of many
+/// large writes.
+pub(super) const DRAFT_BYTES_MAX: usize = 128 << 20;
 
+/// What a request will write, or the first part of it.
 #[derive(Debug)]
-struct Draft {
-    io: Io,
-    buffer: Buffer,
+pub(super) struct Draft {
+    pub(super) io: Io,
+    pub(super) buffer: Buffer,
+    /// Bytes that are made.
+    pub(super) made: usize,
 }
 
 /// The drafts, sorted by the number of their request.
@@ -45,18 +49,26 @@ impl Drafts {
         self.sorted.len() < DRAFTS_MAX && self.bytes + bytes <= self.bytes_max
     }
 
-    /// Keeps what `io` writes. There is room, and no draft of the same number.
-    pub(super) fn keep(&mut self, io: &Io, buffer: Buffer) {
+    /// Keeps a draft of what `io` writes, with nothing made. There is room, and no draft of the
+    /// same number.
+    pub(super) fn begin(&mut self, io: &Io, buffer: Buffer) -> &mut Draft {
         let place = self.place(io.request).unwrap_or_else(|place| place);
         self.bytes += buffer.size();
-        self.sorted.insert(place, Draft { io: *io, buffer });
+        self.sorted.insert(place, Draft { io: *io, buffer, made: 0 });
+        &mut self.sorted[place]
+    }
+
+    /// The draft of a request.
+    pub(super) fn get(&mut self, request: u64) -> Option<&mut Draft> {
+        let place = self.place(request).ok()?;
+        self.sorted.get_mut(place)
     }
 
     /// Takes the draft of a request out.
-    pub(super) fn take(&mut self, request: u64) -> Option<(Io, Buffer)> {
-        let Draft { io, buffer } = self.sorted.remove(self.place(request).ok()?)?;
-        self.bytes -= buffer.size();
-        Some((io, buffer))
+    pub(super) fn take(&mut self, request: u64) -> Option<Draft> {
+        let draft = self.sorted.remove(self.place(request).ok()?)?;
+        self.bytes -= draft.buffer.size();
+        Some(draft)
     }
 
     fn place(&self, request: u64) -> Result<usize, usize> {

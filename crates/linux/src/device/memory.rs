@@ -8,7 +8,7 @@ use ioecho_replay::{Completion, Io, Payload};
 use ioecho_trace::{Bytes, Op};
 
 use super::buffers::{Buffer, Pool, Register};
-use super::drafts::Drafts;
+use super::drafts::{Draft, Drafts};
 use super::{expected, moves_data};
 
 /// The state of a tag.
@@ -24,6 +24,19 @@ struct TagState {
 /// There is no memory left for the data of a request.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct NoMemory;
+
+/// Whether a draft is of what this request writes.
+fn is_of(draft: &Draft, io: &Io) -> bool {
+    (draft.io.offset, draft.io.length) == (io.offset, io.length)
+}
+
+/// Makes a draft up to byte `until`.
+fn fill(draft: &mut Draft, io: &Io, until: usize, payload: &mut dyn Payload) {
+    if draft.made < until {
+        payload.fill_from(io, draft.made, &mut draft.buffer.bytes(until)[draft.made..]);
+        draft.made = until;
+    }
+}
 
 /// The buffers of one device.
 #[derive(Debug)]
@@ -56,27 +69,33 @@ impl Memory {
     pub(super) fn draft(
         &mut self,
         io: &Io,
+        until: Bytes,
         payload: &mut dyn Payload,
         register: &mut impl Register,
     ) -> bool {
         if io.op != Op::Write {
             return false;
         }
-        self.forget(io.request);
         let length = expected(io) as usize;
-        if !self.drafts.has_room(Pool::size_for(length)) {
-            return false;
+        let goes_on = self.drafts.get(io.request).is_some_and(|draft| is_of(draft, io));
+        if !goes_on {
+            self.forget(io.request);
+            if !self.drafts.has_room(Pool::size_for(length)) {
+                return false;
+            }
+            let Some(buffer) = self.pool.take_within(length, register) else { return false };
+            self.drafts.begin(io, buffer);
         }
-        let Some(mut buffer) = self.pool.take_within(length, register) else { return false };
-        payload.fill(io, buffer.bytes(length));
-        self.drafts.keep(io, buffer);
+        if let Some(draft) = self.drafts.get(io.request) {
+            fill(draft, io, length.min(until.0 as usize), payload);
+        }
         true
     }
 
     /// See [`ioecho_replay::Device::forget`].
     pub(super) fn forget(&mut self, request: u64) {
-        if let Some((_, buffer)) = self.drafts.take(request) {
-            self.pool.give(buffer);
+        if let Some(draft) = self.drafts.take(request) {
+            self.pool.give(draft.buffer);
         }
     }
 
@@ -99,12 +118,13 @@ impl Memory {
         if io.op == Op::Read {
             return self.pool.take(length, register).map(Some).ok_or(NoMemory);
         }
-        if let Some((drafted, buffer)) = self.drafts.take(io.request) {
-            if (drafted.offset, drafted.length) == (io.offset, io.length) {
-                return Ok(Some(buffer));
+        if let Some(mut draft) = self.drafts.take(io.request) {
+            if is_of(&draft, io) {
+                fill(&mut draft, io, length, payload);
+                return Ok(Some(draft.buffer));
             }
             // Its payload has changed since.
-            self.pool.give(buffer);
+            self.pool.give(draft.buffer);
         }
         let mut buffer = self.pool.take(length, register).ok_or(NoMemory)?;
         payload.fill(io, buffer.bytes(length));
@@ -165,7 +185,7 @@ mod tests {
     }
 
     impl Payload for Numbered {
-        fn fill(&mut self, io: &Io, buffer: &mut [u8]) {
+        fn fill_from(&mut self, io: &Io, _: usize, buffer: &mut [u8]) {
             self.filled += 1;
             buffer.fill(io.request as u8);
         }
@@ -198,7 +218,12 @@ mod tests {
         let mut memory = Memory::new(Bytes(8 * MIB), 4, &mut ());
         let mut payload = Numbered::default();
         for number in [5, 3, 9, 4] {
-            assert!(memory.draft(&request(Op::Write, number, 4096), &mut payload, &mut ()));
+            assert!(memory.draft(
+                &request(Op::Write, number, 4096),
+                Bytes(MIB),
+                &mut payload,
+                &mut ()
+            ));
         }
         for number in [3, 4, 5, 9] {
             let request = request(Op::Write, number, 4096);
@@ -213,10 +238,31 @@ mod tests {
     fn a_request_that_has_changed_since_is_filled_anew() {
         let mut memory = Memory::new(Bytes(8 * MIB), 4, &mut ());
         let mut payload = Numbered::default();
-        memory.draft(&request(Op::Write, 1, 4096), &mut payload, &mut ());
+        memory.draft(&request(Op::Write, 1, 4096), Bytes(MIB), &mut payload, &mut ());
         let shorter = request(Op::Write, 1, 512);
         assert!(memory.prepare(&shorter, &mut payload, &mut ()).unwrap().is_some());
         assert_eq!(payload.filled, 2);
+    }
+
+    #[test]
+    fn a_draft_is_made_in_parts_and_finished_when_its_request_is_due() {
+        /// Fills each byte with the number of its block of 4 KiB.
+        struct Places;
+        impl Payload for Places {
+            fn fill_from(&mut self, _: &Io, from: usize, buffer: &mut [u8]) {
+                for (place, byte) in (from..).zip(buffer) {
+                    *byte = (place / 4096) as u8;
+                }
+            }
+        }
+        let mut memory = Memory::new(Bytes(8 * MIB), 4, &mut ());
+        let io = request(Op::Write, 1, 5 * 4096);
+        for until in [4096, 3 * 4096, 2 * 4096] {
+            assert!(memory.draft(&io, Bytes(until), &mut Places, &mut ()));
+        }
+        let mut buffer = memory.prepare(&io, &mut Places, &mut ()).unwrap().unwrap();
+        let wanted: Vec<u8> = (0..5).flat_map(|block| [block; 4096]).collect();
+        assert_eq!(buffer.bytes(5 * 4096), wanted);
     }
 
     #[test]
@@ -225,12 +271,15 @@ mod tests {
         let mut payload = Numbered::default();
         let large = |number| request(Op::Write, number, MIB);
         for number in 0..4 {
-            assert!(memory.draft(&large(number), &mut payload, &mut ()), "{number}");
+            assert!(memory.draft(&large(number), Bytes(MIB), &mut payload, &mut ()), "{number}");
         }
-        assert!(!memory.draft(&large(4), &mut payload, &mut ()), "half of the memory is used");
+        assert!(
+            !memory.draft(&large(4), Bytes(MIB), &mut payload, &mut ()),
+            "half of the memory is used"
+        );
         memory.forget(2);
         memory.forget(2);
-        assert!(memory.draft(&large(4), &mut payload, &mut ()));
+        assert!(memory.draft(&large(4), Bytes(MIB), &mut payload, &mut ()));
         assert_eq!(payload.filled, 5, "what has no room is not filled");
     }
 
@@ -238,10 +287,10 @@ mod tests {
     fn drafts_are_bounded_in_number_and_in_bytes() {
         let count = |length| {
             let mut memory = Memory::new(Bytes(512 * MIB), 4, &mut ());
-            (0..1000)
+            (0..2000)
                 .take_while(|number| {
                     let io = request(Op::Write, *number, length);
-                    memory.draft(&io, &mut Numbered::default(), &mut ())
+                    memory.draft(&io, Bytes(MIB), &mut Numbered::default(), &mut ())
                 })
                 .count()
         };
@@ -253,9 +302,9 @@ mod tests {
     fn only_writes_are_drafted_and_a_second_draft_replaces_the_first() {
         let mut memory = Memory::new(Bytes(8 * MIB), 4, &mut ());
         let mut payload = Numbered::default();
-        assert!(!memory.draft(&request(Op::Read, 1, 4096), &mut payload, &mut ()));
+        assert!(!memory.draft(&request(Op::Read, 1, 4096), Bytes(MIB), &mut payload, &mut ()));
         for _ in 0..1000 {
-            assert!(memory.draft(&request(Op::Write, 1, 4096), &mut payload, &mut ()));
+            assert!(memory.draft(&request(Op::Write, 1, 4096), Bytes(MIB), &mut payload, &mut ()));
         }
     }
 

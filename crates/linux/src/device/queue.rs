@@ -100,8 +100,8 @@ impl<Q: Queue> Device for KernelDevice<Q> {
         supports(&self.target, op)
     }
 
-    fn draft(&mut self, io: &Io, payload: &mut dyn Payload) -> bool {
-        self.memory.draft(io, payload, &mut self.queue)
+    fn draft(&mut self, io: &Io, until: Bytes, payload: &mut dyn Payload) -> bool {
+        self.memory.draft(io, until, payload, &mut self.queue)
     }
 
     fn forget(&mut self, request: u64) {

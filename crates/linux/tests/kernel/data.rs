@@ -15,7 +15,7 @@ struct Numbered {
 }
 
 impl Payload for Numbered {
-    fn fill(&mut self, io: &Io, buffer: &mut [u8]) {
+    fn fill_from(&mut self, io: &Io, _: usize, buffer: &mut [u8]) {
         self.filled += 1;
         buffer.fill(io.request as u8);
     }
@@ -25,7 +25,7 @@ impl Payload for Numbered {
 struct Never;
 
 impl Payload for Never {
-    fn fill(&mut self, io: &Io, _: &mut [u8]) {
+    fn fill_from(&mut self, io: &Io, _: usize, _: &mut [u8]) {
         panic!("{io:?} has a draft");
     }
 }
@@ -44,7 +44,7 @@ fn drafts_are_what_lands_on_the_device() {
             (0..24).map(|request| numbered(request, lengths[request as usize % 4])).collect();
         let mut payload = Numbered::default();
         for write in writes.iter().rev() {
-            assert!(device.draft(write, &mut payload));
+            assert!(device.draft(write, write.length, &mut payload));
         }
         assert!(read_direct(&file.path, 0, 512).iter().all(|byte| *byte == 0), "not yet");
         for write in &writes {
@@ -71,7 +71,7 @@ fn a_forgotten_draft_is_never_written() {
     with_all(|way| {
         let file = or_skip!(Backing::on_tmpfs(MIB));
         let (mut device, clock) = device_on(&file.path, way);
-        assert!(device.draft(&numbered(0, 4096), &mut Numbered::default()));
+        assert!(device.draft(&numbered(0, 4096), Bytes(4096), &mut Numbered::default()));
         device.forget(0);
         let done = do_all(&mut *device, clock, &[io(0, Op::Write, 0, 4096)]);
         assert_eq!(outcomes(&done), [Outcome::Ok]);
@@ -80,14 +80,15 @@ fn a_forgotten_draft_is_never_written() {
 }
 
 #[test]
-fn there_is_room_for_256_drafts() {
+fn there_is_room_for_1024_drafts() {
     with_all(|way| {
         let file = or_skip!(Backing::on_tmpfs(MIB));
         let (mut device, _) = device_on(&file.path, way);
         let mut payload = Numbered::default();
         let small = |request| Io { request, ..io(0, Op::Write, 0, 512) };
-        let kept = (0..1000).take_while(|request| device.draft(&small(*request), &mut payload));
-        assert_eq!((kept.count(), payload.filled), (256, 256));
+        let draft = |request: &u64| device.draft(&small(*request), Bytes(512), &mut payload);
+        let kept = (0..2000).take_while(draft);
+        assert_eq!((kept.count(), payload.filled), (1024, 1024));
     });
 }
 

@@ -60,9 +60,9 @@ pub(crate) fn byte_at(tag: u32, position: u64) -> u8 {
 }
 
 impl Payload for Pattern {
-    fn fill(&mut self, io: &Io, buffer: &mut [u8]) {
-        assert_eq!(buffer.len() as u64, io.length.0);
-        for (position, byte) in (io.offset.0..).zip(buffer) {
+    fn fill_from(&mut self, io: &Io, from: usize, buffer: &mut [u8]) {
+        assert_eq!((from + buffer.len()) as u64, io.length.0);
+        for (position, byte) in (io.offset.0 + from as u64..).zip(buffer) {
             *byte = byte_at(io.tag, position);
         }
     }

@@ -16,7 +16,8 @@
 //!  16  8  run: a random number that is the same in every sector of a run
 //!  24  8  position: this sector's offset on the target in bytes
 //!  32  8  request: number of the request in the replay that wrote it, its generation
-//!  40  8  time: when that request was scheduled, ns from the start of the replay
+//!  40  8  time: when that request was scheduled, ns from the start of the replay; 0 where that
+//!        depends on completions (timing by dependencies)
 //!  48  4  index of the sector in its request
 //!  52  4  nonce: the seed of the mask
 //!  56 456 filler: pseudo-random bytes, then zeroes
@@ -119,6 +120,7 @@ pub struct Pattern {
     target: u16,
     random: u8,
     dedup: f64,
+    is_dated: bool,
     /// Whole blocks written so far, where blocks are shared.
     blocks: u64,
 }
@@ -132,7 +134,14 @@ impl Pattern {
     /// The pattern of the run with this number on this target.
     pub fn with_fill(run: u64, target: u16, fill: Fill) -> Self {
         let random = fill.random.min(100);
-        Self { run, target, random, dedup: fill.dedup.max(1.0), blocks: 0 }
+        Self { run, target, random, dedup: fill.dedup.max(1.0), is_dated: true, blocks: 0 }
+    }
+
+    /// The same without the instants of the requests, for a replay in which they are not known
+    /// until the requests are due: so its payloads can be made before.
+    #[must_use]
+    pub fn undated(self) -> Self {
+        Self { is_dated: false, ..self }
     }
 
     fn stamp(&self, io: &Io, index: usize) -> Stamp {
@@ -141,7 +150,7 @@ impl Pattern {
             target: self.target,
             position: io.offset.0 + (index * SECTOR_BYTES) as u64,
             request: io.request,
-            scheduled: io.scheduled,
+            scheduled: if self.is_dated { io.scheduled } else { Nanos::ZERO },
             index: index as u32,
             random: self.random,
             shared: false,
@@ -157,15 +166,15 @@ impl Pattern {
         group * SHARED_APART + at % SHARED_APART
     }
 
-    fn fill_shared(&mut self, io: &Io, buffer: &mut [u8]) {
+    fn fill_shared(&mut self, io: &Io, start: usize, buffer: &mut [u8]) {
         let mut at = 0;
         while at < buffer.len() {
-            let whole = (io.offset.0 + at as u64).is_multiple_of(BLOCK_BYTES as u64)
+            let whole = (io.offset.0 + (start + at) as u64).is_multiple_of(BLOCK_BYTES as u64)
                 && buffer.len() - at >= BLOCK_BYTES;
             let end = if whole { at + BLOCK_BYTES } else { (at + SECTOR_BYTES).min(buffer.len()) };
             let content = if whole { Some(self.next_content()) } else { None };
             for from in (at..end).step_by(SECTOR_BYTES) {
-                let mut stamp = self.stamp(io, from / SECTOR_BYTES);
+                let mut stamp = self.stamp(io, (start + from) / SECTOR_BYTES);
                 if let Some(content) = content {
                     let index = ((from - at) / SECTOR_BYTES) as u32;
                     stamp.position = (from - at) as u64;
@@ -184,11 +193,11 @@ impl Pattern {
 }
 
 impl Payload for Pattern {
-    fn fill(&mut self, io: &Io, buffer: &mut [u8]) {
+    fn fill_from(&mut self, io: &Io, from: usize, buffer: &mut [u8]) {
         if self.dedup > 1.0 {
-            return self.fill_shared(io, buffer);
+            return self.fill_shared(io, from, buffer);
         }
-        let mut stamp = self.stamp(io, 0);
+        let mut stamp = self.stamp(io, from / SECTOR_BYTES);
         let mut sectors = buffer.chunks_exact_mut(SECTOR_BYTES);
         for sector in &mut sectors {
             stamp.write(sector);
@@ -210,7 +219,7 @@ pub struct Stamp {
     pub position: u64,
     /// The request that wrote it.
     pub request: u64,
-    /// When that request was scheduled.
+    /// When that request was scheduled; zero where that was not known beforehand.
     pub scheduled: Nanos,
     /// Which sector of its request it is.
     pub index: u32,

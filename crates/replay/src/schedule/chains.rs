@@ -79,6 +79,8 @@ struct Node {
     /// The latest completion of the other parents, and the number of the one that completed then.
     last: Nanos,
     last_seq: u64,
+    /// It was not taken as due yet.
+    is_held: bool,
     /// The first of the links to those that wait for it.
     children: u32,
 }
@@ -136,7 +138,8 @@ impl Chains {
     pub(super) fn offer(&mut self, planned: Planned, parents: &[u64]) {
         let seq = planned.seq;
         debug_assert!(parents.iter().all(|parent| *parent < seq));
-        let node = Node { planned, unmet: 0, last: NEVER, last_seq: seq, children: NONE };
+        let node =
+            Node { planned, unmet: 0, last: NEVER, last_seq: seq, is_held: true, children: NONE };
         let number = if let Some(number) = self.nodes_free.pop() {
             self.nodes[number as usize] = node;
             number
@@ -193,7 +196,23 @@ impl Chains {
         }
         self.due.pop();
         self.held -= 1;
-        Some(self.nodes[number as usize].planned)
+        let node = &mut self.nodes[number as usize];
+        node.is_held = false;
+        Some(node.planned)
+    }
+
+    /// The request of the smallest number behind this one that is held.
+    pub(super) fn held_after(&self, seq: Option<u64>) -> Option<&Planned> {
+        let first = self.next_seq.saturating_sub(self.seen.len() as u64);
+        let from = seq.map_or(0, |seq| seq + 1).max(first);
+        (from..self.next_seq)
+            .find_map(|seq| match self.seen[self.place(seq)] {
+                Seen { seq: of, state: State::Open(number) } if of == seq => {
+                    Some(&self.nodes[number as usize]).filter(|node| node.is_held)
+                }
+                _ => None,
+            })
+            .map(|node| &node.planned)
     }
 
     /// When the first request is due of those whose instants are known.

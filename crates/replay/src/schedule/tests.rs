@@ -317,6 +317,19 @@ fn a_request_waits_for_the_last_of_its_parents_and_thinks_then() {
 }
 
 #[test]
+fn what_waits_is_found_by_number_until_it_is_due() {
+    let mut story = chained(ConflictMode::Partial);
+    story.read_after(&[], None, 0).read_after(&[0], Some(10), 7).read_after(&[0], Some(30), 7);
+    let held = |story: &Story, after| story.scheduler.planned_after(after).map(|held| held.seq);
+    assert_eq!((held(&story, None), held(&story, Some(0))), (Some(0), Some(1)));
+    assert_eq!(story.step(0, &[]).0, [0]);
+    assert_eq!(held(&story, None), Some(1), "what was issued needs no draft");
+    story.step(20, &[0]);
+    assert_eq!(story.step(30, &[]).0, [1]);
+    assert_eq!((held(&story, None), held(&story, Some(2))), (Some(2), None));
+}
+
+#[test]
 fn a_parent_that_completed_before_its_child_was_read_counts_too() {
     let mut story = chained(ConflictMode::Partial);
     story.read_after(&[], None, 0);

@@ -139,7 +139,7 @@ struct Pass<'a, C> {
 struct NoPayload;
 
 impl Payload for NoPayload {
-    fn fill(&mut self, _: &Io, _: &mut [u8]) {}
+    fn fill_from(&mut self, _: &Io, _: usize, _: &mut [u8]) {}
 }
 
 impl<C: Clock> Pass<'_, C> {

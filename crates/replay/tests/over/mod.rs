@@ -32,8 +32,8 @@ pub(crate) trait Overseer {
     }
 
     /// As [`Device::draft`].
-    fn draft(&mut self, io: &Io, payload: &mut dyn Payload) -> bool {
-        let _ = (io, payload);
+    fn draft(&mut self, io: &Io, until: Bytes, payload: &mut dyn Payload) -> bool {
+        let _ = (io, until, payload);
         false
     }
 
@@ -71,8 +71,8 @@ impl<O: Overseer> Device for Over<O> {
         self.inner.supports(op)
     }
 
-    fn draft(&mut self, io: &Io, payload: &mut dyn Payload) -> bool {
-        self.by.draft(io, payload)
+    fn draft(&mut self, io: &Io, until: Bytes, payload: &mut dyn Payload) -> bool {
+        self.by.draft(io, until, payload)
     }
 
     fn forget(&mut self, request: u64) {

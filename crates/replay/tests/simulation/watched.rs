@@ -8,7 +8,7 @@ use ioecho_replay::plan::{Planned, TimingMode};
 use ioecho_replay::schedule::Config;
 use ioecho_replay::sim::{SimClock, SimDevice, SimSpec};
 use ioecho_replay::{Clock, Completion, Device, Io, Payload};
-use ioecho_trace::{Nanos, Op};
+use ioecho_trace::{Bytes, Nanos, Op};
 
 use crate::over::{Over, Overseer};
 
@@ -35,7 +35,7 @@ pub(crate) struct Watched {
 struct Made<'a>(&'a [u8]);
 
 impl Payload for Made<'_> {
-    fn fill(&mut self, _: &Io, buffer: &mut [u8]) {
+    fn fill_from(&mut self, _: &Io, _: usize, buffer: &mut [u8]) {
         buffer.copy_from_slice(self.0);
     }
 }
@@ -45,14 +45,17 @@ fn overlap(a: &Io, b: &Io) -> bool {
 }
 
 impl Overseer for Watched {
-    fn draft(&mut self, io: &Io, payload: &mut dyn Payload) -> bool {
+    fn draft(&mut self, io: &Io, until: Bytes, payload: &mut dyn Payload) -> bool {
         assert_eq!(io.op, Op::Write);
-        if self.drafts.len() >= self.drafts_max {
+        if self.drafts.len() >= self.drafts_max && !self.drafts.contains_key(&io.request) {
             return false;
         }
-        let mut data = vec![0; io.length.0 as usize];
-        payload.fill(io, &mut data);
-        assert!(self.drafts.insert(io.request, (*io, data)).is_none(), "drafted twice");
+        let (of, data) = self.drafts.entry(io.request).or_insert_with(|| (*io, Vec::new()));
+        assert_eq!(of, io, "a draft is of one request");
+        let made = data.len();
+        assert!(made < until.0 as usize && until <= io.length, "nothing is drafted twice");
+        data.resize(until.0 as usize, 0);
+        payload.fill_from(io, made, &mut data[made..]);
         true
     }
 
@@ -66,10 +69,16 @@ impl Overseer for Watched {
         // A read that only verification makes bears the number of the write.
         let draft = if io.op == Op::Write { self.drafts.remove(&io.request) } else { None };
         if let Some((draft, drafted)) = draft {
-            // What was made ahead is what would be made now.
-            assert_eq!(Io { tag: draft.tag, ..*io }, draft);
+            // What was made ahead is what would be made now; what depends on completions has no
+            // instant then.
+            let is_dated = !self.config.timing.has_parents();
+            let scheduled = if is_dated { io.scheduled } else { draft.scheduled };
+            assert_eq!(Io { tag: draft.tag, scheduled, ..*io }, draft);
             self.drafts_used += 1;
+            let made = drafted.len();
             data = drafted;
+            data.resize(io.length.0 as usize, 0);
+            payload.fill_from(io, made, &mut data[made..]);
         } else if io.op == Op::Write {
             data = vec![0; io.length.0 as usize];
             payload.fill(io, &mut data);

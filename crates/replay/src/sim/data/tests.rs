@@ -10,7 +10,7 @@ use ioecho_trace::{Bytes, Flags, Nanos, Op, Outcome};
 struct Numbered;
 
 impl Payload for Numbered {
-    fn fill(&mut self, io: &Io, buffer: &mut [u8]) {
+    fn fill_from(&mut self, io: &Io, _: usize, buffer: &mut [u8]) {
         for word in buffer.chunks_exact_mut(8) {
             word.copy_from_slice(&(io.request + 1).to_le_bytes());
         }

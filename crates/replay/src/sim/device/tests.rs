@@ -8,7 +8,7 @@ use proptest::prelude::*;
 struct Nothing;
 
 impl Payload for Nothing {
-    fn fill(&mut self, _: &Io, _: &mut [u8]) {}
+    fn fill_from(&mut self, _: &Io, _: usize, _: &mut [u8]) {}
 }
 
 fn io(tag: u32, op: Op) -> Io {
