@@ -4,42 +4,32 @@
 // Helpers of tests panic as tests do; clippy.toml allows it only in the tests themselves.
 #![allow(clippy::unwrap_used)]
 
+#[path = "fixture/program.rs"]
+mod program;
+
 use std::path::Path;
-use std::process::{Command, Output};
 
 use ioecho_stats::facts::{ClockFacts, CpuFacts};
 use ioecho_stats::run_summary::{RunSummary, VerifyFigures};
 use ioecho_stats::verdict::Finding;
+use program::{ioecho, said};
 use serde_json::Value;
 use tempfile::TempDir;
 
 /// Some 40,000 requests; the size of the device makes the wraparound factor 1.
 const LOAD: &str = "gen:random?read=70&size=4k&rate=4000&dist=poisson&duration=10s&area=64M";
 
-fn ioecho(directory: &Path, arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_ioecho"))
-        .args(arguments)
-        .current_dir(directory)
-        .output()
-        .unwrap()
-}
-
 fn replay(directory: &Path, name: &str, load: &str, device: &str) {
     let target = format!("sim:size=64M,{device}");
     let output = ioecho(directory, &["replay", load, "-t", &target, "-o", name]);
-    assert!(directory.join(name).join("summary.json").exists(), "{}", told(&output));
-}
-
-fn told(output: &Output) -> String {
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    text(&output.stdout) + &text(&output.stderr)
+    assert!(directory.join(name).join("summary.json").exists(), "{}", said(&output));
 }
 
 fn compared(directory: &Path, arguments: &[&str]) -> (Value, i32) {
     let all: Vec<&str> = ["compare", "--json"].iter().chain(arguments).copied().collect();
     let output = ioecho(directory, &all);
     let json = serde_json::from_slice(&output.stdout);
-    (json.unwrap_or_else(|_| panic!("{}", told(&output))), output.status.code().unwrap())
+    (json.unwrap_or_else(|_| panic!("{}", said(&output))), output.status.code().unwrap())
 }
 
 /// The row of a figure of the service time of all requests.
@@ -101,13 +91,13 @@ fn another_load_is_refused_by_name_until_it_is_allowed() {
     replay(home, "other", &format!("{LOAD}&seed=7"), "seed=1");
     let refused = ioecho(home, &["compare", "a", "other"]);
     assert_eq!(refused.status.code(), Some(20));
-    assert!(told(&refused).contains("--allow load"), "{}", told(&refused));
+    assert!(said(&refused).contains("--allow load"), "{}", said(&refused));
     let allowed = ioecho(home, &["compare", "a", "other", "--allow", "load"]);
-    assert_eq!(allowed.status.code(), Some(0), "{}", told(&allowed));
-    assert!(told(&allowed).contains("doubtful"), "{}", told(&allowed));
+    assert_eq!(allowed.status.code(), Some(0), "{}", said(&allowed));
+    assert!(said(&allowed).contains("doubtful"), "{}", said(&allowed));
     let twice = ioecho(home, &["compare", "a,./a", "other"]);
     assert_eq!(twice.status.code(), Some(2));
-    assert!(told(&twice).contains("are the same run"), "{}", told(&twice));
+    assert!(said(&twice).contains("are the same run"), "{}", said(&twice));
     let unknown = ioecho(home, &["compare", "a", "other", "--allow", "everything"]);
     assert_eq!(unknown.status.code(), Some(2));
 }
@@ -125,8 +115,8 @@ fn another_speed_wraparound_or_an_invalid_run_is_refused() {
     ioecho(home, &broken);
     for (run, name) in [("fast", "speedup"), ("wrapped", "wraparound"), ("broken", "valid")] {
         let refused = ioecho(home, &["compare", "a", run]);
-        assert_eq!(refused.status.code(), Some(20), "{run}: {}", told(&refused));
-        assert!(told(&refused).contains(&format!("({name})")), "{run}: {}", told(&refused));
+        assert_eq!(refused.status.code(), Some(20), "{run}: {}", said(&refused));
+        assert!(said(&refused).contains(&format!("({name})")), "{run}: {}", said(&refused));
     }
 }
 
@@ -138,9 +128,9 @@ fn a_criterion_that_cannot_be_read_is_pointed_at_and_one_on_nothing_fails() {
     replay(home, "b", LOAD, "seed=2");
     let odd = ioecho(home, &["compare", "a", "b", "--fail-if", "p99.reed > +5%"]);
     assert_eq!(odd.status.code(), Some(2));
-    assert!(told(&odd).contains("'reed' is neither"), "{}", told(&odd));
+    assert!(said(&odd).contains("'reed' is neither"), "{}", said(&odd));
     let nothing = ioecho(home, &["compare", "a", "b", "--fail-if", "p99.flush > +5%"]);
-    assert_eq!(nothing.status.code(), Some(21), "{}", told(&nothing));
+    assert_eq!(nothing.status.code(), Some(21), "{}", said(&nothing));
 }
 
 #[test]
@@ -150,7 +140,7 @@ fn merged_runs_have_the_percentiles_of_all_their_requests() {
     replay(home, "fast", LOAD, "service=50us,seed=1");
     replay(home, "slow", LOAD, "service=500us,seed=2");
     let merged = ioecho(home, &["merge", "fast", "slow", "-o", "both"]);
-    assert_eq!(merged.status.code(), Some(0), "{}", told(&merged));
+    assert_eq!(merged.status.code(), Some(0), "{}", said(&merged));
     let summary = |run: &str| -> Value {
         serde_json::from_slice(&std::fs::read(home.join(run).join("summary.json")).unwrap())
             .unwrap()
@@ -174,9 +164,9 @@ fn merged_runs_have_the_percentiles_of_all_their_requests() {
     // The result is a run like any other one.
     assert_eq!(ioecho(home, &["report", "both"]).status.code(), Some(0));
     let info = ioecho(home, &["info", "both"]);
-    assert!(told(&info).contains("slow:"), "{}", told(&info));
+    assert!(said(&info).contains("slow:"), "{}", said(&info));
     let twice = ioecho(home, &["merge", "fast", "fast", "-o", "twice"]);
-    assert_eq!(twice.status.code(), Some(20), "{}", told(&twice));
+    assert_eq!(twice.status.code(), Some(20), "{}", said(&twice));
 }
 
 #[test]
@@ -188,14 +178,14 @@ fn runs_that_are_no_system_are_merged_with_a_warning_that_the_verdict_repeats() 
     for run in ["first", "second"] {
         let target = ["-t", "target.img", "--read-only", "--allow-cached", "-q", "-o", run];
         let done = ioecho(home, &[&["replay", load], &target[..]].concat());
-        assert!(home.join(run).join("summary.json").exists(), "{}", told(&done));
+        assert!(home.join(run).join("summary.json").exists(), "{}", said(&done));
     }
     let merged = ioecho(home, &["merge", "first", "second", "-o", "both"]);
-    assert_eq!(merged.status.code(), Some(0), "{}", told(&merged));
+    assert_eq!(merged.status.code(), Some(0), "{}", said(&merged));
     let summary = std::fs::read(home.join("both/summary.json")).unwrap();
     let summary: Value = serde_json::from_slice(&summary).unwrap();
     for doubt in ["did not go on at the same time", "2 of these runs went to "] {
-        assert!(told(&merged).contains(doubt), "{}", told(&merged));
+        assert!(said(&merged).contains(doubt), "{}", said(&merged));
         assert!(summary["verdict"]["summary"].as_str().unwrap().contains(doubt), "{summary}");
     }
 }
@@ -217,7 +207,7 @@ fn runs_by_the_wall_clock_stand_one_after_the_other() {
     std::fs::write(&facts, text.replace(&old, &format!("started = \"{later}\""))).unwrap();
     let wall = ["merge", "first", "second", "--align", "wall", "-o", "both"];
     let merged = ioecho(home, &wall);
-    assert_eq!(merged.status.code(), Some(0), "{}", told(&merged));
+    assert_eq!(merged.status.code(), Some(0), "{}", said(&merged));
     let summary = std::fs::read(home.join("both/summary.json")).unwrap();
     let summary: Value = serde_json::from_slice(&summary).unwrap();
     let demanded = summary["engine"]["demanded_duration_ns"].as_i64().unwrap();
@@ -238,7 +228,7 @@ fn change(home: &Path, run: &str, change: impl Fn(&mut RunSummary)) {
 
 fn merge(home: &Path, runs: &[&str], output: &str) -> RunSummary {
     let merged = ioecho(home, &[&["merge", "-o", output], runs].concat());
-    assert_eq!(merged.status.code(), Some(0), "{}", told(&merged));
+    assert_eq!(merged.status.code(), Some(0), "{}", said(&merged));
     summary(home, output)
 }
 
@@ -302,8 +292,8 @@ fn runs_may_be_merged_in_steps_and_a_run_with_nothing_is_the_run() {
     assert_eq!(merge(home, &["a"], "alone"), summary(home, "a"));
     // If a run is a part of another one, its requests would count twice.
     let twice = ioecho(home, &["merge", "ab", "b", "-o", "twice"]);
-    assert_eq!(twice.status.code(), Some(20), "{}", told(&twice));
-    assert!(told(&twice).contains("have one in common"), "{}", told(&twice));
+    assert_eq!(twice.status.code(), Some(20), "{}", said(&twice));
+    assert!(said(&twice).contains("have one in common"), "{}", said(&twice));
 }
 
 #[test]
@@ -348,7 +338,7 @@ fn a_summary_with_a_word_or_a_value_that_nobody_knows_is_refused_with_its_key() 
         std::fs::write(&path, sound.replacen(from, to, 1)).unwrap();
         for command in [&["report", "run"][..], &["merge", "run", "run", "-o", "m"]] {
             let output = ioecho(home, command);
-            let said = told(&output);
+            let said = said(&output);
             assert_eq!(output.status.code(), Some(3), "{said}");
             assert!(said.contains("summary.json") && said.contains(key), "{said}");
         }

@@ -3,21 +3,16 @@
 // Helpers of tests panic as tests do; clippy.toml allows it only in the tests themselves.
 #![allow(clippy::unwrap_used)]
 
-use std::path::Path;
-use std::process::{Command, Output};
+#[path = "fixture/program.rs"]
+mod program;
 
+use std::path::Path;
+
+use program::ioecho;
 use serde_json::Value;
 
 /// The device that is learnt, and that the predictions are about.
 const DEVICE: &str = "sim:model=ssd,size=1G,units=4,read=200us,program=500us";
-
-fn ioecho(directory: &Path, arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_ioecho"))
-        .args(arguments)
-        .current_dir(directory)
-        .output()
-        .unwrap()
-}
 
 fn json(directory: &Path, arguments: &[&str]) -> Value {
     let output = ioecho(directory, arguments);

@@ -5,6 +5,9 @@
 // Helpers of tests panic as tests do; clippy.toml allows it only in the tests themselves.
 #![allow(clippy::unwrap_used)]
 
+#[path = "fixture/program.rs"]
+mod program;
+
 use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
@@ -13,14 +16,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use ioecho_fixture::skipped;
-
-fn ioecho(directory: &Path, arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_ioecho"))
-        .args(arguments)
-        .current_dir(directory)
-        .output()
-        .unwrap()
-}
+use program::ioecho;
 
 /// How a run is told of while it goes on.
 const TOLD: [&str; 10] = [
