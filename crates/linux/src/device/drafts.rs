@@ -13,8 +13,8 @@ use ioecho_replay::Io;
 
 use super::buffers::Buffer;
 
-/// The most drafts.
-pub(super) const DRAFTS_MAX: usize = 1024;
+/// The most drafts: as many as a lane holds of requests that are not due.
+pub(super) const DRAFTS_MAX: usize = 4096;
 
 /// The most memory that drafts hold: what a kernel writes back at once, which is a burst of many
 /// large writes.

@@ -287,7 +287,7 @@ mod tests {
     fn drafts_are_bounded_in_number_and_in_bytes() {
         let count = |length| {
             let mut memory = Memory::new(Bytes(512 * MIB), 4, &mut ());
-            (0..2000)
+            (0..5000)
                 .take_while(|number| {
                     let io = request(Op::Write, *number, length);
                     memory.draft(&io, Bytes(MIB), &mut Numbered::default(), &mut ())

@@ -80,15 +80,15 @@ fn a_forgotten_draft_is_never_written() {
 }
 
 #[test]
-fn there_is_room_for_1024_drafts() {
+fn there_is_room_for_4096_drafts() {
     with_all(|way| {
         let file = or_skip!(Backing::on_tmpfs(MIB));
         let (mut device, _) = device_on(&file.path, way);
         let mut payload = Numbered::default();
         let small = |request| Io { request, ..io(0, Op::Write, 0, 512) };
         let draft = |request: &u64| device.draft(&small(*request), Bytes(512), &mut payload);
-        let kept = (0..2000).take_while(draft);
-        assert_eq!((kept.count(), payload.filled), (1024, 1024));
+        let kept = (0..5000).take_while(draft);
+        assert_eq!((kept.count(), payload.filled), (4096, 4096));
     });
 }
 
