@@ -57,13 +57,16 @@ pub struct Command {
     /// What it reads.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub input: Option<String>,
+    /// Where it begins, if that is not the machine's usual place.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub directory: Option<String>,
 }
 
 impl Command {
     /// A command with the usual limit.
     pub fn new<S: Into<String>>(argv: impl IntoIterator<Item = S>) -> Self {
         let argv = argv.into_iter().map(Into::into).collect();
-        Self { argv, limit_s: LIMIT.as_secs(), input: None }
+        Self { argv, limit_s: LIMIT.as_secs(), input: None, directory: None }
     }
 
     /// The same with another limit.
@@ -76,6 +79,13 @@ impl Command {
     #[must_use]
     pub fn reading(self, input: impl Into<String>) -> Self {
         Self { input: Some(input.into()), ..self }
+    }
+
+    /// The same, which begins in a directory.
+    #[must_use]
+    pub fn at(self, directory: &str) -> Self {
+        let directory = (!directory.is_empty()).then(|| directory.to_owned());
+        Self { directory, ..self }
     }
 
     /// The program.
@@ -212,6 +222,11 @@ pub trait Ground {
     /// The path of ioecho itself.
     fn ioecho(&self) -> String;
 
+    /// Whether commands may be run that change nothing. Not where a plan is only shown.
+    fn may_ask(&self) -> bool {
+        true
+    }
+
     /// Runs a command that changes nothing.
     ///
     /// # Errors
@@ -245,6 +260,30 @@ pub trait Hands: Ground {
     ///
     /// If it cannot be started, or takes too long. Its exit code is no error.
     fn run(&self, command: &Command) -> Result<Output>;
+}
+
+/// The undo file of a machine. Each line is on the disk when `append` returns.
+pub trait Book {
+    /// Appends a text of one line, with its end.
+    ///
+    /// # Errors
+    ///
+    /// If it may not be on the disk.
+    fn append(&mut self, line: &str) -> Result<()>;
+
+    /// Everything that was appended.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot be read.
+    fn text(&self) -> Result<String>;
+
+    /// Removes the file: nothing is left to be undone.
+    ///
+    /// # Errors
+    ///
+    /// If it is still there.
+    fn close(&mut self) -> Result<()>;
 }
 
 #[cfg(test)]

@@ -19,33 +19,9 @@ mod undo;
 use line::{Change, Form, Line, Probe, VERSION, Witness};
 use serde_json::Value;
 
-use crate::ground::{Command, Fault, Hands, Kind, Output, Result, Volume};
+use crate::ground::{Book, Command, Fault, Hands, Kind, Output, Result, Volume};
 
 pub use undo::{Left, Undone};
-
-/// The file of a ledger. Each line is on the disk when `append` returns.
-pub trait Book {
-    /// Appends a text of one line, with its end.
-    ///
-    /// # Errors
-    ///
-    /// If it may not be on the disk.
-    fn append(&mut self, line: &str) -> Result<()>;
-
-    /// Everything that was appended.
-    ///
-    /// # Errors
-    ///
-    /// If it cannot be read.
-    fn text(&self) -> Result<String>;
-
-    /// Removes the file: nothing is left to be undone.
-    ///
-    /// # Errors
-    ///
-    /// If it is still there.
-    fn close(&mut self) -> Result<()>;
-}
 
 /// A change of the ledger and how far it is.
 #[derive(Clone, Debug, PartialEq)]
@@ -310,8 +286,7 @@ impl<'g> Ledger<'g> {
     pub fn lose(&mut self, volume: &Volume, command: &Command) -> Result<Output> {
         if !volume.may_lose {
             return Err(Fault::Refused(format!(
-                "{}: its data would be lost, and nothing allows it\n  = help: name its device \
-                 with --destroy",
+                "{}: its data would be lost, and nothing allows it",
                 volume.path
             )));
         }

@@ -30,6 +30,8 @@ pub mod place;
 pub mod plan;
 pub mod rows;
 pub mod search;
+pub mod setup;
 pub mod share;
+pub mod stack;
 pub mod template;
 pub mod value;

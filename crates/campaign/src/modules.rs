@@ -7,20 +7,34 @@
 //! To add one: a file with a type that implements [`Module`] and a `pub(super) const FAMILY`, and
 //! its line in [`FAMILIES`].
 
+mod cgroup;
+mod command;
+mod erase;
+mod fill;
+mod fs;
 mod given;
+mod host;
+mod loop_device;
 mod queue;
+mod read;
+mod settle;
 
 use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 
-use crate::ground::{Ground, Result, Volume};
+use crate::ground::{Fault, Ground, Result, Volume};
 use crate::ledger::Ledger;
 
 pub use given::{Given, Wrong};
 
 /// A module with its settings, on one stack.
 pub trait Module {
+    /// The programs that it runs by a name of the user's choice. What they are is part of a cell.
+    fn programs(&self) -> Vec<String> {
+        Vec::new()
+    }
+
     /// Whether it can be done, and what it would do. Volumes may not be there yet, if a module
     /// below makes them.
     ///
@@ -57,6 +71,16 @@ pub trait Module {
         Ok(())
     }
 
+    /// What is typed in front of the replay's command, so that it runs within what was set up.
+    ///
+    /// # Errors
+    ///
+    /// If what was set up is gone.
+    fn launch(&self, ground: &dyn Ground, tag: &str) -> Result<Vec<String>> {
+        let _ = (ground, tag);
+        Ok(Vec::new())
+    }
+
     /// What is to be kept with the results after a replay: names of files, and their texts.
     ///
     /// # Errors
@@ -79,11 +103,12 @@ pub struct Outlook {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub seconds: Option<f64>,
     /// The volumes after it.
+    #[serde(skip)]
     pub volumes: Vec<Volume>,
 }
 
 /// How often a module is done anew.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Every {
     /// For each attempt at a cell.
@@ -131,7 +156,26 @@ pub struct Family {
 }
 
 /// The modules.
-pub const FAMILIES: &[Family] = &[queue::FAMILY];
+pub const FAMILIES: &[Family] = &[
+    cgroup::FAMILY,
+    command::FAMILY,
+    erase::FAMILY,
+    fill::FAMILY,
+    fs::FAMILY,
+    host::FAMILY,
+    loop_device::FAMILY,
+    queue::FAMILY,
+    read::FAMILY,
+    settle::FAMILY,
+];
+
+/// Refuses a machine without these programs.
+fn tools(ground: &dyn Ground, programs: &[&str]) -> Result<()> {
+    match programs.iter().find(|program| !ground.has_program(program)) {
+        Some(program) => Err(Fault::Lacking(format!("the program '{program}' is missing"))),
+        None => Ok(()),
+    }
+}
 
 impl Family {
     /// The module of this name.
@@ -150,6 +194,12 @@ impl Family {
             None => *known == key,
         };
         is_open && !key.contains('.') || keys.iter().any(is_it)
+    }
+
+    /// Whether it has this key of itself, not as a name in braces.
+    pub(crate) fn is_fixed(&self, key: &str) -> bool {
+        let (Keys::These(keys) | Keys::AndNames(keys)) = self.keys;
+        Self { keys: Keys::These(keys), ..*self }.has(key)
     }
 
     /// Its keys, for a message.

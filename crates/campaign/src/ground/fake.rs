@@ -9,8 +9,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::Duration;
 
-use super::{Command, Fault, Ground, Hands, Kind, Output, Result, Volume};
-use crate::ledger::Book;
+use super::{Book, Command, Fault, Ground, Hands, Kind, Output, Result, Volume};
 
 /// A program of the machine.
 type Program = Rc<dyn Fn(&mut State, &[&str]) -> Output>;
@@ -66,6 +65,8 @@ pub(crate) struct Fake {
     death: Cell<Option<Death>>,
     is_dead: Cell<bool>,
     clock_s: Cell<f64>,
+    /// A file that changes whenever time goes by.
+    busy: RefCell<Option<String>>,
 }
 
 impl Fake {
@@ -107,6 +108,11 @@ impl Fake {
     pub(crate) fn dies_at(&self, death: Option<Death>) {
         self.operations.set(0);
         self.death.set(death);
+    }
+
+    /// Lets a file change whenever time goes by.
+    pub(crate) fn keeps_busy(&self, file: &str) {
+        *self.busy.borrow_mut() = Some(file.to_owned());
     }
 
     /// Whether the process died.
@@ -224,6 +230,9 @@ impl Ground for Fake {
     fn wait(&self, span: Duration) -> Result<()> {
         self.alive()?;
         self.clock_s.set(self.clock_s.get() + span.as_secs_f64());
+        if let Some(file) = &*self.busy.borrow() {
+            self.state_mut().put(file, &self.clock_s.get().to_string());
+        }
         Ok(())
     }
 }
