@@ -73,6 +73,8 @@ pub enum Over {
     NoRoom,
     /// An expectation that ends the campaign does not hold.
     Aborted,
+    /// The machine could not be left as it was found, so nothing more is set up on it.
+    Left,
 }
 
 /// The attempts at a cell that have ended, by their numbers.

@@ -13,8 +13,9 @@ use ioecho_trace::Nanos;
 
 use crate::expression::Rule;
 use crate::place::Place;
-use crate::value::Value;
+use crate::stack::{Entry, PREFIX};
 
+pub use crate::value::{Layer, Setting};
 pub use include::Open;
 pub use read::{argument, read};
 pub(crate) use read::{axis_value, rounded};
@@ -26,6 +27,8 @@ pub struct Known {
     pub flags: Vec<Flag>,
     /// The transforms, which stand in `chain`.
     pub transforms: Vec<String>,
+    /// The entries of the file's stack, whose settings are keys too: `stack.NAME.KEY`.
+    pub stack: Vec<Entry>,
 }
 
 /// A flag of a replay.
@@ -50,6 +53,17 @@ impl Known {
         self.flags.iter().find(|flag| flag.name == name)
     }
 
+    /// The entry of the stack with this name.
+    pub fn entry(&self, name: &str) -> Option<&Entry> {
+        self.stack.iter().find(|entry| entry.name == name)
+    }
+
+    /// Whether this is a key of an entry of the stack.
+    fn is_of_stack(&self, key: &str) -> bool {
+        let parts = key.strip_prefix(PREFIX).and_then(|rest| rest.split_once('.'));
+        parts.is_some_and(|(name, key)| self.entry(name).is_some_and(|entry| entry.has(key)))
+    }
+
     /// The names of all keys.
     pub fn keys(&self) -> impl Iterator<Item = &str> {
         OWN_KEYS.into_iter().chain(self.flags.iter().map(|flag| flag.name.as_str()))
@@ -57,23 +71,9 @@ impl Known {
 
     /// Whether there is such a key.
     pub fn has(&self, key: &str) -> bool {
-        self.keys().any(|known| known == key)
+        self.keys().any(|known| known == key) || self.is_of_stack(key)
     }
 }
-
-/// A value that was given to a key.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Setting {
-    /// The key.
-    pub key: String,
-    /// Its value.
-    pub value: Value,
-    /// Where it stands.
-    pub place: Place,
-}
-
-/// Settings that belong together.
-pub type Layer = Vec<Setting>;
 
 /// A campaign.
 #[derive(Clone, Debug)]
@@ -98,6 +98,8 @@ pub struct File {
     pub layers: Vec<(String, Layer)>,
     /// The settings of every cell.
     pub replay: Layer,
+    /// The modules that set a device up, in their order.
+    pub stack: Vec<Entry>,
     /// The axes, in the order of the file.
     pub axes: Vec<Axis>,
     /// Names of axes that advance together.
@@ -125,6 +127,12 @@ pub const PATH: &str = "path";
 pub const STEP: &str = "step";
 
 impl File {
+    /// What a replay knows, with the settings of this file's stack.
+    #[must_use]
+    pub fn knows(&self, known: &Known) -> Known {
+        Known { stack: self.stack.clone(), ..known.clone() }
+    }
+
     /// The axis of this name, of the cells or of the rounds within them.
     pub fn axis(&self, name: &str) -> Option<&Axis> {
         let of_rounds = self.rounds.iter().flat_map(|rounds| &rounds.axes);
@@ -197,15 +205,45 @@ pub enum Order {
     Written,
 }
 
+/// The target of a device that the stack makes, until it is made.
+pub const FROM_STACK: &str = "from the stack";
+
+impl Device {
+    /// Its path in words.
+    pub fn shown_path(&self) -> &str {
+        self.path.as_deref().unwrap_or(FROM_STACK)
+    }
+}
+
+/// What tells a device from any other that its path may lead to.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Proof {
+    /// Its serial number.
+    pub serial: Option<String>,
+    /// Its world-wide name.
+    pub wwn: Option<String>,
+    /// The UUID of a device that is made of others.
+    pub uuid: Option<String>,
+    /// The file behind a loop device.
+    pub backing: Option<String>,
+}
+
+impl Proof {
+    /// Whether there is any.
+    pub fn is_given(&self) -> bool {
+        *self != Self::default()
+    }
+}
+
 /// A device under test.
 #[derive(Clone, Debug)]
 pub struct Device {
     /// Its name in the campaign.
     pub name: String,
-    /// The target: a block device, a file or a simulation.
-    pub path: String,
-    /// The serial number that a block device must have.
-    pub serial: Option<String>,
+    /// The target: a block device, a file or a simulation. `None` if the stack makes it.
+    pub path: Option<String>,
+    /// What the device must have.
+    pub proof: Proof,
     /// Settings for runs on it.
     pub set: Layer,
     /// Where it is defined.

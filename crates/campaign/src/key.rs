@@ -10,6 +10,7 @@ use std::fmt::Write as _;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
+use crate::stack::Placed;
 use crate::value::Value;
 
 /// Grows when the same settings come to mean another run.
@@ -54,6 +55,9 @@ pub struct Identity {
     /// What is repeated until it is steady.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rounds: Option<Repeated>,
+    /// What sets the device up.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub stack: Vec<Placed>,
 }
 
 impl Identity {
@@ -65,8 +69,9 @@ impl Identity {
         requests: String,
         repeat: u32,
     ) -> Self {
-        let (parts, path, rounds) = (Vec::new(), None, None);
-        Self { chain, device, engine: ENGINE, parts, path, repeat, replay, requests, rounds }
+        let (engine, parts, path, rounds) = (ENGINE, Vec::new(), None, None);
+        let stack = Vec::new();
+        Self { chain, device, engine, parts, path, repeat, replay, requests, rounds, stack }
     }
 
     /// The key: SHA-256 of the canonical JSON, in 64 hexadecimal digits.
@@ -94,6 +99,7 @@ impl Identity {
         tell(self.engine == other.engine, "the meaning of settings changed");
         tell(self.parts == other.parts, "a step or a round changed");
         tell(self.rounds == other.rounds, "what ends the rounds changed");
+        tell(self.stack == other.stack, "the stack changed");
         let keys = self.replay.keys().chain(other.replay.keys().filter(|key| {
             // Each key once.
             !self.replay.contains_key(*key)

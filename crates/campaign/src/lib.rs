@@ -8,6 +8,10 @@
 //! cells, each with its settings and its [`key`]) → [`executor`] (what came of the cells → what is
 //! to be done next; [`search`] decides which value is tried) → [`conclusion`]. [`journal`] and
 //! [`attempt`] are what is stored.
+//!
+//! [`modules`] set devices up before a run. They see a machine through the trait
+//! [`Ground`](ground::Ground) alone, and change it through the [`ledger`], which can take back
+//! everything.
 #![forbid(unsafe_code)]
 
 pub mod attempt;
@@ -16,13 +20,18 @@ pub mod course;
 pub mod executor;
 pub mod expression;
 pub mod file;
+pub mod ground;
 pub mod import;
 pub mod journal;
 pub mod key;
+pub mod ledger;
+pub mod modules;
 pub mod place;
 pub mod plan;
 pub mod rows;
 pub mod search;
+pub mod setup;
 pub mod share;
+pub mod stack;
 pub mod template;
 pub mod value;

@@ -3,15 +3,20 @@
 //! A plan is made from the file alone, and from what its loads and devices are. It touches nothing.
 //! The same file makes the same plan, so a campaign that goes on makes it anew, and compares keys.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use serde::Serialize;
 
-use crate::file::{File, Known, Layer, Order, PATH, RoundsOf, STEP, Setting, axis_value, rounded};
+use crate::file::{
+    Device, File, Known, Layer, Order, PATH, Proof, RoundsOf, STEP, Setting, axis_value, rounded,
+};
 use crate::key::Identity;
 use crate::place::{Place, Refused, Result};
+use crate::stack::{PREFIX, Placed};
 use crate::template::{filled, names};
 use crate::value::Value;
+
+pub use crate::file::FROM_STACK;
 
 /// The most cells of a campaign.
 const CELLS_MAX: usize = 1_000_000;
@@ -21,8 +26,14 @@ pub trait Ground {
     /// The identity of a load, such as a hash.
     fn load(&self, trace: &str) -> std::result::Result<String, String>;
 
-    /// The identity of a target, which may have to have a serial number.
-    fn device(&self, target: &str, serial: Option<&str>) -> std::result::Result<String, String>;
+    /// The identity of a target, which may have to prove itself.
+    fn device(&self, target: &str, proof: &Proof) -> std::result::Result<String, String>;
+
+    /// The identity of a program that a module runs; `None` if it is the system's.
+    fn program(&self, name: &str) -> Option<String> {
+        let _ = name;
+        None
+    }
 }
 
 /// A point in one repeat.
@@ -102,8 +113,7 @@ pub struct Plan {
     arguments: Layer,
 }
 
-/// For each key all values that were given to it, the deciding one last.
-pub type Origins = BTreeMap<String, Vec<Setting>>;
+pub use crate::value::Origins;
 
 impl Plan {
     /// Makes the plan. `arguments` overrule the file.
@@ -114,6 +124,7 @@ impl Plan {
     pub fn new(file: File, arguments: Layer, known: Known, ground: &dyn Ground) -> Result<Self> {
         let start = Place::outside(&file.name);
         let (cells, steps, branches) = (Vec::new(), Vec::new(), Vec::new());
+        let known = file.knows(&known);
         let mut plan = Self { file, cells, steps, branches, left_out: 0, known, arguments };
         let points = plan.points(&start)?;
         let climbed = plan.file.ladder.as_ref().map(|ladder| ladder.axis.clone());
@@ -146,6 +157,7 @@ impl Plan {
             }
             plan.append(block, repeat);
         }
+        plan.check_stacks(&plan.cells)?;
         Ok(plan)
     }
 
@@ -252,7 +264,9 @@ impl Plan {
         let give = |setting: &Setting, origins: &mut Origins| {
             origins.entry(setting.key.clone()).or_default().push(setting.clone());
         };
-        for setting in self.file.replay.iter().chain(of_device.into_iter().flatten()) {
+        let stack = self.file.stack.iter().flat_map(|entry| &entry.set);
+        let of_device = of_device.into_iter().flatten();
+        for setting in stack.chain(&self.file.replay).chain(of_device) {
             give(setting, &mut origins);
         }
         for (axis, value) in point {
@@ -323,9 +337,12 @@ impl Plan {
         }
         let Some(first) = parts.first() else { return Ok(None) };
         let start = Place::outside(&self.file.name);
-        if parts.len() != count || parts.iter().any(|part| part.target != first.target) {
+        let is_alike = |part: &Cell| {
+            part.target == first.target && part.identity.stack == first.identity.stack
+        };
+        if parts.len() != count || !parts.iter().all(is_alike) {
             let reason = "a rule or an axis of the rounds leaves out a replay, or moves it to \
-                          another device";
+                          another device or stack";
             return Err(Refused::new(&start, reason, "the replays of a cell belong together"));
         }
         let mut identity = first.identity.clone();
@@ -347,13 +364,14 @@ impl Plan {
         let Some(origins) = self.origins(&point, repeat) else { return Ok(None) };
         let start = Place::outside(&self.file.name);
         let mut replay = BTreeMap::new();
-        let (mut own, mut chain): (BTreeMap<String, (String, Place)>, _) =
+        let (mut own, mut chain): (BTreeMap<&str, (String, &Place)>, _) =
             (BTreeMap::new(), Vec::new());
-        for (key, all) in origins {
-            let Some(Setting { value, place, .. }) = all.into_iter().next_back() else { continue };
-            self.check_names(&value, &place)?;
+        let is_of_replay = |(key, _): &(&String, &Vec<Setting>)| !key.starts_with(PREFIX);
+        for (key, all) in origins.iter().filter(is_of_replay) {
+            let Some(Setting { value, place, .. }) = all.last() else { continue };
+            self.check_names(value, place)?;
             let fill = |text: &String| Self::fill(text, &point, repeat);
-            let value = match &value {
+            let value = match value {
                 Value::Switch(on) => Value::Switch(*on),
                 Value::One(text) => Value::One(fill(text)),
                 Value::Many(texts) => Value::Many(texts.iter().map(fill).collect()),
@@ -362,11 +380,11 @@ impl Plan {
                 ("chain", value) => chain = value.texts().to_vec(),
                 ("device" | "trace", value) => {
                     let text = value.texts().first().cloned().unwrap_or_default();
-                    own.insert(key, (text, place));
+                    own.insert(key.as_str(), (text, place));
                 }
                 // A switch that is off is one that is not typed.
                 (_, Value::Switch(false)) => {}
-                (_, value) => _ = replay.insert(key, value),
+                (_, value) => _ = replay.insert(key.clone(), value),
             }
         }
         let missing = |key: &str| {
@@ -376,23 +394,97 @@ impl Plan {
         let (device, place) = own.remove("device").ok_or_else(|| missing("device"))?;
         let Some(of_file) = self.file.device(&device) else {
             let names = self.file.devices.iter().map(|device| device.name.as_str());
-            return Err(Refused::unknown(&place, "device", &device, names));
+            return Err(Refused::unknown(place, "device", &device, names));
         };
-        self.check_names(&Value::One(of_file.path.clone()), &of_file.place)?;
-        let target = Self::fill(&of_file.path, &point, repeat);
-        let identified = ground.device(&target, of_file.serial.as_deref()).map_err(|reason| {
-            Refused::new(&of_file.place, reason, "name another device, or correct this one")
-        })?;
+        let stack = self.stack(&origins, &point, repeat, &device, ground)?;
+        let (target, identified) = self.identified(of_file, &stack, &point, repeat, ground)?;
         let (trace, place) = own.remove("trace").ok_or_else(|| missing("trace"))?;
         let requests = ground.load(&trace).map_err(|reason| {
-            Refused::new(&place, reason, "paths are relative to the campaign's file")
+            Refused::new(place, reason, "paths are relative to the campaign's file")
         })?;
         let mut identity = Identity::new(replay, chain, identified, requests, repeat);
         let path = point.iter().find(|(axis, _)| axis == PATH);
         identity.path = path.map(|(_, path)| path.clone());
+        identity.stack = stack;
         let key = identity.key();
         let parts = Vec::new();
         Ok(Some(Cell { key, point, repeat, device, target, trace, identity, branch, parts }))
+    }
+
+    /// The target of a device, and what it is.
+    fn identified(
+        &self,
+        device: &Device,
+        stack: &[Placed],
+        point: &[(String, String)],
+        repeat: u32,
+        ground: &dyn Ground,
+    ) -> Result<(String, String)> {
+        let Some(path) = &device.path else {
+            if stack.is_empty() {
+                let reason = format!("the stack makes '{}', and it is empty", device.name);
+                return Err(Refused::new(&device.place, reason, "write [[stack]] entries"));
+            }
+            return Ok((FROM_STACK.to_owned(), FROM_STACK.to_owned()));
+        };
+        self.check_names(&Value::One(path.clone()), &device.place)?;
+        let target = Self::fill(path, point, repeat);
+        let identified = ground.device(&target, &device.proof).map_err(|reason| {
+            Refused::new(&device.place, reason, "name another device, or correct this one")
+        })?;
+        Ok((target, identified))
+    }
+
+    /// The modules of a cell, with everything filled in.
+    fn stack(
+        &self,
+        origins: &Origins,
+        point: &[(String, String)],
+        repeat: u32,
+        device: &str,
+        ground: &dyn Ground,
+    ) -> Result<Vec<Placed>> {
+        let axes = self.file.axis_names();
+        let known: Vec<&str> = axes.into_iter().chain(["repeat", "device"]).collect();
+        let fill = |name: &str| match name {
+            "repeat" => Some(repeat.to_string()),
+            "device" => Some(device.to_owned()),
+            name => point.iter().find(|(axis, _)| axis == name).map(|(_, value)| value.clone()),
+        };
+        let mut stack = Vec::new();
+        for entry in &self.file.stack {
+            let Some(mut placed) = entry.placed(origins, &fill, &known)? else { continue };
+            let programs = placed.read("").map(|module| module.programs()).unwrap_or_default();
+            let hashed = |name: String| ground.program(&name).map(|hash| (name, hash));
+            placed.programs = programs.into_iter().filter_map(hashed).collect();
+            stack.push(placed);
+        }
+        Ok(stack)
+    }
+
+    /// Refuses settings of modules that are not possible.
+    ///
+    /// # Errors
+    ///
+    /// The first one, with its place.
+    pub fn check_stacks(&self, cells: &[Cell]) -> Result<()> {
+        let mut seen = BTreeSet::new();
+        for cell in cells {
+            for placed in &cell.identity.stack {
+                if !seen.insert(placed) {
+                    continue;
+                }
+                let Err(wrong) = placed.read("") else { continue };
+                let key = format!("{PREFIX}{}.{}", placed.name, wrong.key);
+                let origins = self.origins(&cell.point, cell.repeat).unwrap_or_default();
+                let given = origins.get(&key).and_then(|all| all.last()).map(|it| &it.place);
+                let entry = self.known.entry(&placed.name).map(|entry| &entry.place);
+                let outside = Place::outside(&self.file.name);
+                let place = given.or(entry).unwrap_or(&outside);
+                return Err(Refused::new(place, wrong.reason, wrong.help));
+            }
+        }
+        Ok(())
     }
 
     /// Refuses a name in braces that no axis has.

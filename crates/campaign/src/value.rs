@@ -2,8 +2,29 @@
 //!
 //! A setting becomes an argument of a replay, so its value is text, a switch, or several texts.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 use toml::de::DeValue;
+
+use crate::place::Place;
+
+/// A value that was given to a key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Setting {
+    /// The key.
+    pub key: String,
+    /// Its value.
+    pub value: Value,
+    /// Where it stands.
+    pub place: Place,
+}
+
+/// Settings that belong together.
+pub type Layer = Vec<Setting>;
+
+/// For each key all values that were given to it, the deciding one last.
+pub type Origins = BTreeMap<String, Vec<Setting>>;
 
 /// The value of a setting.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]

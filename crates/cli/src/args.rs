@@ -49,7 +49,7 @@ pub(crate) use self::calibrate::CalibrateArgs;
 pub(crate) use self::campaign::{
     CampaignArgs, CampaignCommand, CampaignFileArgs, CompareCampaignArgs, DoingArgs,
     GcCampaignArgs, ImportCampaignArgs, Keep, PlanCampaignArgs, ReportCampaignArgs,
-    ResumeCampaignArgs, RunCampaignArgs, StatusCampaignArgs, StopCampaignArgs,
+    ResumeCampaignArgs, RunCampaignArgs, StatusCampaignArgs, StopCampaignArgs, UndoCampaignArgs,
 };
 pub(crate) use self::check::CheckArgs;
 pub(crate) use self::compare::CompareArgs;

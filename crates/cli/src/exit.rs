@@ -70,6 +70,8 @@ pub(crate) const COMMAND_FAILED: u8 = 32;
 
 /// Cells of a campaign have no result.
 pub(crate) const CELLS_FAILED: u8 = 40;
+/// What a campaign set up could not be undone: the machine is not as it was found.
+pub(crate) const MACHINE_CHANGED: u8 = 41;
 
 /// An error that brings its own exit code.
 #[derive(Debug)]

@@ -22,6 +22,7 @@ mod mounts;
 pub mod open_directory;
 pub mod pipe;
 pub mod record;
+pub mod setting;
 mod sysfs;
 pub mod target;
 pub mod thread;

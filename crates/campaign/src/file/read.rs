@@ -1,6 +1,7 @@
 //! The text of a file becomes a campaign.
 
 mod course;
+mod stack;
 
 use ioecho_trace::Nanos;
 use toml::de::DeValue;
@@ -8,21 +9,23 @@ use toml::de::DeValue;
 use super::include::{Gathered, Open, laid_over, parsed};
 use super::table::{Spot, Table};
 use super::{
-    Axis, Device, File, Known, Ladder, Layer, Order, PATH, STEP, Search, Setting, SettingRule,
+    Axis, Device, File, Known, Ladder, Layer, Order, PATH, Proof, STEP, Search, Setting,
+    SettingRule,
 };
 use crate::expression::{Rule, Subjects};
 use crate::place::{Place, Refused, Result};
+use crate::stack::PREFIX;
 use crate::template::{expanded, names};
 use crate::value::Value;
 
-const TOP: [&str; 21] = [
+const TOP: [&str; 22] = [
     "name", "seed", "repeats", "order", "budget", "retries", "zip", "devices", "layers", "replay",
     "axes", "ladder", "search", "rule", "expect", "step", "rounds", "include", "paths", "deadline",
-    "baseline",
+    "baseline", "stack",
 ];
 
 /// Keys of the whole format that this version does not know.
-const LATER: [&str; 4] = ["hosts", "stack", "parallel", "start"];
+const LATER: [&str; 3] = ["hosts", "parallel", "start"];
 
 /// The most values of an axis.
 const VALUES_MAX: usize = 10_000;
@@ -65,6 +68,7 @@ pub fn read(name: &str, text: &str, known: &Known, open: Open<'_>) -> Result<Fil
         devices: Vec::new(),
         layers: Vec::new(),
         replay: Layer::new(),
+        stack: Vec::new(),
         axes: Vec::new(),
         zip: Vec::new(),
         ladder: None,
@@ -76,6 +80,8 @@ pub fn read(name: &str, text: &str, known: &Known, open: Open<'_>) -> Result<Fil
         rounds: None,
         baseline: None,
     };
+    file.stack = Reader { known, top }.stack()?;
+    let known = &file.knows(known);
     let reader = Reader { known, top };
     file.devices = reader.devices()?;
     file.layers = reader.layers()?;
@@ -159,6 +165,9 @@ fn check(setting: &Setting, known: &Known) -> Result<()> {
         }
         return Ok(());
     }
+    if key.starts_with(PREFIX) {
+        return Ok(());
+    }
     let Some(flag) = known.flag(key) else {
         return match value {
             Value::One(_) => Ok(()),
@@ -215,6 +224,10 @@ impl<'t, 'a> Reader<'t, 'a> {
         for (key, value) in table.entries {
             let place = self.top.text.place(&key.span());
             let name = key.get_ref().as_ref();
+            if name == "stack" {
+                self.stack_settings(value, &mut layer)?;
+                continue;
+            }
             if !self.known.has(name) {
                 if self.known.transforms.iter().any(|transform| transform == name) {
                     let help = format!("write chain = [\"{name} …\"]");
@@ -242,30 +255,40 @@ impl<'t, 'a> Reader<'t, 'a> {
     fn devices(&self) -> Result<Vec<Device>> {
         let mut devices = Vec::new();
         for (name, place, value) in self.entries("devices")? {
-            let (path, serial, set) = if value.get_ref().is_str() {
-                (self.top.text_at(value)?, None, Layer::new())
+            let (path, proof, set) = if value.get_ref().is_str() {
+                (Some(self.top.text_at(value)?), Proof::default(), Layer::new())
             } else {
                 let table = self.table(value)?;
                 table.only(
                     "key of a device",
-                    &["path", "serial", "set"],
-                    &["host", "uuid", "wwn"],
+                    &["path", "serial", "wwn", "uuid", "backing", "from", "set"],
+                    &["host"],
                 )?;
-                let serial = table.get("serial").map(|value| table.text_at(value)).transpose()?;
-                let Some(path) = table.get("path") else {
-                    let reason = format!("the device '{name}' has no path");
-                    return Err(Refused::new(&place, reason, "write path = \"/dev/…\""));
+                let text = |key| table.get(key).map(|value| table.text_at(value)).transpose();
+                let proof = Proof {
+                    serial: text("serial")?,
+                    wwn: text("wwn")?,
+                    uuid: text("uuid")?,
+                    backing: text("backing")?,
                 };
-                (table.text_at(path)?, serial, self.layer_at(&table, "set")?)
+                let path = text("path")?;
+                let stack = |text: &str| (text == "stack").then_some(());
+                let from = table.parsed("from", stack, "write from = \"stack\"")?;
+                if path.is_some() == from.is_some() {
+                    let reason = format!("the device '{name}' has no path, or two");
+                    let help = "write path = \"/dev/…\", or from = \"stack\" if the stack makes it";
+                    return Err(Refused::new(&place, reason, help));
+                }
+                (path, proof, self.layer_at(&table, "set")?)
             };
-            if let Err(reason) = names(&path) {
+            if let Err(reason) = names(path.as_deref().unwrap_or_default()) {
                 return Err(Refused::new(
                     &place,
                     reason,
                     "write {{ and }} for the braces themselves",
                 ));
             }
-            devices.push(Device { name, path, serial, set, place });
+            devices.push(Device { name, path, proof, set, place });
         }
         Ok(devices)
     }
@@ -325,8 +348,10 @@ impl<'t, 'a> Reader<'t, 'a> {
             let layers = file.layers.iter().flat_map(|(_, layer)| layer).chain(steps);
             let settings = layers.chain(&file.replay).flat_map(|setting| setting.value.texts());
             let values = file.axes.iter().flat_map(|axis| axis.values.iter().map(|(text, _)| text));
-            let paths = file.devices.iter().map(|device| &device.path);
-            let mut texts = settings.chain(values).chain(paths);
+            let paths = file.devices.iter().flat_map(|device| &device.path);
+            let stack = file.stack.iter().flat_map(|entry| &entry.set);
+            let stack = stack.flat_map(|setting| setting.value.texts());
+            let mut texts = settings.chain(values).chain(paths).chain(stack);
             texts.any(|text| names(text).is_ok_and(|names| names.contains(&name)))
         };
         let of_rounds = file.rounds.iter().flat_map(|rounds| &rounds.axes);

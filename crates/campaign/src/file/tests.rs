@@ -9,7 +9,7 @@ impl Ground for Named {
         Ok(trace.to_owned())
     }
 
-    fn device(&self, target: &str, _serial: Option<&str>) -> Result<String, String> {
+    fn device(&self, target: &str, _proof: &Proof) -> Result<String, String> {
         Ok(target.to_owned())
     }
 }
@@ -29,6 +29,7 @@ pub(crate) fn known() -> Known {
             flag("require", true),
         ],
         transforms: vec!["repeat".to_owned(), "filter".to_owned()],
+        stack: Vec::new(),
     }
 }
 
@@ -90,7 +91,18 @@ fn a_typing_error_is_told_with_its_place_and_the_nearest_word() {
         (format!("{head}[replay]\ndevice='d'\ntrace='t'\n"), "c.toml:7:1", "known are a, b, c"),
         (format!("{head}[replay]\ndevice='a'\ntrace='{{x}}'\n"), "c.toml:8:1", "no axis 'x'"),
         (format!("{head}[axis]\n"), "c.toml:6:2", "did you mean 'axes'?"),
-        (format!("{head}[[stack]]\nmodule='fill'\n"), "c.toml:6:3", "not there yet"),
+        (format!("{head}[hosts]\n"), "c.toml:6:2", "not there yet"),
+        (format!("{head}[[stack]]\nmodule='queu'\n"), "c.toml:7:8", "did you mean 'queue'?"),
+        (
+            format!("{head}[[stack]]\nmodule='queue'\nsat={{x=1}}\n"),
+            "c.toml:8:6",
+            "no key of queue 'sat.x'",
+        ),
+        (
+            format!("{head}[[stack]]\nmodule='queue'\n[layers.x]\nstack.q.set.scheduler='none'\n"),
+            "c.toml:9:7",
+            "no entry of the stack 'q'",
+        ),
         ("name='x'\nrepeats=0\n".to_owned(), "c.toml:2:9", "write 1 to 10000"),
         ("name='x'\nbudget='soon'\n".to_owned(), "c.toml:2:8", "60h"),
         ("name='../x'\n".to_owned(), "c.toml:1:6", "no name for a directory"),

@@ -31,6 +31,8 @@ pub(crate) enum CampaignCommand {
     Compare(CompareCampaignArgs),
     /// Make a campaign of a tree of blkreplay's test suite
     Import(ImportCampaignArgs),
+    /// Undo what a killed campaign has set up on this host
+    Undo(UndoCampaignArgs),
     /// List results that the plan of a campaign does not need, and remove them with --yes
     Gc(GcCampaignArgs),
 }
@@ -112,6 +114,21 @@ pub(crate) struct ResumeCampaignArgs {
 
     #[command(flatten)]
     pub(crate) doing: DoingArgs,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct UndoCampaignArgs {
+    /// Say what would be undone, and touch nothing
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+
+    /// Accept what cannot be undone as it is, and open the host for other campaigns
+    #[arg(long)]
+    pub(crate) accept: bool,
+
+    /// Print JSON (stable, see docs/modules.md) instead of text
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 #[derive(Debug, clap::Args)]

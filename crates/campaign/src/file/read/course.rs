@@ -8,6 +8,7 @@ use crate::expression::Subjects;
 use crate::file::{Baseline, Expectation, File, RoundsOf, StepOf};
 use crate::key::Repeated;
 use crate::place::{Refused, Result};
+use crate::stack::PREFIX;
 use crate::value::text_of;
 
 /// The most rounds of a cell, as SNIA's test has them.
@@ -29,6 +30,10 @@ impl Reader<'_, '_> {
                 let reason = "the steps of a cell run on one device";
                 let help = "make an axis of the device";
                 return Err(Refused::new(&device.place, reason, help));
+            }
+            if let Some(setting) = set.iter().find(|setting| setting.key.starts_with(PREFIX)) {
+                let reason = "the steps of a cell have one stack, with nothing in between";
+                return Err(Refused::new(&setting.place, reason, "set it for the whole cell"));
             }
             steps.push(StepOf { name, place: table.place(value), set });
         }

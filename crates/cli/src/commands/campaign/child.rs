@@ -44,11 +44,15 @@ pub(super) struct Came {
     pub(super) summary_sha256: Option<String>,
 }
 
-/// The command line of a run, without the program.
-pub(super) fn words(cell: &Cell, run: &Path, may_destroy: bool) -> Vec<String> {
-    let mut words = vec!["replay".to_owned(), format!("--target={}", cell.target)];
-    if may_destroy {
-        words.push(format!("--destroy={}", cell.target));
+/// The command line of a run, without the program. Of each target is told whether its data may be
+/// lost.
+pub(super) fn words(cell: &Cell, targets: &[(String, bool)], run: &Path) -> Vec<String> {
+    let mut words = vec!["replay".to_owned()];
+    for (target, may_destroy) in targets {
+        words.push(format!("--target={target}"));
+        if *may_destroy {
+            words.push(format!("--destroy={target}"));
+        }
     }
     words.extend(flags::typed(cell));
     words.push(format!("--output={}", run.display()));
@@ -57,8 +61,9 @@ pub(super) fn words(cell: &Cell, run: &Path, may_destroy: bool) -> Vec<String> {
     words
 }
 
-/// Does the run `name`. `asked` is asked again and again whether the run shall end now.
+/// Does the run `name`; `launch` is typed in front of it. `asked` is asked again and again whether the run shall end now.
 pub(super) fn run(
+    launch: &[String],
     words: &[String],
     place: &OpenDirectory,
     name: &str,
@@ -69,7 +74,16 @@ pub(super) fn run(
     let file = output_of(name);
     let output = place.create_new(&file)?;
     let begun = Instant::now();
-    let mut child = Command::new(std::env::current_exe()?)
+    let own = std::env::current_exe()?;
+    let mut command = match launch.split_first() {
+        Some((program, rest)) => {
+            let mut command = Command::new(program);
+            command.args(rest).arg(own);
+            command
+        }
+        None => Command::new(own),
+    };
+    let mut child = command
         .args(words)
         .current_dir(base)
         .stdin(Stdio::from(running.try_clone()?))

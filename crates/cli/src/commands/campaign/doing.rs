@@ -16,8 +16,10 @@ use ioecho_stats::verdict::Finding;
 use ioecho_trace::Nanos;
 use jiff::Timestamp;
 
+use super::machine::Machine;
 use super::plan::{Made, deadline, of_file, of_text, show, stale, tell_stale};
 use super::room::Room;
+use super::setting_up::{self, Host, Locks};
 use super::store::{self, JournalFile, Store, StoredPlan};
 use super::{baseline, child, forecast, junit, report};
 use crate::args::{DoingArgs, ResumeCampaignArgs, RunCampaignArgs};
@@ -91,12 +93,13 @@ fn check_destroy(made: &Made, destroy: &[String]) -> anyhow::Result<()> {
             );
             return Err(Coded::error(exit::USAGE, text));
         };
-        if device.serial.is_none() && made.here.is_block(&device.path) {
+        let path = device.shown_path();
+        if !device.proof.is_given() && made.here.is_block(path) {
             let text = format!(
-                "--destroy {name}: {} has no serial number in the campaign, and a path may lead \
-                 to another disk tomorrow\n  = help: write serial = \"…\" (from /sys or lsblk -o \
-                 serial) at {}",
-                device.path, device.place
+                "--destroy {name}: {path} has no serial number in the campaign, and a path may \
+                 lead to another disk tomorrow\n  = help: write serial = \"…\" (from /sys or lsblk \
+                 -o serial), or wwn, uuid or backing, at {}",
+                device.place
             );
             return Err(Coded::error(exit::REFUSED, text));
         }
@@ -121,6 +124,10 @@ fn carry_out(
     }
     let stopping = stop_on_signals()?;
     let running = store.running()?;
+    let locks = setting_up::take(made)?;
+    let of_commands = locks.as_ref().and_then(Locks::running);
+    let is_asked = || stopping.is_asked() || store.stop_asked() == Some(false);
+    let machine = Machine::new(made.here.base(), of_commands, is_asked);
     let held = store.held();
     for told in &held.unreadable {
         tell(&format!("warning: left out: {told}"));
@@ -134,7 +141,15 @@ fn carry_out(
     let mut executor = executor.with_share(stored.share);
     let destroy = &stored.destroy;
     let (running, stopping, room) = (&running, &stopping, Room::default());
-    let doer = Doer { made, store, destroy, running, stopping, room };
+    let host = match &locks {
+        Some(locks) => {
+            let base = made.here.base();
+            setting_up::check(&machine, executor.cells(), base, destroy)?;
+            Some(Host::new(&machine, locks.begin(&machine, store.path(), base)?))
+        }
+        None => None,
+    };
+    let doer = Doer { made, store, destroy, running, stopping, room, host };
     let (mut event, mut told): (Event, Option<Instant>) = (Event::Begin, None);
     let over = loop {
         let left = deadline.map(|end| end.duration_since(Timestamp::now()).as_secs_f64());
@@ -160,6 +175,9 @@ fn carry_out(
                 let is_due = told.is_none_or(|told| told.elapsed() >= TELL_EVERY);
                 let status = is_due.then(|| (conclude(&executor), executor.forecast_s()));
                 told = if is_due { Some(Instant::now()) } else { told };
+                if doer.host.as_ref().is_some_and(Host::is_left) {
+                    break Over::Left;
+                }
                 event =
                     doer.room.counted(store, || doer.run(&cell, *attempt, &mut journal, status))?;
             }
@@ -167,6 +185,7 @@ fn carry_out(
             _ => break Over::Complete,
         }
     };
+    let is_as_found = doer.host.map_or(Ok(true), Host::end)?;
     journal.add(Happening::Over { why: told_over(over).to_owned() })?;
     let mut conclusion = conclude(&executor);
     baseline::compare(&executor, store, made.here.base(), &mut conclusion)?;
@@ -176,7 +195,7 @@ fn carry_out(
     } else {
         print(out, &conclusion)?;
     }
-    let code = code_of(&executor, &conclusion, over);
+    let code = code_of(&executor, &conclusion, if is_as_found { over } else { Over::Left });
     store.put_status(conclusion.clone(), None, true);
     let written = report::write(&executor, store, &store.held(), &conclusion).and_then(|()| {
         let Some(junit) = &doing.junit else { return Ok(()) };
@@ -188,6 +207,14 @@ fn carry_out(
     exit::unless_worse(code, written)
 }
 
+/// What the replays of a cell run on.
+struct On {
+    /// What is typed in front of them.
+    launch: Vec<String>,
+    /// The targets, and whether their data may be lost.
+    targets: Vec<(String, bool)>,
+}
+
 /// Does single runs.
 struct Doer<'a> {
     made: &'a Made,
@@ -196,6 +223,8 @@ struct Doer<'a> {
     running: &'a std::fs::File,
     stopping: &'a Stopping,
     room: Room,
+    /// The set-up of devices, if the campaign has any.
+    host: Option<Host<'a>>,
 }
 
 impl Doer<'_> {
@@ -232,7 +261,16 @@ impl Doer<'_> {
         };
         match self.is_still_the_same(cell) {
             Err(reason) => stored.end = End::Failed(reason),
-            Ok(()) => stored.end = self.replays(cell, &place, &mut stored)?,
+            Ok(()) => {
+                let begun = Instant::now();
+                let raised = self.raised(cell);
+                stored.seconds += begun.elapsed().as_secs_f64();
+                stored.end = match raised {
+                    Ok(on) => self.replays(cell, &on, &place, &mut stored)?,
+                    Err(end) => end,
+                };
+                self.collect(&place, &mut stored.end)?;
+            }
         }
         store::end(&place, &stored)?;
         let seconds = stored.seconds;
@@ -240,10 +278,38 @@ impl Doer<'_> {
         Ok(Event::Ended(stored.end, seconds))
     }
 
+    /// Where the replays of a cell run. The error is the end of the attempt.
+    fn raised(&self, cell: &Cell) -> Result<On, End> {
+        let may_destroy = self.destroy.contains(&cell.device);
+        let Some(host) = self.host.as_ref().filter(|_| !cell.identity.stack.is_empty()) else {
+            let targets = vec![(cell.target.clone(), may_destroy)];
+            return Ok(On { launch: Vec::new(), targets });
+        };
+        let place = host.raise(cell, may_destroy)?;
+        let targets = place.volumes.into_iter().map(|volume| (volume.path, volume.may_lose));
+        Ok(On { launch: place.launch, targets: targets.collect() })
+    }
+
+    /// Keeps what the modules have to say with the results.
+    fn collect(&self, place: &OpenDirectory, end: &mut End) -> anyhow::Result<()> {
+        let Some(host) = &self.host else { return Ok(()) };
+        match host.collect() {
+            Ok(texts) => {
+                for (name, text) in texts {
+                    place.put(&name, text.as_bytes())?;
+                }
+            }
+            Err(fault) if matches!(end, End::Measured(_)) => *end = fault,
+            Err(_) => {}
+        }
+        Ok(())
+    }
+
     /// Does the replays of a cell, one after the other.
     fn replays(
         &self,
         cell: &Cell,
+        on: &On,
         place: &OpenDirectory,
         stored: &mut Attempt,
     ) -> anyhow::Result<End> {
@@ -256,15 +322,24 @@ impl Doer<'_> {
             // The run's own directory is named from the root, because the run begins elsewhere.
             let run = course::directory(cell, part, round);
             let output = std::path::absolute(place.path())?.join(&run);
-            let may_destroy = self.destroy.contains(&cell.device);
-            let words = child::words(&cell.replays()[part], &output, may_destroy);
+            let words = child::words(&cell.replays()[part], &on.targets, &output);
             if stored.command.is_empty() {
-                let program = command::words().into_iter().take(1);
+                let program = on.launch.iter().cloned().chain(command::words().into_iter().take(1));
                 stored.command = program.chain(words.iter().cloned()).collect();
             }
-            let mut asked = || self.is_asked(true);
-            let base = self.made.here.base();
-            let came = child::run(&words, place, &run, base, self.running, &mut asked)?;
+            let (begun, mut until, mut fault) = (Instant::now(), 0.0, None);
+            let mut asked = || {
+                let span = until..begun.elapsed().as_secs_f64();
+                until = span.end;
+                let beside = self.host.as_ref().filter(|_| fault.is_none());
+                fault = fault.take().or(beside.and_then(|host| host.beside(&span).err()));
+                fault.is_some() || self.is_asked(true)
+            };
+            let (base, running) = (self.made.here.base(), self.running);
+            let came = child::run(&on.launch, &words, place, &run, base, running, &mut asked)?;
+            if let Some(fault) = fault {
+                return Ok(fault);
+            }
             stored.seconds += came.seconds;
             if cell.parts.is_empty() {
                 stored.summary_sha256 = came.summary_sha256;
@@ -281,8 +356,8 @@ impl Doer<'_> {
     /// Whether the device is the one that the plan means: another one may have its path by now.
     fn is_still_the_same(&self, cell: &Cell) -> Result<(), String> {
         let device = self.made.plan.file.device(&cell.device);
-        let serial = device.and_then(|device| device.serial.as_deref());
-        let now = self.made.here.device_now(&cell.target, serial)?;
+        let proof = device.map(|device| device.proof.clone()).unwrap_or_default();
+        let now = self.made.here.device_now(&cell.target, &proof)?;
         if now == cell.identity.device {
             return Ok(());
         }
@@ -314,10 +389,14 @@ fn code_of(executor: &Executor<'_>, conclusion: &Conclusion, over: Over) -> u8 {
     if executor.states().iter().any(is_damaged) {
         return exit::DATA_DAMAGED;
     }
+    if over == Over::Left {
+        return exit::MACHINE_CHANGED;
+    }
     if conclusion.counts.failed > 0 {
         return exit::CELLS_FAILED;
     }
     match over {
+        Over::Left => exit::MACHINE_CHANGED,
         Over::NoRoom => exit::OUTPUT,
         Over::Stopped | Over::Budget | Over::Deadline => exit::INCOMPLETE,
         Over::Complete | Over::Aborted if !conclusion.broken.is_empty() => exit::REQUIRED,
@@ -339,6 +418,7 @@ const fn told_over(over: Over) -> &'static str {
         Over::Deadline => "the next runs would end after the deadline",
         Over::NoRoom => "the results of the next run may not fit on the disk",
         Over::Aborted => "an expectation does not hold",
+        Over::Left => "the machine is not as it was found",
     }
 }
 

@@ -10,6 +10,7 @@ use std::fs;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
+use ioecho_campaign::file::{FROM_STACK, Proof};
 use ioecho_campaign::plan::Ground;
 use ioecho_run::digest;
 use ioecho_run::named::file_named;
@@ -19,6 +20,19 @@ use crate::fetch::is_url;
 
 /// The facts of a device that tell it from others, below its directory in `/sys/dev/block`.
 const SERIALS: [&str; 5] = ["device/serial", "serial", "device/wwid", "wwid", "loop/backing_file"];
+
+/// What a device must have, in words, and the facts that may be it.
+fn wanted(proof: &Proof) -> impl Iterator<Item = (&'static str, &str, &'static [&'static str])> {
+    let Proof { serial, wwn, uuid, backing } = proof;
+    [
+        ("serial number", serial, &SERIALS[..]),
+        ("world-wide name", wwn, &["device/wwid", "wwid"][..]),
+        ("UUID", uuid, &["dm/uuid", "md/uuid"][..]),
+        ("backing file", backing, &["loop/backing_file"][..]),
+    ]
+    .into_iter()
+    .filter_map(|(what, wanted, facts)| Some((what, wanted.as_deref()?, facts)))
+}
 
 /// This machine.
 pub(super) struct Here {
@@ -74,8 +88,8 @@ impl Here {
     }
 
     /// The identity of a device as it is now.
-    pub(super) fn device_now(&self, target: &str, serial: Option<&str>) -> Result<String, String> {
-        if is_simulated(target) {
+    pub(super) fn device_now(&self, target: &str, proof: &Proof) -> Result<String, String> {
+        if is_simulated(target) || target == FROM_STACK {
             return Ok(target.to_owned());
         }
         let path = self.base.join(target);
@@ -93,19 +107,18 @@ impl Here {
         let found: Vec<String> =
             SERIALS.iter().filter_map(read).map(|it| it.trim().to_owned()).collect();
         let size = read(&"size").unwrap_or_default();
-        match serial {
-            Some(serial) if !found.iter().any(|it| it == serial) => {
+        for (what, wanted, facts) in wanted(proof) {
+            let found: Vec<String> =
+                facts.iter().filter_map(read).map(|it| it.trim().to_owned()).collect();
+            if !found.iter().any(|it| it == wanted) {
                 let found = if found.is_empty() { "none".to_owned() } else { found.join(", ") };
-                let reason =
-                    format!("{target} has not the serial number '{serial}' (found: {found})");
-                self.refuse(exit::REFUSED, reason)
-            }
-            Some(serial) => Ok(format!("block:{serial}:{}", size.trim())),
-            None => {
-                let first = found.first().cloned().unwrap_or_else(|| path.display().to_string());
-                Ok(format!("block:{first}:{}", size.trim()))
+                let reason = format!("{target} has not the {what} '{wanted}' (found: {found})");
+                return self.refuse(exit::REFUSED, reason);
             }
         }
+        let given = wanted(proof).next().map(|(_, wanted, _)| wanted.to_owned());
+        let first = || found.first().cloned().unwrap_or_else(|| path.display().to_string());
+        Ok(format!("block:{}:{}", given.unwrap_or_else(first), size.trim()))
     }
 
     /// Whether the target is a block device, which `--destroy` needs a serial number for.
@@ -141,12 +154,21 @@ impl Ground for Here {
         Ok(found)
     }
 
-    fn device(&self, target: &str, serial: Option<&str>) -> Result<String, String> {
+    fn program(&self, name: &str) -> Option<String> {
+        // The system's programs are recorded with the environment; the user's own belong to a cell.
+        let path = self.base.join(name);
+        if !name.contains('/') || !path.starts_with(&self.base) {
+            return None;
+        }
+        digest::of_file(&path).ok().map(|digits| format!("sha256:{digits}"))
+    }
+
+    fn device(&self, target: &str, proof: &Proof) -> Result<String, String> {
         let name = format!("device {target}");
         if let Some(known) = self.known.borrow().get(&name) {
             return Ok(known.clone());
         }
-        let found = self.or_lacking(target, self.device_now(target, serial))?;
+        let found = self.or_lacking(target, self.device_now(target, proof))?;
         self.known.borrow_mut().insert(name, found.clone());
         Ok(found)
     }

@@ -1,7 +1,8 @@
 //! `ioecho campaign`: many runs from one file, and one answer.
 //!
 //! The crate `campaign` plans, and decides what runs next. Here is what touches the world: the
-//! directory of the campaign ([`store`]), the runs, which are child processes so that a crash of
+//! directory of the campaign ([`store`]), the host whose devices are set up ([`setting_up`]),
+//! the runs, which are child processes so that a crash of
 //! one ends no other ([`child`]), and what loads and devices are ([`ground`]).
 
 mod baseline;
@@ -15,13 +16,17 @@ mod gc;
 mod ground;
 mod import;
 mod junit;
+mod machine;
 mod plan;
 mod ranking;
 mod report;
 mod room;
+mod setting_up;
 mod status;
 mod store;
 mod table;
+mod undo;
+mod undo_files;
 
 use crate::args::{CampaignArgs, CampaignCommand};
 use crate::print::Out;
@@ -35,6 +40,7 @@ pub(crate) fn run(args: &CampaignArgs, out: &mut Out) -> anyhow::Result<u8> {
         CampaignCommand::Stop(args) => status::stop(args, out),
         CampaignCommand::Report(args) => report::run(args, out),
         CampaignCommand::Compare(args) => compare::run(args, out),
+        CampaignCommand::Undo(args) => undo::run(args, out),
         CampaignCommand::Gc(args) => gc::run(args, out),
         CampaignCommand::Import(args) => import::run(args, out),
     }

@@ -9,12 +9,15 @@ use ioecho_campaign::executor::{Executor, State};
 use ioecho_campaign::file::{self, File, Layer};
 use ioecho_campaign::place::Refused;
 use ioecho_campaign::plan::{Cell, Plan, Step};
+use ioecho_campaign::setup::Foreseen;
 use jiff::Timestamp;
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
 use serde::Serialize;
 
 use super::ground::{Here, is_simulated};
+use super::machine::Machine;
+use super::setting_up::foreseen;
 use super::store::{Held, Store, StoredPlan, read_text};
 use super::{baseline, flags, forecast};
 use crate::args::{CampaignFileArgs, PlanCampaignArgs};
@@ -23,6 +26,9 @@ use crate::print::{Out, tell};
 
 /// The version of the JSON of a plan.
 const JSON_VERSION: u32 = 1;
+
+/// How many different stacks are shown.
+const STACKS_SHOWN: usize = 20;
 
 /// A plan with everything that it was made of.
 pub(super) struct Made {
@@ -84,6 +90,7 @@ fn of_text_on(
     let file = file::read(&name.display().to_string(), &text, &known, &open).map_err(usage)?;
     deadline(&file)?;
     baseline::check(&file)?;
+    let known = file.knows(&known);
     let settings = set.iter().map(|text| file::argument(text, &format!("--set {text}"), &known));
     let arguments: Layer = settings.collect::<Result<_, _>>().map_err(usage)?;
     let plan = Plan::new(file, arguments, known, &here)
@@ -98,6 +105,7 @@ fn of_text_on(
             .collect();
         let probed = probed.map_err(|refused| Coded::error(here.code(), refused.to_string()))?;
         flags::check(&plan, &probed)?;
+        plan.check_stacks(&probed).map_err(usage)?;
     }
     let includes = includes.into_inner();
     Ok(Made { plan, here, text, includes, store: PathBuf::new() })
@@ -153,11 +161,20 @@ pub(super) fn show(made: &Made, json: bool, out: &mut Out) -> anyhow::Result<u8>
                 why: stale.get(&cell.key).map_or(&[][..], Vec::as_slice),
             });
         let cells: Vec<CellPrinted<'_>> = cells.collect();
+        let stacks = stacks(made, &executor);
         let name = &made.plan.file.name;
         let left_out = made.plan.left_out;
         let steps = &made.plan.steps;
         let seconds = forecast::seconds(&executor, &held);
-        out.json(&Printed { version: JSON_VERSION, name, cells, steps, left_out, seconds })?;
+        out.json(&Printed {
+            version: JSON_VERSION,
+            name,
+            cells,
+            steps,
+            left_out,
+            seconds,
+            stacks,
+        })?;
     } else {
         print(out, made, &executor, &stale, &held)?;
     }
@@ -174,6 +191,53 @@ struct Printed<'a> {
     /// How long the missing runs take at most, if that is known.
     #[serde(skip_serializing_if = "Option::is_none")]
     seconds: Option<f64>,
+    /// What sets devices up: each stack on each device once.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    stacks: Vec<StackPrinted>,
+}
+
+#[derive(Serialize)]
+struct StackPrinted {
+    device: String,
+    /// What each module does and loses.
+    modules: Vec<Foreseen>,
+    /// Why it cannot be told.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    fault: Option<String>,
+}
+
+/// What the stacks of a plan would do. Nothing is touched.
+fn stacks(made: &Made, executor: &Executor<'_>) -> Vec<StackPrinted> {
+    let base = made.here.base();
+    let machine = Machine::to_look_at(base);
+    let all = foreseen(&machine, executor.cells(), base, &[]);
+    let printed = all.into_iter().map(|(device, of_cell)| match of_cell {
+        Ok(modules) => StackPrinted { device, modules, fault: None },
+        Err(fault) => StackPrinted { device, modules: Vec::new(), fault: Some(fault.to_string()) },
+    });
+    printed.collect()
+}
+
+fn print_stacks(out: &mut Out, made: &Made, executor: &Executor<'_>) -> io::Result<()> {
+    let stacks = stacks(made, executor);
+    for stack in stacks.iter().take(STACKS_SHOWN) {
+        writeln!(out, "stack         on {}:", stack.device)?;
+        for module in &stack.modules {
+            for does in &module.outlook.does {
+                writeln!(out, "    {}: {does}", module.name)?;
+            }
+            for loses in &module.outlook.loses {
+                writeln!(out, "    {}: the data of {loses} are lost", module.name)?;
+            }
+        }
+        if let Some(fault) = &stack.fault {
+            writeln!(out, "    cannot be set up: {fault}")?;
+        }
+    }
+    if stacks.len() > STACKS_SHOWN {
+        writeln!(out, "stack         {} more (--json has all)", stacks.len() - STACKS_SHOWN)?;
+    }
+    Ok(())
 }
 
 #[derive(Serialize)]
@@ -257,13 +321,17 @@ fn print(
         writeln!(out, "left out      {} cells, by a rule", plan.left_out)?;
     }
     for device in &file.devices {
-        let loses = if is_simulated(&device.path) {
+        let path = device.shown_path();
+        let loses = if is_simulated(path) {
             "a simulation"
+        } else if device.path.is_none() {
+            "made and removed again"
         } else {
             "real; it is written to only where --destroy names it"
         };
-        writeln!(out, "device        {}: {} ({loses})", device.name, device.path)?;
+        writeln!(out, "device        {}: {} ({loses})", device.name, path)?;
     }
+    print_stacks(out, made, executor)?;
     let count = |is: fn(&State) -> bool| executor.states().iter().filter(|it| is(it)).count();
     let done = count(|state| matches!(state, State::Done(..)));
     let failed = count(|state| matches!(state, State::Failed(_)));

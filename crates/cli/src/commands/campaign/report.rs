@@ -105,7 +105,7 @@ fn page(
     let counts = conclusion.counts;
     let file = &executor.plan().file;
     let mut notes = edited;
-    if file.devices.iter().any(|device| is_simulated(&device.path)) {
+    if file.devices.iter().any(|device| is_simulated(device.shown_path())) {
         notes.push("Simulated devices: no storage was measured there.".to_owned());
     }
     let failed = conclusion.failed.iter();
@@ -294,7 +294,8 @@ fn facts(executor: &Executor<'_>) -> Vec<Section> {
     }
     let expectations = file.expectations.iter();
     rows.extend(expectations.map(|it| row("expectation", it.that.text().to_owned())));
-    let devices = file.devices.iter().map(|device| row(&device.name, device.path.clone()));
+    let devices =
+        file.devices.iter().map(|device| row(&device.name, device.shown_path().to_owned()));
     vec![
         Section { heading: "Campaign".to_owned(), rows },
         Section { heading: "Devices".to_owned(), rows: devices.collect() },

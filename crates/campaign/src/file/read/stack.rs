@@ -1,0 +1,95 @@
+//! The stack of a file, and the settings of its entries wherever they are given.
+
+use toml::de::DeValue;
+
+use super::{Reader, check};
+use crate::file::table::{Spot, Table};
+use crate::file::{Layer, Setting};
+use crate::modules::{FAMILIES, Family};
+use crate::place::{Place, Refused, Result};
+use crate::stack::{Entry, PREFIX};
+use crate::value::Value;
+
+impl<'t, 'a> Reader<'t, 'a> {
+    pub(super) fn stack(&self) -> Result<Vec<Entry>> {
+        let mut stack: Vec<Entry> = Vec::new();
+        for table in self.items("stack")? {
+            let value = table.needed("module")?;
+            let module = table.text_at(value)?;
+            let Some(family) = Family::named(&module) else {
+                let names = FAMILIES.iter().map(|family| family.name);
+                return Err(Refused::unknown(&table.place(value), "module", &module, names));
+            };
+            let (name, place) = match table.get("name") {
+                Some(value) => (table.text_at(value)?, table.place(value)),
+                None => (module, table.place(value)),
+            };
+            let is_part = |c: char| c.is_alphanumeric() || matches!(c, '-' | '_');
+            if name.is_empty() || !name.chars().all(is_part) {
+                let reason = format!("'{name}' is no name for an entry of the stack");
+                return Err(Refused::new(&place, reason, "use letters, digits, - and _"));
+            }
+            if stack.iter().any(|entry| entry.name == name) {
+                let reason = format!("the stack has an entry '{name}' already");
+                return Err(Refused::new(&place, reason, "give each entry a name of its own"));
+            }
+            let mut entry = Entry { name, family, place, set: Layer::new() };
+            for (key, value) in table.entries {
+                let name = key.get_ref().as_ref();
+                if !matches!(name, "module" | "name") {
+                    let place = self.top.text.place(&key.span());
+                    self.settings_at(name, place, value, &entry.clone(), &mut entry.set)?;
+                }
+            }
+            stack.push(entry);
+        }
+        Ok(stack)
+    }
+
+    /// The settings below the key `stack` of a layer.
+    pub(super) fn stack_settings(&self, value: Spot<'t, 'a>, layer: &mut Layer) -> Result<()> {
+        for (name, value) in self.table(value)?.entries {
+            let place = self.top.text.place(&name.span());
+            let Some(entry) = self.known.entry(name.get_ref()) else {
+                let names = self.known.stack.iter().map(|entry| entry.name.as_str());
+                return Err(Refused::unknown(&place, "entry of the stack", name.get_ref(), names));
+            };
+            for (key, value) in self.table(value)?.entries {
+                let place = self.top.text.place(&key.span());
+                self.settings_at(key.get_ref(), place, value, entry, layer)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The settings at a key of an entry: one, or those of a table, whose keys get dots.
+    fn settings_at(
+        &self,
+        key: &str,
+        place: Place,
+        value: Spot<'t, 'a>,
+        entry: &Entry,
+        layer: &mut Layer,
+    ) -> Result<()> {
+        if let DeValue::Table(_) = value.get_ref() {
+            let table: Table<'_, '_> = self.table(value)?;
+            for (name, value) in table.entries {
+                let place = self.top.text.place(&name.span());
+                self.settings_at(&format!("{key}.{}", name.get_ref()), place, value, entry, layer)?;
+            }
+            return Ok(());
+        }
+        if !entry.has(key) {
+            let what = format!("key of {}", entry.family.name);
+            return Err(Refused::unknown(&place, &what, key, entry.keys()));
+        }
+        let read = Value::read(value.get_ref()).map_err(|found| {
+            let reason = format!("{key} cannot be {found}");
+            self.top.wrong(value, &reason, "write a text, a number, true, or a list of these")
+        })?;
+        let setting = Setting { key: format!("{PREFIX}{}.{key}", entry.name), value: read, place };
+        check(&setting, self.known)?;
+        layer.push(setting);
+        Ok(())
+    }
+}

@@ -1,0 +1,186 @@
+//! Walking backward through a ledger.
+
+use super::line::{Change, Form, Probe, Witness};
+use super::{Entry, Ledger, Presence};
+use crate::ground::{Command, Hands, Result};
+
+/// What lies here does not outlive a boot of the machine.
+const VOLATILE: [&str; 2] = ["/sys/", "/proc/"];
+
+/// What undoing came to.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Undone {
+    /// What was taken back, in words, in that order.
+    pub back: Vec<String>,
+    /// What is not as it was found.
+    pub left: Vec<Left>,
+}
+
+/// Something that was left.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Left {
+    /// What.
+    pub what: String,
+    /// Why.
+    pub why: String,
+}
+
+/// What is to be done about a change.
+enum Way {
+    /// It is as before.
+    Nothing,
+    /// The file gets its former value.
+    Write(String, String),
+    /// The command takes it back; then the thing must be gone.
+    Run(Command, Option<Probe>),
+    /// Somebody else changed it.
+    Leave(String),
+}
+
+impl Ledger<'_> {
+    /// Takes back everything behind a mark, the last first.
+    ///
+    /// # Errors
+    ///
+    /// If the undo file cannot be written. What cannot be taken back is no error.
+    pub fn undo(&mut self, mark: usize) -> Result<Undone> {
+        let mut came = Undone::default();
+        for number in (mark..self.entries.len()).rev() {
+            if self.entries[number].is_undone {
+                continue;
+            }
+            let what = told(&self.entries[number]);
+            match self.take_back(number) {
+                Ok(is_changed) => {
+                    self.undone(number)?;
+                    if is_changed {
+                        came.back.push(what);
+                    }
+                }
+                Err(why) => came.left.push(Left { what, why }),
+            }
+        }
+        Ok(came)
+    }
+
+    /// What [`undo`](Self::undo) would do from the state of now on, without doing it.
+    pub fn would_undo(&self) -> Undone {
+        let mut came = Undone::default();
+        for entry in self.entries.iter().rev().filter(|entry| !entry.is_undone) {
+            let what = told(entry);
+            match self.way(entry) {
+                Ok(Way::Nothing) => {}
+                Ok(Way::Write(file, value)) => came.back.push(format!("{file} = {value}")),
+                Ok(Way::Run(command, _)) => came.back.push(command.to_string()),
+                Ok(Way::Leave(why)) => came.left.push(Left { what, why }),
+                Err(fault) => came.left.push(Left { what, why: fault.to_string() }),
+            }
+        }
+        came
+    }
+
+    /// Whether everything was taken back.
+    pub fn is_clear(&self) -> bool {
+        self.entries.iter().all(|entry| entry.is_undone)
+    }
+
+    /// Closes the ledger: its file goes. What was not taken back is accepted as it is.
+    ///
+    /// # Errors
+    ///
+    /// If the file is still there.
+    pub fn close(mut self) -> Result<()> {
+        self.book.close()
+    }
+
+    /// Takes back a change; whether there was something to do. The error is the reason why it is
+    /// left.
+    fn take_back(&self, number: usize) -> std::result::Result<bool, String> {
+        let hands: &dyn Hands = self.hands;
+        match self.way(&self.entries[number]).map_err(|fault| fault.to_string())? {
+            Way::Nothing => Ok(false),
+            Way::Leave(why) => Err(why),
+            Way::Write(file, value) => {
+                hands.write(&file, &value).map_err(|fault| fault.to_string())?;
+                match self.way(&self.entries[number]) {
+                    Ok(Way::Nothing) => Ok(true),
+                    Ok(_) => Err(format!("the kernel does not take '{value}'")),
+                    Err(fault) => Err(fault.to_string()),
+                }
+            }
+            Way::Run(command, gone) => {
+                let output = hands.run(&command).and_then(|output| output.good(&command));
+                let Some(probe) = gone else {
+                    return output.map(|_| true).map_err(|fault| fault.to_string());
+                };
+                // Whether the thing is gone counts, not what the command says.
+                match (self.presence(&probe), output) {
+                    (Ok(Presence::Absent), _) => Ok(true),
+                    (_, Err(fault)) | (Err(fault), _) => Err(fault.to_string()),
+                    (Ok(_), Ok(_)) => Err(format!("it is still there after {command}")),
+                }
+            }
+        }
+    }
+
+    /// What is to be done about a change, from the state of now on.
+    fn way(&self, entry: &Entry) -> Result<Way> {
+        match &entry.what {
+            // What is lost is lost, and was allowed to be.
+            Change::Lose { .. } | Change::Ran { undo: None, .. } => Ok(Way::Nothing),
+            Change::Ran { undo: Some(undo), .. } => Ok(Way::Run(undo.clone(), None)),
+            Change::Set { file, form, before, after, witness } => {
+                let is_volatile = VOLATILE.iter().any(|it| file.starts_with(it));
+                if (is_volatile && entry.boot != self.hands.boot())
+                    || !self.is_same(witness.as_ref())?
+                {
+                    return Ok(Way::Nothing);
+                }
+                self.way_of_set(file, form, before, after)
+            }
+            Change::Make { kind, id, remove, exists, .. } => Ok(match self.presence(exists)? {
+                Presence::Absent => Way::Nothing,
+                Presence::Ours => Way::Run(remove.clone(), Some(exists.clone())),
+                // It was never made, because somebody else was faster.
+                Presence::Foreign if !entry.is_done => Way::Nothing,
+                Presence::Foreign => {
+                    Way::Leave(format!("the {kind} '{id}' is now somebody else's"))
+                }
+            }),
+        }
+    }
+
+    fn way_of_set(&self, file: &str, form: &Form, before: &str, after: &str) -> Result<Way> {
+        // Its device is gone, and its settings with it.
+        let Some(text) = self.hands.read(file)? else { return Ok(Way::Nothing) };
+        let now = form.value(&text);
+        Ok(if now == before {
+            Way::Nothing
+        } else if now == after {
+            Way::Write(file.to_owned(), before.to_owned())
+        } else {
+            let why = format!("it was '{before}', was set to '{after}', and is '{now}' now");
+            Way::Leave(why)
+        })
+    }
+
+    /// Whether a thing is the same one as then.
+    fn is_same(&self, witness: Option<&Witness>) -> Result<bool> {
+        let Some(Witness { file, text }) = witness else { return Ok(true) };
+        Ok(self.hands.read(file)?.is_some_and(|now| now.trim() == text))
+    }
+}
+
+/// A change in words.
+fn told(entry: &Entry) -> String {
+    let by = &entry.by;
+    match &entry.what {
+        Change::Set { file, before, after, .. } => format!("{by}: {file} from {before} to {after}"),
+        Change::Make { kind, id, .. } => format!("{by}: the {kind} {id}"),
+        Change::Lose { volume, .. } => format!("{by}: the data of {volume}"),
+        Change::Ran { undo, .. } => {
+            let undo = undo.as_ref().map(ToString::to_string);
+            format!("{by}: {}", undo.unwrap_or_else(|| "a command without undo".to_owned()))
+        }
+    }
+}

@@ -1,0 +1,145 @@
+//! `loop`: a block device made of a file.
+//!
+//! Without a spare disk a campaign can still be tried, and a file system's file be measured through
+//! the block layer. The file is the volume below it in the stack, or one that is made here: its
+//! name has our tag, so it is never taken for somebody's.
+
+use super::{Every, Family, Given, Keys, Module, Outlook, Wrong};
+use crate::ground::{Command, Fault, Ground, Kind, Result, Volume};
+use crate::ledger::line::Probe;
+use crate::ledger::{Ledger, Making};
+
+/// The module.
+pub(super) const FAMILY: Family = Family {
+    name: "loop",
+    keys: Keys::These(&["size", "directory", "direct", "sector-size"]),
+    every: Every::Once,
+    read: |given| Ok(Box::new(Loop::read(given)?)),
+};
+
+struct Loop {
+    name: String,
+    /// The size of a file that is made, if there is none below.
+    size: Option<u64>,
+    /// Where it is made.
+    directory: String,
+    is_direct: bool,
+    sector_size: Option<u64>,
+    limit: std::time::Duration,
+}
+
+impl Loop {
+    fn read(given: &Given) -> std::result::Result<Self, Wrong> {
+        Ok(Self {
+            name: given.name.clone(),
+            size: given.size("size")?,
+            directory: given.path(given.text("directory")?.unwrap_or("/var/tmp")),
+            is_direct: given.switch("direct")?.unwrap_or(true),
+            sector_size: given.size("sector-size")?,
+            limit: given.limit()?,
+        })
+    }
+
+    fn command<S: Into<String>>(&self, argv: impl IntoIterator<Item = S>) -> Command {
+        Command::new(argv).within(self.limit)
+    }
+
+    /// The commands that make the file, and the device of it.
+    fn attach(&self, device: &str, file: &str) -> Command {
+        let mut argv = vec!["losetup".to_owned()];
+        if self.is_direct {
+            argv.push("--direct-io=on".to_owned());
+        }
+        argv.extend(self.sector_size.map(|size| format!("--sector-size={size}")));
+        argv.extend([device.to_owned(), file.to_owned()]);
+        self.command(argv)
+    }
+
+    /// The file below, or `None` if one is made.
+    fn below<'v>(&self, on: &'v [Volume]) -> Result<Option<&'v Volume>> {
+        match (on, self.size) {
+            ([], Some(_)) => Ok(None),
+            ([], None) => {
+                let text = "there is no file below it, and it has no size to make one";
+                Err(Fault::Refused(text.to_owned()))
+            }
+            ([file], None) if file.kind == Kind::File => Ok(Some(file)),
+            ([_], None) => Err(Fault::Refused("it is made of a file".to_owned())),
+            ([_], Some(_)) => {
+                let text = "there is a file below it, so it has no size of its own";
+                Err(Fault::Refused(text.to_owned()))
+            }
+            _ => Err(Fault::Refused("it is made of one file".to_owned())),
+        }
+    }
+
+    fn make_file(&self, ledger: &mut Ledger<'_>, size: u64) -> Result<String> {
+        let file = format!("{}/{}-{}.img", self.directory, ledger.tag(), self.name);
+        let length = size.to_string();
+        ledger.make(Making {
+            kind: "file",
+            id: file.clone(),
+            create: self.command(["fallocate", "--length", &length, &file]),
+            remove: self.command(["rm", "--", &file]),
+            exists: Probe::File { path: file.clone(), ours: None },
+        })?;
+        Ok(file)
+    }
+}
+
+impl Module for Loop {
+    fn check(&self, ground: &dyn Ground, on: &[Volume]) -> Result<Outlook> {
+        super::tools(ground, &["losetup", "fallocate"])?;
+        let below = self.below(on)?;
+        let (file, size, may_lose) = match (below, self.size) {
+            (Some(file), _) => (file.path.clone(), file.size, file.may_lose),
+            (None, size) => {
+                let size = size.unwrap_or_default();
+                if !ground.exists(&self.directory) {
+                    let text = format!("{}: there is no such directory", self.directory);
+                    return Err(Fault::Lacking(text));
+                }
+                (format!("{}/ioecho-*-{}.img", self.directory, self.name), size, true)
+            }
+        };
+        let mut does = Vec::new();
+        if below.is_none() {
+            does.push(format!("fallocate --length {size} {file}"));
+        }
+        does.push(self.attach("/dev/loop*", &file).to_string());
+        let (path, kind) = ("/dev/loop*".to_owned(), Kind::Block);
+        let volumes = vec![Volume { path, kind, size, may_lose, is_there: false }];
+        Ok(Outlook { does, volumes, ..Outlook::default() })
+    }
+
+    fn apply(&self, ledger: &mut Ledger<'_>, on: &[Volume]) -> Result<Vec<Volume>> {
+        let (file, may_lose) = match (self.below(on)?, self.size) {
+            (Some(file), _) => (file.path.clone(), file.may_lose),
+            (None, size) => (self.make_file(ledger, size.unwrap_or_default())?, true),
+        };
+        let ask = self.command(["losetup", "--find"]);
+        let device = ledger.ground().ask(&ask)?.good(&ask)?.stdout.trim().to_owned();
+        let name = device.rsplit('/').next().unwrap_or_default().to_owned();
+        ledger.make(Making {
+            kind: "loop device",
+            id: device.clone(),
+            create: self.attach(&device, &file),
+            remove: self.command(["losetup", "--detach", &device]),
+            exists: Probe::File {
+                path: format!("/sys/block/{name}/loop/backing_file"),
+                ours: Some(file),
+            },
+        })?;
+        Ok(vec![Volume { may_lose, ..ledger.ground().volume(&device)? }])
+    }
+
+    fn verify(&self, ground: &dyn Ground, on: &[Volume]) -> Result<()> {
+        for volume in on {
+            let file = format!("/sys/block/{}/loop/backing_file", volume.name());
+            if ground.read(&file)?.is_none() {
+                return Err(Fault::Failed(format!("{} has no file any more", volume.path)));
+            }
+        }
+        Ok(())
+    }
+}

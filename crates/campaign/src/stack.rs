@@ -1,0 +1,202 @@
+//! The stack of a cell: the modules that set its device up, in their order.
+//!
+//! Most cells have the same stack as the one before, and making a file system a hundred times
+//! takes longer than the replays. So a stack stands as long as the next cell's begins alike. The
+//! decision what may stand is here, apart from any machine.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::{Deserialize, Serialize};
+
+use crate::modules::{Every, Family, Given, Module, Wrong};
+use crate::place::{Place, Refused, Result};
+use crate::template::{filled, names};
+use crate::value::{Origins, Setting, Value};
+
+/// What a setting of a stack begins with: `stack.NAME.KEY`.
+pub(crate) const PREFIX: &str = "stack.";
+
+/// Keys that every module has.
+pub(crate) const GENERAL: [&str; 3] = ["enable", "every", "limit"];
+
+/// Names in braces that are filled in where the volumes are known.
+pub const VOLUME: &str = "volume";
+
+/// An entry of a file's stack.
+#[derive(Clone, Debug)]
+pub struct Entry {
+    /// Its name, by which layers change it.
+    pub name: String,
+    /// Its module.
+    pub family: &'static Family,
+    /// Where it is defined.
+    pub place: Place,
+    /// Its settings, whose keys are `stack.NAME.KEY`.
+    pub set: Vec<Setting>,
+}
+
+/// A module of a cell's stack, with everything filled in.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Placed {
+    /// How often it is done.
+    pub every: Every,
+    /// The module.
+    pub module: String,
+    /// The name of its entry.
+    pub name: String,
+    /// The files that it runs from the campaign's directory, by their hashes.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub programs: BTreeMap<String, String>,
+    /// Its settings.
+    pub settings: BTreeMap<String, Value>,
+}
+
+impl Placed {
+    /// The module itself. Relative paths begin at `base`.
+    ///
+    /// # Errors
+    ///
+    /// If a setting is not possible.
+    pub fn read(&self, base: &str) -> std::result::Result<Box<dyn Module>, Wrong> {
+        let family = Family::named(&self.module);
+        let family = family.ok_or_else(|| Wrong::new("module", "no such module", "update"))?;
+        let (name, settings) = (self.name.clone(), self.settings.clone());
+        (family.read)(&Given { name, settings, base: base.to_owned() })
+    }
+}
+
+impl Entry {
+    /// Whether it has this key.
+    pub(crate) fn has(&self, key: &str) -> bool {
+        GENERAL.contains(&key) || self.family.has(key)
+    }
+
+    /// All keys that it may have, for a message.
+    pub(crate) fn keys(&self) -> impl Iterator<Item = &'static str> {
+        GENERAL.into_iter().chain(self.family.keys())
+    }
+
+    /// The module with the settings of a cell; `None` if it is switched off there. `fill` fills in
+    /// what the cell knows, and `known` are the names that it has.
+    pub(crate) fn placed(
+        &self,
+        origins: &Origins,
+        fill: &dyn Fn(&str) -> Option<String>,
+        known: &[&str],
+    ) -> Result<Option<Placed>> {
+        let mut given: BTreeMap<&str, &Setting> = BTreeMap::new();
+        for (key, all) in origins {
+            let own = key.strip_prefix(PREFIX).and_then(|key| key.strip_prefix(&self.name));
+            let own = own.and_then(|key| key.strip_prefix('.'));
+            if let (Some(key), Some(last)) = (own, all.last()) {
+                given.insert(key, last);
+            }
+        }
+        let own = |name: &str| given.get(name).map(|setting| setting.value.shown());
+        // A value may use what the cell knows, and any text the values.
+        let value = |name: &str| {
+            fill(name).or_else(|| own(name).map(|text| filled(&text, &|name| fill(name))))
+        };
+        let (mut settings, mut used) = (BTreeMap::new(), BTreeSet::new());
+        for (key, setting) in &given {
+            for name in
+                setting.value.texts().iter().flat_map(|text| names(text).unwrap_or_default())
+            {
+                if !known.contains(&name) && own(name).is_none() && name != VOLUME {
+                    let names = known.iter().copied().chain(given.keys().copied()).chain([VOLUME]);
+                    return Err(Refused::unknown(&setting.place, "axis or key", name, names));
+                }
+                used.insert(name);
+            }
+            let fill = |text: &String| filled(text, &value);
+            let value = match &setting.value {
+                Value::Switch(on) => Value::Switch(*on),
+                Value::One(text) => Value::One(fill(text)),
+                Value::Many(texts) => Value::Many(texts.iter().map(fill).collect()),
+            };
+            settings.insert((*key).to_owned(), value);
+        }
+        let named = |key: &&String| !self.family.is_fixed(key) && !GENERAL.contains(&key.as_str());
+        for key in settings.keys().filter(named) {
+            if !used.contains(key.as_str()) {
+                let place = given.get(key.as_str()).map_or(&self.place, |setting| &setting.place);
+                let mut refused = Refused::unknown(place, "key", key, self.keys());
+                refused.help += &format!(", or use it as {{{key}}}");
+                return Err(refused);
+            }
+        }
+        let place = |key: &str| given.get(key).map_or(&self.place, |setting| &setting.place);
+        let wrong = |key: &str, help: &str| {
+            let reason = format!("this is not possible for {key}");
+            Err(Refused::new(place(key), reason, help))
+        };
+        match settings.remove("enable").map(|value| value.shown()).as_deref() {
+            None | Some("true") => {}
+            Some("false") => return Ok(None),
+            Some(_) => return wrong("enable", "write true or false"),
+        }
+        let every = match settings.remove("every").map(|value| value.shown()) {
+            None => self.family.every,
+            Some(word) => match Every::ALL.into_iter().find(|every| every.word() == word) {
+                Some(every) => every,
+                None => return wrong("every", "write cell, branch or once"),
+            },
+        };
+        let (module, name) = (self.family.name.to_owned(), self.name.clone());
+        Ok(Some(Placed { every, module, name, programs: BTreeMap::new(), settings }))
+    }
+}
+
+/// Something that stands, and for whom it was made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Standing {
+    /// The module.
+    pub placed: Placed,
+    /// The branch and the repeat.
+    pub turn: (usize, u32),
+}
+
+/// How many modules of what stands may stay for the next cell: as many as are alike from below on.
+/// A module that is done anew takes down what stands above it, because the order means something.
+pub fn staying(standing: &[Standing], next: &[Placed], turn: (usize, u32)) -> usize {
+    let stays = |standing: &Standing, next: &Placed| {
+        standing.placed == *next
+            && match next.every {
+                Every::Cell => false,
+                Every::Branch => standing.turn == turn,
+                Every::Once => true,
+            }
+    };
+    standing.iter().zip(next).take_while(|(standing, next)| stays(standing, next)).count()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn placed(name: &str, every: Every) -> Placed {
+        let (module, name) = ("queue".to_owned(), name.to_owned());
+        let (programs, settings) = (BTreeMap::new(), BTreeMap::new());
+        Placed { every, module, name, programs, settings }
+    }
+
+    #[test]
+    fn a_stack_stands_as_long_as_the_next_begins_alike() {
+        let stack = |names: &[(&str, Every)]| -> Vec<Placed> {
+            names.iter().map(|(name, every)| placed(name, *every)).collect()
+        };
+        let stand = |stack: &[Placed], turn| -> Vec<Standing> {
+            stack.iter().map(|it| Standing { placed: it.clone(), turn }).collect()
+        };
+        let (once, branch, cell) = (Every::Once, Every::Branch, Every::Cell);
+        let first = stack(&[("loop", once), ("fs", branch), ("fill", cell), ("queue", once)]);
+        let standing = stand(&first, (0, 1));
+        assert_eq!(staying(&standing, &first, (0, 1)), 2);
+        assert_eq!(staying(&standing, &first, (1, 1)), 1);
+        assert_eq!(staying(&standing, &first, (0, 2)), 1);
+        assert_eq!(staying(&standing, &stack(&[("other", once), ("fs", branch)]), (0, 1)), 0);
+        assert_eq!(staying(&standing, &[], (0, 1)), 0);
+        assert_eq!(staying(&[], &first, (0, 1)), 0);
+    }
+}
