@@ -169,6 +169,12 @@ pub const FAMILIES: &[Family] = &[
     settle::FAMILY,
 ];
 
+/// A directory as the kernel names it: what is made there is found again by that name.
+fn real_directory(ground: &dyn Ground, path: &str) -> Result<String> {
+    let real = ground.real(path);
+    real.ok_or_else(|| Fault::Lacking(format!("{path}: there is no such directory")))
+}
+
 /// Refuses a machine without these programs.
 fn tools(ground: &dyn Ground, programs: &[&str]) -> Result<()> {
     match programs.iter().find(|program| !ground.has_program(program)) {

@@ -114,8 +114,9 @@ impl Module for Fs {
 
     fn apply(&self, ledger: &mut Ledger<'_>, on: &[Volume]) -> Result<Vec<Volume>> {
         let below = Self::one(on)?;
+        let directory = super::real_directory(ledger.ground(), &self.directory)?;
         ledger.lose(below, &self.make_fs(&below.path))?;
-        let at = format!("{}/{}-{}", self.directory, ledger.tag(), self.name);
+        let at = format!("{directory}/{}-{}", ledger.tag(), self.name);
         ledger.make(Making {
             kind: "directory",
             id: at.clone(),

@@ -74,7 +74,8 @@ impl Loop {
     }
 
     fn make_file(&self, ledger: &mut Ledger<'_>, size: u64) -> Result<String> {
-        let file = format!("{}/{}-{}.img", self.directory, ledger.tag(), self.name);
+        let directory = super::real_directory(ledger.ground(), &self.directory)?;
+        let file = format!("{directory}/{}-{}.img", ledger.tag(), self.name);
         let length = size.to_string();
         ledger.make(Making {
             kind: "file",
