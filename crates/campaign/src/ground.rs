@@ -1,7 +1,7 @@
 //! What a module may see and do of the machine on which it sets things up.
 //!
 //! Set-up changes a machine, and a test of it must be able to fail at every step, a thousand times
-//! in a second. So modules see the machine through a narrow trait only: [`Ground`] looks and changes
+//! in a second. So modules see the machine through a narrow trait: [`Ground`] looks and changes
 //! nothing, [`Hands`] change. Only the [ledger](crate::ledger) has hands. The real ones are the
 //! command line's; `fake` is a machine in memory, for tests.
 

@@ -1,7 +1,7 @@
 //! What sets devices up before a replay: the modules of a stack.
 //!
 //! Each module is a file below this one, and an entry of [`FAMILIES`]. A module decides what is to
-//! be done; how it is taken back is the [ledger](crate::ledger)'s business. Modules know neither the
+//! be done; how it is taken back is for the [ledger](crate::ledger). Modules know neither the
 //! campaign nor who drives them, so an agent on another host does the same with them.
 //!
 //! To add one: a file with a type that implements [`Module`] and a `pub(super) const FAMILY`, and
@@ -168,6 +168,12 @@ pub const FAMILIES: &[Family] = &[
     read::FAMILY,
     settle::FAMILY,
 ];
+
+/// A directory as the kernel names it: what is made there is found again by that name.
+fn real_directory(ground: &dyn Ground, path: &str) -> Result<String> {
+    let real = ground.real(path);
+    real.ok_or_else(|| Fault::Lacking(format!("{path}: there is no such directory")))
+}
 
 /// Refuses a machine without these programs.
 fn tools(ground: &dyn Ground, programs: &[&str]) -> Result<()> {

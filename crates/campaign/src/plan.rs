@@ -121,10 +121,10 @@ impl Plan {
     /// # Errors
     ///
     /// If a value is missing or impossible, or a load or device cannot be identified.
-    pub fn new(file: File, arguments: Layer, known: Known, ground: &dyn Ground) -> Result<Self> {
+    pub fn new(file: File, arguments: Layer, known: &Known, ground: &dyn Ground) -> Result<Self> {
         let start = Place::outside(&file.name);
         let (cells, steps, branches) = (Vec::new(), Vec::new(), Vec::new());
-        let known = file.knows(&known);
+        let known = file.knows(known);
         let mut plan = Self { file, cells, steps, branches, left_out: 0, known, arguments };
         let points = plan.points(&start)?;
         let climbed = plan.file.ladder.as_ref().map(|ladder| ladder.axis.clone());

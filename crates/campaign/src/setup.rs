@@ -48,9 +48,14 @@ pub struct Foreseen {
 }
 
 impl Foreseen {
-    /// A volume whose data it would lose, and may not.
+    /// The volumes whose data it would lose.
+    pub fn lost(&self) -> impl Iterator<Item = &Volume> {
+        self.on.iter().filter(|on| self.outlook.loses.contains(&on.path))
+    }
+
+    /// One of them whose data may not be lost.
     pub fn forbidden(&self) -> Option<&Volume> {
-        self.on.iter().find(|on| !on.may_lose && self.outlook.loses.contains(&on.path))
+        self.lost().find(|on| !on.may_lose)
     }
 }
 

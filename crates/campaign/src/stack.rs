@@ -122,7 +122,7 @@ impl Entry {
             if !used.contains(key.as_str()) {
                 let place = given.get(key.as_str()).map_or(&self.place, |setting| &setting.place);
                 let mut refused = Refused::unknown(place, "key", key, self.keys());
-                refused.help += &format!(", or use it as {{{key}}}");
+                refused.help = format!("{}, or use it as {{{key}}}", refused.help);
                 return Err(refused);
             }
         }

@@ -41,7 +41,7 @@ pub(crate) fn nothing(name: &str) -> Result<(String, String), String> {
 pub(crate) fn plan(text: &str) -> Plan {
     let known = known();
     let file = read("c.toml", text, &known, &nothing).unwrap_or_else(|it| panic!("{it}"));
-    Plan::new(file, Layer::new(), known, &Named).unwrap_or_else(|refused| panic!("{refused}"))
+    Plan::new(file, Layer::new(), &known, &Named).unwrap_or_else(|refused| panic!("{refused}"))
 }
 
 const DEVICES: &str = "[devices]\na='sim:a'\nb='sim:b'\nc={path='sim:c',set={in-flight-max=7}}\n";
@@ -49,7 +49,7 @@ const DEVICES: &str = "[devices]\na='sim:a'\nb='sim:b'\nc={path='sim:c',set={in-
 fn refused(text: &str) -> String {
     let known = known();
     let file = read("c.toml", text, &known, &nothing);
-    let made = file.and_then(|file| Plan::new(file, Layer::new(), known, &Named));
+    let made = file.and_then(|file| Plan::new(file, Layer::new(), &known, &Named));
     made.err().unwrap_or_else(|| panic!("accepted: {text}")).to_string()
 }
 
@@ -134,7 +134,7 @@ fn a_later_layer_wins_and_every_value_knows_where_it_comes_from() {
     let known = known();
     let file = read("c.toml", &text, &known, &nothing).unwrap();
     let argument = argument("speedup=4", "an argument", &known).unwrap();
-    let plan = Plan::new(file, vec![argument], known, &Named).unwrap();
+    let plan = Plan::new(file, vec![argument], &known, &Named).unwrap();
     let settings = |cell: usize, key: &str| plan.cells[cell].setting(key).unwrap_or_default();
     assert_eq!(settings(0, "speedup"), "4");
     assert_eq!(

@@ -239,6 +239,24 @@ fn what_somebody_else_changed_is_left_and_told() {
 }
 
 #[test]
+fn what_something_that_stays_was_made_on_is_not_removed_below_it() {
+    let fake = machine();
+    let mut ledger = Ledger::open(&fake, fake.book(), "7", "test").unwrap();
+    ledger.set(FILES[1].0, &Form::Plain, "64", None).unwrap();
+    ledger.make(thing(&ledger, "below")).unwrap();
+    // Somebody uses it, as a mount is used.
+    let busy = Making { remove: Command::new(["thing", "busy", "t"]), ..thing(&ledger, "t") };
+    ledger.make(busy).unwrap();
+    assert_eq!(ledger.undo(0).unwrap().left.len(), 2);
+    assert!(fake.state().files.contains_key("/things/below"));
+    assert_eq!(fake.state().files[FILES[1].0], "256");
+    // Once the other is gone, it can go.
+    fake.state_mut().files.remove("/things/t");
+    assert_eq!(ledger.undo(0).unwrap().left, []);
+    assert!(!fake.state().files.contains_key("/things/below"));
+}
+
+#[test]
 fn a_thing_that_is_there_already_is_never_taken_for_ours() {
     let fake = machine();
     let mut ledger = Ledger::open(&fake, fake.book(), "7", "test").unwrap();

@@ -45,12 +45,17 @@ impl Ledger<'_> {
     /// If the undo file cannot be written. What cannot be taken back is no error.
     pub fn undo(&mut self, mark: usize) -> Result<Undone> {
         let mut came = Undone::default();
+        let mut stays = false;
         for number in (mark..self.entries.len()).rev() {
             if self.entries[number].is_undone {
                 continue;
             }
             let what = told(&self.entries[number]);
-            match self.take_back(number) {
+            let is_made = matches!(self.entries[number].what, Change::Make { .. });
+            let taken = self.take_back(number, stays);
+            // What something that stays was made on is needed by it.
+            stays |= is_made && taken.is_err();
+            match taken {
                 Ok(is_changed) => {
                     self.undone(number)?;
                     if is_changed {
@@ -94,12 +99,15 @@ impl Ledger<'_> {
     }
 
     /// Takes back a change; whether there was something to do. The error is the reason why it is
-    /// left.
-    fn take_back(&self, number: usize) -> std::result::Result<bool, String> {
+    /// left. If something `stays` that was made later, nothing is removed below it.
+    fn take_back(&self, number: usize, stays: bool) -> std::result::Result<bool, String> {
         let hands: &dyn Hands = self.hands;
         match self.way(&self.entries[number]).map_err(|fault| fault.to_string())? {
             Way::Nothing => Ok(false),
             Way::Leave(why) => Err(why),
+            Way::Run(_, Some(_)) if stays => {
+                Err("something that was made on it may need it, and stays".to_owned())
+            }
             Way::Write(file, value) => {
                 hands.write(&file, &value).map_err(|fault| fault.to_string())?;
                 match self.way(&self.entries[number]) {

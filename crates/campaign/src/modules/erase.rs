@@ -138,9 +138,13 @@ impl Erase {
                 let text = format!("{path}: its data would be lost, and nothing allows it");
                 return Err(Fault::Refused(text));
             }
+            ledger.ground().unused(path)?;
             // A drive that is cut off in the middle keeps the password, and would be locked.
             let set = ["hdparm", "--user-master", "u", "--security-set-pass", PASSWORD, path];
-            let script = r#"hdparm -I "$1" | grep -q "not.*enabled" || hdparm --user-master u --security-disable "$0" "$1""#;
+            let script = concat!(
+                r#"hdparm -I "$1" | grep -q "not.*enabled" || "#,
+                r#"hdparm --user-master u --security-disable "$0" "$1""#
+            );
             let undo = Command::new(["sh", "-c", script, PASSWORD, path]);
             ledger.ran(&Command::new(set), Some(undo), serde_json::Value::Null)?;
         }

@@ -85,7 +85,7 @@ impl Fs {
         self.command(fixed.into_iter().chain(options).chain(what))
     }
 
-    fn one<'v>(&self, on: &'v [Volume]) -> Result<&'v Volume> {
+    fn one(on: &[Volume]) -> Result<&Volume> {
         match on {
             [volume] if volume.kind == Kind::Block => Ok(volume),
             _ => Err(Fault::Refused("it is made on one block device".to_owned())),
@@ -95,7 +95,7 @@ impl Fs {
 
 impl Module for Fs {
     fn check(&self, ground: &dyn Ground, on: &[Volume]) -> Result<Outlook> {
-        let below = self.one(on)?;
+        let below = Self::one(on)?;
         super::tools(ground, &[&format!("mkfs.{}", self.kind.word()), "mount", "fallocate"])?;
         if below.size < self.size && below.size > 0 {
             let text = format!("a file of {} bytes does not fit on {}", self.size, below.path);
@@ -113,9 +113,10 @@ impl Module for Fs {
     }
 
     fn apply(&self, ledger: &mut Ledger<'_>, on: &[Volume]) -> Result<Vec<Volume>> {
-        let below = self.one(on)?;
+        let below = Self::one(on)?;
+        let directory = super::real_directory(ledger.ground(), &self.directory)?;
         ledger.lose(below, &self.make_fs(&below.path))?;
-        let at = format!("{}/{}-{}", self.directory, ledger.tag(), self.name);
+        let at = format!("{directory}/{}-{}", ledger.tag(), self.name);
         ledger.make(Making {
             kind: "directory",
             id: at.clone(),

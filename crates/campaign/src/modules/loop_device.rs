@@ -7,7 +7,10 @@
 use super::{Every, Family, Given, Keys, Module, Outlook, Wrong};
 use crate::ground::{Command, Fault, Ground, Kind, Result, Volume};
 use crate::ledger::line::Probe;
-use crate::ledger::{Ledger, Making};
+use crate::ledger::{Ledger, Making, Presence};
+
+/// How often a free device is asked for.
+const TRIES: usize = 8;
 
 /// The module.
 pub(super) const FAMILY: Family = Family {
@@ -74,7 +77,8 @@ impl Loop {
     }
 
     fn make_file(&self, ledger: &mut Ledger<'_>, size: u64) -> Result<String> {
-        let file = format!("{}/{}-{}.img", self.directory, ledger.tag(), self.name);
+        let directory = super::real_directory(ledger.ground(), &self.directory)?;
+        let file = format!("{directory}/{}-{}.img", ledger.tag(), self.name);
         let length = size.to_string();
         ledger.make(Making {
             kind: "file",
@@ -84,6 +88,30 @@ impl Loop {
             exists: Probe::File { path: file.clone(), ours: None },
         })?;
         Ok(file)
+    }
+
+    /// Makes a loop device of the file, and another one if somebody else takes the free one first.
+    fn make_device(&self, ledger: &mut Ledger<'_>, file: &str) -> Result<String> {
+        let ask = self.command(["losetup", "--find"]);
+        let mut tries = 0;
+        loop {
+            let device = ledger.ground().ask(&ask)?.good(&ask)?.stdout.trim().to_owned();
+            let name = device.rsplit('/').next().unwrap_or_default();
+            let path = format!("/sys/block/{name}/loop/backing_file");
+            let exists = Probe::File { path, ours: Some(file.to_owned()) };
+            let made = ledger.make(Making {
+                kind: "loop device",
+                id: device.clone(),
+                create: self.attach(&device, file),
+                remove: self.command(["losetup", "--detach", &device]),
+                exists: exists.clone(),
+            });
+            let Err(fault) = made else { return Ok(device) };
+            tries += 1;
+            if tries == TRIES || ledger.presence(&exists)? != Presence::Foreign {
+                return Err(fault);
+            }
+        }
     }
 }
 
@@ -117,19 +145,7 @@ impl Module for Loop {
             (Some(file), _) => (file.path.clone(), file.may_lose),
             (None, size) => (self.make_file(ledger, size.unwrap_or_default())?, true),
         };
-        let ask = self.command(["losetup", "--find"]);
-        let device = ledger.ground().ask(&ask)?.good(&ask)?.stdout.trim().to_owned();
-        let name = device.rsplit('/').next().unwrap_or_default().to_owned();
-        ledger.make(Making {
-            kind: "loop device",
-            id: device.clone(),
-            create: self.attach(&device, &file),
-            remove: self.command(["losetup", "--detach", &device]),
-            exists: Probe::File {
-                path: format!("/sys/block/{name}/loop/backing_file"),
-                ours: Some(file),
-            },
-        })?;
+        let device = self.make_device(ledger, &file)?;
         Ok(vec![Volume { may_lose, ..ledger.ground().volume(&device)? }])
     }
 
@@ -141,5 +157,50 @@ impl Module for Loop {
             }
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ground::Output;
+    use crate::ground::fake::Fake;
+    use crate::value::Value;
+
+    #[test]
+    fn a_free_device_that_somebody_else_takes_first_is_left_to_them() {
+        let fake = Fake::new();
+        fake.state_mut().put("/var/tmp", "");
+        fake.install("fallocate", |state, words| {
+            state.put(words[2], "");
+            Output { code: Some(0), ..Output::default() }
+        });
+        // The first device is free when it is asked for, and taken before it is used.
+        fake.install("losetup", |state, words| {
+            let backing = |device: &str| format!("/sys/block/{device}/loop/backing_file");
+            let is_taken = |state: &crate::ground::fake::State, device: &str| {
+                state.files.contains_key(&backing(device))
+            };
+            if words == ["--find"] {
+                let free = if is_taken(state, "loop0") { "/dev/loop1" } else { "/dev/loop0" };
+                return Output { code: Some(0), stdout: free.to_owned(), ..Output::default() };
+            }
+            let (device, file) = (words[1].trim_start_matches("/dev/").to_owned(), words[2]);
+            if device == "loop0" {
+                state.put(&backing("loop0"), "/somebody/else");
+                return Output { code: Some(1), ..Output::default() };
+            }
+            state.put(&backing(&device), file);
+            state.put_disk(words[1], 1 << 20);
+            Output { code: Some(0), ..Output::default() }
+        });
+        let settings = [("size".to_owned(), Value::One("1M".to_owned()))].into();
+        let given = Given { name: "l".to_owned(), settings, ..Given::default() };
+        let mut ledger = Ledger::open(&fake, fake.book(), "7", "test").unwrap();
+        let volumes = Loop::read(&given).unwrap().apply(&mut ledger, &[]).unwrap();
+        assert_eq!(volumes[0].path, "/dev/loop1");
+        let would = ledger.would_undo();
+        assert!(would.back.iter().all(|it| !it.contains("loop0")), "{would:?}");
+        assert!(would.back.iter().any(|it| it.contains("/dev/loop1")), "{would:?}");
     }
 }

@@ -14,14 +14,14 @@ pub(super) const FAMILY: Family = Family {
     name: "read",
     keys: Keys::These(&[]),
     every: Every::Cell,
-    read: |given| Ok(Box::new(Read::read(given)?)),
+    read: |given| Ok(Box::new(ReadAll::read(given)?)),
 };
 
-struct Read {
+struct ReadAll {
     limit: Duration,
 }
 
-impl Read {
+impl ReadAll {
     fn read(given: &Given) -> std::result::Result<Self, Wrong> {
         Ok(Self { limit: given.span("limit")?.unwrap_or(super::fill::LIMIT) })
     }
@@ -35,7 +35,7 @@ impl Read {
     }
 }
 
-impl Module for Read {
+impl Module for ReadAll {
     fn check(&self, ground: &dyn Ground, on: &[Volume]) -> Result<Outlook> {
         super::tools(ground, &["dd"])?;
         let on = super::fill::real(on)?;

@@ -61,7 +61,8 @@ pub(super) fn words(cell: &Cell, targets: &[(String, bool)], run: &Path) -> Vec<
     words
 }
 
-/// Does the run `name`; `launch` is typed in front of it. `asked` is asked again and again whether the run shall end now.
+/// Does the run `name`; `launch` is typed in front of it. `asked` is asked again and again whether
+/// the run shall end now.
 pub(super) fn run(
     launch: &[String],
     words: &[String],

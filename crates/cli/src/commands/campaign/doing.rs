@@ -8,6 +8,7 @@ use ioecho_campaign::attempt::{ATTEMPT_VERSION, Attempt, End};
 use ioecho_campaign::conclusion::{Conclusion, conclude};
 use ioecho_campaign::course;
 use ioecho_campaign::executor::{Action, Event, Executor, Over, State};
+use ioecho_campaign::ground::Fault;
 use ioecho_campaign::journal::Happening;
 use ioecho_campaign::plan::Cell;
 use ioecho_linux::{HostDescription, OpenDirectory};
@@ -19,7 +20,7 @@ use jiff::Timestamp;
 use super::machine::Machine;
 use super::plan::{Made, deadline, of_file, of_text, show, stale, tell_stale};
 use super::room::Room;
-use super::setting_up::{self, Host, Locks};
+use super::setting_up::{self, Host, Locks, end_of};
 use super::store::{self, JournalFile, Store, StoredPlan};
 use super::{baseline, child, forecast, junit, report};
 use crate::args::{DoingArgs, ResumeCampaignArgs, RunCampaignArgs};
@@ -126,6 +127,8 @@ fn carry_out(
     let running = store.running()?;
     let locks = setting_up::take(made)?;
     let of_commands = locks.as_ref().and_then(Locks::running);
+    // A replay that outlives its campaign needs what was set up, so undo waits for it as well.
+    let running = locks.as_ref().and_then(Locks::running).unwrap_or(running);
     let is_asked = || stopping.is_asked() || store.stop_asked() == Some(false);
     let machine = Machine::new(made.here.base(), of_commands, is_asked);
     let held = store.held();
@@ -259,27 +262,36 @@ impl Doer<'_> {
             summaries_sha256: BTreeMap::new(),
             environment: environment(),
         };
-        match self.is_still_the_same(cell) {
-            Err(reason) => stored.end = End::Failed(reason),
-            Ok(()) => {
-                let begun = Instant::now();
-                let raised = self.raised(cell);
-                stored.seconds += begun.elapsed().as_secs_f64();
-                stored.end = match raised {
-                    Ok(on) => self.replays(cell, &on, &place, &mut stored)?,
-                    Err(end) => end,
-                };
-                self.collect(&place, &mut stored.end)?;
-            }
-        }
+        stored.end = self.end_of_attempt(cell, &place, &mut stored)?;
         store::end(&place, &stored)?;
         let seconds = stored.seconds;
         journal.add(Happening::Ended { key: cell.key.clone(), attempt, seconds })?;
         Ok(Event::Ended(stored.end, seconds))
     }
 
-    /// Where the replays of a cell run. The error is the end of the attempt.
-    fn raised(&self, cell: &Cell) -> Result<On, End> {
+    /// Sets up what a cell needs, and does its replays.
+    fn end_of_attempt(
+        &self,
+        cell: &Cell,
+        place: &OpenDirectory,
+        stored: &mut Attempt,
+    ) -> anyhow::Result<End> {
+        if let Err(reason) = self.is_still_the_same(cell) {
+            return Ok(End::Failed(reason));
+        }
+        let begun = Instant::now();
+        let raised = self.raised(cell);
+        stored.seconds += begun.elapsed().as_secs_f64();
+        let mut end = match raised {
+            Ok(on) => self.replays(cell, &on, place, stored)?,
+            Err(fault) => end_of(&fault),
+        };
+        self.collect(place, &mut end)?;
+        Ok(end)
+    }
+
+    /// Where the replays of a cell run.
+    fn raised(&self, cell: &Cell) -> Result<On, Fault> {
         let may_destroy = self.destroy.contains(&cell.device);
         let Some(host) = self.host.as_ref().filter(|_| !cell.identity.stack.is_empty()) else {
             let targets = vec![(cell.target.clone(), may_destroy)];
@@ -299,7 +311,7 @@ impl Doer<'_> {
                     place.put(&name, text.as_bytes())?;
                 }
             }
-            Err(fault) if matches!(end, End::Measured(_)) => *end = fault,
+            Err(fault) if matches!(end, End::Measured(_)) => *end = end_of(&fault),
             Err(_) => {}
         }
         Ok(())
@@ -338,7 +350,7 @@ impl Doer<'_> {
             let (base, running) = (self.made.here.base(), self.running);
             let came = child::run(&on.launch, &words, place, &run, base, running, &mut asked)?;
             if let Some(fault) = fault {
-                return Ok(fault);
+                return Ok(end_of(&fault));
             }
             stored.seconds += came.seconds;
             if cell.parts.is_empty() {

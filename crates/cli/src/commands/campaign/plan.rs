@@ -93,7 +93,7 @@ fn of_text_on(
     let known = file.knows(&known);
     let settings = set.iter().map(|text| file::argument(text, &format!("--set {text}"), &known));
     let arguments: Layer = settings.collect::<Result<_, _>>().map_err(usage)?;
-    let plan = Plan::new(file, arguments, known, &here)
+    let plan = Plan::new(file, arguments, &known, &here)
         .map_err(|refused| Coded::error(here.code(), refused.to_string()))?;
     flags::check(&plan, &plan.cells)?;
     if plan.file.search.is_some() {

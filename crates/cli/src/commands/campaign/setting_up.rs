@@ -86,6 +86,7 @@ impl Locks {
 }
 
 /// What has no reader or writer any more.
+#[allow(clippy::needless_pass_by_value)] // It is what `map_err` hands over.
 pub(super) fn unreadable(fault: Fault) -> anyhow::Error {
     Coded::error(exit::MACHINE_CHANGED, fault.to_string())
 }
@@ -175,6 +176,13 @@ pub(super) fn check(
                 );
                 return Err(Coded::error(exit::REFUSED, text));
             }
+            // What an earlier process left set up is in use until it is undone.
+            if UndoFiles::open_ones().is_empty() {
+                for volume in module.lost().filter(|volume| volume.is_there) {
+                    let unused = machine.unused(&volume.path);
+                    unused.map_err(|fault| Coded::error(exit::REFUSED, fault.to_string()))?;
+                }
+            }
         }
     }
     Ok(())
@@ -198,28 +206,29 @@ impl<'m> Host<'m> {
         Self { machine, setup: RefCell::new(setup) }
     }
 
-    /// Sets up what a cell needs. The error is the end of the attempt.
-    pub(super) fn raise(&self, cell: &Cell, may_lose: bool) -> Result<Place, End> {
+    /// Sets up what a cell needs.
+    pub(super) fn raise(&self, cell: &Cell, may_lose: bool) -> Result<Place, Fault> {
         let mut setup = self.setup.borrow_mut();
         let turn = (cell.branch, cell.repeat);
         let raised = bottom(self.machine, cell, may_lose)
             .and_then(|bottom| setup.raise(&cell.identity.stack, &bottom, turn));
-        let volumes = raised.map_err(|fault| end_of(&fault))?;
+        let volumes = raised?;
         if volumes.is_empty() {
-            return Err(End::Failed("the stack makes no volume to replay against".to_owned()));
+            let text = "the stack makes no volume to replay against";
+            return Err(Fault::Refused(text.to_owned()));
         }
-        let launch = setup.launch().map_err(|fault| end_of(&fault))?;
+        let launch = setup.launch()?;
         Ok(Place { launch, volumes })
     }
 
     /// Does what is due while the replay goes on.
-    pub(super) fn beside(&self, span: &Range<f64>) -> Result<(), End> {
-        self.setup.borrow_mut().beside(span).map_err(|fault| end_of(&fault))
+    pub(super) fn beside(&self, span: &Range<f64>) -> Result<(), Fault> {
+        self.setup.borrow_mut().beside(span)
     }
 
     /// What the modules keep with the results.
-    pub(super) fn collect(&self) -> Result<Vec<(String, String)>, End> {
-        self.setup.borrow_mut().collect().map_err(|fault| end_of(&fault))
+    pub(super) fn collect(&self) -> Result<Vec<(String, String)>, Fault> {
+        self.setup.borrow_mut().collect()
     }
 
     /// Whether the machine could not be left as it was found.
@@ -240,7 +249,7 @@ impl<'m> Host<'m> {
 }
 
 /// What a fault of a module is to an attempt.
-fn end_of(fault: &Fault) -> End {
+pub(super) fn end_of(fault: &Fault) -> End {
     match fault {
         Fault::Stopped => End::Stopped,
         // Another attempt would be refused alike.
