@@ -138,9 +138,9 @@ pub enum TargetError {
     },
     /// The file system does not bypass the page cache.
     #[error(
-        "{}: its file system ({file_system}) refuses direct I/O, so a replay would measure the \
-         page cache\n  = help: use a file on ext4 or xfs, or a block device; or allow the page \
-         cache explicitly, and the run says so", .path.display()
+        "{}: its file system ({file_system}) has no direct I/O for it, so a replay would measure \
+         the page cache\n  = help: use a file on ext4 (without data=journal) or xfs, or a block \
+         device; or allow the page cache explicitly, and the run says so", .path.display()
     )]
     DirectRefused {
         /// The path.

@@ -142,8 +142,14 @@ pub fn open(path: &Path, options: OpenOptions) -> Result<OpenedTarget, TargetErr
     }
     let canonical = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     let try_open = |flags| rustix::fs::open(path, flags, Mode::empty());
-    let (file, direct) = match try_open(flags | OFlags::DIRECT) {
-        Ok(file) => (File::from(file), true),
+    let opened = try_open(flags | OFlags::DIRECT).and_then(|file| {
+        let file = File::from(file);
+        // ext4 with data=journal, among others, opens the file and goes through the page cache.
+        let is_cached = !block && direct_io(&file) == DirectIo::Cannot;
+        if is_cached { Err(Errno::INVAL) } else { Ok(file) }
+    });
+    let (file, direct) = match opened {
+        Ok(file) => (file, true),
         // open(2): a file system without direct I/O answers EINVAL.
         Err(Errno::INVAL) if options.allow_cached => {
             let file = try_open(flags).map_err(|e| TargetError::opening(path, writable, e))?;
@@ -238,11 +244,11 @@ fn device_geometry(file: &File, direct: bool) -> io::Result<Geometry> {
 }
 
 fn file_geometry(file: &File, data: &fs::Metadata, direct: bool) -> Geometry {
-    let logical_block = match (direct, direct_alignment(file)) {
-        (false, _) => 512,
-        (true, Some(alignment)) => alignment,
-        (true, None) if reads_512(file) => 512,
-        (true, None) => data.blksize(),
+    let logical_block = match direct_io(file) {
+        _ if !direct => 512,
+        DirectIo::Aligned(alignment) => alignment,
+        DirectIo::Untold | DirectIo::Cannot if reads_512(file) => 512,
+        DirectIo::Untold | DirectIo::Cannot => data.blksize(),
     };
     let disk = BlockNode::of(data.dev()).and_then(|node| node.disk());
     let physical = disk.and_then(|disk| disk.number("queue/physical_block_size"));
@@ -258,18 +264,35 @@ fn file_geometry(file: &File, data: &fs::Metadata, direct: bool) -> Geometry {
 pub(crate) fn block_of(file: &File, kind: TargetKind) -> u64 {
     let told = match kind {
         TargetKind::BlockDevice => rustix::fs::ioctl_blksszget(file).ok().map(u64::from),
-        TargetKind::File => direct_alignment(file),
+        TargetKind::File => match direct_io(file) {
+            DirectIo::Aligned(alignment) => Some(alignment),
+            DirectIo::Untold | DirectIo::Cannot => None,
+        },
     };
     told.or_else(|| file.metadata().ok().map(|data| data.blksize())).unwrap_or(512)
 }
 
-/// `stx_dio_offset_align`, at least a sector; zero means that the file cannot, which the open has
-/// disproved.
-fn direct_alignment(file: &File) -> Option<u64> {
-    let answer = rustix::fs::statx(file, "", AtFlags::EMPTY_PATH, StatxFlags::DIOALIGN).ok()?;
-    let told = answer.stx_mask & StatxFlags::DIOALIGN.bits() != 0;
-    (told && answer.stx_dio_offset_align != 0)
-        .then(|| u64::from(answer.stx_dio_offset_align).max(512))
+/// What the kernel tells of direct I/O on a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum DirectIo {
+    /// Nothing: the kernel is older than Linux 6.1, or the file system does not say.
+    Untold,
+    /// It goes through the page cache, whether or not `O_DIRECT` is refused.
+    Cannot,
+    /// Offsets and lengths must be multiples of so many bytes.
+    Aligned(u64),
+}
+
+/// `stx_dio_offset_align` of statx(2), at least a sector; zero means that the file cannot.
+fn direct_io(file: &File) -> DirectIo {
+    let Ok(answer) = rustix::fs::statx(file, "", AtFlags::EMPTY_PATH, StatxFlags::DIOALIGN) else {
+        return DirectIo::Untold;
+    };
+    match answer.stx_dio_offset_align {
+        _ if answer.stx_mask & StatxFlags::DIOALIGN.bits() == 0 => DirectIo::Untold,
+        0 => DirectIo::Cannot,
+        bytes => DirectIo::Aligned(u64::from(bytes).max(512)),
+    }
 }
 
 /// Whether direct I/O in sectors of 512 bytes goes through.

@@ -6,7 +6,7 @@ use ioecho_linux::target::TargetKind;
 use ioecho_linux::{Access, OpenOptions, TargetError, target};
 use ioecho_trace::Bytes;
 
-use crate::fixture::{Backing, LoopDevice, nobody_spawns, open_rw, or_skip, run};
+use crate::fixture::{Backing, LoopDevice, MountPoint, nobody_spawns, open_rw, or_skip, run};
 
 fn refused(path: &Path, access: Access) -> TargetError {
     target::open(path, OpenOptions::new(access)).unwrap_err()
@@ -150,4 +150,17 @@ fn a_file_system_without_direct_io_is_refused_unless_the_cache_is_allowed() {
     let cached = OpenOptions { allow_cached: true, ..OpenOptions::new(Access::ReadOnly) };
     let error = target::open(path, cached).unwrap_err();
     assert!(matches!(error, TargetError::TooSmall { .. }), "it has no length: {error}");
+}
+
+#[test]
+fn a_file_that_opens_for_direct_io_and_has_none_is_refused_too() {
+    let device = or_skip!(LoopDevice::new(32 << 20));
+    or_skip!(run("mkfs.ext4", &["-q", device.path.to_str().unwrap()]));
+    let mount = or_skip!(MountPoint::of_journalled(&device.path));
+    let path = mount.path().join("journalled");
+    std::fs::write(&path, [0; 8192]).unwrap();
+    let error = refused(&path, Access::ReadOnly);
+    assert!(matches!(error, TargetError::DirectRefused { .. }), "{error}");
+    let cached = OpenOptions { allow_cached: true, ..OpenOptions::new(Access::ReadOnly) };
+    assert!(!target::open(&path, cached).unwrap().facts().direct);
 }
