@@ -148,9 +148,44 @@ impl TargetFacts {
     }
 }
 
-/// The mount that holds a file: among those of its device the innermost one that is above it, and
-/// the last of several at one place, which hides the others.
+/// File systems whose files have device numbers that are not their mount's: those of subvolumes,
+/// or of the layers below.
+const OWN_NUMBERS: [&str; 3] = ["btrfs", "bcachefs", "overlay"];
+
+/// The mount that holds a file.
 pub(super) fn mount_of(file: &Path, dev: u64) -> Option<Mount> {
-    let above = mounts().into_iter().filter(|mount| file.starts_with(&mount.point));
-    above.filter(|mount| mount.dev == dev).max_by_key(|mount| mount.point.components().count())
+    holder(mounts(), file, dev)
+}
+
+/// Among the mounts of a file's device the innermost one that is above it, and the last of several
+/// at one place, which hides the others.
+fn holder(mounts: Vec<Mount>, file: &Path, dev: u64) -> Option<Mount> {
+    let is_of = |mount: &Mount| mount.dev == dev || OWN_NUMBERS.contains(&mount.kind.as_str());
+    let above = mounts.into_iter().filter(|mount| file.starts_with(&mount.point));
+    above.filter(is_of).max_by_key(|mount| mount.point.components().count())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_held_by_the_innermost_mount_of_its_device_and_btrfs_has_numbers_of_its_own() {
+        let mount = |point: &str, kind: &str, dev| Mount {
+            dev,
+            point: PathBuf::from(point),
+            kind: kind.to_owned(),
+            source: PathBuf::from("none"),
+            options: String::new(),
+        };
+        let mounts = || {
+            let pool = mount("/pool", "btrfs", 39);
+            vec![mount("/", "ext4", 8), pool, mount("/pool/a", "xfs", 9)]
+        };
+        let of = |file, dev| Some(holder(mounts(), Path::new(file), dev)?.kind);
+        assert_eq!(of("/x", 8).as_deref(), Some("ext4"));
+        assert_eq!(of("/pool/x", 40).as_deref(), Some("btrfs"));
+        assert_eq!(of("/pool/a/x", 9).as_deref(), Some("xfs"));
+        assert_eq!(of("/x", 77), None);
+    }
 }
