@@ -48,19 +48,20 @@ impl Rate {
 impl FromStr for Rate {
     type Err = String;
 
-    /// `5000`, `22.44`, `5k`, or a sweep `100-5k`.
+    /// `5000`, `22.44`, `5k`, `2M`, or a sweep `100-5k`.
     fn from_str(text: &str) -> Result<Self, String> {
         let one = |text: &str| -> Result<u64, String> {
             let error = || {
                 format!(
                     "'{text}' is no rate: a number of requests per second from 0.000001 to 10 \
-                     million, such as 5000, 22.5, 5k or, rising, 100-5k"
+                     million, such as 5000, 22.5, 5k, 2M or, rising, 100-5k"
                 )
             };
             let text = text.trim();
-            let (number, scale) = match text.strip_suffix(['k', 'K']) {
-                Some(number) => (number, 1_000),
-                None => (text, 1),
+            let (number, scale) = match text.as_bytes().last() {
+                Some(b'k' | b'K') => (&text[..text.len() - 1], 1_000),
+                Some(b'M') => (&text[..text.len() - 1], 1_000_000),
+                _ => (text, 1),
             };
             let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
             let is_number = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
@@ -158,5 +159,21 @@ impl Rising {
             return None;
         }
         self.at.advance(2.0 * grown / (rate + under_root.sqrt()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rate_may_be_in_thousands_or_millions() {
+        let told = |text: &str| text.parse::<Rate>().map(|rate| rate.to_string());
+        assert_eq!(told("2.5k").unwrap(), "2500/s");
+        assert_eq!(told("10M").unwrap(), "10000000/s");
+        assert_eq!(told("1k-2M").unwrap(), "1000/s changing to 2000000/s");
+        for text in ["11M", "M", "2G", "5m"] {
+            told(text).unwrap_err();
+        }
     }
 }
