@@ -9,7 +9,7 @@ use ioecho_trace::units::two_digits;
 use ioecho_trace::{LateCause, Nanos, TimingMode};
 
 use crate::facts::EngineFacts;
-use crate::judge::{GENERATOR, HOST, IN_FLIGHT_DEFAULT};
+use crate::judge::{GENERATOR, HOST, IN_FLIGHT_DEFAULT, OWN, is_starved_by};
 use crate::late::DEVICE;
 use crate::picture::{Kind, Panels, Span};
 use crate::run_summary::{ByKind, Percentiles, RunSummary, cause_name};
@@ -120,7 +120,7 @@ fn sentence(summary: &RunSummary, panels: &Panels, rates: Option<&Throughput>) -
         ),
         Finding::HostStalled => format!(
             "The measurement failed: the host kept ioecho from issuing {} in time.",
-            share_of(&HOST, summary)
+            share_of(&kept_away(summary), summary)
         ),
         Finding::ForeignLoad => {
             "The measurement failed: others used the device beside the replay.".to_owned()
@@ -272,6 +272,14 @@ fn ended(engine: &EngineFacts) -> String {
     })
 }
 
+/// The causes that a host-stalled run is called so for, as in the verdict: where other programs had
+/// the processors, this program prepared too slowly because of them.
+fn kept_away(summary: &RunSummary) -> Vec<LateCause> {
+    let cost = |cause| summary.late.get(cause_name(cause)).map_or(0, |late| late.lateness_ns);
+    let own: &[LateCause] = if is_starved_by(cost, &summary.engine) { &OWN } else { &[] };
+    HOST.iter().chain(own).copied().collect()
+}
+
 /// How many of the requests were late for one of these causes.
 fn share_of(causes: &[LateCause], summary: &RunSummary) -> String {
     let late = causes.iter().filter_map(|cause| summary.late.get(cause_name(*cause)));
@@ -324,7 +332,7 @@ pub fn span(ns: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::facts::{EndedAfter, EngineFacts, LoadFacts, Recording};
+    use crate::facts::{CpuFacts, EndedAfter, EngineFacts, LoadFacts, Recording};
     use crate::run_summary::{LateShare, RunFigures};
 
     fn run(finding: Finding, validity: Validity) -> RunSummary {
@@ -428,6 +436,15 @@ mod tests {
             told(&summary),
             "The measurement failed: the host kept ioecho from issuing 7 % of the requests in time."
         );
+        // Other programs had the processors: what this program did not make ready counts too.
+        summary.late.insert("generator".to_owned(), late(5));
+        assert!(told(&summary).contains("issuing 7 % of"), "{}", told(&summary));
+        summary.engine.host.cpu = Some(CpuFacts {
+            others_by_tenth: vec![0, 0, 0, 0, 4],
+            total_ns: 1,
+            ..CpuFacts::default()
+        });
+        assert!(told(&summary).contains("issuing 12 % of"), "{}", told(&summary));
         summary.late.clear();
         summary.verdict.finding = Finding::GeneratorLimited;
         assert_eq!(

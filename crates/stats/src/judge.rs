@@ -151,13 +151,16 @@ pub(crate) const GENERATOR: [LateCause; 4] =
     [LateCause::Input, LateCause::Generator, LateCause::Backlog, LateCause::Verification];
 
 /// Causes within this program that were not asked for: reading and preparing requests.
-const OWN: [LateCause; 2] = [LateCause::Input, LateCause::Generator];
+pub(crate) const OWN: [LateCause; 2] = [LateCause::Input, LateCause::Generator];
 
 /// Whether this cause made most of the lateness within this program.
 fn is_mostly(cause: LateCause, figures: &RunFigures) -> bool {
-    let cost = |cause: LateCause| figures.late(cause).lateness_ns;
+    is_most_of(cause, |cause| figures.late(cause).lateness_ns)
+}
+
+fn is_most_of(cause: LateCause, cost: impl Fn(LateCause) -> i64) -> bool {
     let others = GENERATOR.into_iter().filter(|other| *other != cause);
-    cost(cause) > others.map(cost).fold(0, i64::saturating_add)
+    cost(cause) > others.map(&cost).fold(0, i64::saturating_add)
 }
 
 /// Causes within the host; unexplained lateness counts here, against the measurement.
@@ -210,8 +213,13 @@ fn blame(figures: &RunFigures, engine: &EngineFacts) -> Finding {
 /// Whether this program read and prepared too slowly because other programs used the processors.
 /// Then the cause is the host.
 fn is_starved(figures: &RunFigures, engine: &EngineFacts) -> bool {
-    let is_own = !is_mostly(LateCause::Backlog, figures)
-        && !is_mostly(LateCause::Verification, figures)
+    is_starved_by(|cause| figures.late(cause).lateness_ns, engine)
+}
+
+/// The same, by the lateness of each cause.
+pub(crate) fn is_starved_by(cost: impl Fn(LateCause) -> i64, engine: &EngineFacts) -> bool {
+    let is_own = !is_most_of(LateCause::Backlog, &cost)
+        && !is_most_of(LateCause::Verification, &cost)
         && engine.results_lost == 0;
     is_own && !engine.simulated && checks::host::are_processors_taken(engine)
 }

@@ -16,11 +16,19 @@ const ROUNDS: usize = 20;
 /// Fewer parts with requests have no trend.
 const ROUNDS_MIN: usize = 10;
 
-/// With fewer requests in a part, their mean is chance.
+/// Of a load with few requests, a part has so many in the mean: a device that does one request per
+/// second has not done hundreds when its queue has grown to a minute.
+const REQUESTS_OF_PART: u64 = 5;
+
+/// With fewer requests in a part, their mean is chance. Of a load with few requests, half as many
+/// as the parts have in the mean are enough.
 const REQUESTS_MIN: u64 = 10;
 
-/// A shorter run shows only its own beginning.
+/// A shorter run shows only its own beginning, unless completions fell behind by much of it.
 const RUN_MIN: Nanos = Nanos::from_secs(1);
+
+/// The share of a shorter run by which completions must have fallen behind.
+const BEHIND_SHARE_SHORT: f64 = 0.1;
 
 /// Kendall's tau from which on response times grow: in four of five pairs of parts, the later one
 /// is slower.
@@ -87,12 +95,12 @@ impl Backlog {
         let cells = self.line.cells();
         let width = self.line.width().0 as f64;
         let span = width * cells.len() as f64;
-        if span < RUN_MIN.0 as f64 {
-            return None;
-        }
-        let of_round = cells.len().div_ceil(ROUNDS).max(1);
-        let rounds: Vec<f64> =
-            cells.chunks(of_round).map(|part| mean(part, REQUESTS_MIN)).collect();
+        let behind_share = if span < RUN_MIN.0 as f64 { BEHIND_SHARE_SHORT } else { BEHIND_SHARE };
+        let count: u64 = cells.iter().map(|cell| cell.count).sum();
+        let rounds = (count / REQUESTS_OF_PART).clamp(ROUNDS_MIN as u64, ROUNDS as u64);
+        let least = (count / rounds / 2).clamp(1, REQUESTS_MIN);
+        let of_round = cells.len().div_ceil(rounds as usize).max(1);
+        let rounds: Vec<f64> = cells.chunks(of_round).map(|part| mean(part, least)).collect();
         let known = || rounds.iter().copied().filter(|mean| mean.is_finite());
         if known().count() < ROUNDS_MIN {
             return None;
@@ -108,7 +116,7 @@ impl Backlog {
         let rises = |rounds: &[f64]| trend(rounds).is_some_and(|trend| trend.tau >= TAU);
         let grew = last >= GROWTH * lowest
             && last >= highest / 2.0
-            && behind > (BEHIND_SHARE * span).max(BEHIND_MIN_NS)
+            && behind > (behind_share * span).max(BEHIND_MIN_NS)
             && waiting >= WAITING_MIN
             && (rises(&rounds) || rises(&rounds[rounds.len() / 2..]));
         grew.then_some(Growth {
@@ -168,6 +176,29 @@ mod tests {
         assert_eq!(of(|ms| if ms < 5000 { 1.0 } else { 60.0 + (ms * 37 % 11) as f64 }), None);
         // Ten times slower at the end, and yet no queue in the device.
         assert_eq!(of(|ms| 0.1 + ms as f64 / 10_000.0), None);
+    }
+
+    /// So many requests, one every so many microseconds, of a device that does one at a time.
+    fn queued(count: i64, every_us: i64, service_us: i64) -> Option<Growth> {
+        let (mut backlog, mut free) = (Backlog::default(), 0);
+        for due in (0..count).map(|number| number * every_us) {
+            free = due.max(free) + service_us;
+            backlog.observe(Nanos::from_micros(due), Nanos::from_micros(free - due));
+        }
+        backlog.growth()
+    }
+
+    #[test]
+    fn a_short_load_and_one_of_few_requests_can_be_too_much_too() {
+        // One request per second of 20 demanded; one of two.
+        assert!(queued(60, 50_000, 1_000_000).is_some());
+        assert!(queued(120, 500_000, 1_000_000).is_some());
+        // 5000 requests per second of 100,000 demanded for 20 ms; of 6000 for 600 ms.
+        assert!(queued(2000, 10, 200).is_some());
+        assert!(queued(3600, 167, 200).is_some());
+        // The device does them all, in one run long and in the other short.
+        assert_eq!(queued(60, 50_000, 40_000), None);
+        assert_eq!(queued(3600, 167, 160), None);
     }
 
     #[test]

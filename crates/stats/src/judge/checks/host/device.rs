@@ -159,15 +159,20 @@ pub(super) fn scheduler(figures: &RunFigures, engine: &EngineFacts) -> Check {
         let missing = own.requests.saturating_sub(counted.requests());
         let merged = if disturbed { missing } else { counted.merges };
         let more = counted.requests().saturating_add(counted.merges);
-        // Flushes are counted as writes of zero length and are not pieces of other requests.
-        let more = more.saturating_sub(own.requests).saturating_sub(reach.flushes);
+        // Flushes are counted as writes of zero length and are not pieces of other requests. None
+        // reaches a device whose cache counts as safe.
+        let is_through = [&device.write_cache, &device.write_cache_after]
+            .into_iter()
+            .all(|state| state == "write through");
+        let flushes = if is_through { 0 } else { reach.flushes };
+        let more = more.saturating_sub(own.requests).saturating_sub(flushes);
         let cut = if disturbed { forced.saturating_add(avoidable) } else { more };
         let (before, after) = (&device.scheduler, &device.scheduler_after);
         let mut measured = format!(
             "{}: {} became {}, {merged} merged, cut {}",
             if before.is_empty() { "no scheduler" } else { before },
             units::counted(own.requests, "request"),
-            counted.requests(),
+            counted.requests().saturating_sub(flushes),
             units::times(cut)
         );
         if let Some(limit) = device.request_max.filter(|_| forced.max(avoidable) > 0) {

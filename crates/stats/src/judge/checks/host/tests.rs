@@ -128,13 +128,25 @@ fn flushes_are_no_pieces_of_requests_that_were_cut() {
     let mut requests: Vec<(Op, u64, u64, u32)> =
         (0..800).map(|n| (Op::Write, n << 20, 4096, 1)).collect();
     requests.extend((0..200).map(|_| (Op::Flush, 0, 0, 1)));
-    let with = |writes| {
-        let device =
-            DeviceFacts { counted: Some(CountedFacts { writes, ..counted() }), ..device() };
+    let with = |writes, cache: &str| {
+        let device = DeviceFacts {
+            counted: Some(CountedFacts { writes, ..counted() }),
+            write_cache: cache.to_owned(),
+            write_cache_after: cache.to_owned(),
+            ..device()
+        };
         judged(&figures(&requests), &on(device), "scheduler").1
     };
-    assert!(with(1000).contains("0 merged, cut 0 times"), "{}", with(1000));
-    assert!(with(1003).contains("0 merged, cut 3 times"), "{}", with(1003));
+    for (writes, cache, told) in [
+        (1000, "write back", "800 requests became 800, 0 merged, cut 0 times"),
+        (1003, "write back", "800 requests became 803, 0 merged, cut 3 times"),
+        // The kernel sends no flush there.
+        (800, "write through", "800 requests became 800, 0 merged, cut 0 times"),
+        (1000, "write through", "800 requests became 1000, 0 merged, cut 200 times"),
+    ] {
+        let measured = with(writes, cache);
+        assert!(measured.contains(told), "{cache}: {measured}");
+    }
 }
 
 #[test]
