@@ -434,7 +434,7 @@ impl Inference {
     /// Keeps only the candidates that no other candidate leads to; returns the reach of the
     /// request.
     fn reduce(&mut self, process: u32, start: i64) -> Option<Box<Beyond>> {
-        self.reach.clear();
+        self.reach.clear(self.nodes.len());
         for candidate in &self.candidates {
             let own = candidate.single.process;
             if !self.rules.processes.is_open(own) {
@@ -445,10 +445,9 @@ impl Inference {
             }
             let at = candidate.single.row.wrapping_sub(self.base) as usize;
             if let Some(beyond) = self.nodes.get(at).and_then(|node| node.beyond.as_deref()) {
-                self.reach.join(beyond);
+                self.reach.join(beyond, self.base);
             }
         }
-        self.reach.settle();
         let reach = &self.reach;
         self.candidates.retain(|candidate| !reach.has(&candidate.single));
         let processes = &self.rules.processes;
@@ -460,7 +459,7 @@ impl Inference {
             .map(|candidate| candidate.single);
         // No request of the window was ready before the window's first request began.
         let oldest = self.nodes.front().map_or(i64::MIN, |node| node.start);
-        let mut beyond = self.reach.beyond(singles, is_own, oldest, self.base)?;
+        let mut beyond = self.reach.beyond(singles, is_own, oldest)?;
         beyond.singles.retain(|single| !is_own(single.process) || single.ready > start);
         (!beyond.instants.is_empty() || !beyond.singles.is_empty()).then_some(beyond)
     }

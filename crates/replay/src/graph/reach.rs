@@ -30,12 +30,55 @@ pub(super) struct Beyond {
 pub(super) struct Reach {
     instants: FxHashMap<u32, i64>,
     singles: Vec<Single>,
+    met: Met,
+}
+
+/// The rows that are in the list of single requests. The ancestors of the candidates are mostly the
+/// same, so they are sorted out before anything else is done with them.
+#[derive(Debug, Default)]
+struct Met {
+    /// By the lowest bits of the row, the round in which it was met last. No two rows of a window
+    /// share a place.
+    rounds: Vec<u32>,
+    round: u32,
+}
+
+impl Met {
+    /// Forgets all; from now on rows lie within a span of so many.
+    fn clear(&mut self, span: usize) {
+        if self.rounds.len() < span || self.round == u32::MAX {
+            self.rounds.clear();
+            self.rounds.resize(span.next_power_of_two(), 0);
+            self.round = 0;
+        }
+        self.round += 1;
+    }
+
+    #[inline]
+    fn place(&self, row: u64) -> usize {
+        row as usize & (self.rounds.len() - 1)
+    }
+
+    /// Whether the row is met for the first time.
+    #[inline]
+    fn is_new(&mut self, row: u64) -> bool {
+        let place = self.place(row);
+        let before = std::mem::replace(&mut self.rounds[place], self.round);
+        before != self.round
+    }
+
+    #[inline]
+    fn has(&self, row: u64) -> bool {
+        self.rounds[self.place(row)] == self.round
+    }
 }
 
 impl Reach {
-    pub(super) fn clear(&mut self) {
+    /// Forgets all ancestors; the next ones lie within a window of so many rows.
+    pub(super) fn clear(&mut self, window: usize) {
         self.instants.clear();
         self.singles.clear();
+        self.met.clear(window);
     }
 
     /// Adds all requests of `process` that were ready at `instant`.
@@ -45,41 +88,38 @@ impl Reach {
         *known = (*known).max(instant);
     }
 
-    /// Adds the ancestors of one of the requests.
-    pub(super) fn join(&mut self, beyond: &Beyond) {
+    /// Adds the ancestors of one of the requests, but those before row `base`.
+    pub(super) fn join(&mut self, beyond: &Beyond, base: u64) {
         for (process, instant) in &beyond.instants {
             self.raise(*process, *instant);
         }
-        self.singles.extend_from_slice(&beyond.singles);
-    }
-
-    /// Sorts the list of single requests for searching.
-    pub(super) fn settle(&mut self) {
-        self.singles.sort_unstable();
-        self.singles.dedup();
+        for single in &beyond.singles {
+            if single.row >= base && self.met.is_new(single.row) {
+                self.singles.push(*single);
+            }
+        }
     }
 
     /// Whether the instant of its process includes `single`.
     #[inline]
-    pub(super) fn covers(&self, single: &Single) -> bool {
+    fn covers(&self, single: &Single) -> bool {
         self.instants.get(&single.process).is_some_and(|instant| single.ready <= *instant)
     }
 
-    /// Whether `single` is an ancestor.
+    /// Whether `single` of the window is an ancestor.
     #[inline]
     pub(super) fn has(&self, single: &Single) -> bool {
-        self.covers(single) || self.singles.binary_search(single).is_ok()
+        self.met.has(single.row) || self.covers(single)
     }
 
     /// The ancestors to store for a request. Instants are stored if they are later than `oldest`
-    /// and `is_own` does not include their process. Single requests are stored, from `singles` and
-    /// from before, if no instant includes them and they are not before row `base`.
+    /// and `is_own` does not include their process. Single requests are stored, from before and
+    /// from `singles`, which are no ancestors so far, if no instant includes them.
     pub(super) fn beyond(
         &self,
         singles: impl Iterator<Item = Single>,
         is_own: impl Fn(u32) -> bool,
         oldest: i64,
-        base: u64,
     ) -> Option<Box<Beyond>> {
         let instants: Vec<_> = self
             .instants
@@ -87,12 +127,10 @@ impl Reach {
             .filter(|(process, instant)| **instant > oldest && !is_own(**process))
             .map(|(process, instant)| (*process, *instant))
             .collect();
-        let mut singles: Vec<_> = singles
+        let singles: Vec<_> = singles
             .chain(self.singles.iter().copied())
-            .filter(|single| single.row >= base && !self.covers(single))
+            .filter(|single| !self.covers(single))
             .collect();
-        singles.sort_unstable();
-        singles.dedup();
         let has_any = !instants.is_empty() || !singles.is_empty();
         has_any.then(|| Box::new(Beyond { instants, singles }))
     }
