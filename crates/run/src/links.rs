@@ -7,7 +7,7 @@
 //! Where the trace names none, they are inferred among the requests that are planned, so that the
 //! time of those that are left out becomes think time.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::iter::Peekable;
 use std::path::{Path, PathBuf};
 
@@ -19,6 +19,7 @@ use ioecho_trace::header::NoteKind;
 use ioecho_trace::transform::Load;
 use ioecho_trace::wording::Wording;
 use ioecho_trace::{Batch, Dependency, Header, Nanos, Request, Source, TraceError};
+use rustc_hash::FxHashMap;
 
 use crate::chains::{
     Chains, are_estimated, gaps_of, note_estimated, refuse_without_completions, survey,
@@ -28,16 +29,6 @@ use crate::open;
 
 /// How far before a request its parents may stand: four times as far as `depend` looks by itself.
 const AMONG: usize = 1 << 18;
-
-/// A request that later ones may wait for.
-#[derive(Clone, Copy, Debug)]
-struct Known {
-    row: u64,
-    /// Its number in the replay; `None` if it does not take part.
-    seq: Option<u64>,
-    /// When it completed in the trace.
-    completed: Option<Nanos>,
-}
 
 /// The parents of requests.
 pub(crate) struct Links {
@@ -197,22 +188,77 @@ fn check(path: &Path, source: &mut dyn Source) -> Result<(), TraceError> {
 /// Translates parents that the trace names.
 struct Named {
     trace: PathBuf,
-    known: HashMap<u64, Known>,
-    /// Their numbers in the trace, with their rows, the oldest first.
-    order: VecDeque<(u64, u64)>,
-    rows: u64,
+    known: Remembered,
     /// The parents of the last request.
     parents: Vec<u64>,
     left_out: u64,
+}
+
+/// The last requests, by their numbers in the trace.
+///
+/// Most traces number requests as they stand, from 0 on: there a request is found without a search,
+/// which matters where each of a million waits for dozens.
+#[derive(Default)]
+struct Remembered {
+    /// In the order of the trace.
+    known: VecDeque<Known>,
+    /// Requests so far.
+    rows: u64,
+    /// The rows of those that have another number than their row.
+    renumbered: FxHashMap<u64, u64>,
+}
+
+/// A request that later ones may wait for.
+#[derive(Clone, Copy, Debug)]
+struct Known {
+    /// Its number in the trace.
+    id: u64,
+    /// Its number in the replay; `None` if it does not take part.
+    seq: Option<u64>,
+    /// When it completed in the trace.
+    completed: Option<Nanos>,
+}
+
+impl Remembered {
+    /// The last request of this number.
+    fn get(&self, id: u64) -> Option<&Known> {
+        let first = self.rows - self.known.len() as u64;
+        let at = |row: u64| self.known.get(usize::try_from(row.checked_sub(first)?).ok()?);
+        let as_it_stands = at(id).filter(|known| known.id == id);
+        if self.renumbered.is_empty() {
+            return as_it_stands;
+        }
+        // A number that came again stands for the later request.
+        let other = self.renumbered.get(&id).copied();
+        match (as_it_stands, other) {
+            (Some(known), Some(row)) if row < id => Some(known),
+            (known, None) => known,
+            (_, Some(row)) => at(row),
+        }
+    }
+
+    fn push(&mut self, known: Known) {
+        if known.id != self.rows {
+            self.renumbered.insert(known.id, self.rows);
+        }
+        self.rows += 1;
+        self.known.push_back(known);
+        if self.known.len() > AMONG
+            && let Some(oldest) = self.known.pop_front()
+        {
+            let row = self.rows - 1 - AMONG as u64;
+            if self.renumbered.get(&oldest.id).is_some_and(|of| *of == row) {
+                self.renumbered.remove(&oldest.id);
+            }
+        }
+    }
 }
 
 impl Named {
     fn new(trace: &Path) -> Self {
         Self {
             trace: trace.to_owned(),
-            known: HashMap::new(),
-            order: VecDeque::new(),
-            rows: 0,
+            known: Remembered::default(),
             parents: Vec::new(),
             left_out: 0,
         }
@@ -230,7 +276,7 @@ impl Named {
         let mut last: Option<Nanos> = None;
         self.parents.clear();
         for parent in named {
-            let Some(known) = self.known.get(parent) else {
+            let Some(known) = self.known.get(*parent) else {
                 return Err(self.not_before(id, *parent));
             };
             last = last.max(known.completed);
@@ -239,31 +285,17 @@ impl Named {
         }
         self.parents.sort_unstable();
         self.parents.dedup();
-        self.remember(id, seq, request);
-        let since = |last: Nanos| request.issue.saturating_sub(last).max(Nanos::ZERO);
-        Ok(think.or(last.map(since)).unwrap_or(Nanos::ZERO))
-    }
-
-    fn remember(&mut self, id: u64, seq: Option<u64>, request: &Request) {
-        let row = self.rows;
-        self.rows += 1;
         let took = request.latency.or_else(|| request.measured?.service_time());
         let completed = took.map(|took| request.issue.saturating_add(took));
-        self.known.insert(id, Known { row, seq, completed });
-        self.order.push_back((id, row));
-        if self.order.len() > AMONG
-            && let Some((oldest, row)) = self.order.pop_front()
-            // A number that came again stands for the later request.
-            && self.known.get(&oldest).is_some_and(|known| known.row == row)
-        {
-            self.known.remove(&oldest);
-        }
+        self.known.push(Known { id, seq, completed });
+        let since = |last: Nanos| request.issue.saturating_sub(last).max(Nanos::ZERO);
+        Ok(think.or(last.map(since)).unwrap_or(Nanos::ZERO))
     }
 
     fn not_before(&self, id: u64, parent: u64) -> TraceError {
         TraceError::Row {
             path: self.trace.clone(),
-            row: self.rows,
+            row: self.known.rows,
             reason: format!(
                 "request {id} waits for request {parent}, which is none of the {AMONG} before it, \
                  so it could never be issued"
@@ -318,6 +350,14 @@ mod tests {
         let (thinks, parents) = linked(&[(70, 0, &[]), (90, 5, &[]), (80, 35, &[90, 70])]).unwrap();
         assert_eq!(thinks, [None, None, Some(10)]);
         assert_eq!(parents, [2, 0, 1]);
+    }
+
+    #[test]
+    fn a_number_that_comes_again_stands_for_the_later_request() {
+        // The third and the fourth request are called 1 and 3: each hides or is hidden by another.
+        let rows: [(u64, i64, &[u64]); 6] =
+            [(0, 0, &[]), (4, 5, &[]), (1, 10, &[4]), (3, 15, &[1]), (4, 20, &[3]), (9, 40, &[4])];
+        assert_eq!(linked(&rows).unwrap().1, [1, 1, 1, 2, 1, 3, 1, 4]);
     }
 
     #[test]
