@@ -219,7 +219,7 @@ class Experiment:
         trace = self.recording(slow, case)
         if mode in modes.RELINKED:
             rows = figures.rows(self.ioecho, trace)
-            trace = modes.relinked(self.ioecho, mode, rows, self.directory)
+            trace = modes.relinked(mode, rows, self.directory)
         if mode in modes.PREDICTED:
             return self._predict(trace, fast, size, mode)
         with lab.device(self.stand_ins[fast], size, self.directory) as device:

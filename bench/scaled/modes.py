@@ -4,6 +4,7 @@ A mode that this ioecho does not have is left out with a word, so that the exper
 version from before or after it.
 """
 
+import heapq
 import os
 import re
 
@@ -46,17 +47,11 @@ PREDICTED = [name for name, (needed, _) in MODES.items() if needed == PREDICT]
 RELINKED = ("diskaccel", "hfplayer")
 
 
-def relinked(ioecho, mode, rows, directory):
+def relinked(mode, rows, directory):
     """Writes a recording with the links of such a mode into a directory; its path."""
     path = os.path.join(directory, mode + ".hfplayer.csv")
-    if mode == "diskaccel":
-        write(path, annotated(rows, read_parents(rows)))
-        return path
-    # Its rules see reads and writes, their places and instants, and nothing else: no process, no
-    # flag. Its threshold is 10 µs.
-    plain = os.path.join(directory, "plain.csv")
-    write(plain, as_csv([row for row in rows if row[1] in ("read", "write")], False))
-    lab.run([ioecho, "depend", plain, "--threshold", "10us", "-o", path])
+    parents = read_parents(rows) if mode == "diskaccel" else exclusive_parents(rows)
+    write(path, annotated(rows, parents))
     return path
 
 
@@ -65,13 +60,11 @@ def write(path, text):
         file.write(text)
 
 
-def as_csv(rows, with_pid):
+def as_csv(rows):
     """A recording as ioecho's CSV."""
-    lines = ["issue_ns,op,flags,offset_bytes,length_bytes,volume,latency_ns%s\n"
-             % (",pid,cpu" if with_pid else "")]
+    lines = ["issue_ns,op,flags,offset_bytes,length_bytes,volume,latency_ns,pid,cpu\n"]
     for issue, op, offset, length, latency, pid in rows:
-        more = ",%s,0" % pid if with_pid else ""
-        lines.append("%d,%s,,%d,%d,0,%d%s\n" % (issue, op, offset, length, latency, more))
+        lines.append("%d,%s,,%d,%d,0,%d,%s,0\n" % (issue, op, offset, length, latency, pid))
     return "".join(lines)
 
 
@@ -90,6 +83,26 @@ def read_parents(rows):
             done.append(completions[at][1])
             at += 1
         parents.append(done[-1:])
+    return parents
+
+
+def exclusive_parents(rows, threshold_ns=10_000):
+    """For each request those that it waits for under hfplayer's two rules.
+
+    A request waits for all that had completed at least the threshold before its issue; of these,
+    those remain that no other of them waited for. Processes and flags are not seen, nor flushes.
+    """
+    parents, in_flight, front, latest = [], [], [], 0
+    for number, (issue, op, _, _, latency, _) in enumerate(rows):
+        while in_flight and in_flight[0][0] <= issue:
+            ready, start, earlier = heapq.heappop(in_flight)
+            front.append((ready, earlier))
+            latest = max(latest, start)
+        front = [one for one in front if one[0] > latest]
+        is_seen = op in ("read", "write")
+        parents.append([earlier for _, earlier in front] if is_seen else [])
+        if is_seen:
+            heapq.heappush(in_flight, (issue + latency + threshold_ns, issue, number))
     return parents
 
 

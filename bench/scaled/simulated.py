@@ -181,11 +181,11 @@ def links_of(path):
 def trace_for(ioecho, mode, rows, parents, directory):
     """Writes the trace that a mode replays; its path."""
     if mode in modes.RELINKED:
-        return modes.relinked(ioecho, mode, rows, directory)
+        return modes.relinked(mode, rows, directory)
     if mode == "known":
         path, text = "known.hfplayer.csv", modes.annotated(rows, parents)
     else:
-        path, text = "recorded.csv", modes.as_csv(rows, True)
+        path, text = "recorded.csv", modes.as_csv(rows)
     path = os.path.join(directory, path)
     modes.write(path, text)
     return path
@@ -194,7 +194,7 @@ def trace_for(ioecho, mode, rows, parents, directory):
 def inferred(ioecho, mode, rows, directory):
     """The parents that `ioecho depend` infers, by its own rules or by hfplayer's."""
     if mode in modes.RELINKED:
-        return links_of(modes.relinked(ioecho, mode, rows, directory))
+        return links_of(modes.relinked(mode, rows, directory))
     linked = os.path.join(directory, "linked.hfplayer.csv")
     trace = trace_for(ioecho, mode, rows, None, directory)
     lab.run([ioecho, "depend", trace, "-o", linked])

@@ -84,7 +84,7 @@ class Graphs(unittest.TestCase):
 
     def test_a_recording_is_read_as_it_was_written(self):
         rows, _ = simulated.perform(simulated.loops(1), FLASH.model(simulated.SIZE))
-        self.assertEqual(figures.read(modes.as_csv(rows, True)), rows)
+        self.assertEqual(figures.read(modes.as_csv(rows)), rows)
 
 
 class Rules(unittest.TestCase):

@@ -372,8 +372,8 @@ impl Inference {
         self.candidates.clear();
         let processes = &self.rules.processes;
         // A process with nothing in flight waited for what completed last, however shortly.
-        let is_idle = processes.are_known()
-            && self.lines.get(&process).is_none_or(|line| line.in_flight == 0);
+        let is_one = processes.are_known() || self.slots.has(process);
+        let is_idle = is_one && self.lines.get(&process).is_none_or(|line| line.in_flight == 0);
         let own = Some(&process).filter(|_| !processes.is_open(process));
         for giver in own.into_iter().chain(processes.givers(process)) {
             let Some(line) = self.lines.get_mut(giver) else { continue };

@@ -47,6 +47,14 @@ impl Processes {
         Self { are_known: true, ties }
     }
 
+    /// Those of a trace that does not record them: all requests count as those of process 0, which
+    /// may keep as many in flight all the time. Whether it is open is not known: several processes
+    /// that think for long look alike.
+    pub fn unknown(is_deep: bool) -> Self {
+        let ties = Ties { is_deep, ..Ties::default() };
+        Self { are_known: false, ties: FxHashMap::from_iter([(0, ties)]) }
+    }
+
     /// Processes of a trace that records them, with these pairs of giver and taker.
     pub fn with_pairs(pairs: &[(u32, u32)]) -> Self {
         let mut ties: FxHashMap<u32, Ties> = FxHashMap::default();

@@ -32,6 +32,11 @@ impl Slots {
         slot
     }
 
+    /// Whether this number stands for a loop.
+    pub(super) fn has(&self, slot: u32) -> bool {
+        self.processes.contains_key(&slot)
+    }
+
     /// A request of this process or loop has completed.
     pub(super) fn complete(&mut self, slot: u32) {
         if let Some(process) = self.processes.get(&slot) {

@@ -258,10 +258,15 @@ impl Process {
         // Completions that are further away than its own are not compared: after it they would
         // belong to later requests.
         let limit = (end - start).min(SPAN_MAX_NS);
-        if let Some(last) = self.last_end
-            && start.saturating_sub(last) <= limit
-        {
-            self.own.after(start - last);
+        if let Some(last) = self.last_end {
+            // Of two events with the same time stamp nobody knows which came first. Stamps in
+            // microseconds have many.
+            if start == last {
+                return;
+            }
+            if start.saturating_sub(last) <= limit {
+                self.own.after(start - last);
+            }
         }
         if self.awaiting.len() == NEAR_MAX {
             self.awaiting.pop_front();
@@ -413,7 +418,7 @@ impl Survey {
             requests: self.requests,
             threshold: read_off.map_or(THRESHOLD_MAX, |threshold| threshold.min(THRESHOLD_MAX)),
             samples: if read_off.is_some() { samples } else { 0 },
-            processes: if self.has_processes { self.ties() } else { Processes::default() },
+            processes: self.ties(),
             process_count: if self.has_processes { self.processes.len() as u64 } else { 0 },
             in_flight_max: self.in_flight_max as u64,
             window_rows: self.window_rows,
@@ -426,6 +431,9 @@ impl Survey {
 
     /// What each process waits for.
     fn ties(&self) -> Processes {
+        if !self.has_processes {
+            return Processes::unknown(self.processes.values().any(|all| all.depths.are_steady()));
+        }
         let untied = self.processes.keys().map(|pid| (*pid, Ties::default()));
         let mut ties: FxHashMap<u32, Ties> = untied.collect();
         let span = self.first.map_or(0, |first| self.latest.saturating_sub(first)) as f64;

@@ -365,6 +365,18 @@ fn a_process_that_waits_for_nobody_is_open() {
 }
 
 #[test]
+fn a_load_is_open_though_its_time_stamps_are_in_microseconds() {
+    // One request in 20 µs, 45 in flight: one in 20 begins with a time stamp of a completion.
+    let mut random = crate::pattern::SplitMix64(3);
+    let (mut us, mut arrivals) = (0, Vec::new());
+    for _ in 0..20_000 {
+        arrivals.push(read(us, 600 + random.below(600) as i64, 2));
+        us += (20.0 * -(1.0 - random.below(1 << 20) as f64 / f64::from(1 << 20)).ln()) as i64;
+    }
+    assert_eq!(surveyed(&arrivals).processes.open(), [2]);
+}
+
+#[test]
 fn a_queue_depth_is_that_many_closed_loops() {
     // 8 in flight all the time: each completion lets one request go, 12 µs later.
     let mut random = crate::pattern::SplitMix64(11);
@@ -384,12 +396,19 @@ fn a_queue_depth_is_that_many_closed_loops() {
         flying.push((us + took, number));
     }
     assert!(requests.is_sorted_by_key(|request| request.issue));
-    let surveyed = surveyed(&requests);
-    assert_eq!((surveyed.processes.deep(), surveyed.processes.open()), (vec![1], vec![]));
-    let rules = Rules { threshold: surveyed.threshold, processes: surveyed.processes, ..rules(0) };
-    let graph = parents(&rules, &requests);
-    for (row, found) in graph.iter().enumerate().skip(8) {
-        assert_eq!(*found, Vec::from_iter(cause[row].1), "{row}");
+    // The same where the trace has no processes.
+    for has_processes in [true, false] {
+        let mut survey = Survey::new(has_processes);
+        for request in &requests {
+            survey.push(request);
+        }
+        let Surveyed { threshold, processes, .. } = survey.finish();
+        let deep = u32::from(has_processes);
+        assert_eq!((processes.deep(), processes.open()), (vec![deep], vec![]));
+        let graph = parents(&Rules { threshold, processes, ..rules(0) }, &requests);
+        for (row, found) in graph.iter().enumerate().skip(8) {
+            assert_eq!(*found, Vec::from_iter(cause[row].1), "{row}");
+        }
     }
 }
 

@@ -181,7 +181,12 @@ fn spread(spread: Spread, shown: impl Fn(u64) -> String) -> String {
 fn processes(out: &mut impl Write, found: &Found, header: &Header) -> io::Result<()> {
     let Some(surveyed) = &found.surveyed else { return Ok(()) };
     if !surveyed.processes.are_known() {
-        return writeln!(out, "processes     not recorded: all requests count as those of one");
+        let is_deep = !surveyed.processes.deep().is_empty();
+        let how = if is_deep { ", which keeps as many in flight all the time" } else { "" };
+        return writeln!(
+            out,
+            "processes     not recorded: all requests count as those of one{how}"
+        );
     }
     let pairs = surveyed.processes.pairs();
     let count = surveyed.process_count;
