@@ -14,7 +14,7 @@ use ioecho_trace::formats::{ReadOptions, WholeSeconds};
 use ioecho_trace::header::NoteKind;
 use ioecho_trace::transform::Load;
 use ioecho_trace::wording::Wording;
-use ioecho_trace::{Header, Nanos, Source, Stop, generate};
+use ioecho_trace::{Header, Nanos, Source, Stop, generate, units};
 
 use crate::chains::Chains;
 use crate::error::{Kind, Result, RunError};
@@ -184,10 +184,10 @@ impl ReplayPlan {
             return Ok(());
         };
         let text = format!(
-            "nothing of the trace goes to {}: the trace has {} volume(s) and there are {} \
+            "nothing of the trace goes to {}: the trace has {} and there are {} \
              targets",
             self.targets[idle].name(),
-            trace.volumes.len().max(1),
+            units::counted(trace.volumes.len().max(1) as u64, "volume"),
             self.targets.len()
         );
         let help = Wording::from("name fewer targets, or divide a volume among them with ");

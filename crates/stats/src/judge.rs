@@ -17,9 +17,9 @@ use crate::load_figures::Growth;
 use crate::picture::Span;
 use crate::run_figures::RunFigures;
 use crate::verdict::{Check, Finding, Grade, Validity, Verdict};
-use checks::LATE_SHARE_PASS;
 pub use checks::WRAPAROUND;
 pub(crate) use checks::host_owned_from;
+use checks::{LATE_SHARE_PASS, LATE_SHARE_SUSPECT};
 
 /// Judges a run.
 pub fn judge(figures: &RunFigures, engine: &EngineFacts) -> Verdict {
@@ -172,21 +172,35 @@ fn late_share(figures: &RunFigures, causes: &[LateCause]) -> f64 {
     share(late, figures.picture().spans_of_all(Span::Lateness).count())
 }
 
+/// The same with what was due and not issued when the run was ended: it is late too, and in no
+/// record.
+fn late_share_whole(figures: &RunFigures, engine: &EngineFacts, causes: &[LateCause]) -> f64 {
+    let left = engine.ended_after.filter(|left| causes.contains(&left.cause));
+    late_share(figures, causes) + left.map_or(0.0, |left| share(left.not_issued, engine.planned))
+}
+
+/// The lateness for these causes in all, in nanoseconds.
+fn late_cost(figures: &RunFigures, engine: &EngineFacts, causes: &[LateCause]) -> i128 {
+    let late = causes.iter().map(|cause| i128::from(figures.late(*cause).lateness_ns));
+    let left = engine.ended_after.filter(|left| causes.contains(&left.cause));
+    late.sum::<i128>() + left.map_or(0, |left| i128::from(left.lateness_ns))
+}
+
+/// So many times as many requests must be late for the device as for generator and host, if those
+/// alone break the schedule: a stall of the host makes some others wait for the device.
+const DEVICES_MORE: f64 = 4.0;
+
 /// The cause of the late requests.
 ///
 /// Faults come first: if generator or host alone break the schedule, the run is invalid because of
-/// them, however slow the device was. Otherwise the cause with the most time decides.
+/// them, however slow the device was. Only where they are late for a few, and the device for many
+/// more, the device is the finding; the check of lateness tells the fault. Otherwise the cause with
+/// the most time decides.
 fn blame(figures: &RunFigures, engine: &EngineFacts) -> Finding {
     if is_held_back(figures, engine) || fell_behind(figures, engine).is_some() {
         return Finding::DeviceLimited;
     }
-    // What was due and not issued when the run was ended is late too, and in no record.
-    let left =
-        |causes: &[LateCause]| engine.ended_after.filter(|left| causes.contains(&left.cause));
-    let cost = |causes: &[LateCause]| -> i128 {
-        let late = causes.iter().map(|cause| i128::from(figures.late(*cause).lateness_ns));
-        late.sum::<i128>() + left(causes).map_or(0, |left| i128::from(left.lateness_ns))
-    };
+    let cost = |causes: &[LateCause]| late_cost(figures, engine, causes);
     let (device, generator, host) = (cost(&DEVICE), cost(&GENERATOR), cost(&HOST));
     let seen = engine.witness.as_ref().filter(|seen| seen.is_there());
     let is_late = seen.is_some_and(|seen| seen.late_share() > LATE_SHARE_PASS);
@@ -195,15 +209,31 @@ fn blame(figures: &RunFigures, engine: &EngineFacts) -> Finding {
         // late.
         return Finding::HostStalled;
     }
-    let breaks = |causes: &[LateCause]| {
-        let left = left(causes).map_or(0.0, |left| share(left.not_issued, engine.planned));
-        late_share(figures, causes) + left > LATE_SHARE_PASS
-    };
-    let (by_generator, by_host) = (breaks(&GENERATOR), breaks(&HOST));
-    let is_generators = if by_generator == by_host { generator >= host } else { by_generator };
-    if !by_generator && !by_host && device >= generator.max(host) {
+    let late = |causes: &[LateCause]| late_share_whole(figures, engine, causes);
+    let breaks = late(&GENERATOR).max(late(&HOST)) > LATE_SHARE_PASS;
+    let own = own_late_share(figures, engine);
+    let is_minor = own <= LATE_SHARE_SUSPECT && late(&DEVICE) >= DEVICES_MORE * own;
+    if device >= generator.max(host) && (is_minor || !breaks) {
         Finding::DeviceLimited
-    } else if is_generators && !is_starved(figures, engine) {
+    } else {
+        fault(figures, engine)
+    }
+}
+
+/// The share of requests that generator and host were late for.
+fn own_late_share(figures: &RunFigures, engine: &EngineFacts) -> f64 {
+    let late = |causes: &[LateCause]| late_share_whole(figures, engine, causes);
+    late(&GENERATOR) + late(&HOST)
+}
+
+/// Which of generator and host is at fault, if one of them is.
+fn fault(figures: &RunFigures, engine: &EngineFacts) -> Finding {
+    let breaks = |causes| late_share_whole(figures, engine, causes) > LATE_SHARE_PASS;
+    let (by_generator, by_host) = (breaks(&GENERATOR), breaks(&HOST));
+    let cost = |causes: &[LateCause]| late_cost(figures, engine, causes);
+    let is_generators =
+        if by_generator == by_host { cost(&GENERATOR) >= cost(&HOST) } else { by_generator };
+    if is_generators && !is_starved(figures, engine) {
         Finding::GeneratorLimited
     } else {
         Finding::HostStalled

@@ -239,7 +239,7 @@ fn a_run_is_to_last_ten_times_as_long_as_the_device_takes_to_settle() {
 }
 
 #[test]
-fn a_device_in_another_regime_than_the_recorded_one_is_told() {
+fn a_device_of_another_speed_than_the_recorded_one_is_told() {
     let fixture = Fixture::new();
     let graded = |micros: u64, run: &str| {
         let load = fixture.recorded(&format!("{run}.csv"), 2000, micros, 0);
@@ -248,7 +248,8 @@ fn a_device_in_another_regime_than_the_recorded_one_is_told() {
     };
     assert_eq!(graded(1000, "alike"), "pass");
     assert_eq!(graded(5000, "faster"), "limited");
-    assert_eq!(graded(30_000, "much-faster"), "suspect");
+    // Its response times are true, and could be had with more requests; what piles up is no load.
+    assert_eq!(graded(30_000, "much-faster"), "limited");
     assert_eq!(graded(50, "much-slower"), "suspect");
 }
 

@@ -116,6 +116,11 @@ pub struct SizeFacts {
 }
 
 impl SizeFacts {
+    /// How many times as large as the recorded device its place is.
+    pub fn ratio(&self) -> f64 {
+        self.target_bytes as f64 / self.recorded_bytes.max(1) as f64
+    }
+
     fn merge(&mut self, other: &Self) {
         let Self { recorded_bytes, target_bytes, unknown } = other;
         // Of all devices, as of those of one run, the one that differs most from its place, whole.

@@ -10,8 +10,9 @@ pub(super) mod witness;
 use ioecho_trace::units::{counted, times};
 use ioecho_trace::{LateCause, Nanos, Op};
 
-use super::{DEVICE, HOST, OWN, fell_behind, is_mostly, late_share, low_cap, share};
-use crate::facts::{EndedAfter, EngineFacts, VerifyFigures};
+use super::{DEVICE, HOST, OWN, fault, fell_behind, is_mostly, late_share, low_cap};
+use super::{own_late_share, share};
+use crate::facts::{EndedAfter, EngineFacts, SizeFacts, VerifyFigures};
 use crate::histogram::{BEYOND, Latencies, QUANTILES, is_known, needed};
 use crate::late::LATE;
 use crate::picture::Span;
@@ -21,7 +22,7 @@ use crate::verdict::{Check, Finding, Grade};
 /// At most this share of requests may be late by more than [`LATE`] in a faithful run.
 pub(super) const LATE_SHARE_PASS: f64 = 0.01;
 /// Above this share the run measured another load.
-const LATE_SHARE_SUSPECT: f64 = 0.05;
+pub(super) const LATE_SHARE_SUSPECT: f64 = 0.05;
 /// The run may take longer than demanded by this share …
 const DURATION_PASS: f64 = 0.001;
 /// … or by this span, which short runs need …
@@ -177,8 +178,14 @@ pub(super) fn lateness(figures: &RunFigures, engine: &EngineFacts, blame: Findin
             ),
         ),
     };
-    let advice = lateness_advice(figures, engine, blame);
     let threshold = "at most 1 % of the requests later than 1 ms (invalid above 5 %)";
+    let own = graded(own_late_share(figures, engine), LATE_SHARE_PASS, LATE_SHARE_SUSPECT);
+    if blame == Finding::DeviceLimited && own > Grade::Pass {
+        // The device is the finding, and still the high percentiles are not its own.
+        let advice = lateness_advice(figures, engine, fault(figures, engine));
+        return check("lateness", own, measured, threshold, advice);
+    }
+    let advice = lateness_advice(figures, engine, blame);
     let grade = graded(share, LATE_SHARE_PASS, LATE_SHARE_SUSPECT);
     let excuse = if low_cap(figures, engine).is_some() {
         "Requests waited for a place below the cap on what is in flight, which is lower than the \
@@ -514,11 +521,21 @@ pub(super) fn wraparound(engine: &EngineFacts) -> Check {
     let Some(factor) = engine.wraparound_factor else {
         return check("wraparound", Grade::NotApplicable, "not known".into(), "", "");
     };
-    // On flash a small area has no advantage; on a disk it makes seeks shorter.
-    let is_corner_of_flash = factor < *WRAPAROUND.start() && engine.load.rotational == Some(false);
+    // On flash a small area has no advantage; on a disk it makes seeks shorter. Where the recorded
+    // device was as large, the load used the same corner of it.
+    let is_corner = factor < *WRAPAROUND.start();
+    let is_flash = engine.load.rotational == Some(false);
+    let is_like = |size: &SizeFacts| size.unknown == 0 && WRAPAROUND.contains(&size.ratio());
+    let note = if is_corner && is_flash {
+        "; a corner of it, and no disk turns"
+    } else if is_corner && engine.load.size.as_ref().is_some_and(is_like) {
+        "; a corner of it, as of the recorded device"
+    } else {
+        ""
+    };
     let grade = if factor > ABSURD {
         Grade::Invalid
-    } else if WRAPAROUND.contains(&factor) || is_corner_of_flash {
+    } else if WRAPAROUND.contains(&factor) || !note.is_empty() {
         Grade::Pass
     } else {
         Grade::Suspect
@@ -527,7 +544,6 @@ pub(super) fn wraparound(engine: &EngineFacts) -> Check {
         0 | 1 => format!("factor {factor:.3}"),
         targets => format!("factor {factor:.3} on the worst of {targets} targets"),
     };
-    let note = if is_corner_of_flash { "; a corner of it, and no disk turns" } else { "" };
     let measured = format!("{measured}{note}");
     let advice = if factor > 1.0 {
         "Requests that lay apart fall onto each other: seeks are shorter and caches hit more often \
@@ -536,7 +552,7 @@ pub(super) fn wraparound(engine: &EngineFacts) -> Check {
         "The load uses only a corner of the target: seeks are shorter than the device's. Use a \
          smaller target, or spread the load."
     };
-    let threshold = "0.5 to 2; less where no disk turns (invalid above 10)";
+    let threshold = "0.5 to 2; less where no disk turns, or as in the recording (invalid above 10)";
     check("wraparound", grade, measured, threshold, advice)
 }
 

@@ -11,7 +11,7 @@ use ioecho_trace::{LateCause, Nanos, TimingMode};
 use super::checks::{CONFLICT_SHARE, LATE_SHARE_PASS};
 use super::{DEVICE, GENERATOR, HOST, OWN};
 use super::{fell_behind, is_held_back, is_mostly, is_starved, late_share, low_cap, share};
-use crate::facts::{EngineFacts, VerifyFigures, WitnessFacts};
+use crate::facts::{EngineFacts, VerifyFigures};
 use crate::late::LATE;
 use crate::load_figures::Pauses;
 use crate::picture::Span;
@@ -59,8 +59,9 @@ pub(super) fn sentence(
 fn in_time(figures: &RunFigures, engine: &EngineFacts) -> String {
     let took = figures.last_submitted().as_secs_f64();
     let all = figures.picture().spans_of_all(Span::Lateness);
-    let p99 = all.quantile(0.99).unwrap_or_default();
-    let count = counted(all.count(), "request");
+    let (p99, max) = (all.quantile(0.99).unwrap_or_default(), all.max().unwrap_or_default());
+    let (who, within) = nearly_all(all.count(), p99, max);
+    let were = if all.count() == 1 { "was" } else { "were" };
     if engine.timing.has_parents() {
         // A witness does not know which completions a request waited for.
         let recorded = Nanos((engine.demanded_duration_ns as f64 * engine.speedup) as i64);
@@ -68,20 +69,29 @@ fn in_time(figures: &RunFigures, engine: &EngineFacts) -> String {
         let is_whole = engine.ended_after.is_none();
         let recorded = if is_whole { format!(", recorded over {recorded}") } else { String::new() };
         return format!(
-            "99 % of {count} were issued within {p99} of the completions that they waited for, \
-             plus think times, over {}{recorded}",
+            "{who} {were} issued within {within} of the completions that they waited for, plus \
+             think times, over {}{recorded}",
             figures.last_submitted()
         );
     }
     if let Some(seen) = engine.witness.as_ref().filter(|seen| seen.is_there()) {
-        let within = Nanos(WitnessFacts::delay_p99_ns(seen));
+        let [p99, max] = [seen.delay_p99_ns(), seen.delay_max_ns()].map(Nanos);
+        let (who, within) = nearly_all(seen.found, p99, max);
         return format!(
-            "99 % of {} reached the device within {within} of their time, as a witness saw, over \
-             {took:.1} s",
-            counted(seen.found, "request")
+            "{who} reached the device within {within} of their time, as a witness saw, over \
+             {took:.1} s"
         );
     }
-    format!("99 % of {count} were issued within {p99} of their time, over {took:.1} s")
+    format!("{who} {were} issued within {within} of their time, over {took:.1} s")
+}
+
+/// Whom a bound is told for, and the bound: 99 in 100 requests, where there are so many.
+fn nearly_all(count: u64, p99: Nanos, max: Nanos) -> (String, Nanos) {
+    match count {
+        0..=1 => (counted(count, "request"), max),
+        2..=99 => (format!("all {}", counted(count, "request")), max),
+        _ => (format!("99 % of {}", counted(count, "request")), p99),
+    }
 }
 
 /// The first sentence on a run that shared its device with other programs.

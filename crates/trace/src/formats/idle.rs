@@ -35,6 +35,7 @@ const WHOLE_SECONDS: &[&str] = &[
     "cloudphysics-csv",
     "tencent",
     "tectonic",
+    "msr",
     "described",
     "lcs",
     "oracle-general",

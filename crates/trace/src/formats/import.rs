@@ -29,6 +29,7 @@ pub use self::numbered::{Numbered, OnVolume};
 pub use self::objects::Slots;
 pub use self::records::{RecordError, RecordParser, Records, records};
 pub use self::seconds::WholeSeconds;
+pub(super) use self::seconds::are_whole_seconds;
 
 use crate::batch::Columns;
 use crate::header::{NoteKind, Topic};

@@ -10,7 +10,9 @@
 //! A response time of zero is read as one that is not known, and written so: no disk answers in
 //! less than 100 ns.
 
-use super::import::{self, Commas, Delimited, Epoch, Facts, Fault, Intake, looks_delimited};
+use super::import::{
+    self, Commas, Delimited, Epoch, Facts, Fault, Intake, are_whole_seconds, looks_delimited,
+};
 use super::{Format, Opening, Several};
 use crate::batch::Columns;
 use crate::header::{NoteKind, Topic};
@@ -66,10 +68,14 @@ fn parse(line: &[u8]) -> Result<Row<'_>, Fault> {
 }
 
 fn open(opening: Opening<'_>) -> Opened {
-    let mut lines = opening.stream.first_bytes().split(|byte| *byte == b'\n');
-    let first = lines.find_map(|line| parse(line.trim_ascii()).ok());
-    let is_since_1601 = first.is_none_or(|row| row.ticks >= UNIX_EPOCH_TICKS as u64);
+    let lines = opening.stream.first_bytes().split(|byte| *byte == b'\n');
+    let mut ticks = lines.filter_map(|line| Some(parse(line.trim_ascii()).ok()?.ticks)).peekable();
+    let is_since_1601 = ticks.peek().is_none_or(|ticks| *ticks >= UNIX_EPOCH_TICKS as u64);
     let said = opening.options.time_unit_ns;
+    let unit_ns = said.unwrap_or(TICK_NS);
+    // Copies of these traces were rounded to the second.
+    let whole_seconds =
+        are_whole_seconds(ticks.map(|ticks| i128::from(ticks) * i128::from(unit_ns)));
     let (epoch, zero_ticks) = match said {
         Some(_) => (Epoch::StartOrUnix, 0),
         None if is_since_1601 => (Epoch::Unix, UNIX_EPOCH_TICKS),
@@ -79,10 +85,10 @@ fn open(opening: Opening<'_>) -> Opened {
         format: "MSR Cambridge CSV",
         columns: Columns { latency: true, ..Columns::default() },
         epoch,
-        whole_seconds: false,
+        whole_seconds,
     };
     let parser = Parser {
-        unit_ns: said.unwrap_or(TICK_NS),
+        unit_ns,
         is_unit_guessed: said.is_none() && !is_since_1601,
         zero_ticks,
         ..Parser::default()

@@ -59,6 +59,19 @@ fn who_refuses_whole_seconds_is_told_what_to_choose() {
 }
 
 #[test]
+fn a_copy_of_msr_that_was_rounded_to_the_second_is_refused_without_a_choice() {
+    let line = |ticks: u64| format!("{},hm,0,Read,0,4096,500\n", 128_166_372_000_000_000 + ticks);
+    let refuse = ReadOptions { whole_seconds: WholeSeconds::Refuse, ..ReadOptions::default() };
+    let rounded: String = (0..20).map(|number| line(number / 3 * 10_000_000)).collect();
+    let error = read_bytes(rounded.as_bytes(), &refuse).unwrap_err().to_string();
+    assert!(error.contains("whole-seconds even, poisson or burst"), "{error}");
+    let (requests, header) = read_bytes(rounded.as_bytes(), &ReadOptions::default()).unwrap();
+    assert_eq!((requests.len(), header.guesses.iter().next().unwrap().count), (20, 20));
+    let exact: String = (0..20).map(|number| line(number / 3 * 10_000_001)).collect();
+    assert!(read_bytes(exact.as_bytes(), &refuse).is_ok());
+}
+
+#[test]
 fn instants_with_decimals_are_not_whole_seconds() {
     let choice = WholeSeconds::Refuse;
     let options = ReadOptions { whole_seconds: choice, ..ReadOptions::default() };

@@ -40,8 +40,9 @@ const STANDSTILL_SHARE: f64 = 0.01;
 /// no figure for this, so it is the factor that it allows for sizes.
 const IN_FLIGHT_LIKE: f64 = 2.0;
 
-/// From this factor on, the device works in another regime than the recorded one.
-const IN_FLIGHT_OTHER: f64 = 10.0;
+/// From this factor on, what piles up in a slower device is no longer the recorded load. A faster
+/// device is the finding, by whatever factor.
+const IN_FLIGHT_PILED_UP: f64 = 10.0;
 
 /// The share of time steps with equal demand, and the correlation, from which on two volumes have
 /// the same load. Random loads with ten requests per step agree in one step of ten; copies agree in
@@ -247,7 +248,7 @@ fn target_size(engine: &EngineFacts) -> Check {
             "the recording does not tell how large its device was, only that the load ends early",
         );
     };
-    let ratio = size.target_bytes as f64 / size.recorded_bytes.max(1) as f64;
+    let ratio = size.ratio();
     let is_like = WRAPAROUND.contains(&ratio);
     let unknown = match size.unknown {
         0 => String::new(),
@@ -427,10 +428,9 @@ fn in_flight(figures: &RunFigures, engine: &EngineFacts, blame: Option<Finding>)
     let speed = if engine.speedup > 0.0 { engine.speedup } else { 1.0 };
     let recorded = mean.recorded * speed;
     let ratio = replayed / recorded;
-    let within = |factor: f64| (1.0 / factor..=factor).contains(&ratio);
-    let grade = if within(IN_FLIGHT_LIKE) {
+    let grade = if (1.0 / IN_FLIGHT_LIKE..=IN_FLIGHT_LIKE).contains(&ratio) {
         Grade::Pass
-    } else if within(IN_FLIGHT_OTHER) {
+    } else if ratio <= IN_FLIGHT_PILED_UP {
         Grade::Limited
     } else {
         Grade::Suspect
@@ -453,7 +453,7 @@ fn in_flight(figures: &RunFigures, engine: &EngineFacts, blame: Option<Finding>)
              recording{} (factor {ratio:.2})",
             if (speed - 1.0).abs() > f64::EPSILON { " at this speed" } else { "" }
         ),
-        "0.5 to 2 times the recorded number (suspect beyond 10 times)",
+        "0.5 to 2 times the recorded number (suspect above 10 times)",
         advice,
     )
 }

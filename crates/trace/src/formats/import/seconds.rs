@@ -74,6 +74,25 @@ impl WholeSeconds {
     }
 }
 
+/// As many instants show what the rest of a trace is like.
+const SHOWN_BY: usize = 16;
+
+/// Whether instants, in nanoseconds, are known to the second only, though their format knows them
+/// better: each of the first ones is a whole second, and some are the same. Requests that come
+/// once a second at most are no proof.
+pub(in crate::formats) fn are_whole_seconds(instants: impl Iterator<Item = i128>) -> bool {
+    let (mut count, mut last, mut is_shared) = (0, None, false);
+    for instant in instants {
+        if instant % i128::from(SECOND) != 0 {
+            return false;
+        }
+        is_shared |= last == Some(instant);
+        last = Some(instant);
+        count += 1;
+    }
+    count >= SHOWN_BY && is_shared
+}
+
 /// The remedy: a sentence that lists the choices.
 pub(super) fn remedy() -> Wording {
     Wording::from("say where in its second to put a request: ")
@@ -236,6 +255,16 @@ mod tests {
     use crate::request::{Op, Request};
     use crate::units::{Bytes, Nanos};
     use proptest::prelude::*;
+
+    #[test]
+    fn instants_are_whole_seconds_if_all_of_them_are_and_some_are_the_same() {
+        let second = i128::from(SECOND);
+        let twice = |count: i128| (0..count).map(move |n| n / 2 * second);
+        assert!(are_whole_seconds(twice(16)));
+        assert!(!are_whole_seconds(twice(15)), "too few");
+        assert!(!are_whole_seconds((0..100).map(|n| n * second)), "one a second");
+        assert!(!are_whole_seconds(twice(100).chain([1])), "one is finer");
+    }
 
     /// The instants that requests get, as `choice` says.
     fn placed(

@@ -226,6 +226,9 @@ fn the_number_in_flight_is_judged_where_schedule_and_device_decided_it() {
     assert_eq!(grade(&slow, &facts, None), Grade::Limited);
     assert_eq!(grade(&slow, &facts, Some(Finding::DeviceLimited)), Grade::Limited);
     assert_eq!(grade(&slow, &facts, Some(Finding::HostStalled)), Grade::NotApplicable);
+    // What piles up is another load, and a faster device is none.
+    assert_eq!(grade(&of_latency(11_000, None), &facts, None), Grade::Suspect);
+    assert_eq!(grade(&of_latency(20, None), &facts, None), Grade::Limited);
     let load = EngineFacts { timing: TimingMode::Load, ..facts.clone() };
     assert_eq!(grade(&slow, &load, None), Grade::NotApplicable);
     let capped = of_latency(200, Some(LateCause::InFlightCap));
