@@ -16,6 +16,8 @@ pub mod line;
 mod tests;
 mod undo;
 
+use std::time::Duration;
+
 use line::{Change, Form, Line, Probe, VERSION, Witness};
 use serde_json::Value;
 
@@ -316,6 +318,21 @@ impl<'g> Ledger<'g> {
         let output = self.hands.run(program)?.good(program)?;
         self.done(number)?;
         Ok(output)
+    }
+
+    /// Asks a person to do something, and what takes that back. `undo` must be harmless where
+    /// nothing was done.
+    ///
+    /// # Errors
+    ///
+    /// If there is no terminal, nobody answers, or it was not done.
+    pub fn asked(&mut self, task: &str, undo: Option<String>, limit: Duration) -> Result<()> {
+        let (task, limit_s) = (task.to_owned(), limit.as_secs());
+        let number = self.begin(Change::Asked { task: task.clone(), undo, limit_s })?;
+        if !self.hands.is_done_by_person(&task, limit)? {
+            return Err(Fault::Refused(format!("a person says that it is not done: {task}")));
+        }
+        self.done(number)
     }
 
     /// Whether a thing is there.

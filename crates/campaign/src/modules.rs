@@ -7,6 +7,8 @@
 //! To add one: a file with a type that implements [`Module`] and a `pub(super) const FAMILY`, and
 //! its line in [`FAMILIES`].
 
+mod ask;
+mod below;
 mod cgroup;
 mod command;
 mod erase;
@@ -18,6 +20,7 @@ mod loop_device;
 mod queue;
 mod read;
 mod settle;
+mod smart;
 
 use std::ops::Range;
 
@@ -157,6 +160,7 @@ pub struct Family {
 
 /// The modules.
 pub const FAMILIES: &[Family] = &[
+    ask::FAMILY,
     cgroup::FAMILY,
     command::FAMILY,
     erase::FAMILY,
@@ -167,6 +171,7 @@ pub const FAMILIES: &[Family] = &[
     queue::FAMILY,
     read::FAMILY,
     settle::FAMILY,
+    smart::FAMILY,
 ];
 
 /// A directory as the kernel names it: what is made there is found again by that name.

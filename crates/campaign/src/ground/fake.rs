@@ -5,7 +5,7 @@
 //! [`Fake::revive`], so a test can kill at each of them in turn.
 
 use std::cell::{Cell, Ref, RefCell, RefMut};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -67,6 +67,10 @@ pub(crate) struct Fake {
     clock_s: Cell<f64>,
     /// A file that changes whenever time goes by.
     busy: RefCell<Option<String>>,
+    /// What was told to whoever watches.
+    told: RefCell<Vec<String>>,
+    /// What a person will answer, line by line; without any there is no terminal.
+    answers: RefCell<VecDeque<String>>,
 }
 
 impl Fake {
@@ -113,6 +117,16 @@ impl Fake {
     /// Lets a file change whenever time goes by.
     pub(crate) fn keeps_busy(&self, file: &str) {
         *self.busy.borrow_mut() = Some(file.to_owned());
+    }
+
+    /// What was told to whoever watches.
+    pub(crate) fn told(&self) -> Vec<String> {
+        self.told.borrow().clone()
+    }
+
+    /// Lets a person answer this.
+    pub(crate) fn will_answer(&self, line: &str) {
+        self.answers.borrow_mut().push_back(line.to_owned());
     }
 
     /// Whether the process died.
@@ -221,6 +235,22 @@ impl Ground for Fake {
         // What only asks changes nothing, whatever the program did.
         *self.state.borrow_mut() = before;
         output
+    }
+
+    fn tell(&self, text: &str) {
+        self.told.borrow_mut().push(text.to_owned());
+    }
+
+    fn is_attended(&self) -> bool {
+        !self.answers.borrow().is_empty()
+    }
+
+    fn person(&self, question: &str, _: Duration) -> Result<String> {
+        self.alive()?;
+        let answer = self.answers.borrow_mut().pop_front();
+        let answer = answer.ok_or_else(|| Fault::Lacking("there is no terminal".to_owned()))?;
+        self.tell(question);
+        Ok(answer)
     }
 
     fn seconds(&self) -> f64 {

@@ -93,6 +93,15 @@ pub enum Change {
         #[serde(default, skip_serializing_if = "Value::is_null")]
         state: Value,
     },
+    /// A person is asked to do something.
+    Asked {
+        /// What.
+        task: String,
+        /// What takes it back, by a person too; nothing, if nothing is to be taken back.
+        undo: Option<String>,
+        /// How long an answer is waited for, in seconds.
+        limit_s: u64,
+    },
 }
 
 /// How the value of a file is read.

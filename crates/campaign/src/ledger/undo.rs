@@ -1,5 +1,7 @@
 //! Walking backward through a ledger.
 
+use std::time::Duration;
+
 use super::line::{Change, Form, Probe, Witness};
 use super::{Entry, Ledger, Presence};
 use crate::ground::{Command, Hands, Result};
@@ -33,6 +35,8 @@ enum Way {
     Write(String, String),
     /// The command takes it back; then the thing must be gone.
     Run(Command, Option<Probe>),
+    /// A person takes it back, and is waited for so long.
+    Person(String, Duration),
     /// Somebody else changed it.
     Leave(String),
 }
@@ -77,6 +81,7 @@ impl Ledger<'_> {
                 Ok(Way::Nothing) => {}
                 Ok(Way::Write(file, value)) => came.back.push(format!("{file} = {value}")),
                 Ok(Way::Run(command, _)) => came.back.push(command.to_string()),
+                Ok(Way::Person(task, _)) => came.back.push(format!("asks a person: {task}")),
                 Ok(Way::Leave(why)) => came.left.push(Left { what, why }),
                 Err(fault) => came.left.push(Left { what, why: fault.to_string() }),
             }
@@ -105,6 +110,11 @@ impl Ledger<'_> {
         match self.way(&self.entries[number]).map_err(|fault| fault.to_string())? {
             Way::Nothing => Ok(false),
             Way::Leave(why) => Err(why),
+            Way::Person(task, limit) => match hands.is_done_by_person(&task, limit) {
+                Ok(true) => Ok(true),
+                Ok(false) => Err("a person says that it is not done".to_owned()),
+                Err(fault) => Err(fault.to_string()),
+            },
             Way::Run(_, Some(_)) if stays => {
                 Err("something that was made on it may need it, and stays".to_owned())
             }
@@ -135,7 +145,12 @@ impl Ledger<'_> {
     fn way(&self, entry: &Entry) -> Result<Way> {
         match &entry.what {
             // What is lost is lost, and was allowed to be.
-            Change::Lose { .. } | Change::Ran { undo: None, .. } => Ok(Way::Nothing),
+            Change::Lose { .. }
+            | Change::Ran { undo: None, .. }
+            | Change::Asked { undo: None, .. } => Ok(Way::Nothing),
+            Change::Asked { undo: Some(undo), limit_s, .. } => {
+                Ok(Way::Person(undo.clone(), Duration::from_secs(*limit_s)))
+            }
             Change::Ran { undo: Some(undo), .. } => Ok(Way::Run(undo.clone(), None)),
             Change::Set { file, form, before, after, witness } => {
                 let is_volatile = VOLATILE.iter().any(|it| file.starts_with(it));
@@ -189,6 +204,9 @@ fn told(entry: &Entry) -> String {
         Change::Ran { undo, .. } => {
             let undo = undo.as_ref().map(ToString::to_string);
             format!("{by}: {}", undo.unwrap_or_else(|| "a command without undo".to_owned()))
+        }
+        Change::Asked { task, undo, .. } => {
+            format!("{by}: {}", undo.as_ref().unwrap_or(task))
         }
     }
 }

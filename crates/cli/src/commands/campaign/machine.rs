@@ -18,6 +18,9 @@ use ioecho_campaign::ground::{Command, Fault, Ground, Hands, Kind, Output, Resul
 use ioecho_linux::{guard, setting};
 use rustix::process::{Pid, Signal, kill_process_group};
 
+use super::person;
+use crate::print::tell;
+
 /// The longest pause between two looks at a command.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
@@ -195,6 +198,18 @@ impl Ground for Machine<'_> {
 
     fn ask(&self, command: &Command) -> Result<Output> {
         self.run(command)
+    }
+
+    fn tell(&self, text: &str) {
+        tell(text);
+    }
+
+    fn is_attended(&self) -> bool {
+        person::is_there()
+    }
+
+    fn person(&self, question: &str, limit: Duration) -> Result<String> {
+        person::ask(question, limit, &self.asked)
     }
 
     fn seconds(&self) -> f64 {

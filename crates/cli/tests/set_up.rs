@@ -1,0 +1,184 @@
+//! Modules that run tools, programs and people: as a user has them, with imitations of the tools.
+
+// Helpers of tests panic as tests do; clippy.toml allows it only in the tests themselves.
+#![allow(clippy::unwrap_used)]
+
+mod fixture;
+
+use std::fs;
+use std::io::Write as _;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use fixture::{Fixture, said};
+use ioecho_fixture::skip::skipped;
+
+/// A campaign of one short run on a simulated device, with this stack.
+fn simulated(stack: &str) -> Fixture {
+    with("d = \"sim\"", "1s", stack)
+}
+
+fn with(device: &str, duration: &str, stack: &str) -> Fixture {
+    let fixture = Fixture::regular(10, 10);
+    let text = format!(
+        "name = \"c\"\nretries = 0\n[devices]\n{device}\n[replay]\ndevice = \"d\"\ntrace = \
+         \"gen:random?read=100&size=4k&area=1M&rate=50&duration={duration}\"\n{stack}"
+    );
+    fs::write(fixture.path("c.toml"), text).unwrap();
+    fixture
+}
+
+/// A command of ioecho, which finds tools in `bin` before those of the system.
+fn ioecho(fixture: &Fixture, arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_ioecho"));
+    command.args(arguments);
+    within(fixture, &mut command);
+    command
+}
+
+fn within(fixture: &Fixture, command: &mut Command) {
+    let system = std::env::var("PATH").unwrap();
+    command.current_dir(fixture.path("."));
+    command.env("IOECHO_UNDO_DIR", fixture.path("undo"));
+    command.env("PATH", format!("{}:{system}", fixture.path("bin").display()));
+    command.stdin(Stdio::null());
+}
+
+fn run(fixture: &Fixture) -> Output {
+    ioecho(fixture, &["campaign", "run", "c.toml"]).output().unwrap()
+}
+
+/// Puts a script where it can be run.
+fn script(fixture: &Fixture, name: &str, text: &str) {
+    let path = fixture.path(name);
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    fs::write(&path, format!("#!/bin/sh\n{text}")).unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+}
+
+/// The directory of the only attempt.
+fn attempt(fixture: &Fixture) -> PathBuf {
+    let cells = fixture.path("c.campaign/cells");
+    let cell = fs::read_dir(cells).unwrap().next().unwrap().unwrap();
+    cell.path().join("1")
+}
+
+fn kept(fixture: &Fixture, name: &str) -> String {
+    fs::read_to_string(attempt(fixture).join(name)).unwrap()
+}
+
+fn has_loop_devices() -> bool {
+    let found = Command::new("losetup").arg("--find").output();
+    found.is_ok_and(|output| output.status.success())
+}
+
+/// Whether no ledger is open.
+fn is_closed(fixture: &Fixture) -> bool {
+    let names = fs::read_dir(fixture.path("undo")).unwrap().flatten();
+    !names.map(|it| it.path()).any(|path: PathBuf| path.extension().is_some())
+}
+
+const LOOP: &str = "[[stack]]\nmodule = \"loop\"\nsize = \"2M\"\ndirectory = \".\"\n";
+const FROM_STACK: &str = "d = {from = \"stack\"}";
+
+#[test]
+fn what_a_disk_tells_is_kept_with_the_results_and_what_grew_is_told() {
+    if !has_loop_devices() {
+        return skipped("there are no loop devices");
+    }
+    let fixture = with(FROM_STACK, "1s", &format!("{LOOP}[[stack]]\nmodule = \"smart\"\n"));
+    let counts = "n=$(($(cat count 2>/dev/null || echo 0) + 1))\necho $n > count\n\
+                  printf '{\"asked\":\"%s\",\"scsi_grown_defect_list\":%s}' \"$3\" $n\nexit 64\n";
+    script(&fixture, "bin/smartctl", counts);
+    let output = run(&fixture);
+    assert!(output.status.success(), "{}", said(&output));
+    let told = "grown defects 1 → 2";
+    assert!(said(&output).contains(told), "{}", said(&output));
+    assert!(kept(&fixture, "smart.txt").contains(told));
+    assert!(kept(&fixture, "smart-before.json").contains("\"asked\": \"/dev/loop"));
+    assert!(kept(&fixture, "smart-after.json").contains("\"scsi_grown_defect_list\": 2"));
+}
+
+#[test]
+fn a_disk_that_cannot_be_asked_is_found_before_anything_runs() {
+    let disk = "[[stack]]\nmodule = \"smart\"\ndevices = [\"/dev/no-such\"]\n";
+    let fixture = simulated(disk);
+    script(&fixture, "bin/smartctl", "echo 'no such device' >&2; exit 2\n");
+    let output = run(&fixture);
+    assert_eq!(output.status.code(), Some(5), "{}", said(&output));
+    assert!(said(&output).contains("exit code 2: no such device"), "{}", said(&output));
+    assert!(!fixture.path("c.campaign/cells").exists() || is_empty(&fixture));
+}
+
+fn is_empty(fixture: &Fixture) -> bool {
+    fs::read_dir(fixture.path("c.campaign/cells")).unwrap().next().is_none()
+}
+
+const ASK: &str = "[[stack]]\nmodule = \"ask\"\ntext = \"pull the disk\"\nundo = \"put it back\"\n";
+
+/// Runs the campaign at a terminal, at which this is typed.
+fn at_terminal(fixture: &Fixture, arguments: &str, typed: &str) -> Output {
+    let program = env!("CARGO_BIN_EXE_ioecho");
+    let mut command = Command::new("script");
+    command.args(["-qec", &format!("{program} campaign {arguments}"), "/dev/null"]);
+    within(fixture, &mut command);
+    let piped = [Stdio::piped(), Stdio::piped(), Stdio::piped()];
+    let [stdin, stdout, stderr] = piped;
+    let mut child = command.stdin(stdin).stdout(stdout).stderr(stderr).spawn().unwrap();
+    // It stays open: the end of the input would be the end of the terminal.
+    let mut keyboard = child.stdin.take().unwrap();
+    keyboard.write_all(typed.as_bytes()).unwrap();
+    let output = child.wait_with_output().unwrap();
+    drop(keyboard);
+    output
+}
+
+fn has_script() -> bool {
+    Path::new("/usr/bin/script").exists()
+}
+
+#[test]
+fn a_person_at_a_terminal_does_what_is_asked_and_takes_it_back() {
+    if !has_script() {
+        return skipped("script, which makes a terminal, is missing");
+    }
+    let fixture = simulated(ASK);
+    let output = at_terminal(&fixture, "run c.toml", "maybe\nyes\nyes\n");
+    assert!(output.status.success(), "{}", said(&output));
+    let told = said(&output);
+    assert_eq!(told.matches("pull the disk").count(), 2, "{told}");
+    assert_eq!(told.matches("put it back").count(), 1, "{told}");
+    assert!(kept(&fixture, "ask.txt").contains("done by a person"));
+    assert!(is_closed(&fixture));
+}
+
+#[test]
+fn what_a_person_does_not_take_back_closes_the_host_until_it_is() {
+    if !has_script() {
+        return skipped("script, which makes a terminal, is missing");
+    }
+    let fixture = simulated(ASK);
+    let output = at_terminal(&fixture, "run c.toml", "yes\nno\n");
+    assert_eq!(output.status.code(), Some(41), "{}", said(&output));
+    assert!(!is_closed(&fixture));
+    // Without a terminal nobody can.
+    let output = ioecho(&fixture, &["campaign", "undo"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(41), "{}", said(&output));
+    assert!(said(&output).contains("put it back: there is no terminal"), "{}", said(&output));
+    let output = at_terminal(&fixture, "undo", "yes\n");
+    assert!(output.status.success(), "{}", said(&output));
+    assert!(is_closed(&fixture));
+}
+
+#[test]
+fn without_a_terminal_a_question_is_refused_or_skipped() {
+    let fixture = simulated(ASK);
+    let output = run(&fixture);
+    assert_eq!(output.status.code(), Some(5), "{}", said(&output));
+    assert!(said(&output).contains("without-terminal = \"skip\""), "{}", said(&output));
+    let fixture = simulated(&format!("{ASK}without-terminal = \"skip\"\n"));
+    let output = run(&fixture);
+    assert!(output.status.success(), "{}", said(&output));
+    assert!(kept(&fixture, "ask.txt").contains("skipped"));
+}
