@@ -314,8 +314,25 @@ impl<'g> Ledger<'g> {
         undo: Option<Command>,
         state: Value,
     ) -> Result<Output> {
-        let number = self.begin(Change::Ran { undo, state })?;
+        let number = self.begin(Change::Ran { undo, state, answers: false })?;
         let output = self.hands.run(program)?.good(program)?;
+        self.done(number)?;
+        Ok(output)
+    }
+
+    /// Runs a program that answers, and so does what takes it back.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot be run. What it answers is for the caller to judge.
+    pub(crate) fn called(
+        &mut self,
+        program: &Command,
+        undo: Option<Command>,
+        state: Value,
+    ) -> Result<Output> {
+        let number = self.begin(Change::Ran { undo, state, answers: true })?;
+        let output = self.hands.run(program)?;
         self.done(number)?;
         Ok(output)
     }

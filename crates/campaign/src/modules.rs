@@ -17,6 +17,7 @@ mod fs;
 mod given;
 mod host;
 mod loop_device;
+mod program;
 mod queue;
 mod read;
 mod settle;
@@ -71,6 +72,17 @@ pub trait Module {
     /// If it failed; then the attempt is a fault.
     fn beside(&self, ledger: &mut Ledger<'_>, on: &[Volume], span: Range<f64>) -> Result<()> {
         let _ = (ledger, on, span);
+        Ok(())
+    }
+
+    /// A replay has ended, whose process took so many seconds: what `beside` changed for this
+    /// replay alone is taken back.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot be, or `beside` could not do what it had to because the replay was over.
+    fn ended(&self, ledger: &mut Ledger<'_>, on: &[Volume], seconds: f64) -> Result<()> {
+        let _ = (ledger, on, seconds);
         Ok(())
     }
 
@@ -168,6 +180,7 @@ pub const FAMILIES: &[Family] = &[
     fs::FAMILY,
     host::FAMILY,
     loop_device::FAMILY,
+    program::FAMILY,
     queue::FAMILY,
     read::FAMILY,
     settle::FAMILY,
@@ -178,6 +191,15 @@ pub const FAMILIES: &[Family] = &[
 fn real_directory(ground: &dyn Ground, path: &str) -> Result<String> {
     let real = ground.real(path);
     real.ok_or_else(|| Fault::Lacking(format!("{path}: there is no such directory")))
+}
+
+/// The fault of a replay that was over before something could be done beside it. Another attempt
+/// would be as short.
+fn too_short(at_s: f64, ended_s: f64) -> Fault {
+    Fault::Refused(format!(
+        "it is due {at_s} s after the replay began, which took {ended_s:.1} s\n  = help: let the \
+         replay take longer, or do it earlier"
+    ))
 }
 
 /// Refuses a machine without these programs.

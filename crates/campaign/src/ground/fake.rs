@@ -14,6 +14,9 @@ use super::{Book, Command, Fault, Ground, Hands, Kind, Output, Result, Volume};
 /// A program of the machine.
 type Program = Rc<dyn Fn(&mut State, &[&str]) -> Output>;
 
+/// Where a program finds what it reads.
+pub(crate) const INPUT: &str = "/dev/stdin";
+
 /// What the machine has.
 #[derive(Clone, Default)]
 pub(crate) struct State {
@@ -169,6 +172,9 @@ impl Fake {
         let Some(program) = program else {
             return Err(Fault::Lacking(format!("{}: there is no such program", command.program())));
         };
+        if let Some(input) = &command.input {
+            self.state_mut().put(INPUT, input);
+        }
         let words: Vec<&str> = command.argv.iter().skip(1).map(String::as_str).collect();
         Ok(program(&mut self.state.borrow_mut(), &words))
     }

@@ -92,6 +92,10 @@ pub enum Change {
         /// The state before, as the program told it.
         #[serde(default, skip_serializing_if = "Value::is_null")]
         state: Value,
+        /// Whether what takes it back answers as a program of the user's does, so that its exit
+        /// code is not all that it tells.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        answers: bool,
     },
     /// A person is asked to do something.
     Asked {

@@ -349,7 +349,10 @@ impl Doer<'_> {
             };
             let (base, running) = (self.made.here.base(), self.running);
             let came = child::run(&on.launch, &words, place, &run, base, running, &mut asked)?;
-            if let Some(fault) = fault {
+            let is_measured = matches!(came.end, End::Measured(_));
+            let ended = self.host.as_ref().map_or(Ok(()), |host| host.ended(came.seconds));
+            // A replay that failed tells more than what could not be done beside it.
+            if let Some(fault) = fault.or(ended.err().filter(|_| is_measured)) {
                 return Ok(end_of(&fault));
             }
             stored.seconds += came.seconds;

@@ -226,6 +226,9 @@ fn print_stacks(out: &mut Out, made: &Made, executor: &Executor<'_>) -> io::Resu
             for does in &module.outlook.does {
                 writeln!(out, "    {}: {does}", module.name)?;
             }
+            for (program, hash) in &module.programs {
+                writeln!(out, "    {}: {program} is {hash}", module.name)?;
+            }
             for loses in &module.outlook.loses {
                 writeln!(out, "    {}: the data of {loses} are lost", module.name)?;
             }

@@ -226,6 +226,11 @@ impl<'m> Host<'m> {
         self.setup.borrow_mut().beside(span)
     }
 
+    /// A replay has ended after so many seconds.
+    pub(super) fn ended(&self, seconds: f64) -> Result<(), Fault> {
+        self.setup.borrow_mut().ended(seconds)
+    }
+
     /// What the modules keep with the results.
     pub(super) fn collect(&self) -> Result<Vec<(String, String)>, Fault> {
         self.setup.borrow_mut().collect()
