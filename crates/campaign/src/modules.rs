@@ -12,6 +12,7 @@ mod below;
 mod cgroup;
 mod command;
 mod erase;
+mod fault;
 mod fill;
 mod fs;
 mod given;
@@ -176,6 +177,7 @@ pub const FAMILIES: &[Family] = &[
     cgroup::FAMILY,
     command::FAMILY,
     erase::FAMILY,
+    fault::FAMILY,
     fill::FAMILY,
     fs::FAMILY,
     host::FAMILY,

@@ -236,6 +236,136 @@ fn a_program_that_fails_while_it_sets_up_costs_its_cell_and_is_undone() {
     assert!(fixture.path("undone").exists() && is_closed(&fixture));
 }
 
+/// A campaign against a file, whose replay takes its time without root's rights.
+fn on_file(duration: &str, stack: &str) -> Fixture {
+    let stack = format!("read-only = true\n{stack}");
+    let fixture = with("d = \"disk.img\"", duration, &stack);
+    fs::write(fixture.path("disk.img"), vec![7; 1 << 20]).unwrap();
+    fixture
+}
+
+fn fault(kind: &str) -> String {
+    format!("[[stack]]\nmodule = \"fault\"\nat = \"1s\"\nkind = {kind}\n")
+}
+
+/// Waits until something holds.
+fn until(what: &str, mut holds: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !holds() {
+        assert!(begun.elapsed() < Duration::from_secs(30), "never: {what}");
+        thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn a_fault_begins_in_the_midst_of_a_replay_and_is_put_right_before_its_end() {
+    let kind = "\"command\"\ncommand = [\"cp\", \"disk.img\", \"broken\"]\n\
+                undo = [\"rm\", \"-f\", \"broken\"]\nfor = \"1s\"";
+    let fixture = on_file("3s", &fault(kind));
+    let mut campaign = ioecho(&fixture, &["campaign", "run", "c.toml"])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    until("the fault begins", || fixture.path("broken").exists());
+    until("it is put right", || !fixture.path("broken").exists());
+    assert!(campaign.try_wait().unwrap().is_none(), "the replay was over before");
+    campaign.wait().unwrap();
+    let kept = kept(&fixture, "fault.txt");
+    let seconds: Vec<f64> =
+        kept.lines().filter_map(|line| line.split(' ').next()?.parse().ok()).collect();
+    assert!(matches!(seconds[..], [on, off] if (1.0..1.9).contains(&on) && off >= 2.0), "{kept}");
+    assert!(kept.ends_with("it was put right\n"), "{kept}");
+    assert!(is_closed(&fixture));
+}
+
+#[test]
+fn a_replay_that_is_over_before_its_fault_has_no_result() {
+    let kind = "\"command\"\ncommand = [\"true\"]\nundo = [\"true\"]";
+    let fixture = simulated(&fault(kind).replace("1s", "1h"));
+    let output = run(&fixture);
+    assert_eq!(output.status.code(), Some(40), "{}", said(&output));
+    assert!(said(&output).contains("it is due 3600 s after"), "{}", said(&output));
+}
+
+#[test]
+fn a_campaign_that_is_killed_in_a_fault_is_put_right() {
+    if !has_loop_devices() {
+        return skipped("there are no loop devices");
+    }
+    let stack = format!("{LOOP}{}", fault("\"queue\"\nset = {read_ahead_kb = 4}"));
+    let fixture = with(FROM_STACK, "10s", &stack);
+    let mut campaign = ioecho(&fixture, &["campaign", "run", "c.toml", "--quiet"])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let of_ours = fs::canonicalize(fixture.path(".")).unwrap().display().to_string();
+    let broken = || {
+        let devices = fs::read_dir("/sys/block").unwrap().flatten().map(|it| it.path());
+        let read = |path: PathBuf| fs::read_to_string(path).unwrap_or_default();
+        let ours = |path: &PathBuf| read(path.join("loop/backing_file")).starts_with(&of_ours);
+        let is_set = |path: PathBuf| read(path.join("queue/read_ahead_kb")).trim() == "4";
+        devices.into_iter().filter(ours).any(is_set)
+    };
+    until("the fault begins", broken);
+    campaign.kill().unwrap();
+    campaign.wait().unwrap();
+    assert!(broken(), "nobody has put it right yet");
+    // It waits for the replay, which has outlived its campaign.
+    let output = ioecho(&fixture, &["campaign", "undo"]).output().unwrap();
+    assert!(output.status.success(), "{}", said(&output));
+    assert!(said(&output).contains("read_ahead_kb from"), "{}", said(&output));
+    assert!(!broken() && is_closed(&fixture));
+}
+
+#[test]
+fn a_replay_is_throttled_for_a_while_and_never_after() {
+    if !has_loop_devices() {
+        return skipped("there are no loop devices");
+    }
+    let kind = "\"throttle\"\nread-iops = 10\nfor = \"1s\"";
+    // In that second 50 requests are due, and 10 may be.
+    let expect = "[[expect]]\nthat = \"p95.response > 200ms and p50.response < 200ms\"\n";
+    let fixture = with(FROM_STACK, "4s", &format!("{LOOP}{}{expect}", fault(kind)));
+    let output = run(&fixture);
+    if said(&output).contains("limits no I/O of control groups") {
+        return skipped("no I/O of control groups is limited here");
+    }
+    let told = kept(&fixture, "fault.txt");
+    assert!(told.contains("it began\n") && told.ends_with("it was put right\n"), "{told}");
+    // Whatever else a busy machine made of the run, the expectation holds.
+    assert_ne!(output.status.code(), Some(16), "{}", said(&output));
+    assert!(is_closed(&fixture));
+}
+
+#[test]
+fn a_link_goes_down_and_comes_up_again() {
+    // In a network of its own, whose only link is nobody else's.
+    let program = env!("CARGO_BIN_EXE_ioecho");
+    let script = format!(
+        "mount -t sysfs sysfs /sys && ip link set lo up || exit 99\n\
+         {program} campaign run c.toml --quiet >out 2>&1 &\n\
+         for try in $(seq 100); do\n\
+         [ $(($(cat /sys/class/net/lo/flags) & 1)) = 0 ] && touch down && break; sleep 0.05; done\n\
+         wait; cat /sys/class/net/lo/flags >after"
+    );
+    let fixture = on_file("3s", &fault("\"link-down\"\ninterface = \"lo\"\nfor = \"1s\""));
+    let mut command = Command::new("unshare");
+    command.args(["--net", "--mount", "sh", "-c", &script]);
+    within(&fixture, &mut command);
+    let output = match command.output() {
+        Ok(output) if output.status.success() => output,
+        _ => return skipped("no network of its own can be made here"),
+    };
+    let told = fs::read_to_string(fixture.path("out")).unwrap_or_default();
+    assert!(fixture.path("down").exists(), "{told}{}", said(&output));
+    let after = fs::read_to_string(fixture.path("after")).unwrap();
+    let flags = u32::from_str_radix(after.trim().trim_start_matches("0x"), 16).unwrap();
+    assert_eq!(flags & 1, 1, "{after}");
+    assert!(kept(&fixture, "fault.txt").ends_with("it was put right\n"));
+}
+
 const ASK: &str = "[[stack]]\nmodule = \"ask\"\ntext = \"pull the disk\"\nundo = \"put it back\"\n";
 
 /// Runs the campaign at a terminal, at which this is typed.
