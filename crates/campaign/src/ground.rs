@@ -138,7 +138,8 @@ impl Output {
         let said = if self.stderr.trim().is_empty() { &self.stdout } else { &self.stderr };
         let said: String = said.trim().chars().take(QUOTED_MAX).collect();
         let code = self.code.map_or("a signal".to_owned(), |code| format!("exit code {code}"));
-        Err(Fault::Failed(format!("{command}: {code}: {said}")))
+        let said = if said.is_empty() { said } else { format!(": {said}") };
+        Err(Fault::Failed(format!("{command}: {code}{said}")))
     }
 }
 
@@ -330,5 +331,7 @@ mod tests {
         let output = Output { code: Some(2), stdout: String::new(), stderr };
         let fault = output.good(&command).unwrap_err();
         assert_eq!(fault.to_string(), "false: exit code 2: no such device");
+        let silent = Output { code: Some(1), ..Output::default() };
+        assert_eq!(silent.good(&command).unwrap_err().to_string(), "false: exit code 1");
     }
 }
