@@ -129,6 +129,22 @@ fn what_a_disk_tells_is_kept_with_the_results_and_what_grew_is_told() {
 }
 
 #[test]
+fn what_one_cell_needs_does_not_stand_for_another_that_does_without() {
+    let stack = "[[stack]]\nmodule = \"smart\"\nevery = \"once\"\ndevices = [\"/dev/x\"]\n\
+                 [axes]\nstack.smart.enable = [true, false]\n";
+    let fixture = simulated(stack);
+    let text = fs::read_to_string(fixture.path("c.toml")).unwrap();
+    let text = text.replace("retries = 0", "retries = 0\norder = \"written\"");
+    fs::write(fixture.path("c.toml"), text).unwrap();
+    script(&fixture, "bin/smartctl", "echo {}\n");
+    let output = run(&fixture);
+    assert!(said(&output).contains("2 with a result"), "{}", said(&output));
+    let cells = fs::read_dir(fixture.path("c.campaign/cells")).unwrap().flatten();
+    let asked = cells.filter(|cell| cell.path().join("1/smart.txt").exists()).count();
+    assert_eq!(asked, 1);
+}
+
+#[test]
 fn a_disk_that_cannot_be_asked_is_found_before_anything_runs() {
     let disk = "[[stack]]\nmodule = \"smart\"\ndevices = [\"/dev/no-such\"]\n";
     let fixture = simulated(disk);

@@ -293,10 +293,13 @@ impl Doer<'_> {
     /// Where the replays of a cell run.
     fn raised(&self, cell: &Cell) -> Result<On, Fault> {
         let may_destroy = self.destroy.contains(&cell.device);
-        let Some(host) = self.host.as_ref().filter(|_| !cell.identity.stack.is_empty()) else {
-            let targets = vec![(cell.target.clone(), may_destroy)];
+        let targets = vec![(cell.target.clone(), may_destroy)];
+        let Some(host) = &self.host else { return Ok(On { launch: Vec::new(), targets }) };
+        if cell.identity.stack.is_empty() {
+            // What another cell's stack set up is not this one's.
+            host.clear()?;
             return Ok(On { launch: Vec::new(), targets });
-        };
+        }
         let place = host.raise(cell, may_destroy)?;
         let targets = place.volumes.into_iter().map(|volume| (volume.path, volume.may_lose));
         Ok(On { launch: place.launch, targets: targets.collect() })
