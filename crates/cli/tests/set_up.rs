@@ -219,6 +219,59 @@ fn what_a_program_of_a_killed_campaign_began_is_undone() {
 }
 
 #[test]
+fn a_program_that_is_edited_meanwhile_is_not_run_as_the_one_that_was_planned() {
+    let stack = format!("{PROGRAM}run = [\"./p.sh\"]\nevery = \"cell\"\n");
+    let fixture = simulated(&stack);
+    let text = fs::read_to_string(fixture.path("c.toml")).unwrap();
+    fs::write(fixture.path("c.toml"), text.replace("retries = 0", "repeats = 2")).unwrap();
+    // It edits itself when the first cell is over.
+    let body = "line=$(cat)\ncase $line in *'\"verb\":\"collect\"'*) echo '# more' >>p.sh;; esac\n\
+                echo '{\"ok\":true}'\n";
+    script(&fixture, "p.sh", body);
+    let output = run(&fixture);
+    assert_eq!(output.status.code(), Some(40), "{}", said(&output));
+    assert!(said(&output).contains("1 with a result, 1 failed"), "{}", said(&output));
+    assert!(said(&output).contains("./p.sh is another program than when"), "{}", said(&output));
+}
+
+#[test]
+fn a_program_makes_the_device_of_the_replay_whose_data_may_be_lost() {
+    if !has_loop_devices() {
+        return skipped("there are no loop devices");
+    }
+    let fixture = with(FROM_STACK, "1s", &format!("{PROGRAM}run = [\"./disk.sh\"]\n"));
+    let text = fs::read_to_string(fixture.path("c.toml")).unwrap();
+    fs::write(fixture.path("c.toml"), text.replace("read=100", "read=0")).unwrap();
+    // What it makes is found by the tag, so that undo needs to know nothing.
+    let body = r#"line=$(cat)
+tag=$(echo "$line" | sed -n 's/.*"tag":"\([^"]*\)".*/\1/p')
+device() { losetup --noheadings --output NAME --associated "$tag.img"; }
+case $line in
+*'"verb":"check"'*) echo '{"ok":true,"volumes":[{"path":"/dev/made","size":4194304}]}'; exit;;
+*'"verb":"apply"'*)
+    truncate -s 4M "$tag.img" && losetup --find "$tag.img" || exit 1
+    echo "{\"ok\":true,\"volumes\":[{\"path\":\"$(device)\"}]}"; exit;;
+*'"verb":"undo"'*)
+    [ -z "$(device)" ] || losetup --detach "$(device)" || exit 1
+    rm -f "$tag.img";;
+esac
+echo '{"ok":true}'
+"#;
+    script(&fixture, "disk.sh", body);
+    let plan = ioecho(&fixture, &["campaign", "plan", "c.toml"]).output().unwrap();
+    assert!(plan.status.success(), "{}", said(&plan));
+    let output = run(&fixture);
+    // Whatever else a busy machine made of it: it wrote to the device, and the device is gone.
+    let summary = attempt(&fixture).join("run/summary.json");
+    let summary = fs::read_to_string(summary).unwrap_or_else(|_| panic!("{}", said(&output)));
+    let summary: serde_json::Value = serde_json::from_str(&summary).unwrap();
+    assert!(summary["bytes_written"].as_u64().unwrap() > 0);
+    let mut files = fs::read_dir(fixture.path(".")).unwrap().flatten();
+    assert!(!files.any(|file| file.file_name().to_string_lossy().ends_with(".img")));
+    assert!(is_closed(&fixture));
+}
+
+#[test]
 fn a_program_that_does_not_answer_as_it_must_is_refused_before_anything_runs() {
     for (body, expected) in [
         ("exit 3", "check: ./p.sh: exit code 3"),

@@ -10,7 +10,7 @@ use ioecho_campaign::course;
 use ioecho_campaign::executor::{Action, Event, Executor, Over, State};
 use ioecho_campaign::ground::Fault;
 use ioecho_campaign::journal::Happening;
-use ioecho_campaign::plan::Cell;
+use ioecho_campaign::plan::{Cell, Ground as _};
 use ioecho_linux::{HostDescription, OpenDirectory};
 use ioecho_run::observer::Stopping;
 use ioecho_stats::verdict::Finding;
@@ -371,15 +371,22 @@ impl Doer<'_> {
         }
     }
 
-    /// Whether the device is the one that the plan means: another one may have its path by now.
+    /// Whether the device and the programs are those that the plan means: another device may have
+    /// the path by now, and somebody may have edited a script.
     fn is_still_the_same(&self, cell: &Cell) -> Result<(), String> {
-        let device = self.made.plan.file.device(&cell.device);
+        let (here, device) = (&self.made.here, self.made.plan.file.device(&cell.device));
         let proof = device.map(|device| device.proof.clone()).unwrap_or_default();
-        let now = self.made.here.device_now(&cell.target, &proof)?;
-        if now == cell.identity.device {
-            return Ok(());
+        if here.device_now(&cell.target, &proof)? != cell.identity.device {
+            let target = &cell.target;
+            return Err(format!("{target} is another device than when the campaign was planned"));
         }
-        Err(format!("{} is another device than when the campaign was planned", cell.target))
+        let mut programs = cell.identity.stack.iter().flat_map(|placed| &placed.programs);
+        match programs.find(|(name, hash)| here.program(name).as_ref() != Some(hash)) {
+            Some((name, _)) => Err(format!(
+                "{name} is another program than when the campaign was planned; run it again"
+            )),
+            None => Ok(()),
+        }
     }
 }
 
