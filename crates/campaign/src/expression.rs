@@ -11,12 +11,21 @@ use ioecho_trace::expression::{self as grammar, Cursor, Expression, Fault, Word}
 use ioecho_trace::{Bytes, Nanos};
 
 use crate::attempt::{Measured, Unit, figure_name};
+use crate::stack::{self, Entry};
 
 /// The settings that a condition may ask for: axes and keys.
 #[derive(Clone, Debug, Default)]
 pub struct Subjects {
     /// Their names.
     pub settings: Vec<String>,
+    /// The stack, whose settings are keys too: `stack.NAME.KEY`.
+    pub stack: Vec<Entry>,
+}
+
+impl Subjects {
+    fn has(&self, name: &str) -> bool {
+        self.settings.iter().any(|setting| setting == name) || stack::has_key(&self.stack, name)
+    }
 }
 
 /// A condition.
@@ -198,8 +207,9 @@ const GRADES: [Grade; 5] =
 
 const VALIDITIES: [Validity; 3] = [Validity::Valid, Validity::Suspect, Validity::Invalid];
 
-const KNOWN: &str = "known are the axes and keys, finding, validity, check.NAME, and figures such \
-                     as p99.read, p99.9.write.service, iops, mbps, drain, failed";
+const KNOWN: &str = "known are the axes and keys (those of the stack as stack.NAME.KEY), finding, \
+                     validity, check.NAME, and figures such as p99.read, p99.9.write.service, \
+                     iops, mbps, drain, failed";
 
 /// Reads a question.
 fn question(words: &mut Cursor<'_>, subjects: &Subjects) -> Result<Expression<Test>, Fault> {
@@ -213,7 +223,7 @@ fn question(words: &mut Cursor<'_>, subjects: &Subjects) -> Result<Expression<Te
     } else if let Some(check) = name.strip_prefix("check.") {
         let grades = GRADES.map(grade_word).to_vec();
         (Subject::Check(check.to_owned()), Kind::Words(grades))
-    } else if subjects.settings.iter().any(|setting| setting == name) {
+    } else if subjects.has(name) {
         (Subject::Setting(name.to_owned()), Kind::Setting)
     } else if let Some((figure, unit)) = figure_name(name) {
         (Subject::Figure(figure), Kind::Figure(unit))
@@ -318,7 +328,8 @@ mod tests {
     use super::*;
 
     fn subjects() -> Subjects {
-        Subjects { settings: vec!["speedup".to_owned(), "device".to_owned()] }
+        let settings = vec!["speedup".to_owned(), "device".to_owned()];
+        Subjects { settings, stack: Vec::new() }
     }
 
     fn measured() -> Measured {

@@ -13,7 +13,7 @@ use ioecho_trace::Nanos;
 
 use crate::expression::Rule;
 use crate::place::Place;
-use crate::stack::{Entry, PREFIX};
+use crate::stack::{self, Entry};
 
 pub use crate::value::{Layer, Setting};
 pub use include::Open;
@@ -60,8 +60,7 @@ impl Known {
 
     /// Whether this is a key of an entry of the stack.
     fn is_of_stack(&self, key: &str) -> bool {
-        let parts = key.strip_prefix(PREFIX).and_then(|rest| rest.split_once('.'));
-        parts.is_some_and(|(name, key)| self.entry(name).is_some_and(|entry| entry.has(key)))
+        stack::has_key(&self.stack, key)
     }
 
     /// The names of all keys.
@@ -80,6 +79,8 @@ impl Known {
 pub struct File {
     /// Its name, from which that of its directory is made.
     pub name: String,
+    /// The place of the settings of every cell, or of the name where there are none.
+    pub place: Place,
     /// The seed of the order.
     pub seed: u64,
     /// How often each point is measured.

@@ -138,7 +138,8 @@ impl Output {
         let said = if self.stderr.trim().is_empty() { &self.stdout } else { &self.stderr };
         let said: String = said.trim().chars().take(QUOTED_MAX).collect();
         let code = self.code.map_or("a signal".to_owned(), |code| format!("exit code {code}"));
-        Err(Fault::Failed(format!("{command}: {code}: {said}")))
+        let said = if said.is_empty() { said } else { format!(": {said}") };
+        Err(Fault::Failed(format!("{command}: {code}{said}")))
     }
 }
 
@@ -234,6 +235,34 @@ pub trait Ground {
     /// If it cannot be started, or takes too long. Its exit code is no error.
     fn ask(&self, command: &Command) -> Result<Output>;
 
+    /// Tells whoever watches something.
+    fn tell(&self, text: &str);
+
+    /// Whether a person can be asked: there is a terminal.
+    fn is_attended(&self) -> bool;
+
+    /// Asks the person at the terminal, and waits for a line.
+    ///
+    /// # Errors
+    ///
+    /// If there is no terminal, nobody answers in time, or somebody asks for the end.
+    fn person(&self, question: &str, limit: Duration) -> Result<String>;
+
+    /// Asks the person at the terminal to do something; whether it was done.
+    ///
+    /// # Errors
+    ///
+    /// As of [`person`](Self::person).
+    fn is_done_by_person(&self, task: &str, limit: Duration) -> Result<bool> {
+        loop {
+            match self.person(&format!("{task}\n    Done? Type yes or no."), limit)?.as_str() {
+                "yes" | "y" => return Ok(true),
+                "no" | "n" => return Ok(false),
+                _ => {}
+            }
+        }
+    }
+
     /// Seconds of a clock that is never set.
     fn seconds(&self) -> f64;
 
@@ -302,5 +331,7 @@ mod tests {
         let output = Output { code: Some(2), stdout: String::new(), stderr };
         let fault = output.good(&command).unwrap_err();
         assert_eq!(fault.to_string(), "false: exit code 2: no such device");
+        let silent = Output { code: Some(1), ..Output::default() };
+        assert_eq!(silent.good(&command).unwrap_err().to_string(), "false: exit code 1");
     }
 }

@@ -16,6 +16,8 @@ pub mod line;
 mod tests;
 mod undo;
 
+use std::time::Duration;
+
 use line::{Change, Form, Line, Probe, VERSION, Witness};
 use serde_json::Value;
 
@@ -312,10 +314,42 @@ impl<'g> Ledger<'g> {
         undo: Option<Command>,
         state: Value,
     ) -> Result<Output> {
-        let number = self.begin(Change::Ran { undo, state })?;
+        let number = self.begin(Change::Ran { undo, state, answers: false })?;
         let output = self.hands.run(program)?.good(program)?;
         self.done(number)?;
         Ok(output)
+    }
+
+    /// Runs a program that answers, and so does what takes it back.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot be run. What it answers is for the caller to judge.
+    pub(crate) fn called(
+        &mut self,
+        program: &Command,
+        undo: Option<Command>,
+        state: Value,
+    ) -> Result<Output> {
+        let number = self.begin(Change::Ran { undo, state, answers: true })?;
+        let output = self.hands.run(program)?;
+        self.done(number)?;
+        Ok(output)
+    }
+
+    /// Asks a person to do something, and what takes that back. `undo` must be harmless where
+    /// nothing was done.
+    ///
+    /// # Errors
+    ///
+    /// If there is no terminal, nobody answers, or it was not done.
+    pub fn asked(&mut self, task: &str, undo: Option<String>, limit: Duration) -> Result<()> {
+        let (task, limit_s) = (task.to_owned(), limit.as_secs());
+        let number = self.begin(Change::Asked { task: task.clone(), undo, limit_s })?;
+        if !self.hands.is_done_by_person(&task, limit)? {
+            return Err(Fault::Refused(format!("a person says that it is not done: {task}")));
+        }
+        self.done(number)
     }
 
     /// Whether a thing is there.

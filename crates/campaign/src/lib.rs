@@ -28,6 +28,7 @@ pub mod ledger;
 pub mod modules;
 pub mod place;
 pub mod plan;
+mod program;
 pub mod rows;
 pub mod search;
 pub mod setup;

@@ -7,17 +7,22 @@
 //! To add one: a file with a type that implements [`Module`] and a `pub(super) const FAMILY`, and
 //! its line in [`FAMILIES`].
 
+mod ask;
+mod below;
 mod cgroup;
 mod command;
 mod erase;
+mod fault;
 mod fill;
 mod fs;
 mod given;
 mod host;
 mod loop_device;
+mod program;
 mod queue;
 mod read;
 mod settle;
+mod smart;
 
 use std::ops::Range;
 
@@ -68,6 +73,17 @@ pub trait Module {
     /// If it failed; then the attempt is a fault.
     fn beside(&self, ledger: &mut Ledger<'_>, on: &[Volume], span: Range<f64>) -> Result<()> {
         let _ = (ledger, on, span);
+        Ok(())
+    }
+
+    /// A replay has ended, whose process took so many seconds: what `beside` changed for this
+    /// replay alone is taken back.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot be, or `beside` could not do what it had to because the replay was over.
+    fn ended(&self, ledger: &mut Ledger<'_>, on: &[Volume], seconds: f64) -> Result<()> {
+        let _ = (ledger, on, seconds);
         Ok(())
     }
 
@@ -157,22 +173,35 @@ pub struct Family {
 
 /// The modules.
 pub const FAMILIES: &[Family] = &[
+    ask::FAMILY,
     cgroup::FAMILY,
     command::FAMILY,
     erase::FAMILY,
+    fault::FAMILY,
     fill::FAMILY,
     fs::FAMILY,
     host::FAMILY,
     loop_device::FAMILY,
+    program::FAMILY,
     queue::FAMILY,
     read::FAMILY,
     settle::FAMILY,
+    smart::FAMILY,
 ];
 
 /// A directory as the kernel names it: what is made there is found again by that name.
 fn real_directory(ground: &dyn Ground, path: &str) -> Result<String> {
     let real = ground.real(path);
     real.ok_or_else(|| Fault::Lacking(format!("{path}: there is no such directory")))
+}
+
+/// The fault of a replay that was over before something could be done beside it. Another attempt
+/// would be as short.
+fn too_short(at_s: f64, ended_s: f64) -> Fault {
+    Fault::Refused(format!(
+        "it is due {at_s} s after the replay began, which took {ended_s:.1} s\n  = help: let the \
+         replay take longer, or do it earlier"
+    ))
 }
 
 /// Refuses a machine without these programs.

@@ -12,7 +12,7 @@ use crate::file::{
 };
 use crate::key::Identity;
 use crate::place::{Place, Refused, Result};
-use crate::stack::{PREFIX, Placed};
+use crate::stack::{self, PREFIX, Placed};
 use crate::template::{filled, names};
 use crate::value::Value;
 
@@ -61,7 +61,7 @@ pub struct Cell {
 }
 
 impl Cell {
-    /// The value of an axis, or of a key of the replay.
+    /// The value of an axis, or of a key of the replay or of the stack.
     pub fn setting(&self, name: &str) -> Option<String> {
         let axis = self.point.iter().find(|(axis, _)| axis == name).map(|(_, value)| value.clone());
         let own = || match name {
@@ -70,7 +70,8 @@ impl Cell {
             _ => None,
         };
         let key = || self.identity.replay.get(name).map(Value::shown);
-        axis.or_else(own).or_else(key)
+        let of_stack = || stack::value_in(&self.identity.stack, name);
+        axis.or_else(own).or_else(key).or_else(of_stack)
     }
 
     /// The replays of the cell: itself, if it is one.
@@ -122,7 +123,7 @@ impl Plan {
     ///
     /// If a value is missing or impossible, or a load or device cannot be identified.
     pub fn new(file: File, arguments: Layer, known: &Known, ground: &dyn Ground) -> Result<Self> {
-        let start = Place::outside(&file.name);
+        let start = file.place.clone();
         let (cells, steps, branches) = (Vec::new(), Vec::new(), Vec::new());
         let known = file.knows(known);
         let mut plan = Self { file, cells, steps, branches, left_out: 0, known, arguments };
@@ -233,7 +234,7 @@ impl Plan {
         let mut point = self.branches[branch].clone();
         let axis = self.file.search.as_ref().map_or("", |search| &search.axis);
         point.push((axis.to_owned(), rounded(value)));
-        let start = Place::outside(&self.file.name);
+        let start = self.file.place.clone();
         let cell = self.cell(point, branch, vote, ground)?;
         cell.ok_or_else(|| {
             Refused::new(&start, "a rule leaves out a value of the search", "change the rule")
@@ -293,7 +294,8 @@ impl Plan {
                 let axis = point.iter().find(|(axis, _)| axis == name);
                 let key = || origins.get(name).and_then(|all| Some(all.last()?.value.shown()));
                 let repeat = (name == "repeat").then(|| repeat.to_string());
-                axis.map(|(_, value)| value.clone()).or_else(key).or(repeat)
+                let default = || stack::value_if_not_given(&self.file.stack, name);
+                axis.map(|(_, value)| value.clone()).or_else(key).or(repeat).or_else(default)
             };
             if !rule.when.holds(&current, None) {
                 continue;
@@ -336,7 +338,7 @@ impl Plan {
             parts.extend(self.replay(point, branch, repeat, ground)?);
         }
         let Some(first) = parts.first() else { return Ok(None) };
-        let start = Place::outside(&self.file.name);
+        let start = self.file.place.clone();
         let is_alike = |part: &Cell| {
             part.target == first.target && part.identity.stack == first.identity.stack
         };
@@ -362,7 +364,7 @@ impl Plan {
         ground: &dyn Ground,
     ) -> Result<Option<Cell>> {
         let Some(origins) = self.origins(&point, repeat) else { return Ok(None) };
-        let start = Place::outside(&self.file.name);
+        let start = self.file.place.clone();
         let mut replay = BTreeMap::new();
         let (mut own, mut chain): (BTreeMap<&str, (String, &Place)>, _) =
             (BTreeMap::new(), Vec::new());
@@ -479,8 +481,7 @@ impl Plan {
                 let origins = self.origins(&cell.point, cell.repeat).unwrap_or_default();
                 let given = origins.get(&key).and_then(|all| all.last()).map(|it| &it.place);
                 let entry = self.known.entry(&placed.name).map(|entry| &entry.place);
-                let outside = Place::outside(&self.file.name);
-                let place = given.or(entry).unwrap_or(&outside);
+                let place = given.or(entry).unwrap_or(&self.file.place);
                 return Err(Refused::new(place, wrong.reason, wrong.help));
             }
         }

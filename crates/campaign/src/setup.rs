@@ -3,6 +3,7 @@
 //! This is what an agent does on its host: it holds the ledger, raises a cell's stack on what
 //! stands already, and takes down what the next cell does not share.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 use crate::ground::Ground;
@@ -42,6 +43,9 @@ pub struct Foreseen {
     /// What it builds on.
     #[serde(skip)]
     pub on: Vec<Volume>,
+    /// The files that it runs from the campaign's directory, by their hashes.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub programs: BTreeMap<String, String>,
     /// What it would do.
     #[serde(flatten)]
     pub outlook: Outlook,
@@ -74,7 +78,8 @@ pub fn outlook(
     for placed in stack {
         let outlook = read(placed, base)?.check(ground, &volumes).map_err(|it| by(placed, it))?;
         let on = std::mem::replace(&mut volumes, outlook.volumes.clone());
-        all.push(Foreseen { name: placed.name.clone(), on, outlook });
+        let (name, programs) = (placed.name.clone(), placed.programs.clone());
+        all.push(Foreseen { name, on, programs, outlook });
     }
     Ok(all)
 }
@@ -147,6 +152,21 @@ impl<'g> Setup<'g> {
                 .map_err(|fault| by(&raised.standing.placed, fault))?;
         }
         Ok(())
+    }
+
+    /// A replay has ended after so many seconds ([`Module::ended`]).
+    ///
+    /// # Errors
+    ///
+    /// The first fault of a module; each of them was asked.
+    pub fn ended(&mut self, seconds: f64) -> Result<()> {
+        let mut came = Ok(());
+        for raised in &self.raised {
+            self.ledger.works_for(&raised.standing.placed.name);
+            let ended = raised.module.ended(&mut self.ledger, &raised.volumes, seconds);
+            came = came.and(ended.map_err(|fault| by(&raised.standing.placed, fault)));
+        }
+        came
     }
 
     /// What is typed in front of the replay's command.

@@ -13,11 +13,50 @@ use crate::place::{Place, Refused, Result};
 use crate::template::{filled, names};
 use crate::value::{Origins, Setting, Value};
 
+/// The key of a file's stack, and of its settings in a layer.
+pub(crate) const STACK: &str = "stack";
+
 /// What a setting of a stack begins with: `stack.NAME.KEY`.
 pub(crate) const PREFIX: &str = "stack.";
 
+/// The key that leaves an entry out.
+const ENABLE: &str = "enable";
+
+/// The entry and its key in the name of a setting of a stack.
+pub(crate) fn parts_of(name: &str) -> Option<(&str, &str)> {
+    name.strip_prefix(PREFIX)?.split_once('.')
+}
+
+/// Whether a stack has a setting of this name.
+pub(crate) fn has_key(stack: &[Entry], name: &str) -> bool {
+    let of_entry = |(entry, key)| stack.iter().any(|it| it.name == entry && it.has(key));
+    parts_of(name).is_some_and(of_entry)
+}
+
+/// The value of a setting that nobody gave, where a condition asks for it.
+pub(crate) fn value_if_not_given(stack: &[Entry], name: &str) -> Option<String> {
+    let (entry, key) = parts_of(name)?;
+    let entry = stack.iter().find(|it| it.name == entry)?;
+    match key {
+        ENABLE => Some(true.to_string()),
+        "every" => Some(entry.family.every.word().to_owned()),
+        _ => None,
+    }
+}
+
+/// The value of a setting in the stack of a cell.
+pub(crate) fn value_in(stack: &[Placed], name: &str) -> Option<String> {
+    let (entry, key) = parts_of(name)?;
+    let placed = stack.iter().find(|placed| placed.name == entry);
+    match key {
+        ENABLE => Some(placed.is_some().to_string()),
+        "every" => Some(placed?.every.word().to_owned()),
+        _ => placed?.settings.get(key).map(Value::shown),
+    }
+}
+
 /// Keys that every module has.
-pub(crate) const GENERAL: [&str; 3] = ["enable", "every", "limit"];
+pub(crate) const GENERAL: [&str; 3] = [ENABLE, "every", "limit"];
 
 /// Names in braces that are filled in where the volumes are known.
 pub const VOLUME: &str = "volume";
@@ -131,10 +170,10 @@ impl Entry {
             let reason = format!("this is not possible for {key}");
             Err(Refused::new(place(key), reason, help))
         };
-        match settings.remove("enable").map(|value| value.shown()).as_deref() {
+        match settings.remove(ENABLE).map(|value| value.shown()).as_deref() {
             None | Some("true") => {}
             Some("false") => return Ok(None),
-            Some(_) => return wrong("enable", "write true or false"),
+            Some(_) => return wrong(ENABLE, "write true or false"),
         }
         let every = match settings.remove("every").map(|value| value.shown()) {
             None => self.family.every,

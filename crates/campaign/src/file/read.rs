@@ -60,6 +60,8 @@ pub fn read(name: &str, text: &str, known: &Known, open: Open<'_>) -> Result<Fil
     check_name(&top, &title)?;
     let mut file = File {
         name: title,
+        // What a cell lacks is lacking in the settings of all runs.
+        place: top.place(top.get("replay").map_or_else(|| top.needed("name"), Ok)?),
         seed: top.parsed("seed", whole, "write a whole number")?.unwrap_or(1),
         repeats: top.parsed("repeats", some, "write 1 to 10000")?.unwrap_or(1),
         order: top.parsed("order", order, "write random or written")?.unwrap_or_default(),
@@ -134,7 +136,7 @@ pub fn argument(text: &str, origin: &str, known: &Known) -> Result<Setting> {
 fn subjects(file: &File, known: &Known) -> Subjects {
     let axes = file.axis_names().into_iter().map(str::to_owned);
     let keys = known.keys().map(str::to_owned);
-    Subjects { settings: axes.chain(keys).collect() }
+    Subjects { settings: axes.chain(keys).collect(), stack: file.stack.clone() }
 }
 
 fn check_name(top: &Table<'_, '_>, name: &str) -> Result<()> {
@@ -319,20 +321,22 @@ impl<'t, 'a> Reader<'t, 'a> {
     }
 
     fn axes_in(&self, table: Table<'t, 'a>) -> Result<Vec<Axis>> {
-        let mut axes = Vec::new();
-        for (key, value) in table.entries {
-            let (name, place) =
-                (key.get_ref().clone().into_owned(), self.top.text.place(&key.span()));
+        let mut axes: Vec<Axis> = Vec::new();
+        for (name, place, value) in self.axis_entries(table)? {
             if name == STEP || name == "repeat" {
                 let reason = format!("'{name}' is the name of something else");
                 return Err(Refused::new(&place, reason, "give this axis another name"));
+            }
+            if axes.iter().any(|axis| axis.name == name) {
+                let reason = format!("there is an axis '{name}' already");
+                return Err(Refused::new(&place, reason, "write its values in one place"));
             }
             let mut values = Vec::new();
             if value.get_ref().is_table() {
                 let steps = steps(&self.table(value)?, value)?;
                 values.extend(steps.into_iter().map(|value| (value, place.clone())));
             } else {
-                for (text, place) in self.top.texts_at(value)? {
+                for (text, place) in self.top.values_at(value)? {
                     values.extend(several(&text, &place)?);
                 }
             }

@@ -92,6 +92,19 @@ impl<'t, 'a> Table<'t, 'a> {
         }
     }
 
+    /// The same, where a switch is the text `true` or `false`.
+    pub(super) fn values_at(&self, value: Spot<'t, 'a>) -> Result<Vec<(String, Place)>> {
+        let items = match value.get_ref() {
+            DeValue::Array(items) => items.iter().collect(),
+            _ => vec![value],
+        };
+        let text = |item: Spot<'t, 'a>| match item.get_ref() {
+            DeValue::Boolean(on) => Ok(on.to_string()),
+            _ => self.text_at(item),
+        };
+        items.into_iter().map(|item| Ok((text(item)?, self.place(item)))).collect()
+    }
+
     /// A value that is parsed from its text.
     pub(super) fn parsed<T>(
         &self,

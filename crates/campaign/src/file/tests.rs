@@ -176,3 +176,99 @@ fn the_same_run_twice_and_a_million_cells_are_refused() {
     );
     assert!(refused(&many).contains("more than 1000000 cells"));
 }
+
+/// A campaign whose stack sets a queue and makes a file system.
+const STACK: &str = "name='x'\norder='written'\n[devices]\na='sim:a'\n[replay]\ndevice='a'\n\
+    trace='t'\n[[stack]]\nmodule='queue'\nset={scheduler='none'}\n[[stack]]\nmodule='fs'\n\
+    size='1G'\n";
+
+/// The settings of an entry of the stack, cell by cell.
+fn of_stack(plan: &Plan, key: &str) -> Vec<String> {
+    plan.cells.iter().map(|cell| cell.setting(key).unwrap_or_default()).collect()
+}
+
+#[test]
+fn a_key_of_the_stack_is_an_axis_as_any_other() {
+    for axes in [
+        "[axes]\nstack.queue.set.scheduler=['none','bfq']\nstack.fs.type=['ext4','xfs']\n",
+        "[axes]\n'stack.queue.set.scheduler'=['none','bfq']\n'stack.fs.type'=['ext4','xfs']\n",
+        "[axes.stack.queue.set]\nscheduler=['none','bfq']\n[axes.stack.fs]\ntype=['ext4','xfs']\n",
+    ] {
+        let mut plan = plan(&format!("{STACK}{axes}"));
+        plan.cells.sort_by_key(crate::plan::Cell::name);
+        let schedulers = of_stack(&plan, "stack.queue.set.scheduler");
+        let types = of_stack(&plan, "stack.fs.type");
+        let points: std::collections::BTreeSet<_> = schedulers.iter().zip(&types).collect();
+        assert_eq!((plan.cells.len(), points.len()), (4, 4), "{axes}");
+        // The modules have these settings.
+        for (cell, (scheduler, kind)) in plan.cells.iter().zip(schedulers.iter().zip(&types)) {
+            let [queue, fs] = &cell.identity.stack[..] else { panic!("two modules") };
+            assert_eq!(queue.settings["set.scheduler"].shown(), *scheduler);
+            assert_eq!(fs.settings["type"].shown(), *kind);
+        }
+    }
+}
+
+#[test]
+fn an_axis_of_the_stack_may_have_steps_and_leave_an_entry_out() {
+    let steps = "[axes]\nstack.queue.set.nr_requests={from=1,to=64,steps=3,scale='log'}\n";
+    let counts = of_stack(&plan(&format!("{STACK}{steps}")), "stack.queue.set.nr_requests");
+    assert_eq!(counts, ["1", "8", "64"]);
+    let plan = plan(&format!("{STACK}[axes]\nstack.fs.enable=[true,false]\n"));
+    let lengths: Vec<_> = plan.cells.iter().map(|cell| cell.identity.stack.len()).collect();
+    assert_eq!(
+        (of_stack(&plan, "stack.fs.enable"), lengths),
+        (["true", "false"].map(str::to_owned).to_vec(), vec![2, 1])
+    );
+}
+
+#[test]
+fn conditions_ask_for_keys_of_the_stack() {
+    let text = format!(
+        "{STACK}[axes]\nstack.queue.set.scheduler=['none','bfq']\n\
+         [layers.big]\nstack.fs.size='2G'\n[layers.small]\n[[rule]]\n\
+         when='stack.queue.set.scheduler = bfq and stack.fs.enable = true'\n\
+         set={{stack.fs.size='3G',speedup=2}}\n[[rule]]\nwhen='stack.fs.every = cell'\nskip=true\n\
+         [[expect]]\nthat='stack.fs.size = 3G or iops > 5'\n"
+    );
+    let plan = plan(&text);
+    assert_eq!(of_stack(&plan, "stack.fs.size"), ["1G", "3G"]);
+    assert_eq!(of_stack(&plan, "speedup"), ["", "2"]);
+    // After the run as well.
+    let that = &plan.file.expectations[0].that;
+    let holds = |cell: usize| that.holds(&|name| plan.cells[cell].setting(name), None);
+    assert_eq!([holds(0), holds(1)], [false, true]);
+}
+
+#[test]
+fn an_axis_that_the_stack_does_not_have_is_told_with_its_place() {
+    for (axes, place, told) in [
+        ("stack.queu.set.scheduler=['x']", "c.toml:15:7", "did you mean 'queue'?"),
+        ("stack.fs.tipe=['x']", "c.toml:15:10", "did you mean 'type'?"),
+        ("stack.fs='x'", "c.toml:15:7", "no key of fs ''"),
+        ("'stack.fs.tipe'=['x']", "c.toml:15:1", "did you mean 'type'?"),
+        ("stack.fs.type=['tmpfs']", "c.toml:15:16", "write ext4 or xfs or btrfs"),
+        ("'stack.fs.type'=['xfs']\nstack.fs.type=['xfs']", "c.toml:16:10", "already"),
+    ] {
+        let refused = refused(&format!("{STACK}[axes]\n{axes}\n"));
+        assert!(refused.starts_with(place) && refused.contains(told), "{axes}\n{refused}");
+    }
+    let rule = format!("{STACK}[[rule]]\nwhen='stack.fs.tipe = xfs'\nskip=true\n");
+    assert!(refused(&rule).contains("'stack.fs.tipe' is not known"), "{}", refused(&rule));
+}
+
+#[test]
+fn what_a_cell_lacks_is_told_with_a_place() {
+    for (text, place) in [
+        ("name = 1\n", "c.toml:1:8: a cell has no device"),
+        ("name='x'\n[devices]\na='sim'\n[replay]\ndevice='a'\n", "c.toml:4:1: a cell has no trace"),
+    ] {
+        let refused = refused(text);
+        assert!(refused.starts_with(place), "{refused}");
+    }
+    let twice = format!(
+        "name='x'\n{DEVICES}[replay]\ntrace='t'\n[layers.b]\n[layers.c]\n[axes]\ndevice=['a']\n\
+         mode=['b','c']\n"
+    );
+    assert!(refused(&twice).starts_with("c.toml:6:"), "{}", refused(&twice));
+}

@@ -5,7 +5,7 @@
 //! [`Fake::revive`], so a test can kill at each of them in turn.
 
 use std::cell::{Cell, Ref, RefCell, RefMut};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -13,6 +13,9 @@ use super::{Book, Command, Fault, Ground, Hands, Kind, Output, Result, Volume};
 
 /// A program of the machine.
 type Program = Rc<dyn Fn(&mut State, &[&str]) -> Output>;
+
+/// Where a program finds what it reads.
+pub(crate) const INPUT: &str = "/dev/stdin";
 
 /// What the machine has.
 #[derive(Clone, Default)]
@@ -67,6 +70,10 @@ pub(crate) struct Fake {
     clock_s: Cell<f64>,
     /// A file that changes whenever time goes by.
     busy: RefCell<Option<String>>,
+    /// What was told to whoever watches.
+    told: RefCell<Vec<String>>,
+    /// What a person will answer, line by line; without any there is no terminal.
+    answers: RefCell<VecDeque<String>>,
 }
 
 impl Fake {
@@ -115,6 +122,16 @@ impl Fake {
         *self.busy.borrow_mut() = Some(file.to_owned());
     }
 
+    /// What was told to whoever watches.
+    pub(crate) fn told(&self) -> Vec<String> {
+        self.told.borrow().clone()
+    }
+
+    /// Lets a person answer this.
+    pub(crate) fn will_answer(&self, line: &str) {
+        self.answers.borrow_mut().push_back(line.to_owned());
+    }
+
     /// Whether the process died.
     pub(crate) fn is_dead(&self) -> bool {
         self.is_dead.get()
@@ -155,6 +172,9 @@ impl Fake {
         let Some(program) = program else {
             return Err(Fault::Lacking(format!("{}: there is no such program", command.program())));
         };
+        if let Some(input) = &command.input {
+            self.state_mut().put(INPUT, input);
+        }
         let words: Vec<&str> = command.argv.iter().skip(1).map(String::as_str).collect();
         Ok(program(&mut self.state.borrow_mut(), &words))
     }
@@ -221,6 +241,22 @@ impl Ground for Fake {
         // What only asks changes nothing, whatever the program did.
         *self.state.borrow_mut() = before;
         output
+    }
+
+    fn tell(&self, text: &str) {
+        self.told.borrow_mut().push(text.to_owned());
+    }
+
+    fn is_attended(&self) -> bool {
+        !self.answers.borrow().is_empty()
+    }
+
+    fn person(&self, question: &str, _: Duration) -> Result<String> {
+        self.alive()?;
+        let answer = self.answers.borrow_mut().pop_front();
+        let answer = answer.ok_or_else(|| Fault::Lacking("there is no terminal".to_owned()))?;
+        self.tell(question);
+        Ok(answer)
     }
 
     fn seconds(&self) -> f64 {

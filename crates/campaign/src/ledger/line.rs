@@ -92,6 +92,19 @@ pub enum Change {
         /// The state before, as the program told it.
         #[serde(default, skip_serializing_if = "Value::is_null")]
         state: Value,
+        /// Whether what takes it back answers as a program of the user's does, so that its exit
+        /// code is not all that it tells.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        answers: bool,
+    },
+    /// A person is asked to do something.
+    Asked {
+        /// What.
+        task: String,
+        /// What takes it back, by a person too; nothing, if nothing is to be taken back.
+        undo: Option<String>,
+        /// How long an answer is waited for, in seconds.
+        limit_s: u64,
     },
 }
 

@@ -1,8 +1,12 @@
 //! Walking backward through a ledger.
 
+use std::ops::Range;
+use std::time::Duration;
+
 use super::line::{Change, Form, Probe, Witness};
 use super::{Entry, Ledger, Presence};
 use crate::ground::{Command, Hands, Result};
+use crate::program;
 
 /// What lies here does not outlive a boot of the machine.
 const VOLATILE: [&str; 2] = ["/sys/", "/proc/"];
@@ -33,6 +37,10 @@ enum Way {
     Write(String, String),
     /// The command takes it back; then the thing must be gone.
     Run(Command, Option<Probe>),
+    /// The program takes it back, and answers whether it did.
+    Program(Command),
+    /// A person takes it back, and is waited for so long.
+    Person(String, Duration),
     /// Somebody else changed it.
     Leave(String),
 }
@@ -44,9 +52,19 @@ impl Ledger<'_> {
     ///
     /// If the undo file cannot be written. What cannot be taken back is no error.
     pub fn undo(&mut self, mark: usize) -> Result<Undone> {
+        self.undo_of(mark..self.entries.len())
+    }
+
+    /// Takes back what was changed between two marks, the last first, while what came later stays.
+    /// Nothing that came later may have been made on it.
+    ///
+    /// # Errors
+    ///
+    /// As of [`undo`](Self::undo).
+    pub fn undo_of(&mut self, marks: Range<usize>) -> Result<Undone> {
         let mut came = Undone::default();
         let mut stays = false;
-        for number in (mark..self.entries.len()).rev() {
+        for number in marks.rev() {
             if self.entries[number].is_undone {
                 continue;
             }
@@ -76,7 +94,10 @@ impl Ledger<'_> {
             match self.way(entry) {
                 Ok(Way::Nothing) => {}
                 Ok(Way::Write(file, value)) => came.back.push(format!("{file} = {value}")),
-                Ok(Way::Run(command, _)) => came.back.push(command.to_string()),
+                Ok(Way::Run(command, _) | Way::Program(command)) => {
+                    came.back.push(command.to_string());
+                }
+                Ok(Way::Person(task, _)) => came.back.push(format!("asks a person: {task}")),
                 Ok(Way::Leave(why)) => came.left.push(Left { what, why }),
                 Err(fault) => came.left.push(Left { what, why: fault.to_string() }),
             }
@@ -105,6 +126,11 @@ impl Ledger<'_> {
         match self.way(&self.entries[number]).map_err(|fault| fault.to_string())? {
             Way::Nothing => Ok(false),
             Way::Leave(why) => Err(why),
+            Way::Person(task, limit) => match hands.is_done_by_person(&task, limit) {
+                Ok(true) => Ok(true),
+                Ok(false) => Err("a person says that it is not done".to_owned()),
+                Err(fault) => Err(fault.to_string()),
+            },
             Way::Run(_, Some(_)) if stays => {
                 Err("something that was made on it may need it, and stays".to_owned())
             }
@@ -115,6 +141,11 @@ impl Ledger<'_> {
                     Ok(_) => Err(format!("the kernel does not take '{value}'")),
                     Err(fault) => Err(fault.to_string()),
                 }
+            }
+            Way::Program(command) => {
+                let output = hands.run(&command).map_err(|fault| fault.to_string())?;
+                let answer = program::answer(&command, output);
+                answer.map(|_| true).map_err(|fault| fault.to_string())
             }
             Way::Run(command, gone) => {
                 let output = hands.run(&command).and_then(|output| output.good(&command));
@@ -135,7 +166,13 @@ impl Ledger<'_> {
     fn way(&self, entry: &Entry) -> Result<Way> {
         match &entry.what {
             // What is lost is lost, and was allowed to be.
-            Change::Lose { .. } | Change::Ran { undo: None, .. } => Ok(Way::Nothing),
+            Change::Lose { .. }
+            | Change::Ran { undo: None, .. }
+            | Change::Asked { undo: None, .. } => Ok(Way::Nothing),
+            Change::Asked { undo: Some(undo), limit_s, .. } => {
+                Ok(Way::Person(undo.clone(), Duration::from_secs(*limit_s)))
+            }
+            Change::Ran { undo: Some(undo), answers: true, .. } => Ok(Way::Program(undo.clone())),
             Change::Ran { undo: Some(undo), .. } => Ok(Way::Run(undo.clone(), None)),
             Change::Set { file, form, before, after, witness } => {
                 let is_volatile = VOLATILE.iter().any(|it| file.starts_with(it));
@@ -186,9 +223,13 @@ fn told(entry: &Entry) -> String {
         Change::Set { file, before, after, .. } => format!("{by}: {file} from {before} to {after}"),
         Change::Make { kind, id, .. } => format!("{by}: the {kind} {id}"),
         Change::Lose { volume, .. } => format!("{by}: the data of {volume}"),
-        Change::Ran { undo, .. } => {
-            let undo = undo.as_ref().map(ToString::to_string);
+        Change::Ran { undo, answers, .. } => {
+            let verb = if *answers { " (undo)" } else { "" };
+            let undo = undo.as_ref().map(|undo| format!("{undo}{verb}"));
             format!("{by}: {}", undo.unwrap_or_else(|| "a command without undo".to_owned()))
+        }
+        Change::Asked { task, undo, .. } => {
+            format!("{by}: {}", undo.as_ref().unwrap_or(task))
         }
     }
 }

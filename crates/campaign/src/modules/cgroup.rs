@@ -18,14 +18,15 @@ pub(super) const FAMILY: Family = Family {
 };
 
 /// Each limit by its key, its name in `io.max`, and its file of the older interface.
-const LIMITS: [(&str, &str, &str); 4] = [
+pub(super) const LIMITS: [(&str, &str, &str); 4] = [
     ("read-iops", "riops", "blkio.throttle.read_iops_device"),
     ("write-iops", "wiops", "blkio.throttle.write_iops_device"),
     ("read-bytes", "rbps", "blkio.throttle.read_bps_device"),
     ("write-bytes", "wbps", "blkio.throttle.write_bps_device"),
 ];
 
-struct Group {
+/// A control group with limits.
+pub(super) struct Group {
     name: String,
     /// The limits, by their numbers in [`LIMITS`].
     limits: Vec<(usize, u64)>,
@@ -62,7 +63,7 @@ impl Interface {
 }
 
 impl Group {
-    fn read(given: &Given) -> std::result::Result<Self, Wrong> {
+    pub(super) fn read(given: &Given) -> std::result::Result<Self, Wrong> {
         let mut limits = Vec::new();
         for (number, (key, ..)) in LIMITS.iter().enumerate() {
             let limit = given.size(key)?;
@@ -77,7 +78,25 @@ impl Group {
 
     /// What is written: files below the group, and their values, for a device.
     fn values(&self, interface: Interface, number: &str) -> Vec<(&'static str, String)> {
-        let each = self.limits.iter().map(|(limit, value)| (&LIMITS[*limit], value));
+        self.values_of(interface, number, |value| value.to_string())
+    }
+
+    /// The same where nothing is limited any more.
+    fn lifted(&self, interface: Interface, number: &str) -> Vec<(&'static str, String)> {
+        let none = match interface {
+            Interface::Older(_) => "0",
+            Interface::Unified(_) => "max",
+        };
+        self.values_of(interface, number, |_| none.to_owned())
+    }
+
+    fn values_of(
+        &self,
+        interface: Interface,
+        number: &str,
+        told: impl Fn(u64) -> String,
+    ) -> Vec<(&'static str, String)> {
+        let each = self.limits.iter().map(|(limit, value)| (&LIMITS[*limit], told(*value)));
         match interface {
             Interface::Older(_) => {
                 each.map(|((_, _, file), value)| (*file, format!("{number} {value}"))).collect()
@@ -88,6 +107,59 @@ impl Group {
                 vec![("io.max", format!("{number} {}", words.join(" ")))]
             }
         }
+    }
+
+    /// Its directory.
+    fn directory(&self, interface: Interface, tag: &str) -> String {
+        format!("{}/{tag}-{}", interface.root(), self.name)
+    }
+
+    /// Makes the group, which limits nothing yet.
+    pub(super) fn make(&self, ledger: &mut Ledger<'_>) -> Result<()> {
+        let interface = Interface::of(ledger.ground())?;
+        if let Interface::Unified(root) = interface {
+            let file = format!("{root}/cgroup.subtree_control");
+            ledger.set(&file, &Form::Member("io".to_owned()), "+io", None)?;
+        }
+        let group = self.directory(interface, &ledger.tag());
+        ledger.make(Making {
+            kind: "control group",
+            id: group.clone(),
+            create: Command::new(["mkdir", "--", &group]),
+            remove: Command::new(["rmdir", "--", &group]),
+            exists: Probe::File { path: group, ours: None },
+        })?;
+        Ok(())
+    }
+
+    /// Limits the devices, or no longer.
+    pub(super) fn limit(
+        &self,
+        ledger: &mut Ledger<'_>,
+        on: &[Volume],
+        is_limited: bool,
+    ) -> Result<()> {
+        let interface = Interface::of(ledger.ground())?;
+        let group = self.directory(interface, &ledger.tag());
+        for volume in Self::devices(on)? {
+            let number = Self::number(ledger.ground(), volume)?;
+            let values = if is_limited {
+                self.values(interface, &number)
+            } else {
+                self.lifted(interface, &number)
+            };
+            for (file, value) in values {
+                ledger.set_within(&format!("{group}/{file}"), &value)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a process is in it.
+    pub(super) fn has_process(&self, ground: &dyn Ground, tag: &str) -> Result<bool> {
+        let group = self.directory(Interface::of(ground)?, tag);
+        let processes = ground.read(&format!("{group}/cgroup.procs"))?;
+        Ok(processes.is_some_and(|text| !text.trim().is_empty()))
     }
 
     /// The number of a device, as `MAJOR:MINOR`.
@@ -119,32 +191,13 @@ impl Module for Group {
     }
 
     fn apply(&self, ledger: &mut Ledger<'_>, on: &[Volume]) -> Result<Vec<Volume>> {
-        let interface = Interface::of(ledger.ground())?;
-        let root = interface.root();
-        if let Interface::Unified(_) = interface {
-            let file = format!("{root}/cgroup.subtree_control");
-            ledger.set(&file, &Form::Member("io".to_owned()), "+io", None)?;
-        }
-        let group = format!("{root}/{}-{}", ledger.tag(), self.name);
-        ledger.make(Making {
-            kind: "control group",
-            id: group.clone(),
-            create: Command::new(["mkdir", "--", &group]),
-            remove: Command::new(["rmdir", "--", &group]),
-            exists: Probe::File { path: group.clone(), ours: None },
-        })?;
-        for volume in Self::devices(on)? {
-            let number = Self::number(ledger.ground(), volume)?;
-            for (file, value) in self.values(interface, &number) {
-                ledger.set_within(&format!("{group}/{file}"), &value)?;
-            }
-        }
+        self.make(ledger)?;
+        self.limit(ledger, on, true)?;
         Ok(on.to_vec())
     }
 
     fn launch(&self, ground: &dyn Ground, tag: &str) -> Result<Vec<String>> {
-        let root = Interface::of(ground)?.root();
-        let procs = format!("{root}/{tag}-{}/cgroup.procs", self.name);
+        let procs = format!("{}/cgroup.procs", self.directory(Interface::of(ground)?, tag));
         // The shell becomes the replay, so it is in the group before its first request.
         let script = r#"echo $$ > "$0" && exec "$@""#;
         Ok(["sh", "-c", script, &procs].map(str::to_owned).to_vec())
@@ -172,6 +225,10 @@ mod tests {
         assert_eq!(older[1], ("blkio.throttle.write_bps_device", "7:0 1048576".to_owned()));
         let unified = group().values(Interface::Unified("/x"), "7:0");
         assert_eq!(unified, [("io.max", "7:0 riops=100 wbps=1048576".to_owned())]);
+        let lifted = group().lifted(Interface::Older("/x"), "7:0");
+        assert_eq!(lifted[0], ("blkio.throttle.read_iops_device", "7:0 0".to_owned()));
+        let lifted = group().lifted(Interface::Unified("/x"), "7:0");
+        assert_eq!(lifted, [("io.max", "7:0 riops=max wbps=max".to_owned())]);
     }
 
     #[test]

@@ -8,7 +8,7 @@
 use super::{Every, Family, Given, Keys, Module, Outlook, Wrong};
 use crate::ground::{Command, Fault, Ground, Result, Volume};
 use crate::ledger::Ledger;
-use crate::template::filled;
+use crate::template::{filled, names};
 
 /// The module.
 pub(super) const FAMILY: Family = Family {
@@ -47,20 +47,21 @@ impl Commands {
     }
 }
 
-/// The command with the path of the volume filled in.
-fn on_volume(command: &Command, on: &[Volume]) -> Result<Command> {
-    let mut lacks = false;
-    let mut argv = Vec::new();
-    for word in &command.argv {
-        argv.push(filled(word, &|name| match name {
-            "volume" => Some(on.first().map(|volume| volume.path.clone()).unwrap_or_default()),
-            _ => None,
-        }));
-        lacks |= on.is_empty() && word.contains("{volume}");
-    }
-    if lacks {
+/// The name in braces of the volume below.
+const VOLUME: &str = "volume";
+
+/// The text with the path of the volume below filled in.
+pub(super) fn with_volume(text: &str, on: &[Volume]) -> Result<String> {
+    let volume = on.first().map(|volume| volume.path.clone());
+    if volume.is_none() && names(text).is_ok_and(|names| names.contains(&VOLUME)) {
         return Err(Fault::Refused("there is no volume below it in the stack".to_owned()));
     }
+    Ok(filled(text, &|name| volume.clone().filter(|_| name == VOLUME)))
+}
+
+/// The command with the path of the volume filled in.
+pub(super) fn on_volume(command: &Command, on: &[Volume]) -> Result<Command> {
+    let argv = command.argv.iter().map(|word| with_volume(word, on)).collect::<Result<_>>()?;
     Ok(Command { argv, ..command.clone() })
 }
 

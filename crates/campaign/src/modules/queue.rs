@@ -16,13 +16,14 @@ pub(super) const FAMILY: Family = Family {
     read: |given| Ok(Box::new(Queue::read(given)?)),
 };
 
-struct Queue {
+/// Settings of queues.
+pub(super) struct Queue {
     /// Files below `/sys/block/NAME/queue`, and their values.
     set: Vec<(String, String)>,
 }
 
 impl Queue {
-    fn read(given: &Given) -> std::result::Result<Self, Wrong> {
+    pub(super) fn read(given: &Given) -> std::result::Result<Self, Wrong> {
         let mut set = Vec::new();
         for (name, value) in given.table("set") {
             let key = format!("set.{name}");

@@ -7,7 +7,7 @@ use crate::file::table::{Spot, Table};
 use crate::file::{Layer, Setting};
 use crate::modules::{FAMILIES, Family};
 use crate::place::{Place, Refused, Result};
-use crate::stack::{Entry, PREFIX};
+use crate::stack::{Entry, PREFIX, STACK};
 use crate::value::Value;
 
 impl<'t, 'a> Reader<'t, 'a> {
@@ -58,6 +58,56 @@ impl<'t, 'a> Reader<'t, 'a> {
                 let place = self.top.text.place(&key.span());
                 self.settings_at(key.get_ref(), place, value, entry, layer)?;
             }
+        }
+        Ok(())
+    }
+
+    /// The axes of a table. Keys of the stack stand in tables below `stack`, as everywhere else, or
+    /// in quotes with their dots.
+    pub(super) fn axis_entries(
+        &self,
+        table: Table<'t, 'a>,
+    ) -> Result<Vec<(String, Place, Spot<'t, 'a>)>> {
+        let mut entries = Vec::new();
+        for (key, value) in table.entries {
+            let (name, place) = (key.get_ref().as_ref(), self.top.text.place(&key.span()));
+            if name == STACK && value.get_ref().is_table() {
+                for (key, value) in self.table(value)?.entries {
+                    let place = self.top.text.place(&key.span());
+                    let name = format!("{PREFIX}{}", key.get_ref());
+                    self.axis_entry(name, place, value, &mut entries)?;
+                }
+            } else {
+                self.axis_entry(name.to_owned(), place, value, &mut entries)?;
+            }
+        }
+        Ok(entries)
+    }
+
+    /// The axis of this name, or those in a table of the stack.
+    fn axis_entry(
+        &self,
+        name: String,
+        place: Place,
+        value: Spot<'t, 'a>,
+        entries: &mut Vec<(String, Place, Spot<'t, 'a>)>,
+    ) -> Result<()> {
+        let Some(own) = name.strip_prefix(PREFIX).filter(|_| !self.known.has(&name)) else {
+            entries.push((name, place, value));
+            return Ok(());
+        };
+        let (entry, key) = own.split_once('.').unwrap_or((own, ""));
+        let Some(entry) = self.known.entry(entry) else {
+            let names = self.known.stack.iter().map(|entry| entry.name.as_str());
+            return Err(Refused::unknown(&place, "entry of the stack", entry, names));
+        };
+        if !value.get_ref().is_table() {
+            let what = format!("key of {}", entry.family.name);
+            return Err(Refused::unknown(&place, &what, key, entry.keys()));
+        }
+        for (key, value) in self.table(value)?.entries {
+            let place = self.top.text.place(&key.span());
+            self.axis_entry(format!("{name}.{}", key.get_ref()), place, value, entries)?;
         }
         Ok(())
     }

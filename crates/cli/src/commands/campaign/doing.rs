@@ -10,7 +10,7 @@ use ioecho_campaign::course;
 use ioecho_campaign::executor::{Action, Event, Executor, Over, State};
 use ioecho_campaign::ground::Fault;
 use ioecho_campaign::journal::Happening;
-use ioecho_campaign::plan::Cell;
+use ioecho_campaign::plan::{Cell, Ground as _};
 use ioecho_linux::{HostDescription, OpenDirectory};
 use ioecho_run::observer::Stopping;
 use ioecho_stats::verdict::Finding;
@@ -293,10 +293,13 @@ impl Doer<'_> {
     /// Where the replays of a cell run.
     fn raised(&self, cell: &Cell) -> Result<On, Fault> {
         let may_destroy = self.destroy.contains(&cell.device);
-        let Some(host) = self.host.as_ref().filter(|_| !cell.identity.stack.is_empty()) else {
-            let targets = vec![(cell.target.clone(), may_destroy)];
+        let targets = vec![(cell.target.clone(), may_destroy)];
+        let Some(host) = &self.host else { return Ok(On { launch: Vec::new(), targets }) };
+        if cell.identity.stack.is_empty() {
+            // What another cell's stack set up is not this one's.
+            host.clear()?;
             return Ok(On { launch: Vec::new(), targets });
-        };
+        }
         let place = host.raise(cell, may_destroy)?;
         let targets = place.volumes.into_iter().map(|volume| (volume.path, volume.may_lose));
         Ok(On { launch: place.launch, targets: targets.collect() })
@@ -349,7 +352,10 @@ impl Doer<'_> {
             };
             let (base, running) = (self.made.here.base(), self.running);
             let came = child::run(&on.launch, &words, place, &run, base, running, &mut asked)?;
-            if let Some(fault) = fault {
+            let is_measured = matches!(came.end, End::Measured(_));
+            let ended = self.host.as_ref().map_or(Ok(()), |host| host.ended(came.seconds));
+            // A replay that failed tells more than what could not be done beside it.
+            if let Some(fault) = fault.or(ended.err().filter(|_| is_measured)) {
                 return Ok(end_of(&fault));
             }
             stored.seconds += came.seconds;
@@ -365,15 +371,22 @@ impl Doer<'_> {
         }
     }
 
-    /// Whether the device is the one that the plan means: another one may have its path by now.
+    /// Whether the device and the programs are those that the plan means: another device may have
+    /// the path by now, and somebody may have edited a script.
     fn is_still_the_same(&self, cell: &Cell) -> Result<(), String> {
-        let device = self.made.plan.file.device(&cell.device);
+        let (here, device) = (&self.made.here, self.made.plan.file.device(&cell.device));
         let proof = device.map(|device| device.proof.clone()).unwrap_or_default();
-        let now = self.made.here.device_now(&cell.target, &proof)?;
-        if now == cell.identity.device {
-            return Ok(());
+        if here.device_now(&cell.target, &proof)? != cell.identity.device {
+            let target = &cell.target;
+            return Err(format!("{target} is another device than when the campaign was planned"));
         }
-        Err(format!("{} is another device than when the campaign was planned", cell.target))
+        let mut programs = cell.identity.stack.iter().flat_map(|placed| &placed.programs);
+        match programs.find(|(name, hash)| here.program(name).as_ref() != Some(hash)) {
+            Some((name, _)) => Err(format!(
+                "{name} is another program than when the campaign was planned; run it again"
+            )),
+            None => Ok(()),
+        }
     }
 }
 

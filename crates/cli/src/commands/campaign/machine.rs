@@ -2,8 +2,8 @@
 //!
 //! A command that hangs would hang the campaign, so each has a time limit, and is a group of
 //! processes of its own that can be ended as a whole. It holds the lock `running` of the undo files
-//! as its standard input: what a killed campaign left running is waited for before anything is
-//! undone.
+//! as its standard input, or as a file besides where it reads something: what a killed campaign
+//! left running is waited for before anything is undone.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Write as _};
@@ -11,15 +11,23 @@ use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command as Process, ExitStatus, Stdio};
+use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use ioecho_campaign::ground::{Command, Fault, Ground, Hands, Kind, Output, Result, Volume};
 use ioecho_linux::{guard, setting};
+use rustix::io::{FdFlags, fcntl_setfd};
 use rustix::process::{Pid, Signal, kill_process_group};
+
+use super::person;
+use crate::print::tell;
 
 /// The longest pause between two looks at a command.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
+
+/// How long after a command its pipes may stay open.
+const PIPE_ENDS_WITHIN: Duration = Duration::from_secs(5);
 
 /// How much of what a command prints is kept.
 const OUTPUT_MAX: u64 = 4 << 20;
@@ -54,6 +62,11 @@ impl<'a> Machine<'a> {
             (None, Some(running)) => Stdio::from(running.try_clone()?),
             (None, None) => Stdio::null(),
         };
+        // A duplicate that the command inherits; this process closes it once it has begun.
+        let lock = match (&command.input, &self.running) {
+            (Some(_), Some(running)) => Some(inherited(running)?),
+            _ => None,
+        };
         let mut child = Process::new(command.program())
             .args(command.argv.iter().skip(1))
             .current_dir(command.directory.as_ref().map_or(&*self.base, Path::new))
@@ -63,20 +76,32 @@ impl<'a> Machine<'a> {
             .stderr(Stdio::piped())
             .process_group(0)
             .spawn()?;
+        drop(lock);
         let mut stdin = child.stdin.take();
         let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
         let input = command.input.clone().unwrap_or_default();
-        let writer = thread::spawn(move || {
-            // A command that does not read its input has not needed it.
+        // It is not waited for: a command that does not read its input has not needed it.
+        thread::spawn(move || {
             let _ = stdin.take().map(|mut pipe| pipe.write_all(input.as_bytes()));
         });
-        let readers = [thread::spawn(move || text(stdout)), thread::spawn(move || text(stderr))];
+        let readers = [reader(stdout), reader(stderr)];
         let status = wait(&mut child, Duration::from_secs(command.limit_s))?;
-        let _ = writer.join();
-        let [stdout, stderr] = readers.map(|reader| reader.join().unwrap_or_default());
+        let texts = readers.map(|reader| reader.recv_timeout(PIPE_ENDS_WITHIN));
+        let [Ok(stdout), Ok(stderr)] = texts else {
+            let text = "it has ended, and something that it left running holds its output open (it \
+                        must be started with >/dev/null 2>&1)";
+            return Err(io::Error::other(text));
+        };
         let code = status.and_then(|status| status.code());
         Ok((status, Output { code, stdout, stderr }))
     }
+}
+
+/// A duplicate of a file, which programs that are started inherit.
+fn inherited(file: &File) -> io::Result<File> {
+    let file = file.try_clone()?;
+    fcntl_setfd(&file, FdFlags::empty())?;
+    Ok(file)
 }
 
 /// Waits for a command; `None` if it took too long and was ended.
@@ -96,8 +121,15 @@ fn wait(child: &mut Child, limit: Duration) -> io::Result<Option<ExitStatus>> {
     }
 }
 
-/// The text that a pipe gives. Somebody in the background may keep it open for ever, but not the
-/// command's own group, which is ended after its time.
+/// Gives the text of a pipe once it has ended. Something in the background may keep it open for
+/// ever.
+fn reader(pipe: Option<impl Read + Send + 'static>) -> mpsc::Receiver<String> {
+    let (sender, receiver) = mpsc::channel();
+    thread::spawn(move || sender.send(text(pipe)));
+    receiver
+}
+
+/// The text that a pipe gives.
 fn text(pipe: Option<impl Read>) -> String {
     let mut bytes = Vec::new();
     if let Some(mut pipe) = pipe {
@@ -197,6 +229,18 @@ impl Ground for Machine<'_> {
         self.run(command)
     }
 
+    fn tell(&self, text: &str) {
+        tell(text);
+    }
+
+    fn is_attended(&self) -> bool {
+        person::is_there()
+    }
+
+    fn person(&self, question: &str, limit: Duration) -> Result<String> {
+        person::ask(question, limit, &self.asked)
+    }
+
     fn seconds(&self) -> f64 {
         self.begun.elapsed().as_secs_f64()
     }
@@ -253,9 +297,39 @@ mod tests {
     }
 
     #[test]
+    fn what_a_command_leaves_running_does_not_hold_up_the_campaign() {
+        let begun = Instant::now();
+        let leaves = Command::new(["sh", "-c", "setsid sleep 20 & exit 0"]);
+        let fault = machine().run(&leaves).unwrap_err();
+        assert!(fault.to_string().contains("holds its output open"), "{fault}");
+        assert!(begun.elapsed() < Duration::from_secs(15));
+        let quiet = Command::new(["sh", "-c", "setsid sleep 1 >/dev/null 2>&1 & exit 0"]);
+        assert!(machine().run(&quiet).unwrap().is_good());
+    }
+
+    #[test]
+    fn a_command_that_reads_holds_the_lock_as_well() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("running");
+        let lock = File::create(&path).unwrap();
+        lock.lock().unwrap();
+        let machine = Machine::new(Path::new("/"), Some(lock), || false);
+        // It outlives the machine, as it would a killed campaign.
+        let script = "setsid sleep 1 >/dev/null 2>&1 & exit 0";
+        machine.run(&Command::new(["sh", "-c", script]).reading("text")).unwrap();
+        drop(machine);
+        let other = File::open(&path).unwrap();
+        assert!(other.try_lock().is_err(), "nothing holds the lock");
+        other.lock().unwrap();
+    }
+
+    #[test]
     fn a_command_reads_and_prints() {
         let output = machine().run(&Command::new(["cat"]).reading("text")).unwrap();
         assert_eq!((output.code, output.stdout.as_str()), (Some(0), "text"));
+        let long = "x".repeat(1 << 20);
+        let unread = machine().run(&Command::new(["true"]).reading(long)).unwrap();
+        assert!(unread.is_good(), "a command need not read: {unread:?}");
         assert!(matches!(machine().run(&Command::new(["/no/such"])), Err(Fault::Lacking(_))));
         assert!(machine().has_program("sh") && !machine().has_program("no-such-program"));
     }

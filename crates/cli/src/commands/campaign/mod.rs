@@ -17,6 +17,7 @@ mod ground;
 mod import;
 mod junit;
 mod machine;
+mod person;
 mod plan;
 mod ranking;
 mod report;

@@ -1,7 +1,7 @@
 //! `ioecho campaign plan`: what a file asks for, and what of it is done.
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
@@ -215,7 +215,9 @@ fn stacks(made: &Made, executor: &Executor<'_>) -> Vec<StackPrinted> {
         Ok(modules) => StackPrinted { device, modules, fault: None },
         Err(fault) => StackPrinted { device, modules: Vec::new(), fault: Some(fault.to_string()) },
     });
-    printed.collect()
+    // The same device may have several targets, such as simulations that differ in their seeds.
+    let mut seen = BTreeSet::new();
+    printed.filter(|one| serde_json::to_string(one).map_or(true, |it| seen.insert(it))).collect()
 }
 
 fn print_stacks(out: &mut Out, made: &Made, executor: &Executor<'_>) -> io::Result<()> {
@@ -225,6 +227,9 @@ fn print_stacks(out: &mut Out, made: &Made, executor: &Executor<'_>) -> io::Resu
         for module in &stack.modules {
             for does in &module.outlook.does {
                 writeln!(out, "    {}: {does}", module.name)?;
+            }
+            for (program, hash) in &module.programs {
+                writeln!(out, "    {}: {program} is {hash}", module.name)?;
             }
             for loses in &module.outlook.loses {
                 writeln!(out, "    {}: the data of {loses} are lost", module.name)?;

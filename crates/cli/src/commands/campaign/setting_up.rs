@@ -221,9 +221,19 @@ impl<'m> Host<'m> {
         Ok(Place { launch, volumes })
     }
 
+    /// Takes down what stands, for a cell that needs nothing.
+    pub(super) fn clear(&self) -> Result<(), Fault> {
+        self.setup.borrow_mut().raise(&[], &[], (0, 0)).map(|_| ())
+    }
+
     /// Does what is due while the replay goes on.
     pub(super) fn beside(&self, span: &Range<f64>) -> Result<(), Fault> {
         self.setup.borrow_mut().beside(span)
+    }
+
+    /// A replay has ended after so many seconds.
+    pub(super) fn ended(&self, seconds: f64) -> Result<(), Fault> {
+        self.setup.borrow_mut().ended(seconds)
     }
 
     /// What the modules keep with the results.
