@@ -37,6 +37,7 @@ set = {scheduler = "mq-deadline", read_ahead_kb = 64}
 module = "erase"
 every = "once"
 [[stack]]
+name = "OWN"
 module = "cgroup"
 read-iops = 1000
 [[stack]]
@@ -48,8 +49,16 @@ directory = "."
 
 fn with(duration: &str) -> Fixture {
     let fixture = Fixture::regular(10, 10);
-    fs::write(fixture.path("c.toml"), CAMPAIGN.replace("DURATION", duration)).unwrap();
+    let campaign = CAMPAIGN.replace("DURATION", duration).replace("OWN", &own(&fixture));
+    fs::write(fixture.path("c.toml"), campaign).unwrap();
     fixture
+}
+
+/// The name of the control group of this fixture: other tests of this machine make groups too.
+fn own(fixture: &Fixture) -> String {
+    let directory = fs::canonicalize(fixture.path(".")).unwrap();
+    let name = directory.file_name().unwrap().to_string_lossy().into_owned();
+    name.chars().filter(char::is_ascii_alphanumeric).collect()
 }
 
 fn ioecho(fixture: &Fixture, arguments: &[&str]) -> Command {
@@ -117,7 +126,8 @@ fn state(fixture: &Fixture) -> BTreeSet<String> {
     for root in ["/sys/fs/cgroup", "/sys/fs/cgroup/blkio"] {
         let groups = fs::read_dir(root).into_iter().flatten().flatten();
         let names = groups.map(|group| group.path().display().to_string());
-        state.extend(names.filter(|name| name.contains("ioecho-")));
+        let own = own(fixture);
+        state.extend(names.filter(|name| name.contains("ioecho-") && name.ends_with(&own)));
     }
     let files = fs::read_dir(&directory).unwrap().flatten();
     let names = files.map(|file| file.file_name().to_string_lossy().into_owned());
