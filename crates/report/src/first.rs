@@ -41,9 +41,9 @@ pub(crate) fn of<'a>(page: &'a Page, verdict: &'a Verdict) -> First<'a> {
         sentence: headline.map_or(&verdict.summary, |headline| &headline.sentence),
         tone: tone(verdict),
         validity: match verdict.validity {
-            Validity::Valid => ("pass", "Valid"),
-            Validity::Suspect => ("suspect", "Suspect"),
-            Validity::Invalid => ("invalid", "Invalid"),
+            Validity::Valid => ("pass", "Figures valid"),
+            Validity::Suspect => ("suspect", "Figures suspect"),
+            Validity::Invalid => ("invalid", "Figures invalid"),
         },
         finding: verdict.finding.name(),
         summary: &verdict.summary,

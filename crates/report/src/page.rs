@@ -36,7 +36,7 @@ const SCRIPTS: [&str; 15] = [
     include_str!("../assets/timechart.js"),
     include_str!("../assets/ownchart.js"),
     include_str!("../assets/save.js"),
-    include_str!("../assets/stalls.js"),
+    include_str!("../assets/moments.js"),
     include_str!("../assets/address.js"),
     include_str!("../assets/page.js"),
 ];

@@ -10,8 +10,8 @@ use ioecho_trace::{LateCause, Nanos, TimingMode};
 
 use crate::facts::EngineFacts;
 use crate::judge::{GENERATOR, HOST, IN_FLIGHT_DEFAULT, OWN, is_starved_by};
-use crate::late::DEVICE;
-use crate::picture::{Kind, Panels, Span};
+use crate::late::{DEVICE, LATE};
+use crate::picture::{Kind, Moment, Panels, Span};
 use crate::run_summary::{ByKind, Percentiles, RunSummary, cause_name};
 use crate::verdict::{Check, Finding, Grade, Validity};
 
@@ -20,6 +20,16 @@ const LONGER: f64 = 1.05;
 
 /// From this share of the load on, the sentence mentions requests that were left out.
 const LEFT_OUT: f64 = 0.01;
+
+/// A device that needs at least so long at its slowest moments is said to have had such moments.
+const SLOW_TOLD: Nanos = Nanos::from_millis(100);
+
+/// Moments are exceptions while they cover no more than this share of the run.
+const MOMENTS_MOST: f64 = 0.25;
+
+/// This share of what was late must have been late at such moments, or the device was too slow for
+/// the load beside them.
+const MOMENTS_OWN: f64 = 0.9;
 
 /// The first screen of a run.
 #[derive(Clone, Debug, PartialEq)]
@@ -128,10 +138,10 @@ fn sentence(summary: &RunSummary, panels: &Panels, rates: Option<&Throughput>) -
         Finding::Faithful | Finding::Unscheduled | Finding::DeviceLimited
             if verdict.validity == Validity::Invalid =>
         {
-            format!("Do not use these figures: {}.", failed(summary))
+            format!("Do not use these figures: {}.", failed(summary, panels))
         }
         Finding::DeviceLimited => too_slow(summary, panels),
-        Finding::Faithful | Finding::Unscheduled => held(summary, rates),
+        Finding::Faithful | Finding::Unscheduled => held(summary, panels, rates),
     };
     if engine.simulated { format!("Simulated: {}", lower(&text)) } else { text }
 }
@@ -166,23 +176,60 @@ fn too_slow(summary: &RunSummary, panels: &Panels) -> String {
     } else {
         String::new()
     };
-    let response = summary.response_time.get("all");
-    let slow = response.map_or(String::new(), |all| match all.p99_ns {
+    let is_over = longer.is_empty() && !summary.verdict.checks.iter().any(is_behind);
+    let moments = slow_moments(engine, panels).filter(|moments| {
+        let late = panels.late_share_within(moments, LATE.0);
+        is_over && !is_capped && late >= MOMENTS_OWN
+    });
+    if let Some(moments) = moments {
+        return format!("{device} for {load} {}{}.", at_moments(&moments), response(summary));
+    }
+    let slow = summary.response_time.get("all").map_or(String::new(), |all| match all.p99_ns {
         Some(p99) => format!("p99 response {}", span(p99)),
         None => format!("the slowest response {}", span(all.max_ns)),
     });
     format!("{device} for {load}: {longer}{slow}.")
 }
 
-fn held(summary: &RunSummary, rates: Option<&Throughput>) -> String {
+/// Whether this is the check of the duration, and the run was behind at its end.
+fn is_behind(check: &Check) -> bool {
+    check.name == "duration" && check.grade >= Grade::Limited
+}
+
+/// The moments at which the device was far slower than it mostly was, if there were some, and they
+/// are worth a word, and exceptions.
+fn slow_moments(engine: &EngineFacts, panels: &Panels) -> Option<Vec<Moment>> {
+    let moments = panels.slow_moments();
+    let slowest = moments.iter().map(|moment| moment.slowest_ns);
+    let (least, most) = (slowest.clone().min()?, slowest.max()?);
+    // While the host was away, completions were not seen either.
+    let is_device = engine.host_stall_max_ns.saturating_mul(2) < least;
+    let is_told = most >= SLOW_TOLD.0 && panels.share_of(&moments) <= MOMENTS_MOST;
+    (is_device && is_told).then_some(moments)
+}
+
+/// How many moments there were, in words.
+fn at_moments(moments: &[Moment]) -> String {
+    match moments.len() {
+        1 => "at one moment".to_owned(),
+        some => format!("at {some} moments"),
+    }
+}
+
+/// The 99th percentile of the response times, if there are enough requests, and the slowest.
+fn response(summary: &RunSummary) -> String {
+    summary.response_time.get("all").map_or(String::new(), |all| {
+        let p99 = all.p99_ns.map_or(String::new(), |ns| format!("p99 response {}, ", span(ns)));
+        format!(": {p99}the slowest {}", span(all.max_ns))
+    })
+}
+
+fn held(summary: &RunSummary, panels: &Panels, rates: Option<&Throughput>) -> String {
     let engine = &summary.engine;
     if engine.has_schedule() {
-        let response = summary.response_time.get("all");
-        let p99 = response.map_or(String::new(), |all| {
-            let p99 = all.p99_ns.map_or(String::new(), |ns| format!("p99 response {}, ", span(ns)));
-            format!(": {p99}the slowest {}", span(all.max_ns))
-        });
-        return format!("The device kept up with {}{p99}.", load(summary));
+        let but = slow_moments(engine, panels)
+            .map_or(String::new(), |moments| format!(" but was slow {}", at_moments(&moments)));
+        return format!("The device kept up with {}{but}{}.", load(summary), response(summary));
     }
     let how = match engine.timing {
         TimingMode::Load => {
@@ -292,17 +339,31 @@ fn share_of(causes: &[LateCause], summary: &RunSummary) -> String {
 }
 
 /// The checks that make a run invalid.
-fn failed(summary: &RunSummary) -> String {
+fn failed(summary: &RunSummary, panels: &Panels) -> String {
     let checks = &summary.verdict.checks;
     let failed: Vec<_> = checks.iter().filter(|check| check.grade == Grade::Invalid).collect();
     if let [Check { name, measured, .. }] = *failed {
-        return format!("{measured} (check {name})");
+        let since = failed_since(panels).filter(|_| name == "failures");
+        let since = since
+            .map_or(String::new(), |at| format!("from {} on every request failed: ", span(at)));
+        return format!("{since}{measured} (check {name})");
     }
     let names: Vec<&str> = failed.iter().map(|check| check.name.as_str()).collect();
     match names.as_slice() {
         [] => "no check says that they measure what they should".to_owned(),
         [first @ .., last] => format!("the checks {} and {last} failed", first.join(", ")),
     }
+}
+
+/// The instant from which on no request succeeded any more, if none had failed before: then the
+/// device is gone.
+fn failed_since(panels: &Panels) -> Option<u64> {
+    let first = panels.failed.iter().position(|failed| *failed > 0)?;
+    let succeeded = panels.achieved_requests.iter().rposition(|achieved| *achieved > 0)?;
+    let at = first as u64 * panels.width_ns.unsigned_abs();
+    // A single failure at the end of a run is one.
+    let failed: u64 = panels.failed.iter().sum();
+    (succeeded <= first && failed > 1).then_some(at)
 }
 
 /// The sentence as a continuation after a colon.
@@ -333,7 +394,9 @@ pub fn span(ns: u64) -> String {
 mod tests {
     use super::*;
     use crate::facts::{CpuFacts, EndedAfter, EngineFacts, LoadFacts, Recording};
+    use crate::picture::tests::{picture, request};
     use crate::run_summary::{LateShare, RunFigures};
+    use ioecho_trace::Op;
 
     fn run(finding: Finding, validity: Validity) -> RunSummary {
         let engine = EngineFacts { planned: 100, issued: 100, ..EngineFacts::default() };
@@ -362,6 +425,61 @@ mod tests {
         let mut panels = crate::picture::RunPicture::new().finish();
         (panels.demanded_end_ns, panels.achieved_end_ns) = (3_600, 9_421);
         sentence(summary, &panels, None)
+    }
+
+    /// Panels of a hundred buckets of a second, with a read of 100 µs in each.
+    fn quick() -> Panels {
+        let reads = (0..100).map(|n| request(Op::Read, n * 1_000_000_000, 0, 100_000));
+        picture(&reads.collect::<Vec<_>>()).finish()
+    }
+
+    #[test]
+    fn moments_at_which_a_device_was_slow_are_told_and_do_not_make_it_slow_throughout() {
+        let mut panels = quick();
+        let said = |finding, panels: &Panels, stall_ns| {
+            let mut summary = run(finding, Validity::Valid);
+            summary.engine.host_stall_max_ns = stall_ns;
+            sentence(&summary, panels, None)
+        };
+        for bucket in [3, 40] {
+            let at = bucket * panels.buckets / 100;
+            panels.service_max_ns[0][at] = Some(800_000_000);
+            panels.lateness_max_ns[at] = Some(700_000_000);
+        }
+        assert_eq!(
+            said(Finding::Faithful, &panels, 0),
+            "The device kept up with this load but was slow at 2 moments: p99 response 96 min, \
+             the slowest 2.6 h."
+        );
+        let slow = said(Finding::DeviceLimited, &panels, 0);
+        assert!(
+            slow.starts_with("The device was too slow for this load at 2 moments: p99"),
+            "{slow}"
+        );
+        // Whether host or device stood still is not known then.
+        let unknown = said(Finding::Faithful, &panels, 500_000_000);
+        assert!(unknown.starts_with("The device kept up with this load: "), "{unknown}");
+        // Requests were late at other times as well.
+        panels.lateness_max_ns.fill(Some(2_000_000));
+        let throughout = said(Finding::DeviceLimited, &panels, 0);
+        assert!(
+            throughout.starts_with("The device was too slow for this load: p99"),
+            "{throughout}"
+        );
+    }
+
+    #[test]
+    fn a_device_that_is_gone_is_told_with_the_instant() {
+        let mut panels = quick();
+        assert_eq!(failed_since(&panels), None);
+        let half = panels.buckets / 2;
+        panels.achieved_requests[half..].fill(0);
+        panels.failed[half..].fill(1);
+        let at = half as u64 * panels.width_ns as u64;
+        assert_eq!(failed_since(&panels), Some(at));
+        // Where some succeed afterwards, it is not gone.
+        panels.achieved_requests[half + 1] = 1;
+        assert_eq!(failed_since(&panels), None);
     }
 
     #[test]

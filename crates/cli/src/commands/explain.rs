@@ -23,12 +23,9 @@ pub(crate) fn run(args: &ExplainArgs, out: &mut Out) -> anyhow::Result<u8> {
     };
     let page = pitfalls::page(word).map(str::to_owned).or_else(|| terms::page(word));
     let page = page.ok_or_else(|| {
-        let terms: Vec<&str> = terms::all().map(|(term, _)| term).collect();
         let text = format!(
-            "'{word}' is no check, and no other word of a verdict\n  = help: known are {}, {}, and \
-             exit codes",
-            names.join(", "),
-            terms.join(", ")
+            "'{word}' is no check, and no other word of a verdict\n  = help: `ioecho explain` lists \
+             the words; exit codes, units and figures (p99, IOPS) are explained too"
         );
         Coded::error(exit::USAGE, text)
     })?;
@@ -38,7 +35,7 @@ pub(crate) fn run(args: &ExplainArgs, out: &mut Out) -> anyhow::Result<u8> {
 
 /// A page for a terminal. A link `[words](target)` becomes its words. The target follows only if it
 /// is on the web, because the reader does not have the files of the documentation.
-fn without_links(page: &str) -> String {
+pub(crate) fn without_links(page: &str) -> String {
     let mut text = String::with_capacity(page.len());
     let mut rest = page;
     while let Some(begin) = rest.find('[') {

@@ -28,6 +28,9 @@ struct Provoked {
 
 const QUEUE: &str = "sim:model=const,units=1,service=200us,bandwidth=100000G";
 const SMALL: &str = "gen:random?size=4k&rate=1000&count=2000&area=16M";
+const PGBENCH: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/pgbench.parquet");
+const SQLITE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/sqlite.parquet");
+const BURSTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/bursts.parquet");
 const CROWDED: &str = "gen:random?read=0&size=4k&rate=1000&count=2000&area=64k";
 
 const RUNS: &[Provoked] = &[
@@ -195,6 +198,83 @@ const RUNS: &[Provoked] = &[
         validity: "suspect",
         says: "DROPPED on conflict:",
         broken: &["conflicts"],
+    },
+    Provoked {
+        what: "a device that is gone before the end",
+        load: "gen:random?size=4k&rate=1000&count=5000&area=16M",
+        target: "sim:model=const,size=16m,vanish=4900ms",
+        options: &[],
+        finding: "faithful",
+        code: 14,
+        validity: "invalid",
+        says: "Invalid: failures.",
+        broken: &["failures"],
+    },
+    Provoked {
+        what: "a device that betrays the data, seen by the reads of the load",
+        load: "gen:random?read=50&size=4k&rate=1000&count=4000&area=1M",
+        target: "sim:model=const,size=1m,lies=0.02",
+        options: &["--verify", "reads"],
+        finding: "data-damaged",
+        code: 15,
+        validity: "valid",
+        says: "Data damaged (",
+        broken: &["integrity"],
+    },
+    Provoked {
+        what: "a recorded load twice, on two devices",
+        load: BURSTS,
+        target: "sim:size=1G",
+        options: &["-t", "sim:size=1G,seed=2", "--merge", BURSTS],
+        finding: "faithful",
+        code: 0,
+        validity: "suspect",
+        says: "Read with care: same-load.",
+        broken: &["in-flight", "same-load"],
+    },
+    Provoked {
+        what: "a recorded load on a device a hundred times as slow as the recorded one",
+        load: PGBENCH,
+        target: "sim:model=const,size=1G,service=20ms",
+        options: &["--duration", "10s"],
+        finding: "device-limited",
+        code: 10,
+        validity: "suspect",
+        says: "Device-limited: the device could not take the load",
+        broken: &["conflicts", "duration", "in-flight", "lateness"],
+    },
+    Provoked {
+        what: "a recorded load on a single disk",
+        load: SQLITE,
+        target: "sim:model=disk,size=512M",
+        options: &["--duration", "20s"],
+        finding: "device-limited",
+        code: 10,
+        validity: "suspect",
+        says: "Device-limited: the device could not take the load",
+        broken: &["conflicts", "duration", "lateness", "run-length", "steady-state"],
+    },
+    Provoked {
+        what: "a recorded load on a device that stands still for 800 ms now and then",
+        load: PGBENCH,
+        target: "sim:model=ssd,size=1G,gc=0.0005:800ms",
+        options: &[],
+        finding: "device-limited",
+        code: 10,
+        validity: "valid",
+        says: "Device-limited: the device could not take the load; 629 requests (2.01 %)",
+        broken: &["in-flight", "lateness"],
+    },
+    Provoked {
+        what: "a load in a corner of a disk",
+        load: "gen:random?size=4k&rate=50&count=2000&area=1G",
+        target: "sim:model=disk,size=100G",
+        options: &[],
+        finding: "faithful",
+        code: 0,
+        validity: "suspect",
+        says: "Read with care: wraparound.",
+        broken: &["wraparound"],
     },
 ];
 

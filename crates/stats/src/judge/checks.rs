@@ -501,16 +501,23 @@ pub(super) fn demand(engine: &EngineFacts) -> Check {
 pub(super) fn conflicts(figures: &RunFigures, engine: &EngineFacts) -> Check {
     let damaged = engine.pushed_back.saturating_add(engine.dropped).saturating_add(engine.ordered);
     let share = share(damaged, figures.recorded());
+    let counts = [
+        (engine.pushed_back, "pushed back by overlapping ones in flight"),
+        (engine.dropped, "dropped on conflict"),
+        (engine.ordered, "held up all others on conflict"),
+    ];
+    let counts = counts.into_iter().filter(|(count, _)| *count > 0);
+    let told: Vec<String> =
+        counts.map(|(count, what)| format!("{} {what}", counted(count, "request"))).collect();
+    let measured = if told.is_empty() {
+        "no request overlapped one in flight".to_owned()
+    } else {
+        format!("{} ({:.2} %)", told.join(", "), share * 100.0)
+    };
     check(
         "conflicts",
         graded(share, CONFLICT_SHARE, f64::INFINITY),
-        format!(
-            "{} of any operation pushed back, {} dropped, {} held up others ({:.2} %)",
-            engine.pushed_back,
-            engine.dropped,
-            engine.ordered,
-            share * 100.0
-        ),
+        measured,
         "at most 5 % of the requests",
         "Many requests overlapped one in flight: the target is slower or smaller than the recorded \
          device, so this is no longer the recorded load.",
