@@ -343,10 +343,13 @@ fn failed(summary: &RunSummary, panels: &Panels) -> String {
     let checks = &summary.verdict.checks;
     let failed: Vec<_> = checks.iter().filter(|check| check.grade == Grade::Invalid).collect();
     if let [Check { name, measured, .. }] = *failed {
-        let since = failed_since(panels).filter(|_| name == "failures");
-        let since = since
-            .map_or(String::new(), |at| format!("from {} on every request failed: ", span(at)));
-        return format!("{since}{measured} (check {name})");
+        if let Some(at) = failed_since(panels).filter(|_| name == "failures") {
+            let share = summary.failed as f64 / summary.recorded.max(1) as f64;
+            let share = two_digits(share * 100.0);
+            let at = span(at);
+            return format!("from {at} on every request failed, {share} % of all (check {name})");
+        }
+        return format!("{measured} (check {name})");
     }
     let names: Vec<&str> = failed.iter().map(|check| check.name.as_str()).collect();
     match names.as_slice() {
