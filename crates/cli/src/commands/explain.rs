@@ -24,8 +24,8 @@ pub(crate) fn run(args: &ExplainArgs, out: &mut Out) -> anyhow::Result<u8> {
     let page = pitfalls::page(word).map(str::to_owned).or_else(|| terms::page(word));
     let page = page.ok_or_else(|| {
         let text = format!(
-            "'{word}' is no check, and no other word of a verdict\n  = help: `ioecho explain` lists the \
-             words; exit codes, units and figures such as p99 are explained too"
+            "'{word}' is no check, and no other word of a verdict\n  = help: `ioecho explain` lists \
+             them; exit codes, units and figures such as p99 are explained too"
         );
         Coded::error(exit::USAGE, text)
     })?;
