@@ -9,6 +9,10 @@ use crate::exit::{self, Coded};
 use crate::print::Out;
 use crate::{pitfalls, terms};
 
+/// What can be asked for.
+const KNOWN: &str =
+    "`ioecho explain` lists them; exit codes, units and figures such as p99 are explained too";
+
 pub(crate) fn run(args: &ExplainArgs, out: &mut Out) -> anyhow::Result<u8> {
     let names = judge::names();
     let Some(word) = &args.word else {
@@ -23,10 +27,8 @@ pub(crate) fn run(args: &ExplainArgs, out: &mut Out) -> anyhow::Result<u8> {
     };
     let page = pitfalls::page(word).map(str::to_owned).or_else(|| terms::page(word));
     let page = page.ok_or_else(|| {
-        let text = format!(
-            "'{word}' is no check, and no other word of a verdict\n  = help: `ioecho explain` lists \
-             them; exit codes, units and figures such as p99 are explained too"
-        );
+        let what = "is no check, and no other word of a verdict";
+        let text = format!("'{word}' {what}\n  = help: {KNOWN}");
         Coded::error(exit::USAGE, text)
     })?;
     writeln!(out, "{}", without_links(page.trim_end()))?;
