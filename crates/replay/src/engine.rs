@@ -588,11 +588,13 @@ impl<C: Clock> Engine<'_, C> {
         let after = self.clock.now();
         let took = after - before;
         self.totals.submission_max = self.totals.submission_max.max(took);
-        if took > LATENESS_TOLERATED && self.was_preempted() && self.was_host(took) {
+        let is_slow = took > LATENESS_TOLERATED;
+        let was_host = is_slow && self.was_preempted() && self.was_host(took);
+        if was_host || is_slow && self.clock.stood_still(before, after) > Nanos(took.0 / 2) {
             spent.put_aside += took;
         } else {
             spent.submitting += took;
-            self.totals.slow_submissions += u64::from(took > LATENESS_TOLERATED);
+            self.totals.slow_submissions += u64::from(is_slow);
         }
         spent.since = after;
         if let Some(gauges) = &mut self.gauges {

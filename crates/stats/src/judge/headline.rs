@@ -215,7 +215,8 @@ fn unscheduled(figures: &RunFigures, engine: &EngineFacts) -> String {
     };
     let rate = issued as f64 / took.max(1e-9);
     let what = counted(issued, "request");
-    let pauses = figures.load().pauses().filter(|pauses| pauses.share() > STOOD_STILL);
+    let is_whole = engine.results_lost == 0;
+    let pauses = figures.load().pauses().filter(|pauses| is_whole && pauses.share() > STOOD_STILL);
     let stood_still = pauses.map_or(String::new(), |pauses| format!(" {}.", stood_still(&pauses)));
     format!(
         "As fast as possible{how}: {what} in {took:.1} s, {} requests/s.{stood_still}",

@@ -185,6 +185,9 @@ pub(in crate::judge) fn standstill(figures: &RunFigures, engine: &EngineFacts) -
         }
         TimingMode::Afap | TimingMode::Load => {}
     }
+    if engine.results_lost > 0 {
+        return not_applicable(NAME, "results are missing, so nobody knows what completed");
+    }
     let Some(pauses) = figures.load().pauses() else {
         return not_applicable(NAME, "nothing was completed");
     };
@@ -497,7 +500,9 @@ fn compression(figures: &RunFigures, engine: &EngineFacts) -> Check {
     }
     let shrinks = random < INCOMPRESSIBLE_PERCENT || dedup > 1.0;
     let layer = facts.targets.iter().find_map(|target| target.compressing.as_ref());
-    let written = format!("data that compress to {random} %, {dedup} blocks of one content");
+    let alike =
+        if dedup > 1.0 { format!(", {dedup} blocks of each content") } else { String::new() };
+    let written = format!("data that compress to {random} %{alike}");
     let (grade, measured) = match layer {
         Some(layer) if shrinks => (Grade::Suspect, format!("{written}, on {layer}")),
         Some(layer) => (Grade::Pass, format!("data that do not compress, on {layer}")),
