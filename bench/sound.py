@@ -183,7 +183,7 @@ def group(options, jobs, windows, output):
                 witness = (number + round_) % 3 == 0 and kind != "file"
                 results = os.path.join(scratch, str(number))
                 command = [options.ioecho, "replay", load, "--target", target.path, "-o", results]
-                command += part + (["--witness"] if witness else [])
+                command += part + (["--witness"] if witness else []) + shlex.split(options.options)
                 runs.append({
                     "load": load.name.split(".")[0], "kind": kind, "round": round_,
                     "witness": witness, "run": results, "command": list(map(str, command)),
@@ -258,6 +258,7 @@ def main():
     parser.add_argument("--runs", type=int, help="at most so many in all")
     parser.add_argument("--loads", help="only these, by name, with commas between")
     parser.add_argument("--kinds", default=",".join(KINDS), help="of targets, as --loads")
+    parser.add_argument("--options", default="", help="more options of each replay, such as --fifo 9")
     parser.add_argument("--around", default="", help="a command that starts each group of replays")
     parser.add_argument("--at-once", default=8, type=int, help="replays in such a group")
     parser.add_argument("-o", "--output", help="a file that a line is appended to for each run")
