@@ -129,7 +129,13 @@ pub(super) fn bottom(
         let (path, kind) = (cell.target.clone(), Kind::Simulated);
         return Ok(vec![Volume { path, kind, size: 0, may_lose, is_there: true }]);
     }
-    Ok(vec![Volume { may_lose, ..machine.volume(&cell.target)? }])
+    let targets = if cell.members.is_empty() {
+        std::slice::from_ref(&cell.target)
+    } else {
+        cell.members.as_slice()
+    };
+    let volume = |target: &String| Ok(Volume { may_lose, ..machine.volume(target)? });
+    targets.iter().map(volume).collect()
 }
 
 /// What the stacks of these cells would do: each stack on each device once, by a name.
