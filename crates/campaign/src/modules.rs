@@ -13,16 +13,19 @@ mod cgroup;
 mod command;
 mod dm;
 mod erase;
+mod exported;
 mod fault;
 mod fill;
 mod fs;
 mod given;
 mod host;
+mod iscsi;
 #[cfg(test)]
 mod killed;
 mod loop_device;
 mod lvm;
 mod md;
+mod nvme;
 mod program;
 mod queue;
 mod read;
@@ -188,9 +191,13 @@ pub const FAMILIES: &[Family] = &[
     fill::FAMILY,
     fs::FAMILY,
     host::FAMILY,
+    iscsi::INITIATOR,
+    iscsi::TARGET,
     loop_device::FAMILY,
     lvm::FAMILY,
     md::FAMILY,
+    nvme::INITIATOR,
+    nvme::TARGET,
     program::FAMILY,
     queue::FAMILY,
     read::FAMILY,

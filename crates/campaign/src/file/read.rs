@@ -277,7 +277,7 @@ impl<'t, 'a> Reader<'t, 'a> {
                 let stack = |text: &str| (text == "stack").then_some(());
                 let from = table.parsed("from", stack, "write from = \"stack\"")?;
                 let of = table.get("of").map_or(Ok(Vec::new()), |value| table.texts_at(value))?;
-                let given = [path.is_some(), from.is_some(), table.get("of").is_some()];
+                let given = [path.is_some(), from.is_some(), !of.is_empty()];
                 if given.iter().filter(|it| **it).count() != 1 {
                     let reason = format!("the device '{name}' has no path, or two");
                     let help = "write path = \"/dev/…\", or from = \"stack\" if the stack makes it, \

@@ -52,7 +52,7 @@ impl Fill {
 
 /// Refuses a stack without a real volume.
 pub(super) fn real(on: &[Volume]) -> Result<&[Volume]> {
-    if on.is_empty() || on.iter().any(|volume| volume.kind == Kind::Simulated) {
+    if on.is_empty() || on.iter().any(|volume| !volume.kind.is_real()) {
         return Err(Fault::Refused("there is no real volume below it in the stack".to_owned()));
     }
     Ok(on)

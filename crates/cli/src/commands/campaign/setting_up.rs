@@ -223,6 +223,13 @@ impl<'m> Host<'m> {
             let text = "the stack makes no volume to replay against";
             return Err(Fault::Refused(text.to_owned()));
         }
+        if let Some(volume) = volumes.iter().find(|volume| volume.kind == Kind::Exported) {
+            return Err(Fault::Refused(format!(
+                "the stack ends with {}, which is no device of this host\n  = help: add an \
+                 initiator to it",
+                volume.path
+            )));
+        }
         let launch = setup.launch()?;
         Ok(Place { launch, volumes })
     }
