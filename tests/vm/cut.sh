@@ -16,8 +16,8 @@ if [ "$1" = set-up ]; then
     mkfs.ext4 -q -F /dev/vda || fail 'no file system'
 fi
 mount -t ext4 /dev/vda /keep || skip 'no ext4'
-mkdir -p /keep/lib /var/lib
-ln -sfn /keep/lib /var/lib/ioecho
+mkdir -p /keep/lib /var/lib/ioecho
+mount --bind /keep/lib /var/lib/ioecho
 cd /keep || exit 1
 
 if [ "$1" = set-up ]; then

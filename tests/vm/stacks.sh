@@ -25,6 +25,10 @@ state() {
     cat /sys/fs/cgroup/cgroup.subtree_control 2>/dev/null
     find /sys/fs/cgroup /var/tmp -name 'ioecho-*' 2>/dev/null
     grep ioecho- /proc/mounts
+    find /sys/kernel/config/target /sys/kernel/config/nvmet -name '*ioecho*' 2>/dev/null
+    ls /sys/kernel/config/target/core /sys/kernel/config/nvmet/ports 2>/dev/null
+    find /etc/iscsi /var/lib/iscsi -name '*ioecho*' 2>/dev/null
+    ls /sys/class/nvme /sys/class/iscsi_session 2>/dev/null
     losetup -a 2>/dev/null
     ls /var/lib/ioecho/undo/*.jsonl 2>/dev/null
     true

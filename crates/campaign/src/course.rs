@@ -13,6 +13,9 @@ use crate::attempt::{Measured, Rounds};
 use crate::expression::Rule;
 use crate::plan::Cell;
 
+/// The check of a cell of rounds: whether they became steady.
+pub(crate) const STEADY: &str = "steady";
+
 /// What is done next in a cell.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Next {
@@ -54,9 +57,9 @@ pub fn next(cell: &Cell, results: &[Measured]) -> Next {
     let mut whole = joined(results, parts, first..(first + WINDOW).min(rounds));
     let grade = if steady.is_some() { Grade::Pass } else { Grade::Suspect };
     for part in &mut whole.parts {
-        part.checks.insert("steady".to_owned(), grade);
+        part.checks.insert(STEADY.to_owned(), grade);
     }
-    whole.checks.insert("steady".to_owned(), grade);
+    whole.checks.insert(STEADY.to_owned(), grade);
     // JSON has no number that is none.
     let figures = figures.into_iter().map(|it| if it.is_finite() { it } else { 0.0 }).collect();
     whole.rounds = Some(Rounds { figures, steady });

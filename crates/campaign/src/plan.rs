@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
+use ioecho_trace::generate;
 use serde::Serialize;
 
 use crate::file::{
@@ -406,7 +407,12 @@ impl Plan {
             self.identified(of_file, &stack, &point, repeat, ground)?;
         let (trace, place) = own.remove("trace").ok_or_else(|| missing("trace"))?;
         let requests = ground.load(&trace).map_err(|reason| {
-            Refused::new(place, reason, "paths are relative to the campaign's file")
+            let help = if trace.starts_with(generate::PREFIX) {
+                "docs/generators.md lists the kinds of loads and their settings"
+            } else {
+                "paths are relative to the campaign's file"
+            };
+            Refused::new(place, reason, help)
         })?;
         let mut identity = Identity::new(replay, chain, identified, requests, repeat);
         let path = point.iter().find(|(axis, _)| axis == PATH);

@@ -59,6 +59,16 @@ pub(crate) fn parse(text: &str) -> Result<Simulation> {
     Ok(Simulation { spec, learnt: Some(Arc::new(learnt)), rotational })
 }
 
+/// Refuses a wrong description of a simulated device, without looking at a run that it names.
+///
+/// # Errors
+///
+/// Why it is wrong.
+pub fn check(text: &str) -> Result<()> {
+    let is_model = |pair: &&str| !pair.starts_with(KEY);
+    modelled(&text.split(',').filter(is_model).collect::<Vec<_>>().join(",")).map(drop)
+}
+
 fn modelled(text: &str) -> Result<SimSpec> {
     text.parse().map_err(|error| {
         let text = Wording::default().setting("target").text(format!(" {error}"));

@@ -201,7 +201,7 @@ fn carry_out(
         print(out, &conclusion)?;
     }
     let code = code_of(&executor, &conclusion, if is_as_found { over } else { Over::Left });
-    store.put_status(conclusion.clone(), None, true);
+    store.put_status(store.seen(), conclusion.clone(), None, true);
     let written = report::write(&executor, store, &store.held(), &conclusion).and_then(|()| {
         let Some(junit) = &doing.junit else { return Ok(()) };
         Ok(gate.put(junit, junit::text(&executor, &conclusion).as_bytes())?)
@@ -250,7 +250,7 @@ impl Doer<'_> {
         journal.add(Happening::Attempt { key: cell.key.clone(), attempt })?;
         let place = self.store.begin(cell, attempt)?;
         if let Some((conclusion, seconds_left)) = status {
-            self.store.put_status(conclusion, seconds_left, false);
+            self.store.put_status(self.store.seen(), conclusion, seconds_left, false);
         }
         let mut stored = Attempt {
             version: ATTEMPT_VERSION,
