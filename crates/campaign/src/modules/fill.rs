@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use super::{Every, Family, Given, Keys, Module, Outlook, Wrong};
-use crate::ground::{Command, Fault, Ground, Kind, Result, Volume};
+use crate::ground::{Command, Fault, Ground, Result, Volume};
 use crate::ledger::Ledger;
 
 /// The module.

@@ -80,21 +80,21 @@ pub(super) fn check(plan: &Plan, cells: &[Cell]) -> anyhow::Result<()> {
     };
     let (mut seen, mut seen_together) = (BTreeSet::new(), BTreeSet::new());
     let mut seen_in_chain = BTreeSet::new();
+    // A flag that needs another one is looked at together with it below.
+    let is_wrong = |error: &clap::Error| error.kind() != ErrorKind::MissingRequiredArgument;
     for cell in cells.iter().flat_map(Cell::replays) {
         for (key, value) in &cell.identity.replay {
             if !seen.insert((key, value)) {
                 continue;
             }
-            // A flag that needs another one is looked at together with it below.
             let alone = refusal(&words(key, value));
-            let wrong = alone.filter(|it| it.kind() != ErrorKind::MissingRequiredArgument);
-            if let Some(error) = wrong {
+            if let Some(error) = alone.filter(is_wrong) {
                 return Err(told(place_of(cell, key), &error));
             }
         }
         for line in &cell.identity.chain {
             let alone = seen_in_chain.insert(line).then(|| refusal(&[transform(line)])).flatten();
-            if let Some(error) = alone {
+            if let Some(error) = alone.filter(is_wrong) {
                 return Err(told(place_of(cell, "chain"), &error));
             }
         }
