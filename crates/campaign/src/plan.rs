@@ -5,7 +5,6 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use ioecho_trace::generate;
 use serde::Serialize;
 
 use crate::file::{
@@ -407,12 +406,7 @@ impl Plan {
             self.identified(of_file, &stack, &point, repeat, ground)?;
         let (trace, place) = own.remove("trace").ok_or_else(|| missing("trace"))?;
         let requests = ground.load(&trace).map_err(|reason| {
-            let help = if trace.starts_with(generate::PREFIX) {
-                "docs/generators.md lists the kinds of loads and their settings"
-            } else {
-                "paths are relative to the campaign's file"
-            };
-            Refused::new(place, reason, help)
+            Refused::new(place, reason, "paths are relative to the campaign's file")
         })?;
         let mut identity = Identity::new(replay, chain, identified, requests, repeat);
         let path = point.iter().find(|(axis, _)| axis == PATH);

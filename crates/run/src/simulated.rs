@@ -8,8 +8,8 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use ioecho_replay::sim::SimSpec;
 use ioecho_replay::sim::models::{Learning, Learnt};
+use ioecho_replay::sim::{SimSpec, SimSpecError};
 use ioecho_trace::formats::ReadOptions;
 use ioecho_trace::transform::Load;
 use ioecho_trace::wording::Wording;
@@ -64,9 +64,10 @@ pub(crate) fn parse(text: &str) -> Result<Simulation> {
 /// # Errors
 ///
 /// Why it is wrong.
-pub fn check(text: &str) -> Result<()> {
+pub fn check(text: &str) -> std::result::Result<(), SimSpecError> {
     let is_model = |pair: &&str| !pair.starts_with(KEY);
-    modelled(&text.split(',').filter(is_model).collect::<Vec<_>>().join(",")).map(drop)
+    let spec = text.split(',').filter(is_model).collect::<Vec<_>>().join(",");
+    spec.parse::<SimSpec>().map(drop)
 }
 
 fn modelled(text: &str) -> Result<SimSpec> {

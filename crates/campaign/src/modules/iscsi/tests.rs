@@ -114,6 +114,7 @@ fn wherever_it_is_killed_no_target_is_left() {
 #[test]
 fn a_target_of_somebody_else_is_refused() {
     let fake = machine();
+    fake.state_mut().put(&format!("{LIO}/iscsi"), "");
     fake.state_mut().put(&format!("{LIO}/iscsi/iqn.theirs"), "");
     let target = target(&[("iqn", "iqn.theirs")]).unwrap();
     let on = configfs::on(&fake, &DISKS);
