@@ -243,8 +243,8 @@ fn given_up(ground: &dyn Ground, volume: &Volume) -> Result<()> {
 /// Thirty-two hexadecimal digits for a name: a UUID of ours, by which a thing is found again
 /// wherever it is after a reboot.
 fn mark(name: &str) -> String {
-    let hash = Sha256::digest(name);
-    hash.iter().take(16).map(|byte| format!("{byte:02x}")).collect()
+    let digits = |byte: &u8| [byte >> 4, byte & 15].map(|it| char::from_digit(it.into(), 16));
+    Sha256::digest(name).iter().take(16).flat_map(digits).flatten().collect()
 }
 
 /// Refuses a machine without these programs.

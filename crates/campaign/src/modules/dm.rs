@@ -110,7 +110,7 @@ impl Module for Dm {
         if let Some(wipe) = self.kind.wipe(on) {
             does.push(self.command(wipe).to_string());
         }
-        for part in self.kind.below(on)? {
+        for part in self.kind.below(on) {
             does.push(self.told(tag, &part));
         }
         does.push(self.told(tag, &self.kind.top(on, &meta, &data)));
@@ -134,7 +134,7 @@ impl Module for Dm {
             ledger.lose(volume, &self.command(wipe))?;
         }
         let mut below = Vec::new();
-        for part in self.kind.below(on)? {
+        for part in self.kind.below(on) {
             ledger.make(self.making(&tag, &part))?;
             below.push(self.made(ground, &tag, &part)?.path);
         }

@@ -12,6 +12,9 @@ use crate::ledger::line::Probe;
 /// How often it is looked whether a device has appeared.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
+/// The disks of a target of this name that are there now, each with the number of its volume.
+pub(super) type Disks = dyn Fn(&dyn Ground, &str) -> Result<Vec<(u32, String)>>;
+
 /// Where a volume is exported: `SCHEME://PORTAL/NAME/UNIT`, as libiscsi writes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Address {
@@ -81,7 +84,7 @@ pub(super) fn appeared(
     on: &[Volume],
     addresses: &[Address],
     limit: Duration,
-    disks: &dyn Fn(&dyn Ground, &str) -> Result<Vec<(u32, String)>>,
+    disks: &Disks,
 ) -> Result<Vec<Volume>> {
     let begun = ground.seconds();
     let found = |address: &Address| -> Result<Option<Volume>> {
@@ -227,7 +230,9 @@ pub(super) mod tests {
             state.put(path, MADE);
             for (word, names) in ATTRIBUTES {
                 if path.contains(word) {
-                    names.iter().for_each(|name| state.put(&format!("{path}/{name}"), ""));
+                    for name in names {
+                        state.put(&format!("{path}/{name}"), "");
+                    }
                 }
             }
             output(true)

@@ -154,7 +154,9 @@ impl Module for Target {
             format!("exports {} as unit {number} of {iqn} at {}", volume.path, self.portal)
         });
         let mut volumes = self.volumes(tag, on);
-        volumes.iter_mut().for_each(|volume| volume.is_there = false);
+        for volume in &mut volumes {
+            volume.is_there = false;
+        }
         // Whoever reaches the portal may write.
         let loses = on.iter().map(|volume| volume.path.clone()).collect();
         Ok(Outlook { does: does.collect(), loses, seconds: None, volumes })

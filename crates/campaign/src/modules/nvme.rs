@@ -1,7 +1,8 @@
-//! `nvme-target` and `nvme-initiator`: volumes over NVMe over Fabrics, by TCP or within the host.
+//! `nvme-target` and `nvme-initiator`: volumes over `NVMe` over Fabrics, by TCP or within
+//! the host.
 //!
 //! The target is the kernel's (nvmet), set up through configfs; the initiator is its own client,
-//! told by `nvme connect`. With `loop` there is no network: what NVMe itself costs is measured.
+//! told by `nvme connect`. With `loop` there is no network: what `NVMe` itself costs is measured.
 
 #[cfg(test)]
 mod tests;
@@ -35,7 +36,7 @@ pub(super) const INITIATOR: Family = Family {
 /// Where nvmet is set up.
 const NVMET: &str = "/sys/kernel/config/nvmet";
 
-/// The port of NVMe over TCP.
+/// The port of `NVMe` over TCP.
 const PORT: u16 = 4420;
 
 /// Shows the name of a subsystem that this host is connected to; `$0` is the name.
@@ -179,7 +180,9 @@ impl Module for Target {
             format!("exports {} as namespace {} of {nqn} at {at}", volume.path, number + 1)
         });
         let mut volumes = self.volumes(tag, on);
-        volumes.iter_mut().for_each(|volume| volume.is_there = false);
+        for volume in &mut volumes {
+            volume.is_there = false;
+        }
         // Whoever reaches the port may write.
         let loses = on.iter().map(|volume| volume.path.clone()).collect();
         Ok(Outlook { does: does.collect(), loses, seconds: None, volumes })

@@ -103,8 +103,9 @@ impl Kind {
             }
             "log-writes" => Self::LogWrites,
             "cache" => {
-                let is_block =
-                    |size: u64| (BLOCK_UNIT..=BLOCK_MAX).contains(&size) && size % BLOCK_UNIT == 0;
+                let is_block = |size: u64| {
+                    (BLOCK_UNIT..=BLOCK_MAX).contains(&size) && size.is_multiple_of(BLOCK_UNIT)
+                };
                 let block = given.size("block-size")?.unwrap_or(BLOCK);
                 if !is_block(block) {
                     let help = "write a multiple of 32K, such as 256K";
@@ -156,11 +157,11 @@ impl Kind {
                     return refused(format!("{path} ends at {there} bytes, before byte {end}"));
                 }
             }
-            Self::Cache { block, .. } if on[1].size > 0 => {
-                if self.metadata(on[1].size) + block > on[1].size {
-                    let path = &on[1].path;
-                    return refused(format!("{path} is too small for a cache"));
-                }
+            Self::Cache { block, .. }
+                if on[1].size > 0 && self.metadata(on[1].size) + block > on[1].size =>
+            {
+                let path = &on[1].path;
+                return refused(format!("{path} is too small for a cache"));
             }
             _ => {}
         }
@@ -189,15 +190,15 @@ impl Kind {
     }
 
     /// The devices that it needs below its own.
-    pub(super) fn below(&self, on: &[Volume]) -> Result<Vec<Part>> {
-        let Self::Cache { block, .. } = self else { return Ok(Vec::new()) };
+    pub(super) fn below(&self, on: &[Volume]) -> Vec<Part> {
+        let Self::Cache { block, .. } = self else { return Vec::new() };
         let (fast, metadata) = (&on[1], self.metadata(on[1].size));
         let data = fast.size.saturating_sub(metadata) / block * block;
         let part = |ending, at: u64, size: u64| {
             let table = format!("0 {} linear {} {}", size / SECTOR, fast.path, at / SECTOR);
             Part { ending, table }
         };
-        Ok(vec![part("-meta", 0, metadata), part("-fast", metadata, data)])
+        vec![part("-meta", 0, metadata), part("-fast", metadata, data)]
     }
 
     /// The bytes of a cache's metadata on a device of this size, in whole MiB.

@@ -75,8 +75,11 @@ fn same(one: &Fake, other: &Fake) -> bool {
     files(&one) == files(&other) && one.volumes == other.volumes
 }
 
-/// Each kind with its settings, and the table of its device.
-const KINDS: [(&[(&str, &str)], usize, &str); 9] = [
+/// Settings, the number of volumes, and the table of the device.
+type Case = (&'static [(&'static str, &'static str)], usize, &'static str);
+
+/// Each kind with its settings.
+const KINDS: [Case; 9] = [
     (&[("kind", "linear")], 1, "0 2097152 linear /dev/sda 0"),
     (&[("kind", "linear"), ("from", "1M"), ("size", "2M")], 1, "0 4096 linear /dev/sda 2048"),
     (&[("kind", "delay"), ("write-delay", "5ms")], 1, "0 2097152 delay /dev/sda 0 0 /dev/sda 0 5"),

@@ -24,8 +24,8 @@ fn behind<'w>(words: &[&'w str], flag: &str) -> Option<&'w str> {
 
 /// The value of a condition in `-S`.
 fn selected<'w>(words: &[&'w str], key: &str) -> Option<&'w str> {
-    let conditions = behind(words, "-S")?.split(" && ");
-    conditions.filter_map(|it| it.strip_prefix(key)?.strip_prefix('=')).next()
+    let mut conditions = behind(words, "-S")?.split(" && ");
+    conditions.find_map(|it| it.strip_prefix(key)?.strip_prefix('='))
 }
 
 fn physical(
@@ -136,7 +136,8 @@ fn install_volumes(fake: &Fake) {
         let Some(name) = selected(words, "lv_name") else {
             let within = format!("{LV}{group}/");
             let names = state.files.keys().filter_map(|path| path.strip_prefix(&within));
-            return output(true, names.map(|name| format!("/dev/{group}/{name}\n")).collect());
+            let paths: Vec<String> = names.map(|name| format!("/dev/{group}/{name}")).collect();
+            return output(true, paths.join("\n"));
         };
         let tags = state.files.get(&format!("{LV}{group}/{name}"));
         output(true, tags.map(|tags| format!("  {name} {tags}\n")).unwrap_or_default())

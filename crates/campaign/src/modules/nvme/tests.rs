@@ -1,4 +1,4 @@
-//! NVMe over Fabrics on a machine in memory, which knows configfs and `nvme`.
+//! `NVMe` over Fabrics on a machine in memory, which knows configfs and `nvme`.
 
 use super::super::exported::tests as configfs;
 use super::super::killed;
