@@ -52,6 +52,16 @@ bench-scaled *ARGS:
 bench-scaled-test:
     python3 -B -m unittest discover -s bench/scaled
 
+# Tests of the Python package, on the newest program that was built here.
+python-test:
+    python3 -B -m unittest discover -s python/tests
+
+# The documentation as a site in target/site (needs mdBook).
+site:
+    packaging/links.py
+    mdbook build docs
+    packaging/links.py target/site
+
 # Memory of convert and replay on a trace of 50 million requests.
 bench-memory:
     bench/memory.sh
