@@ -19,7 +19,7 @@ TREE = Path(__file__).resolve().parents[1]
 DOCS = TREE / "docs"
 
 #: What is shown where none of our files are, so that it may link to addresses alone.
-ALONE = [TREE / "python/README.md"]
+ALONE = [TREE / "packaging/README.md"]
 
 LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)|!\[[^\]]*\]\(([^)\s]+)\)")
 CODE = re.compile(r"```.*?```|``.*?``|`[^`\n]*`", re.DOTALL)
