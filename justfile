@@ -62,6 +62,15 @@ site:
     mdbook build docs
     packaging/links.py target/site
 
+# What is handed to others, in dist/, and a trial of it (needs maturin).
+dist:
+    packaging/dist.sh
+    packaging/smoke.sh
+
+# A release up to its signed tag; publishing is the owner's.
+release VERSION:
+    packaging/release.sh {{VERSION}}
+
 # Memory of convert and replay on a trace of 50 million requests.
 bench-memory:
     bench/memory.sh
