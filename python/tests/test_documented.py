@@ -4,6 +4,8 @@ import doctest
 import importlib.util
 import json
 import os
+import re
+import subprocess
 import unittest
 from pathlib import Path
 from unittest import mock
@@ -30,12 +32,41 @@ class Examples(Scratch):
             self.assertGreater(tried.attempted, 0, name)
 
     @needs("pyarrow", "pandas", "polars")
-    def test_the_page(self):
-        tried = doctest.testfile(
-            str(TREE / "docs/python.md"), module_relative=False, globs={"here": self.here}
-        )
-        self.assertEqual(tried.failed, 0)
-        self.assertGreater(tried.attempted, 10)
+    def test_the_pages(self):
+        for page in ("python.md", "from-swat.md"):
+            tried = doctest.testfile(
+                str(TREE / "docs" / page), module_relative=False, globs={"here": self.here}
+            )
+            self.assertEqual(tried.failed, 0, page)
+            self.assertGreater(tried.attempted, 10, page)
+
+    def test_the_commands_for_those_who_come_from_swat(self):
+        os.symlink(EXAMPLES, self.here / "examples")
+        os.symlink(ioecho.binary(), self.here / "ioecho")
+        text = (TREE / "docs/from-swat.md").read_text()
+        commands = re.findall(r"```sh\n(.*?)```", text, re.DOTALL)
+        self.assertEqual(len(commands), 2)
+        path = os.pathsep.join([str(self.here), os.environ["PATH"]])
+        for command in commands:
+            done = subprocess.run(
+                ["sh", "-ec", command],
+                cwd=self.here,
+                env={**os.environ, "PATH": path},
+                capture_output=True,
+                text=True,
+            )
+            self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(len(ioecho.Run(self.here / "copies").summary["per_target"]), 3)
+
+    @needs("duckdb")
+    def test_the_table_of_each_second_and_device_in_sql(self):
+        import duckdb
+
+        trace = ioecho.convert(EXAMPLES / "sqlite.parquet", self.here / "trace.parquet")
+        text = (TREE / "docs/from-swat.md").read_text()
+        query = re.search(r"```sql\n(.*?);?\s*```", text, re.DOTALL)[1]
+        rows = duckdb.sql(query.replace("trace.parquet", str(trace))).fetchall()
+        self.assertEqual(sum(row[3] for row in rows), ioecho.info(trace)["requests"])
 
 
 class Notebook(Scratch):
