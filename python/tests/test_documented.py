@@ -12,7 +12,7 @@ from unittest import mock
 
 from ground import EXAMPLES, TREE, Scratch, ioecho, needs, needs_program
 
-MODULES = ["ioecho", "ioecho._program", "ioecho._frames", "ioecho._results"]
+MODULES = ["ioecho", "ioecho._program", "ioecho._frames", "ioecho._results", "ioecho.spark"]
 
 
 @needs_program
