@@ -22,7 +22,7 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -90,7 +90,7 @@ def merge(trace: str, out: str) -> str:
     return str(whole)
 
 
-def _on_workers(context: Any, task: Callable[[A], B], items: Iterable[A]) -> list[B]:
+def _on_workers(context: Any, task: Callable[[A], B], items: list[A]) -> list[B]:
     """One task for each item, with the package and the program at hand."""
 
     def ready(item: A) -> B:
@@ -99,7 +99,6 @@ def _on_workers(context: Any, task: Callable[[A], B], items: Iterable[A]) -> lis
         os.environ["IOECHO"] = SparkFiles.get("ioecho")
         return task(item)
 
-    items = list(items)
     done: list[B] = context.parallelize(items, len(items)).map(ready).collect()
     return done
 
