@@ -17,7 +17,7 @@ $(entry queue 'set = {read_ahead_kb = 64}')"
 campaign thin pool "$(entry lvm 'pool = "40M"' 'size = "1G"')"
 
 step 'a volume group of somebody else is refused, and nothing is touched'
-pvcreate --yes /dev/vdb >/dev/null 2>&1 && vgcreate vg-test /dev/vdb >/dev/null 2>&1
+pvcreate --yes "/dev/$b" >/dev/null 2>&1 && vgcreate vg-test "/dev/$b" >/dev/null 2>&1
 vgs --noheadings -o vg_name,vg_uuid >foreign.before 2>/dev/null
 refused() { # device line…
     device=$1
@@ -39,7 +39,7 @@ run kept b "$(entry lvm 'vg = "vg-test"' 'keep = true')"
 [ "$(lvs --noheadings -o lv_name vg-test 2>/dev/null | tr -d ' ')" = theirs ] ||
     fail 'their volume is gone'
 vgremove --yes vg-test >/dev/null 2>&1
-pvremove --yes /dev/vdb >/dev/null 2>&1
+pvremove --yes "/dev/$b" >/dev/null 2>&1
 as_found 'a foreign group'
 
 step 'RAID sets, with legs that agree before the replay begins'
@@ -52,7 +52,7 @@ $(entry md 'level = 5' 'spares = 1' 'chunk = "16K"')"
 
 step 'a leg fails beside the replay, and is put back'
 campaign leg pool "$(entry md 'level = 1')
-$(entry fault 'kind = "fail-leg"' 'device = "/dev/vdc"' 'at = "3s"' 'for = "1s"')" 8s
+$(entry fault 'kind = "fail-leg"' "device = \"/dev/$c\"" 'at = "3s"' 'for = "1s"')" 8s
 grep -q 'it was put right' leg.campaign/cells/*/1/fault.txt || fail 'the leg did not fail'
 
 step 'mapped devices of each kind'

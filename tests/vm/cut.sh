@@ -11,11 +11,13 @@ set -u
 . /vm/stacks.sh
 
 modprobe ext4 2>/dev/null
+# The first disk has no serial number.
+first=$(disk '')
 mkdir -p /keep
 if [ "$1" = set-up ]; then
-    mkfs.ext4 -q -F /dev/vda || fail 'no file system'
+    mkfs.ext4 -q -F "/dev/$first" || fail 'no file system'
 fi
-mount -t ext4 /dev/vda /keep || skip 'no ext4'
+mount -t ext4 "/dev/$first" /keep || skip 'no ext4'
 mkdir -p /keep/lib /var/lib/ioecho
 mount --bind /keep/lib /var/lib/ioecho
 cd /keep || exit 1

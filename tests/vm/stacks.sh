@@ -1,6 +1,17 @@
 # What campaign.sh and power.sh have in common; read with `. /vm/stacks.sh` after lib.sh.
 # shellcheck shell=sh
 
+# The disk with this serial number: in which order they appear is the emulator's business.
+disk() { # serial
+    for place in /sys/block/vd*; do
+        [ "$(cat "$place/serial")" != "$1" ] || basename "$place"
+    done
+}
+
+modprobe -a virtio_pci virtio_blk 2>/dev/null
+b=$(disk unplugged)
+c=$(disk third)
+
 # Loads what the tests need; whether it is there.
 ready() {
     modprobe -a dm-mod dm-delay dm-flakey dm-log-writes dm-cache dm-cache-smq dm-crypt \
@@ -17,10 +28,10 @@ state() {
     grep '^md' /proc/mdstat
     pvs --noheadings -o pv_name,vg_name 2>/dev/null
     vgs --noheadings -o vg_name,vg_tags 2>/dev/null
-    for disk in vdb vdc; do
-        cat "/sys/block/$disk/queue/scheduler" "/sys/block/$disk/queue/nr_requests"
-        mdadm --examine "/dev/$disk" 2>/dev/null | grep UUID
-        blkid -p "/dev/$disk" 2>/dev/null
+    for name in "$b" "$c"; do
+        cat "/sys/block/$name/queue/scheduler" "/sys/block/$name/queue/read_ahead_kb"
+        mdadm --examine "/dev/$name" 2>/dev/null | grep UUID
+        blkid -p "/dev/$name" 2>/dev/null
     done
     cat /sys/fs/cgroup/cgroup.subtree_control 2>/dev/null
     find /sys/fs/cgroup /var/tmp -name 'ioecho-*' 2>/dev/null
@@ -64,8 +75,8 @@ write() { # name device stack [duration]
 name = "$1"
 retries = 0
 [devices]
-b = {path = "/dev/vdb", serial = "unplugged"}
-c = {path = "/dev/vdc", serial = "third"}
+b = {path = "/dev/$b", serial = "unplugged"}
+c = {path = "/dev/$c", serial = "third"}
 pool = {of = ["b", "c"]}
 [replay]
 device = "$2"
