@@ -18,6 +18,9 @@ ready() {
         dm-thin-pool raid0 raid1 raid10 raid456 ext4 2>/dev/null
     # Nothing loads drivers by itself here, and nothing of the state before may depend on it.
     mkdir -p /run/lvm /run/lock/lvm /run/mdadm /etc/lvm /var/lib /var/tmp
+    # There is no udev that would make the nodes of devices.
+    echo 'activation {udev_sync=0 udev_rules=0} devices {obtain_device_list_from_udev=0}' \
+        >/etc/lvm/lvm.conf
     mount -t cgroup2 cgroup2 /sys/fs/cgroup 2>/dev/null
     [ -e /dev/mapper/control ] && [ -e /proc/mdstat ] && state >before
 }
@@ -80,7 +83,11 @@ c = {path = "/dev/$c", serial = "third"}
 pool = {of = ["b", "c"]}
 [replay]
 device = "$2"
-trace = "gen:random?read=50&size=4k&area=4M&rate=50&duration=${4:-1s}"
+trace = "gen:random?read=50&size=4k&area=4M&endless=yes"
+# Without a schedule nothing is late, however slow the emulation is.
+timing = "afap"
+in-flight-max = 4
+end-after = "${4:-1s}"
 $3
 END
 }

@@ -9,12 +9,9 @@ use std::collections::BTreeMap;
 use ioecho_stats::steady::{self, WINDOW};
 use ioecho_stats::verdict::{Finding, Grade};
 
-use crate::attempt::{Measured, Rounds};
+use crate::attempt::{Measured, Rounds, STEADY};
 use crate::expression::Rule;
 use crate::plan::Cell;
-
-/// The check of a cell of rounds: whether they became steady.
-pub(crate) const STEADY: &str = "steady";
 
 /// What is done next in a cell.
 #[derive(Clone, Debug, PartialEq)]

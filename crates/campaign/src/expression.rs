@@ -11,8 +11,7 @@ use ioecho_stats::verdict::{Finding, Grade, Validity};
 use ioecho_trace::expression::{self as grammar, Cursor, Expression, Fault, Word};
 use ioecho_trace::{Bytes, Nanos};
 
-use crate::attempt::{Measured, Unit, figure_name};
-use crate::course::STEADY;
+use crate::attempt::{Measured, STEADY, Unit, figure_name};
 use crate::stack::{self, Entry};
 
 /// The settings that a condition may ask for: axes and keys.

@@ -24,7 +24,11 @@ name = "stack"
 disk = {from = "stack"}
 [replay]
 device = "disk"
-trace = "gen:random?read=50&size=4k&area=32M&rate=200&duration=DURATION"
+trace = "gen:random?read=50&size=4k&area=32M&endless=yes"
+# Without a schedule nothing is late, however busy this machine is.
+timing = "afap"
+in-flight-max = 4
+end-after = "DURATION"
 [axes]
 type = ["ext4", "xfs"]
 [[stack]]

@@ -280,7 +280,7 @@ impl<'t, 'a> Reader<'t, 'a> {
                 let given = [path.is_some(), from.is_some(), !of.is_empty()];
                 if given.iter().filter(|it| **it).count() != 1 {
                     let reason = format!("the device '{name}' has no path, or two");
-                    let help = "write path = \"/dev/…\", or from = \"stack\" if the stack makes it, \
+                    let help = "write path = \"/dev/…\", from = \"stack\" if the stack makes it, \
                                 or of = [\"a\", \"b\"] if it makes it of these";
                     return Err(Refused::new(&place, reason, help));
                 }

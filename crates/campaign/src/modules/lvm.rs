@@ -189,8 +189,8 @@ impl Lvm {
         let group = self.group(tag);
         match self.tags_of(ground, &group)? {
             Some(tags) if is_foreign(&tags) => Err(Fault::Refused(format!(
-                "there is a volume group '{group}' already, which is not this campaign's\n  = help: \
-                 write another name, or keep = true to use its volumes as they are"
+                "there is a volume group '{group}' already, which is not this campaign's\n  = \
+                 help: write another name, or keep = true to use its volumes as they are"
             ))),
             _ => Ok(()),
         }
