@@ -11,7 +11,7 @@ set -u
 ready || skip 'this kernel lacks the device mapper or RAID'
 
 step 'logical volumes: linear, striped, thin, and equal shares of what is free'
-campaign lvm pool "$(entry lvm 'vg = "vg-test"' 'count = 2' 'size = "16M"' 'extra.log = "4M"')"
+campaign lvm pool "$(entry lvm 'vg = "vg-test"' 'count = 2' 'size = "16M"' 'extra.log = "4M"')" 1s 2
 campaign stripes pool "$(entry lvm 'stripes = 2' 'stripe-size = "64K"' 'size-max = "32M"')
 $(entry queue 'set = {read_ahead_kb = 64}')"
 campaign thin pool "$(entry lvm 'pool = "40M"' 'size = "1G"')"
@@ -81,7 +81,7 @@ campaign limits b "$(entry cgroup 'read-iops = 20' 'write-iops = 20')" 3s
 
 step 'a killed campaign is undone, wherever it was'
 open=0
-for millis in 400 1000 2000 3500 6000; do
+for millis in 700 2000 5000; do
     write killed pool "$(deep)" 30s
     ioecho campaign run killed.toml --destroy pool --quiet >killed.log 2>&1 &
     campaign=$!

@@ -17,8 +17,8 @@ ready || skip 'this kernel lacks the device mapper or RAID'
 
 killed() { # name stack
     open=0
-    for millis in 500 1500 3000 6000; do
-        write killed pool "$2" 30s
+    for millis in 1000 4000; do
+        write killed pool "$2" 30s 2
         ioecho campaign run killed.toml --destroy pool --quiet >killed.log 2>&1 &
         campaign=$!
         usleep $((millis * 1000))
@@ -37,7 +37,7 @@ if [ -d /sys/kernel/config/nvmet ]; then
     for transport in loop tcp; do
         campaign "nvme-$transport" pool "$(entry lvm 'count = 2' 'size = "32M"')
 $(entry nvme-target "transport = \"$transport\"")
-$(entry nvme-initiator)"
+$(entry nvme-initiator)" 1s 2
     done
     killed nvme "$(entry nvme-target 'transport = "tcp"')
 $(entry nvme-initiator)"
@@ -48,7 +48,7 @@ fi
 if [ -d /sys/kernel/config/target ] && iscsid; then
     step 'two volumes over iSCSI, and a file system on one'
     campaign iscsi pool "$(entry iscsi-target)
-$(entry iscsi-initiator)"
+$(entry iscsi-initiator)" 1s 2
     campaign iscsi-fs b "$(entry iscsi-target 'portal = "127.0.0.1:3261"')
 $(entry iscsi-initiator)
 $(entry fs 'type = "ext4"' 'size = "8M"')"

@@ -73,7 +73,7 @@ deep() {
 }
 
 # Writes a campaign: `b` and `c` are the second and the third disk, and `pool` is both.
-write() { # name device stack [duration]
+write() { # name device stack [duration [volumes]]
     cat >"$1.toml" <<END
 name = "$1"
 retries = 0
@@ -83,7 +83,7 @@ c = {path = "/dev/$c", serial = "third"}
 pool = {of = ["b", "c"]}
 [replay]
 device = "$2"
-trace = "gen:random?read=50&size=4k&area=4M&endless=yes"
+trace = "gen:random?read=50&size=4k&area=4M&endless=yes&volumes=${5:-1}"
 # Without a schedule nothing is late, however slow the emulation is.
 timing = "afap"
 in-flight-max = 4
@@ -93,14 +93,14 @@ END
 }
 
 # Writes a campaign and runs it; its exit code is $code.
-run() { # name device stack [duration]
+run() { # name device stack [duration [volumes]]
     write "$@"
     code=0
     ioecho campaign run "$1.toml" --destroy "$2" >"$1.log" 2>&1 || code=$?
 }
 
 # The same, which must succeed and leave the machine as it was.
-campaign() { # name device stack [duration]
+campaign() { # name device stack [duration [volumes]]
     run "$@"
     [ "$code" = 0 ] || {
         fail "$1: exit code $code"
