@@ -5,8 +5,8 @@ use std::io::{self, Write};
 use ioecho_stats::compare::{
     Answer, Comparison, Decision, Obstacle, Outcome, Pair, Row, SIZE_NAMES, kind_word, percent,
 };
+use ioecho_stats::headline::drained;
 use ioecho_stats::picture::Span;
-use ioecho_trace::units::two_digits;
 use ioecho_trace::{Bytes, Nanos};
 
 use super::runs::Difference;
@@ -70,7 +70,7 @@ fn print_pair(out: &mut impl Write, comparison: &Comparison, pair: &Pair) -> io:
         writeln!(out, "{line}  {}", word(row.decision))?;
     }
     if let Some([one, other]) = pair.drain_percent {
-        let [one, other] = [one, other].map(|percent| format!("{} %", two_digits(percent)));
+        let [one, other] = [one, other].map(drained);
         let name = "drain";
         writeln!(out, "\n{name:<24}{one:>12}{other:>12}{:>11}  {:<20}  not judged", "–", "–")?;
     }
@@ -143,7 +143,7 @@ fn word(decision: Decision) -> &'static str {
         Decision::Worse => "worse",
         Decision::Better => "better",
         Decision::NotToldApart => "not told apart",
-        Decision::TooFew => "too few requests",
+        Decision::TooFew => "too little to judge",
         Decision::NotJudged => "not judged",
     }
 }
