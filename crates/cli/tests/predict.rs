@@ -91,6 +91,29 @@ fn a_described_device_is_that_of_a_simulated_replay() {
 }
 
 #[test]
+fn what_the_run_never_did_is_told_as_not_learnt() {
+    let home = tempfile::tempdir().unwrap();
+    let home = home.path();
+    let load = |read: &str| format!("gen:random?read={read}&size=4k&rate=500&count=500&area=1G");
+    for (read, run) in [("100", "of-reads"), ("50", "of-both")] {
+        ioecho(home, &["replay", &load(read), "-q", "-t", DEVICE, "-o", run]);
+    }
+    let predict = |read: &str, device: &str| {
+        let load = load(read);
+        json(home, &["predict", &load, "--device", device, "--timing", "timed", "--json"])
+    };
+    let told = predict("50", "of-reads");
+    assert_eq!(told["untaught"][0]["kind"], "write");
+    assert!(told["untaught"][0]["taken_for"].is_null(), "{told}");
+    assert!(predict("100", "of-reads")["untaught"].as_array().unwrap().is_empty());
+    assert!(predict("50", "of-both")["untaught"].as_array().unwrap().is_empty());
+    // A replay on such a device tells it, too.
+    let replay = ["replay", &load("50"), "-q", "-t", "sim:learnt=of-reads", "-o", "guessed"];
+    let said = String::from_utf8(ioecho(home, &replay).stderr).unwrap();
+    assert!(said.contains("had no write: each takes as long as whatever it had"), "{said}");
+}
+
+#[test]
 fn what_is_no_run_teaches_no_device() {
     let home = tempfile::tempdir().unwrap();
     let load = "gen:random?rate=100&count=10&area=1G";

@@ -4,15 +4,17 @@
 //! and a model may be wrong. So its error is stated where the truth is known: the run is predicted
 //! on the device that was learnt from it ([`fit`]).
 
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use ioecho_stats::judge::IN_FLIGHT_DEFAULT;
+use ioecho_stats::picture::Kind;
 use ioecho_stats::run_summary::RunSummary;
 use ioecho_stats::trace_summary::{TraceFigures, TraceSummary};
 use ioecho_trace::formats::ReadOptions;
 use ioecho_trace::transform::Load;
-use ioecho_trace::{Batch, Stop, TimingMode};
+use ioecho_trace::{Batch, Op, Stop, TimingMode};
 use serde::Serialize;
 
 use crate::directory::RunDirectory;
@@ -22,6 +24,7 @@ use crate::observer::{Nobody, Observer, Stopping};
 use crate::open::{self, Opener};
 use crate::plan::ReplayPlan;
 use crate::spec::ReplaySpec;
+use crate::target::Target;
 
 /// The device of a prediction.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -127,6 +130,46 @@ fn compared(measured: &RunSummary, predicted: &RunSummary) -> Option<Fit> {
         mean: pair(truth.mean_ns, guess.mean_ns),
         p99: truth.p99_ns.zip(guess.p99_ns).map(|(measured, predicted)| pair(measured, predicted)),
     })
+}
+
+/// An operation of the load that the run which a device was learnt from did not have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Untaught {
+    /// The kind of the operation.
+    pub kind: Kind,
+    /// What it was taken to last as long as: a write, or, if the run had none either, any other
+    /// request (`None`).
+    pub taken_for: Option<Kind>,
+}
+
+/// The kinds of requests in these results of which the learnt devices of the plan know nothing. The
+/// results say nothing about them.
+pub fn untaught(plan: &ReplayPlan, results: &RunSummary) -> Vec<Untaught> {
+    let mut found = Vec::new();
+    for learnt in plan.targets.iter().filter_map(Target::learnt) {
+        let knows =
+            |kind: Kind| Op::ALL.iter().any(|op| Kind::of(*op) == kind && learnt.knows(*op));
+        let has = |kind: &Kind| results.service_time.get(kind.name()).is_some();
+        let taken_for = Some(Kind::Write).filter(|kind| knows(*kind));
+        let lacking = Kind::ALL.into_iter().filter(|kind| has(kind) && !knows(*kind));
+        found.extend(lacking.map(|kind| Untaught { kind, taken_for }));
+    }
+    found
+}
+
+impl fmt::Display for Untaught {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let like = match self.taken_for {
+            Some(kind) => format!("a {}", kind.label()),
+            None => "whatever it had".to_owned(),
+        };
+        write!(
+            f,
+            "the run that the device was learnt from had no {}: each takes as long as {like}, \
+             which is a guess",
+            self.kind.name()
+        )
+    }
 }
 
 /// The figures of the load as it was recorded.

@@ -12,7 +12,7 @@ use crate::facts::EngineFacts;
 use crate::judge::{GENERATOR, HOST, IN_FLIGHT_DEFAULT, OWN, is_starved_by};
 use crate::late::{DEVICE, LATE};
 use crate::picture::{Kind, Moment, Panels, Span};
-use crate::run_summary::{ByKind, Percentiles, RunSummary, cause_name};
+use crate::run_summary::{ByKind, Percentiles, RunSummary, TargetFigures, cause_name};
 use crate::verdict::{Check, Finding, Grade, Validity};
 
 /// From this ratio of the run's duration to the demanded duration on, the sentence mentions it.
@@ -118,11 +118,13 @@ fn sentence(summary: &RunSummary, panels: &Panels, rates: Option<&Throughput>) -
     let text = match verdict.finding {
         Finding::DataDamaged => damaged(summary),
         // No share of the load is stated: it was not read to its end.
-        Finding::Incomplete => format!(
-            "The run ended before its end, after {}: {}.",
-            span(summary.achieved_duration_ns.max(0) as u64),
-            engine.incomplete.lines().next().unwrap_or_default()
-        ),
+        Finding::Incomplete => {
+            // Of requests without an answer no instant is known.
+            let last = summary.achieved_duration_ns.max(0) as u64;
+            let after = if last > 0 { format!(", after {}", span(last)) } else { String::new() };
+            let why = engine.incomplete.lines().next().unwrap_or_default();
+            format!("The run ended before its end{after}: {why}.")
+        }
         _ if engine.issued == 0 => "Nothing was replayed: no request was issued.".to_owned(),
         Finding::GeneratorLimited => format!(
             "The measurement failed: ioecho did not issue {} in time.",
@@ -167,6 +169,8 @@ fn too_slow(summary: &RunSummary, panels: &Panels) -> String {
         && most == Some(&LateCause::InFlightCap);
     let device = if is_capped {
         format!("With at most {} in flight the device was too slow", engine.in_flight_max)
+    } else if let Some((name, devices)) = slowest(summary) {
+        format!("{name}, the slowest of {devices} devices, was too slow")
     } else {
         "The device was too slow".to_owned()
     };
@@ -189,6 +193,18 @@ fn too_slow(summary: &RunSummary, panels: &Panels) -> String {
         None => format!("the slowest response {}", span(all.max_ns)),
     });
     format!("{device} for {load}: {longer}{slow}.")
+}
+
+/// Of several devices the name of the one whose requests took longest in the mean since they were
+/// due, and how many there are.
+fn slowest(summary: &RunSummary) -> Option<(&str, usize)> {
+    let mean = |of: Option<Percentiles>| of.map_or(0, |of| of.mean_ns);
+    let response =
+        |target: &&TargetFigures| mean(target.lateness).saturating_add(mean(target.service_time));
+    let slowest = summary.per_target.iter().max_by_key(response)?;
+    let name = &summary.engine.load.targets.get(usize::from(slowest.target))?.name;
+    (summary.per_target.len() > 1 && !name.is_empty())
+        .then_some((name.as_str(), summary.per_target.len()))
 }
 
 /// Whether this is the check of the duration, and the run was behind at its end.
@@ -233,7 +249,7 @@ fn held(summary: &RunSummary, panels: &Panels, rates: Option<&Throughput>) -> St
     }
     let how = match engine.timing {
         TimingMode::Load => {
-            format!("As fast as possible, with as many in flight as recorded{}", ended(engine))
+            format!("As fast as possible, with no more in flight than recorded{}", ended(engine))
         }
         TimingMode::Dependency => format!("With the waits of {}", load(summary)),
         TimingMode::Timed | TimingMode::Afap => format!("As fast as possible{}", ended(engine)),
@@ -259,12 +275,29 @@ fn against_recording(summary: &RunSummary) -> String {
     let is_part = engine.ended_after.is_some();
     if !engine.timing.has_parents() || is_part || recorded <= 0.0 || took <= 0.0 {
         String::new()
-    } else if (recorded / took - 1.0).abs() <= SAME_DURATION {
-        ", as long as recorded".to_string()
-    } else if took <= recorded {
-        format!(", {} times as fast as recorded", two_digits(recorded / took))
     } else {
-        format!(", {} times as long as recorded", two_digits(took / recorded))
+        format!(", {}", as_recorded(took, recorded))
+    }
+}
+
+/// A duration compared with the recorded one, both more than zero and in the same unit, in words.
+pub fn as_recorded(took: f64, recorded: f64) -> String {
+    if (recorded / took - 1.0).abs() <= SAME_DURATION {
+        "as long as recorded".to_owned()
+    } else if took <= recorded {
+        format!("{} times as fast as recorded", two_digits(recorded / took))
+    } else {
+        format!("{} times as long as recorded", two_digits(took / recorded))
+    }
+}
+
+/// A share of the demanded duration, in percent, in words: what nobody would notice has no digits.
+pub fn drained(percent: f64) -> String {
+    const NOTICED: f64 = 0.01;
+    if percent > 0.0 && percent < NOTICED {
+        format!("< {NOTICED} %")
+    } else {
+        format!("{} %", two_digits(percent))
     }
 }
 
@@ -396,7 +429,7 @@ pub fn span(ns: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::facts::{CpuFacts, EndedAfter, EngineFacts, LoadFacts, Recording};
+    use crate::facts::{CpuFacts, EndedAfter, EngineFacts, LoadFacts, Recording, TargetFacts};
     use crate::picture::tests::{picture, request};
     use crate::run_summary::{LateShare, RunFigures};
     use ioecho_trace::Op;
@@ -624,6 +657,28 @@ mod tests {
         );
         summary.engine.timing = TimingMode::Afap;
         assert_eq!(told(&summary), "Simulated: as fast as possible, the slowest took 2.6 h.");
+    }
+
+    #[test]
+    fn of_several_devices_the_slowest_is_named() {
+        let mut summary = run(Finding::DeviceLimited, Validity::Valid);
+        let one = summary.response_time["all"];
+        let target = |target, mean_ns| TargetFigures {
+            target,
+            service_time: Some(Percentiles { mean_ns, ..one }),
+            ..TargetFigures::default()
+        };
+        summary.per_target = vec![target(0, 5), target(1, 9)];
+        let named = |name: &str| TargetFacts { name: name.to_owned(), ..TargetFacts::default() };
+        summary.engine.load.targets = ["/dev/a", "/dev/b"].map(named).to_vec();
+        let told = told(&summary);
+        assert!(told.starts_with("/dev/b, the slowest of 2 devices, was too slow for"), "{told}");
+    }
+
+    #[test]
+    fn a_drain_that_nobody_would_notice_has_no_digits() {
+        let shown = [0.0, 1.3e-7, 0.01, 20.04];
+        assert_eq!(shown.map(drained), ["0 %", "< 0.01 %", "0.01 %", "20 %"]);
     }
 
     #[test]

@@ -8,13 +8,13 @@
 
 use std::io::{self, Write};
 
-use ioecho_stats::headline::{Headline, Throughput};
+use ioecho_stats::headline::{Headline, Throughput, drained};
 use ioecho_stats::picture::{RunPicture, Span};
 use ioecho_stats::required::{self, Requirement};
 use ioecho_stats::run_summary::{Percentiles, RunSummary};
 use ioecho_stats::verdict::{Check, Grade};
 use ioecho_trace::Nanos;
-use ioecho_trace::units::{counted, three_digits, two_digits};
+use ioecho_trace::units::{counted, three_digits};
 
 use crate::print::{is_read, visible};
 
@@ -271,9 +271,9 @@ fn details(out: &mut dyn Write, summary: &RunSummary) -> io::Result<()> {
     }
     requests(out, summary, &others)?;
     if let Some(percent) = summary.drain_percent {
+        let percent = drained(percent);
         let text = format!(
-            "{} % of the demanded duration, from the last due instant to the last completion",
-            two_digits(percent)
+            "{percent} of the demanded duration, from the last due instant to the last completion"
         );
         line(out, "drain", &text)?;
     }

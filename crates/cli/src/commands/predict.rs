@@ -8,14 +8,15 @@ use ioecho_run::execute::execute;
 use ioecho_run::observer::Observer;
 use ioecho_run::page;
 use ioecho_run::plan::ReplayPlan;
-use ioecho_run::predict::{self, Device, Fit};
+use ioecho_run::predict::{self, Device, Fit, Untaught};
 use ioecho_run::spec::ReplaySpec;
 use ioecho_stats::critical_path::CriticalPath;
+use ioecho_stats::headline::as_recorded;
 use ioecho_stats::histogram::{Percentiles, Summary};
 use ioecho_stats::run_summary::RunSummary;
 use ioecho_stats::trace_summary::TraceFigures;
 use ioecho_trace::Nanos;
-use ioecho_trace::units::{counted, two_digits};
+use ioecho_trace::units::counted;
 use serde::Serialize;
 
 use crate::args::PredictArgs;
@@ -44,8 +45,14 @@ pub(crate) fn run(args: &PredictArgs, out: &mut Out) -> anyhow::Result<u8> {
         Device::Run(run) => predict::fit(run, &scratch.path().join("fit"), &Named)?,
         Device::Model(_) => None,
     };
-    let told =
-        Told { plan: &plan.spec, device: &device, recorded, fit, predicted: &finished.summary };
+    let told = Told {
+        plan: &plan.spec,
+        device: &device,
+        recorded,
+        fit,
+        untaught: predict::untaught(&plan, &finished.summary),
+        predicted: &finished.summary,
+    };
     if args.json {
         out.json(&told.json())?;
     } else {
@@ -71,6 +78,7 @@ struct Told<'a> {
     recorded: TraceFigures,
     predicted: &'a RunSummary,
     fit: Option<Fit>,
+    untaught: Vec<Untaught>,
 }
 
 /// The JSON output.
@@ -83,6 +91,7 @@ struct Json<'a> {
     recorded: Recorded<'a>,
     predicted: Predicted<'a>,
     fit: Option<Fit>,
+    untaught: &'a [Untaught],
 }
 
 /// The load as it was recorded.
@@ -132,23 +141,24 @@ impl Told<'_> {
                 finding: self.predicted.verdict.finding.name(),
             },
             fit: self.fit,
+            untaught: &self.untaught,
         }
     }
 
     fn print(&self, out: &mut impl Write) -> io::Result<()> {
         let recorded = &self.recorded;
         let (duration_ns, requests_per_s) = self.predicted();
-        let ratio = duration_ns as f64 / recorded.duration_ns.max(1) as f64;
+        let [took, known] = [duration_ns, recorded.duration_ns].map(|ns| ns.max(1) as f64);
         let mut row = |name: &str, value: String| writeln!(out, "{name:<14}{}", visible(&value));
         row("load", counted(recorded.requests, "request"))?;
         row("device", self.device.target())?;
         row(
             "duration",
             format!(
-                "{} predicted, {} recorded ({} times as long)",
+                "{} predicted, {} recorded: {}",
                 Nanos(duration_ns),
                 Nanos(recorded.duration_ns),
-                two_digits(ratio)
+                as_recorded(took, known)
             ),
         )?;
         row(
@@ -174,6 +184,9 @@ impl Told<'_> {
         }
         if let Some(path) = &self.predicted.critical_path {
             row("critical path", path.sentence())?;
+        }
+        for untaught in &self.untaught {
+            row("not learnt", untaught.to_string())?;
         }
         if let Some(Fit { requests, duration, mean, p99 }) = self.fit {
             let percent = |error: f64| format!("{:+.1} %", error * 100.0);

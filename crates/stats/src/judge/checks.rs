@@ -124,7 +124,9 @@ pub(super) fn lateness(figures: &RunFigures, engine: &EngineFacts, blame: Findin
     // A witness knows no instants but those of a schedule.
     let seen = engine.witness.as_ref().filter(|seen| seen.is_there() && engine.has_schedule());
     let Some(p99) = all.quantile(0.99) else {
-        return check("lateness", Grade::NotApplicable, "no request issued".into(), "", "");
+        // Of requests that were never answered no instant is known.
+        let why = if engine.abandoned > 0 { "no request answered" } else { "no request issued" };
+        return check("lateness", Grade::NotApplicable, why.into(), "", "");
     };
     let p50 = all.quantile(0.5).unwrap_or_default();
     let percent = |causes: &[LateCause]| late_share(figures, causes) * 100.0;
@@ -367,11 +369,11 @@ pub(super) fn issued(figures: &RunFigures, engine: &EngineFacts) -> Check {
     let refused = figures.recorded() - figures.issued() - figures.dropped();
     let left_out = share(engine.unmapped, engine.unmapped.saturating_add(figures.recorded()));
     let share = share(refused, figures.recorded());
-    let mut measured = vec![format!(
-        "{} could not be issued ({:.3} %)",
-        counted(refused, "request"),
-        share * 100.0
-    )];
+    let mut measured = Vec::new();
+    if refused > 0 || engine.unmapped == 0 {
+        let refused = counted(refused, "request");
+        measured.push(format!("{refused} could not be issued ({:.3} %)", share * 100.0));
+    }
     let kinds: Vec<String> = Op::ALL
         .into_iter()
         .filter(|op| figures.unsupported(*op) > 0)
@@ -381,7 +383,9 @@ pub(super) fn issued(figures: &RunFigures, engine: &EngineFacts) -> Check {
         measured.push(format!("the target cannot do {}", kinds.join(", ")));
     }
     if engine.unmapped > 0 {
-        measured.push(format!("{} of volumes without a target were left out", engine.unmapped));
+        let unmapped = counted(engine.unmapped, "request");
+        let percent = left_out * 100.0;
+        measured.push(format!("{unmapped} of volumes without a target left out ({percent:.3} %)"));
     }
     if engine.rounded > 0 {
         measured.push(format!("{} were widened to the block size", engine.rounded));
@@ -405,15 +409,24 @@ pub(super) fn failures(figures: &RunFigures, engine: &EngineFacts) -> Check {
     let grade = graded(share, 0.0, FAILED_SHARE);
     let mut measured =
         vec![format!("{} failed ({:.3} %)", counted(failed, "request"), share * 100.0)];
+    let unanswered = engine.abandoned.min(failed);
+    if unanswered > 0 {
+        measured.push(format!("{unanswered} of them never answered"));
+    }
     if engine.device_errors > 0 {
         measured.push(format!("the device failed as a whole {}", times(engine.device_errors)));
     }
+    let advice = if unanswered == failed && failed > 0 {
+        "The device never answered these: look for one that hangs, and see the kernel log."
+    } else {
+        "The device answered with errors or short transfers: see the outcomes and the kernel log."
+    };
     check(
         "failures",
         if engine.device_errors > 0 { grade.max(Grade::Suspect) } else { grade },
         measured.join("; "),
         "none (invalid above 1 %)",
-        "The device answered with errors or short transfers: see the outcomes and the kernel log.",
+        advice,
     )
 }
 

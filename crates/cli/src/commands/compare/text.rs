@@ -8,8 +8,8 @@ use std::io::{self, Write};
 use ioecho_stats::compare::{
     Answer, Comparison, Decision, Obstacle, Outcome, Pair, Row, SIZE_NAMES, kind_word, percent,
 };
+use ioecho_stats::headline::drained;
 use ioecho_stats::picture::Span;
-use ioecho_trace::units::two_digits;
 use ioecho_trace::{Bytes, Nanos};
 
 use super::runs::Difference;
@@ -92,7 +92,7 @@ fn print_pair(
         writeln!(out, "{line}  {}", word(row.decision))?;
     }
     if let Some([one, other]) = pair.drain_percent {
-        let [one, other] = [one, other].map(share);
+        let [one, other] = [one, other].map(drained);
         let name = "drain";
         writeln!(out, "\n{name:<18}{one:>11}{other:>11}{:>8}  {:<14}  not judged", "–", "–")?;
     }
@@ -171,14 +171,6 @@ fn value(row: &Row, value: f64) -> String {
         Some(_) => Nanos(value as i64).to_string(),
         None if row.metric.name() == "iops" => format!("{value:.1}/s"),
         None => format!("{}/s", Bytes(value as u64)),
-    }
-}
-
-/// A share in percent; what is next to nothing is told so.
-fn share(percent: f64) -> String {
-    match percent {
-        some if some > 0.0 && some < 0.01 => "< 0.01 %".to_owned(),
-        some => format!("{} %", two_digits(some)),
     }
 }
 
