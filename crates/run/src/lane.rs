@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex};
 
 use ioecho_linux::target::{Layer, Places, TargetContent};
 use ioecho_linux::{Access, MonotonicClock, Recheck, open_device, target, thread as host_thread};
+use ioecho_replay::across::Across;
 use ioecho_replay::calibrate;
 use ioecho_replay::engine::{Control, Pacing, PacingMode, Replay, Totals, Verification};
 use ioecho_replay::pattern::Pattern;
@@ -297,6 +298,9 @@ pub(crate) fn run(
                 None => SimDevice::new(*spec, clock.clone()),
             };
             let mut device = if plan.spec.verify.is_on() { device.with_data() } else { device };
+            if let Some(pace) = rings.input.across.as_ref().and_then(Across::pace) {
+                device.keep_in_step(pace.clone());
+            }
             let pacing = Pacing { spin: Nanos::ZERO, ..pacing(plan) };
             replay(plan, &mut rings, &mut end, (&mut device, &clock, pacing));
         }
