@@ -442,7 +442,13 @@ impl Stock {
     fn next(&mut self, now: &[Nanos]) -> Next {
         let room = self.backlogs.room_for(BATCH_ROWS);
         let is_behind = !self.backlogs.are_empty();
-        let is_beyond = self.reach.as_ref().is_some_and(|reach| !reach.holds(self.next_seq));
+        let has_parents = self.parents_behind.iter().any(|behind| behind.len() > PARENTS_RING);
+        if has_parents && self.rings.len() == 1 {
+            // Enough requests are ahead, and each may have hundreds of parents.
+            return Next::Wait;
+        }
+        let is_apart = self.reach.as_ref().is_some_and(|reach| !reach.holds(self.next_seq));
+        let is_beyond = has_parents || is_apart;
         let mut next = Next::Wait;
         for (target, ring) in self.rings.iter().enumerate() {
             let Some(ring) = ring.as_ref().filter(|ring| !ring.is_full()) else { continue };
