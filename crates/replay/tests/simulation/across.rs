@@ -13,11 +13,12 @@ use ioecho_replay::engine::{Control, Feed, Input, Pacing, Replay, Totals};
 use ioecho_replay::pattern::{Pattern, SplitMix64};
 use ioecho_replay::plan::{Planned, Planner, TargetLimits, Timing, TimingMode};
 use ioecho_replay::schedule::Config;
-use ioecho_replay::sim::{SimClock, SimDevice};
-use ioecho_replay::{Record, Scheduler};
+use ioecho_replay::sim::{Pace, SimClock, SimDevice};
+use ioecho_replay::{Device, Record, Scheduler};
 use ioecho_trace::{Bytes, Nanos, Op, Request};
 
 use crate::chained::ended;
+use crate::over::Over;
 use crate::random;
 use crate::watched::Watched;
 
@@ -58,18 +59,80 @@ impl Input for Part<'_> {
     }
 }
 
-/// A target of the run: what its device is made of, and what was seen.
-struct Seen {
-    records: Vec<Record>,
-    totals: Totals,
-    hangs: bool,
-    conflicts: u64,
-}
-
-struct Run {
+/// The requests of a run, the parents of each, and how many are read before it is stopped, if it is.
+struct Load {
     planned: Vec<Planned>,
     parents: Vec<Vec<u64>>,
-    seen: Vec<Seen>,
+    stop_after: Option<u64>,
+}
+
+/// What came of the replay on one target, and what was asked about its device.
+struct Seen<T> {
+    records: Vec<Record>,
+    totals: Totals,
+    device: T,
+}
+
+/// Replays a load on so many devices, each made by `device` from its number, and asks each at the
+/// end.
+fn replay<D: Device, T: Send>(
+    load: &Load,
+    targets: usize,
+    config: Config,
+    pacing: Pacing,
+    device: impl Fn(usize, &SimClock, &Pace) -> D + Sync,
+    ask: impl Fn(&D) -> T + Sync,
+) -> (Vec<Seen<T>>, bool) {
+    let (links, reach) = Across::new(targets, config.look_ahead, true);
+    let stop = Arc::new(AtomicBool::new(false));
+    let one = |target: usize, across: Across| {
+        let clock = SimClock::new(Nanos(30));
+        let mut device = device(target, &clock, across.pace().unwrap());
+        let is_own = |one: &&Planned| usize::from(one.target) == target;
+        let own: Vec<Planned> = load.planned.iter().filter(is_own).copied().collect();
+        let control = Control { stop: Arc::clone(&stop), ..Control::default() };
+        let mut input = Part {
+            planned: own.into_iter().peekable(),
+            parents: &load.parents,
+            last: 0,
+            across,
+            reach: reach.clone(),
+            stop: &stop,
+            stop_after: load.stop_after,
+        };
+        let mut records = Vec::new();
+        let (totals, result) = Replay {
+            device: &mut device,
+            clock: &clock,
+            scheduler: Scheduler::new(config),
+            input: &mut input,
+            recorder: &mut records,
+            pattern: &mut Pattern::new(1),
+            pacing,
+            control: &control,
+            verify: None,
+        }
+        .run();
+        result.unwrap();
+        // As a run does: it can no longer become complete.
+        stop.fetch_or(totals.silent, Relaxed);
+        Seen { records, totals, device: ask(&device) }
+    };
+    let one = &one;
+    let seen = thread::scope(|scope| {
+        let links = links.into_iter().enumerate();
+        let threads: Vec<_> =
+            links.map(|(target, across)| scope.spawn(move || one(target, across))).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    });
+    (seen, stop.load(Relaxed))
+}
+
+/// A run of a random load on random devices.
+struct Run {
+    load: Load,
+    /// Of each device: whether it may hang, and how many conflicting requests it had together.
+    seen: Vec<Seen<(bool, u64)>>,
     stopped: bool,
     conflicts: ConflictMode,
 }
@@ -82,87 +145,54 @@ fn simulate(seed: u64) -> Run {
         follow_in_flight: false,
         ..random::config(&mut random)
     };
-    let (links, reach) = Across::new(targets, config.look_ahead, true);
+    let apart = Across::new(1, config.look_ahead, true).1.apart();
     let specs: Vec<_> =
         (0..targets as u64).map(|n| random::spec(&mut random, seed + n * 1_000_000)).collect();
     let capacity = specs.iter().map(|spec| spec.capacity.0).min().unwrap_or_default();
-    let (mut planned, mut parents) = (Vec::new(), Vec::new());
     let limits = TargetLimits::of(&SimDevice::new(specs[0], SimClock::new(Nanos(30))));
     let limits = TargetLimits { capacity: Bytes(capacity), ..limits };
     let mut planner = Planner::new(limits, Timing { mode: config.timing, ..Timing::default() });
+    let (mut planned, mut parents) = (Vec::new(), Vec::new());
     for request in random::load(&mut random, capacity) {
         planner.plan(&request, &mut planned);
     }
     for one in &mut planned {
         one.target = random.below(targets as u64) as u16;
-        let (count, among) = (random.below(6), reach.apart().min(40).min(one.seq));
-        let mut of: Vec<u64> = match among {
-            0 => Vec::new(),
-            among => (0..count).map(|_| one.seq - 1 - random.below(among)).collect(),
-        };
+        let (count, among) = (random.below(6), apart.min(40).min(one.seq));
+        let count = if among == 0 { 0 } else { count };
+        let mut of: Vec<u64> = (0..count).map(|_| one.seq - 1 - random.below(among)).collect();
         of.sort_unstable();
         of.dedup();
         one.think = (!of.is_empty()).then(|| Nanos(random.below(1_000_000) as i64));
         parents.push(of);
     }
-    let stop = Arc::new(AtomicBool::new(false));
     let stop_after = (random.below(4) == 0).then(|| random.below(planned.len() as u64 + 1));
-    let spin = Nanos(random.below(2) as i64 * 2_000);
-    let seen = thread::scope(|scope| {
-        let threads: Vec<_> = (0..)
-            .zip(links)
-            .zip(&specs)
-            .map(|((target, across), spec)| {
-                let (planned, parents, stop, reach) = (&planned, &parents, &stop, reach.clone());
-                scope.spawn(move || {
-                    let clock = SimClock::new(Nanos(30));
-                    let mut device = Watched::new(spec.seed, *spec, config, &clock, false);
-                    device.inner.keep_in_step(across.pace().unwrap().clone());
-                    let own: Vec<_> =
-                        planned.iter().filter(|one| one.target == target).copied().collect();
-                    let control = Control { stop: Arc::clone(stop), ..Control::default() };
-                    let planned = own.into_iter().peekable();
-                    let mut input =
-                        Part { planned, parents, last: 0, across, reach, stop, stop_after };
-                    let mut records = Vec::new();
-                    let (totals, result) = Replay {
-                        device: &mut device,
-                        clock: &clock,
-                        scheduler: Scheduler::new(config),
-                        input: &mut input,
-                        recorder: &mut records,
-                        pattern: &mut Pattern::new(seed),
-                        pacing: Pacing {
-                            spin,
-                            start_at: Some(Nanos::from_millis(1)),
-                            silence_max: Nanos::from_secs(2),
-                            ..Pacing::default()
-                        },
-                        control: &control,
-                        verify: None,
-                    }
-                    .run();
-                    result.unwrap();
-                    // As a run does: it can no longer become complete.
-                    stop.fetch_or(totals.silent, Relaxed);
-                    let conflicts = device.by.conflicting_pairs;
-                    Seen { records, totals, hangs: device.by.hangs(), conflicts }
-                })
-            })
-            .collect();
-        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
-    });
-    Run { planned, parents, seen, stopped: stop.load(Relaxed), conflicts: config.conflicts }
+    let load = Load { planned, parents, stop_after };
+    let pacing = Pacing {
+        spin: Nanos(random.below(2) as i64 * 2_000),
+        silence_max: Nanos::from_secs(2),
+        ..Pacing::default()
+    };
+    let device = |target: usize, clock: &SimClock, pace: &Pace| {
+        let spec = specs[target];
+        let mut device = Watched::new(spec.seed, spec, config, clock, false);
+        device.inner.keep_in_step(pace.clone());
+        device
+    };
+    let ask = |device: &Over<Watched>| (device.by.hangs(), device.by.conflicting_pairs);
+    let (seen, stopped) = replay(&load, targets, config, pacing, device, ask);
+    Run { load, seen, stopped, conflicts: config.conflicts }
 }
 
 /// Checks every invariant; answers how many requests waited for one on another target.
 fn check(seed: u64) -> u64 {
-    let Run { planned, parents, seen, stopped, conflicts: mode } = simulate(seed);
+    let Run { load, seen, stopped, conflicts: mode } = simulate(seed);
+    let Load { planned, parents, .. } = &load;
     let records: Vec<&Record> = seen.iter().flat_map(|seen| &seen.records).collect();
     let by_seq: HashMap<u64, &Record> = records.iter().map(|one| (one.planned.seq, *one)).collect();
     assert_eq!(by_seq.len(), records.len(), "recorded twice");
     assert!(stopped || records.len() == planned.len(), "a request is lost");
-    for Seen { totals, hangs, conflicts, .. } in &seen {
+    for Seen { totals, device: (hangs, conflicts), .. } in &seen {
         assert!(*hangs || !totals.silent, "it waited for ever");
         assert!(*hangs || totals.abandoned == 0);
         assert!(mode == ConflictMode::Allow || *conflicts == 0);
@@ -238,47 +268,19 @@ fn a_chain_across_two_targets_takes_what_both_take() {
         }
         planned
     };
-    let parents: Vec<Vec<u64>> =
-        (0..1000_u64).map(|seq| seq.checked_sub(1).into_iter().collect()).collect();
+    let parents = (0..1000_u64).map(|seq| seq.checked_sub(1).into_iter().collect()).collect();
+    let load = Load { planned, parents, stop_after: None };
     let config = Config { timing: TimingMode::Dependency, ..Config::with_in_flight_max(4) };
-    let (links, reach) = Across::new(2, config.look_ahead, true);
-    let stop = AtomicBool::new(false);
-    let took: Vec<Nanos> = thread::scope(|scope| {
-        let lanes = (0..).zip(links).zip(["100us", "300us"]);
-        let threads: Vec<_> = lanes
-            .map(|((target, across), service)| {
-                let (planned, parents, stop, reach) = (&planned, &parents, &stop, reach.clone());
-                scope.spawn(move || {
-                    let clock = SimClock::new(Nanos(30));
-                    let spec = format!("size=1M,model=const,units=1,service={service}");
-                    let mut device = SimDevice::new(spec.parse().unwrap(), clock.clone());
-                    device.keep_in_step(across.pace().unwrap().clone());
-                    let own: Vec<_> =
-                        planned.iter().filter(|one| one.target == target).copied().collect();
-                    let planned = own.into_iter().peekable();
-                    let (last, stop_after) = (0, None);
-                    let mut input =
-                        Part { planned, parents, last, across, reach, stop, stop_after };
-                    let (totals, result) = Replay {
-                        device: &mut device,
-                        clock: &clock,
-                        scheduler: Scheduler::new(config),
-                        input: &mut input,
-                        recorder: &mut Vec::new(),
-                        pattern: &mut Pattern::new(1),
-                        pacing: Pacing::default(),
-                        control: &Control::default(),
-                        verify: None,
-                    }
-                    .run();
-                    result.unwrap();
-                    totals.duration
-                })
-            })
-            .collect();
-        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
-    });
+    let device = |target: usize, clock: &SimClock, pace: &Pace| {
+        let spec = format!("size=1M,model=const,units=1,service={}us", [100, 300][target]);
+        let mut device = SimDevice::new(spec.parse().unwrap(), clock.clone());
+        device.keep_in_step(pace.clone());
+        device
+    };
+    let (seen, _) = replay(&load, 2, config, Pacing::default(), device, |_| ());
+    assert!(seen.iter().all(|seen| seen.records.len() == 500));
+    let took = seen.iter().map(|seen| seen.totals.duration).max().unwrap_or_default();
     let expected = Nanos::from_micros(500 * 100 + 500 * 300 + 999 * 90);
-    let beside = took[1] - expected;
+    let beside = took - expected;
     assert!(beside >= Nanos::ZERO && beside < Nanos::from_millis(10), "{beside} beside {expected}");
 }
