@@ -13,7 +13,7 @@
 //! between its own floor and twice that distance behind it, which a log holds twice over; and a
 //! number that a later one displaces is no longer anybody's parent.
 //!
-//! In simulation each replay has its own clock, and the clocks must agree: see [`crate::sim::Pace`].
+//! In simulation each replay has its own clock, and the clocks must agree ([`crate::sim::Pace`]).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};

@@ -37,8 +37,8 @@ const NAP_MAX: Nanos = Nanos::from_millis(20);
 /// How long to wait for input that is not ready before looking again.
 const INPUT_NAP: Nanos = Nanos::from_micros(200);
 
-/// How long to sleep at most while requests wait for others on other targets, whose completions wake
-/// nobody.
+/// How long to sleep at most while requests wait for others on other targets, whose completions
+/// wake nobody.
 const ACROSS_NAP: Nanos = Nanos::from_micros(20);
 
 /// How many requests are taken from the input at a time: a long look-ahead is refilled by and by,

@@ -211,8 +211,8 @@ impl RingInput {
         true
     }
 
-    /// Whether the engine waits for the reader: in simulated time, unless the reader waits for other
-    /// targets.
+    /// Whether the engine waits for the reader: in simulated time, unless the reader waits for
+    /// other targets.
     fn waits(&self) -> bool {
         let is_held = self.across.is_some() && self.held.load(Relaxed);
         self.blocking && !is_held && !self.stop.load(Relaxed)

@@ -293,11 +293,7 @@ pub(crate) fn run(
                 return (end, None);
             }
             let clock = SimClock::new(SIM_LOOK);
-            let device = match learnt {
-                Some(learnt) => SimDevice::learnt(*spec, learnt, clock.clone()),
-                None => SimDevice::new(*spec, clock.clone()),
-            };
-            let mut device = if plan.spec.verify.is_on() { device.with_data() } else { device };
+            let mut device = simulated(plan, *spec, learnt, &clock);
             if let Some(pace) = rings.input.across.as_ref().and_then(Across::pace) {
                 device.keep_in_step(pace.clone());
             }
@@ -307,6 +303,20 @@ pub(crate) fn run(
     }
     end.results_lost = rings.recorder.lost;
     (end, closing)
+}
+
+/// The simulated device of this description, or the one that was learnt.
+fn simulated(
+    plan: &ReplayPlan,
+    spec: SimSpec,
+    learnt: Option<Arc<Learnt>>,
+    clock: &SimClock,
+) -> SimDevice {
+    let device = match learnt {
+        Some(learnt) => SimDevice::learnt(spec, learnt, clock.clone()),
+        None => SimDevice::new(spec, clock.clone()),
+    };
+    if plan.spec.verify.is_on() { device.with_data() } else { device }
 }
 
 /// Between a lane and the other threads of the run: the requests, their data, and the results.

@@ -57,8 +57,8 @@ impl Device {
     }
 }
 
-/// Requests of an operation that the run did not have from which the device was learnt: they take as
-/// long as its writes.
+/// Requests of an operation that the run did not have from which the device was learnt: they take
+/// as long as its writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Unseen {
     /// The operation, as native files name it.

@@ -44,8 +44,8 @@ struct InFlight {
     outcome: i32,
 }
 
-/// An instant on a clock that is so many times as fast: a device of twice the speed is one whose time
-/// passes twice as fast, whatever its model.
+/// An instant on a clock that is so many times as fast: a device of twice the speed is one whose
+/// time passes twice as fast, whatever its model.
 fn times(ns: i64, speed: f64) -> i64 {
     if speed == 1.0 { ns } else { (ns as f64 * speed).round() as i64 }
 }

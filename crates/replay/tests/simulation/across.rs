@@ -59,7 +59,7 @@ impl Input for Part<'_> {
     }
 }
 
-/// The requests of a run, the parents of each, and how many are read before it is stopped, if it is.
+/// The requests of a run, the parents of each, and at which the run is stopped, if it is.
 struct Load {
     planned: Vec<Planned>,
     parents: Vec<Vec<u64>>,
