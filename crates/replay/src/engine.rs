@@ -674,10 +674,6 @@ impl<C: Clock> Engine<'_, C> {
             Wake::Finished => now,
         };
         if drafts_until > now + DRAFT_MARGIN && self.draft(drafts_until) {
-            // Nothing is due before a completion, for which the storage may need this processor.
-            if drafts_until == Nanos::MAX && !self.clock.jumps() {
-                std::thread::yield_now();
-            }
             // Completions may have come meanwhile: look before sleeping.
             return Ok(self.now());
         }
