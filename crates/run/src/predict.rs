@@ -50,7 +50,7 @@ impl Device {
             Self::Run(run) => format!("sim:learnt={}", run.display()),
         };
         match text.as_str() {
-            _ if speed == 1.0 => text,
+            _ if (speed - 1.0).abs() < f64::EPSILON => text,
             "sim" | "sim:" => format!("sim:speed={speed}"),
             _ => format!("{text},speed={speed}"),
         }

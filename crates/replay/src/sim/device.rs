@@ -47,7 +47,8 @@ struct InFlight {
 /// An instant on a clock that is so many times as fast: a device of twice the speed is one whose
 /// time passes twice as fast, whatever its model.
 fn times(ns: i64, speed: f64) -> i64 {
-    if speed == 1.0 { ns } else { (ns as f64 * speed).round() as i64 }
+    let is_its_own = (speed - 1.0).abs() < f64::EPSILON;
+    if is_its_own { ns } else { (ns as f64 * speed).round() as i64 }
 }
 
 /// A device that exists only in simulated time.

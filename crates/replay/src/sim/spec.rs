@@ -243,7 +243,7 @@ impl fmt::Display for SimSpec {
             }
         }
         write!(f, "{model}, bandwidth={}/s, {}", Bytes(*bandwidth), self.faults)?;
-        if self.speed != 1.0 {
+        if (self.speed - 1.0).abs() >= f64::EPSILON {
             write!(f, ", speed={}", self.speed)?;
         }
         if self.lies > 0.0 {
