@@ -116,5 +116,17 @@ killed() {
 
 ready || skip 'this kernel lacks the device mapper or RAID'
 [ "$#" -gt 0 ] || set -- volumes foreign sets leg mapped flaky limits killed
-for part; do "$part"; done
+for part; do
+    case $part in
+    volumes) volumes ;;
+    foreign) foreign ;;
+    sets) sets ;;
+    leg) leg ;;
+    mapped) mapped ;;
+    flaky) flaky ;;
+    limits) limits ;;
+    killed) killed ;;
+    *) fail "there is no part $part" ;;
+    esac
+done
 finish
