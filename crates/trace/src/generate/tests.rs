@@ -66,6 +66,12 @@ const LINES: &[&str] = &[
     "gen:random?rate=10-1k&duration=30s&dist=poisson",
     "gen:model?mix=R4k:30,W8k:50,W512:15,F:3,D64k:2&sequential=R:10,W:60&streams=4\
      &reuse=R:1/2/3/4,W:20/10/5/0/0/0/0/5&zipf=0.8&regions=100&count=20000",
+    "gen:strided?stride=4k-128k&area=8M&count=20000",
+    "gen:sequential?start=any&area=8M&count=20000",
+    "gen:random?read-hits=70&write-hits=20&hit-area=2M&read=60&size=8k-64k/4k&count=20000",
+    "gen:random?area=8M&offset=12M&fold=16M&shift=512&count=20000",
+    "gen:random?rate=100@1s,100-5k@2s&dist=poisson&duration=9s",
+    "gen:random?rate=500@1s,5k@500ms&dist=uniform&duration=9s",
 ];
 
 #[test]
