@@ -12,6 +12,7 @@
 //!
 //! Behaviour of Vdbench: facts from its user guide 5.04.07 and from experiments with that version.
 
+mod changes;
 mod definitions;
 mod fault;
 mod flow;

@@ -80,11 +80,10 @@ impl Flow<'_> {
             line.set("read", self.read);
         }
         line.set("size", &self.sizes);
-        let has_hits = self.hits.is_some_and(|(reads, writes)| reads > 0.0 || writes > 0.0);
-        if let (Some((reads, writes)), true) = (self.hits, has_hits && self.hit_area > 0) {
+        if let Some((reads, writes, area)) = self.held() {
             line.set("read-hits", reads);
             line.set("write-hits", writes);
-            line.set("hit-area", plain(self.hit_area));
+            line.set("hit-area", plain(area));
         }
         match size {
             Some(size) => {
@@ -110,6 +109,14 @@ impl Flow<'_> {
         Ok(line.text)
     }
 
+    /// Percent of reads and writes that go to the hit area, and its size: the requests fit there.
+    fn held(&self) -> Option<(f64, f64, u64)> {
+        let (reads, writes) = self.hits?;
+        let has_hits = (reads > 0.0 || writes > 0.0) && self.hit_area > 0;
+        let area = self.hit_area.max(self.sizes.largest());
+        has_hits.then(|| (reads, writes, area.next_multiple_of(self.alignment())))
+    }
+
     fn kind(&self) -> &'static str {
         let Work { streams, stride, band, .. } = self.work;
         match self.seek {
@@ -127,7 +134,9 @@ impl Flow<'_> {
         if let Some(streams) = streams {
             line.set("streams", streams);
         } else if let Some((from, to)) = stride {
-            line.set("stride", format!("{}-{}", plain(*from), plain(*to)));
+            // No distance is shorter than the places are apart.
+            let apart = |distance: u64| plain(distance.max(1).next_multiple_of(self.alignment()));
+            line.set("stride", format!("{}-{}", apart(*from), apart(*to)));
         } else if band.is_some() || self.seek == Seek::Skewed {
             line.set("theta", SKEW);
             line.set("scatter", "no");
@@ -148,7 +157,7 @@ impl Flow<'_> {
         let align = self.alignment();
         let down = |bytes: u64| bytes & !(align - 1);
         let spared = self.spared();
-        let whole = size.checked_sub(self.shift).unwrap_or(0);
+        let whole = size.saturating_sub(self.shift);
         let (from, to) = match self.range() {
             None => (0, whole),
             Some(Band { from, to }) => (down(part(from, whole)), part(to, whole)),
@@ -164,11 +173,10 @@ impl Flow<'_> {
             let size = (to - from).min(fold);
             Area { offset, size, shift: self.shift + spared, fold: Some(fold) }
         };
-        let needs = match (self.hits, self.work.streams) {
-            (Some(_), _) => self.hit_area.saturating_add(largest),
-            (_, Some(streams)) => largest.saturating_mul(streams),
-            _ => largest,
-        };
+        let streams = self.work.streams.unwrap_or(1);
+        let each = if streams > 1 { largest.next_multiple_of(align) } else { largest };
+        let held = self.held().map_or(0, |(_, _, held)| held);
+        let needs = each.saturating_mul(streams).saturating_add(held);
         if area.size < needs {
             return Err(format!(
                 "its part of {} has {}, and it needs {}",
@@ -226,7 +234,11 @@ impl Due {
                 line.set("duration", seconds(*span));
             }
             Self::At(Rate::Changing { pairs, jumps }, arrival, span) => {
-                line.set("rate", changing(pairs, *jumps));
+                // A load with next to no share in the rate has next to no requests.
+                let of = |(rate, span): &(f64, Nanos)| rate * span.as_secs_f64();
+                let is_some = pairs.iter().map(of).sum::<f64>() > 0.1;
+                let rate = if is_some { changing(pairs, *jumps) } else { rate_of(1e-6) };
+                line.set("rate", rate);
                 line.set("dist", dist(arrival));
                 line.set("duration", seconds(*span));
             }

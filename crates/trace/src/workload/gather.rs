@@ -332,10 +332,10 @@ fn name_at(letters: &[Letter], at: usize) -> Option<(String, usize)> {
         return None;
     }
     let end = start + name.len();
-    match braced {
-        true => (letters.get(end)?.0 == '}').then_some((name, end + 1)),
-        false => Some((name, end)),
+    if braced {
+        return (letters.get(end)?.0 == '}').then_some((name, end + 1));
     }
+    Some((name, end))
 }
 
 /// Whether a line is a comment, or one that Vdbench's echo of a parameter file adds.

@@ -4,7 +4,7 @@
 //! loops in the order in which they stand there (the first is the outermost), then the rates, and
 //! of a curve first the run as fast as possible. A plan of a million runs is walked, never kept.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 
 use super::fault::Faults;
 use super::flow::{Due, Flow};
@@ -49,6 +49,13 @@ struct Planned<'w> {
     combinations: usize,
     rates: usize,
     first: usize,
+}
+
+impl Planned<'_> {
+    /// How many runs it makes.
+    fn count(&self) -> usize {
+        self.sets.len() * self.combinations * self.rates
+    }
 }
 
 /// A run of a plan.
@@ -182,7 +189,7 @@ impl<'w> Plan<'w> {
             let rates: usize = run.rates.iter().map(steps_of).sum();
             let count = combinations
                 .and_then(|count| product(count, rates)?.checked_mul(sets.len()))
-                .filter(|count| plan.count + count <= RUNS_MAX);
+                .filter(|count| plan.count.saturating_add(*count) <= RUNS_MAX);
             let (Some(combinations), Some(count)) = (combinations, count) else {
                 let reason = format!("there are more than {RUNS_MAX} runs");
                 faults.impossible(&run.place, reason, "take values out of its loops");
@@ -207,17 +214,19 @@ impl<'w> Plan<'w> {
     /// Checks the first and the last run of each definition, which have the least and the most of
     /// most loops, and tells what is told of each definition.
     fn check(&mut self, faults: &mut Faults) {
-        let mut told = Vec::new();
+        let (mut told, mut seen) = (Vec::new(), BTreeSet::new());
         for planned in &self.runs {
-            let count = self.count_of(planned);
-            for at in [0, count.saturating_sub(1)] {
+            let last = planned.count().checked_sub(1);
+            for at in [last.map(|_| 0), last].into_iter().flatten() {
                 if let Err((place, reason)) = self.leaf_of(planned, at) {
                     faults.impossible(&place, reason, "give it more, or take smaller requests");
+                    break;
                 }
             }
-            for work in planned.run.works.iter().map(|at| &self.workload.works[*at]) {
-                let skewed = work.band.is_some() || work.seek == Seek::Skewed;
-                if skewed && !told.iter().any(|one: &Told| one.place == work.place) {
+            for at in &planned.run.works {
+                let work = &self.workload.works[*at];
+                let is_skewed = work.band.is_some() || work.seek == Seek::Skewed;
+                if is_skewed && seen.insert(*at) {
                     let what = format!(
                         "the places of '{}' follow a law of our own: Zipf's, the hottest first",
                         work.name
@@ -234,16 +243,12 @@ impl<'w> Plan<'w> {
         self.count
     }
 
-    fn count_of(&self, planned: &Planned<'_>) -> usize {
-        planned.sets.len() * planned.combinations * planned.rates
-    }
-
     /// How long all of it takes at most.
     pub fn time(&self) -> Nanos {
         let all = self.runs.iter().map(|planned| {
             let Run { pause, warmup, duration, .. } = planned.run;
             let one = pause.saturating_add(*warmup).saturating_add(*duration).0;
-            i64::try_from(self.count_of(planned)).unwrap_or(i64::MAX).saturating_mul(one)
+            i64::try_from(planned.count()).unwrap_or(i64::MAX).saturating_mul(one)
         });
         Nanos(all.fold(0, i64::saturating_add))
     }
@@ -251,7 +256,7 @@ impl<'w> Plan<'w> {
     /// The runs, one after the other.
     pub fn leaves(&self) -> impl Iterator<Item = Leaf> + '_ {
         self.runs.iter().flat_map(move |planned| {
-            (0..self.count_of(planned)).filter_map(move |at| self.leaf_of(planned, at).ok())
+            (0..planned.count()).filter_map(move |at| self.leaf_of(planned, at).ok())
         })
     }
 
@@ -262,10 +267,10 @@ impl<'w> Plan<'w> {
             let works = run.works.iter().map(|at| &self.workload.works[*at]);
             let numbers: BTreeSet<usize> =
                 works.flat_map(|work| work.storages.iter().copied()).collect();
-            match numbers.is_empty() {
-                true => storages.iter().collect(),
-                false => self.numbered(numbers),
+            if numbers.is_empty() {
+                return storages.iter().collect();
             }
+            self.numbered(numbers)
         };
         match &run.choice {
             Choice::OfWorks => vec![Vec::new()],
@@ -335,9 +340,10 @@ impl<'w> Plan<'w> {
             let share = share / on.len().max(1) as f64;
             all.extend(on.into_iter().map(|storage| (work, vec![storage], share)));
         }
-        let uses = |storage: &Storage| {
-            all.iter().filter(|(_, on, _)| on.iter().any(|it| it.name == storage.name)).count()
-        };
+        let mut uses: HashMap<&str, u64> = HashMap::new();
+        for storage in all.iter().flat_map(|(_, on, _)| on) {
+            *uses.entry(&storage.name).or_default() += 1;
+        }
         let mut flows = Vec::with_capacity(all.len());
         for (work, storages, share) in &all {
             let number = |key: &str| chosen.iter().find(|(name, _)| *name == key).map(|it| it.1);
@@ -348,7 +354,7 @@ impl<'w> Plan<'w> {
             let is_closed = work.rate.is_none() && matches!(due.leaf, LeafRate::Max);
             let of_storage = storages.iter().map(|storage| storage.threads).sum::<u64>();
             // The loads of a storage share its places as far as nothing else is said.
-            let shared = storages.first().map_or(1, |storage| uses(storage)).max(1) as u64;
+            let shared = storages.first().map_or(1, |storage| uses[storage.name.as_str()]);
             let in_flight = match (work.threads, is_closed) {
                 (Some(threads), _) => threads,
                 (None, true) => (threads.unwrap_or(of_storage) / shared).max(1),
@@ -430,7 +436,7 @@ impl<'w> Plan<'w> {
                         ("files", Value::Number(files)) => tree.files = *files,
                         ("threads", Value::Number(number)) => threads = *number,
                         ("size", Value::Size(size)) => sizes = Sizes::only(*size),
-                        ("each-op", Value::Word(op)) => ops = vec![op],
+                        ("each-op", Value::Word(op)) => ops = vec![*op],
                         _ => {}
                     }
                 }

@@ -1,6 +1,6 @@
 //! Runs: names are looked up, and loops and rates are read.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use super::definitions::Definition;
 use super::fault::Faults;
@@ -20,6 +20,9 @@ const INTERVAL_MAX: Nanos = Nanos::from_secs(60);
 /// Vdbench's percentages of a curve.
 const CURVE: [f64; 6] = [10.0, 50.0, 70.0, 80.0, 90.0, 100.0];
 
+/// The most rates that follow each other, with their times.
+const PAIRS_MAX: usize = 10_000;
+
 /// The most uses of definitions by runs.
 const USES_MAX: usize = 4_000_000;
 
@@ -27,9 +30,9 @@ const USES_MAX: usize = 4_000_000;
 pub(super) fn read(definitions: &[Definition], workload: &mut Workload, faults: &mut Faults) {
     let index = Index::new(workload, faults);
     let mut uses = 0;
-    let mut places = HashMap::new();
+    let mut names = HashSet::new();
     for definition in definitions.iter().filter(|it| it.section == Section::Run) {
-        if places.insert(definition.name.as_str(), ()).is_some() {
+        if !names.insert(definition.name.as_str()) {
             let reason = format!("there are two rd of the name '{}'", definition.name);
             faults.syntax(&definition.place, reason, "give each a name of its own");
             continue;
@@ -123,7 +126,7 @@ fn looked_up(
             faults.syntax(place, format!("there is no {what} '{name}'"), help);
         }
     }
-    let mut seen = std::collections::HashSet::new();
+    let mut seen = HashSet::new();
     all.retain(|number| seen.insert(*number));
     all
 }
@@ -303,10 +306,14 @@ fn rates(values: &mut Values<'_>, key: &str, distribution: &Distribution) -> Vec
     let place = &entry.items[0].place;
     if distribution.changes {
         let is_pairs = rates.len() == numbers.len() && numbers.len().is_multiple_of(2);
-        if !is_pairs || numbers.chunks(2).any(|pair| pair.get(1).is_none_or(|it| *it <= 0.0)) {
+        if !is_pairs || numbers.chunks(2).any(|pair| pair.get(1).is_none_or(|it| *it < 0.001)) {
             let reason = "with distribution=variable rates are pairs of a rate and seconds";
             values.faults.syntax(place, reason, format!("write it like {key}=(100,10,500,10)"));
             return vec![Rate::Max];
+        }
+        if numbers.chunks_exact(2).any(|pair| pair[0] > 1e7) || numbers.len() > PAIRS_MAX {
+            let help = format!("rates are at most 10 million, and at most {PAIRS_MAX} numbers");
+            values.faults.impossible(place, "these rates are not possible", help);
         }
         let pair = |pair: &[f64]| (pair[0], Nanos((pair[1].min(1e9) * 1e9) as i64));
         let pairs = numbers.chunks_exact(2).map(pair).collect();
@@ -386,11 +393,11 @@ fn seeks(values: &mut Values<'_>, name: &str) -> Vec<Value> {
 /// What was looked at already: a load that many runs use is checked once.
 #[derive(Default)]
 struct Checked {
-    works: std::collections::HashSet<usize>,
-    of_works: std::collections::HashSet<usize>,
-    file_works: std::collections::HashSet<usize>,
-    storages: std::collections::HashSet<usize>,
-    trees: std::collections::HashSet<usize>,
+    works: HashSet<usize>,
+    of_works: HashSet<usize>,
+    file_works: HashSet<usize>,
+    storages: HashSet<usize>,
+    trees: HashSet<usize>,
 }
 
 impl Checked {

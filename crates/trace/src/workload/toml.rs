@@ -12,7 +12,7 @@ use super::definitions::{Definition, Entry};
 use super::fault::Faults;
 use super::gather::Reading;
 use super::keys::{Key, Kind, Section, ours};
-use super::model::plain;
+use super::model::{FORMAT, plain};
 use super::tokens::Item;
 use crate::place::{Place, Text, nearest, text_of};
 
@@ -127,7 +127,7 @@ impl Reader<'_> {
                 "replay" => Section::Replay,
                 "storage" => Section::Storage,
                 "tree" => Section::Tree,
-                _ if self.is_of_trees(keys) => {
+                _ if name_of == FORMAT || self.is_of_trees(keys) => {
                     self.file_flows.push(name_of.clone());
                     Section::FileWork
                 }
@@ -145,7 +145,7 @@ impl Reader<'_> {
 
     /// Whether a load is one on trees: it names one, or has a key that only such a load has.
     fn is_of_trees(&self, keys: &DeTable<'_>) -> bool {
-        let of_files = ["ops", "access", "select", "stop-after"];
+        let of_files = ["ops", "access", "select", "stop-after", "target"];
         let on = keys.get("on").map(Spanned::get_ref);
         let names: Vec<String> = match on {
             Some(DeValue::Array(items)) => {

@@ -29,6 +29,9 @@ const PERCENT_MAX: f64 = 200.0;
 /// The longest request: the kernel's lengths have 32 bits.
 const LENGTH_MAX: u64 = 1 << 32;
 
+/// The most sizes of a mix.
+const MIX_MAX: usize = 1024;
+
 /// The most storages or trees that `count` makes of one.
 const COUNT_MAX: u64 = 100_000;
 
@@ -119,9 +122,7 @@ fn storages(values: &mut Values<'_>) -> Vec<Storage> {
         let reason = format!("align={} is not possible", entry.items[0].text);
         values.faults.impossible(&entry.items[0].place, reason, "it is a power of two, such as 4k");
     }
-    for numbers in ["deduphotsets"] {
-        values.numbers(numbers);
-    }
+    values.numbers("deduphotsets");
     counted(values, &storage.name).into_iter().map(|(name, number)| {
         let of_path = |path: &String| path_of(path, number);
         let paths = storage.paths.iter().map(|(host, path)| (host.clone(), of_path(path)));
@@ -303,6 +304,10 @@ fn check_sizes(
             if (total - 100.0).abs() > 0.5 && !is_average {
                 let reason = format!("the shares of {key} come to {total} %");
                 values.faults.impossible(place, reason, "they come to 100 %");
+            }
+            if mix.len() > MIX_MAX {
+                let reason = format!("{key} holds more than {MIX_MAX} sizes");
+                values.faults.impossible(place, reason, "take some out");
             }
             if mix.iter().any(|(size, _)| *size == 0) {
                 values.faults.impossible(place, format!("{key} holds a size of 0"), "take it out");

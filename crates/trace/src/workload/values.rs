@@ -217,9 +217,10 @@ enum Step {
 /// The numbers of a range, upwards or downwards; `None` if they are too many.
 fn steps(from: f64, to: f64, step: Step) -> Option<Vec<f64>> {
     let is_down = to < from;
+    let goes_on = |at: f64| if is_down { at >= to } else { at <= to };
     let mut all = Vec::new();
     let mut at = from;
-    while if is_down { at >= to } else { at <= to } {
+    while goes_on(at) {
         if all.len() >= VALUES_MAX {
             return None;
         }
