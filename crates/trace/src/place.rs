@@ -98,7 +98,9 @@ impl Refused {
         let help = match nearest(word, &known) {
             Some(nearest) => format!("did you mean '{nearest}'?"),
             None if known.is_empty() => "there is none here".to_owned(),
-            None if known.len() > 24 => "the documentation of the file lists those there are".to_owned(),
+            None if known.len() > 24 => {
+                "the documentation of the file lists those there are".to_owned()
+            }
             None => format!("known are {}", known.join(", ")),
         };
         Self::new(place, format!("there is no {what} '{word}'"), help)

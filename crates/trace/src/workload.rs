@@ -23,8 +23,8 @@ pub mod plan;
 mod runs;
 #[cfg(test)]
 mod tests;
-mod toml;
 mod tokens;
+mod toml;
 mod typed;
 mod values;
 
@@ -108,6 +108,7 @@ pub fn read(
     if !faults.is_empty() {
         return Err(Box::new(faults.with_lines(&files)));
     }
+    told.append(&mut workload.told);
     workload.told = told;
     Ok(Description { workload, definitions })
 }

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 
 use super::fault::Faults;
 use super::gather::Told;
-use super::keys::{Does, Key, Section, meant};
+use super::keys::{Does, Key, Section, is_name, meant};
 use super::tokens::{Item, Token};
 use crate::place::{Place, nearest};
 
@@ -100,7 +100,7 @@ impl Builder<'_> {
         let section = self.open.section;
         let known = meant(section, &token.key);
         if let Some(begun) = Section::begun_by(&token.key)
-            && (token.begins || known.is_err())
+            && (token.begins || !is_name(section, &token.key))
         {
             self.begin(begun, &token);
             return;
@@ -164,9 +164,18 @@ impl Builder<'_> {
                 return;
             }
         }
-        let is_twice = self.open.get(key.name).is_some() && !REPEATED.contains(&key.name);
-        if is_twice && self.open.section != Section::General {
-            let reason = format!("'{}' stands twice in this {}", key.name, self.open.section.word());
+        let before = self.open.get(key.name).filter(|_| !REPEATED.contains(&key.name));
+        if let Some(before) = before.filter(|_| self.open.section != Section::General) {
+            let texts = |items: &[Item]| -> Vec<String> {
+                items.iter().map(|item| item.text.clone()).collect()
+            };
+            if texts(&before.items) == texts(&token.items) {
+                let what = format!("{}= stands twice with the same value", key.name);
+                self.told.push(Told { place: token.place, what });
+                return;
+            }
+            let reason =
+                format!("'{}' stands twice in this {}", key.name, self.open.section.word());
             self.faults.syntax(&token.place, reason, "take one of them out");
             return;
         }
@@ -187,12 +196,14 @@ impl Builder<'_> {
             .map(Section::word)
             .collect();
         let names = section.keys().iter().filter(|key| key.does == Does::Counts);
-        let names: Vec<&str> =
-            names.flat_map(|key| std::iter::once(key.name).chain(key.others.iter().copied())).collect();
+        let names: Vec<&str> = names
+            .flat_map(|key| std::iter::once(key.name).chain(key.others.iter().copied()))
+            .collect();
         let help = if !could_be.is_empty() {
             format!("it could be any of {}", could_be.join(", "))
         } else if meant(Section::General, word).is_ok_and(|key| key.name.len() - word.len() < 4) {
-            let first = if self.done.iter().any(|it| it.section == Section::Tree) { "fsd" } else { "sd" };
+            let first =
+                if self.done.iter().any(|it| it.section == Section::Tree) { "fsd" } else { "sd" };
             format!("it is a general parameter; put it on a line before {first}=")
         } else if let Some(near) = nearest(word, &names) {
             format!("did you mean '{near}'?")

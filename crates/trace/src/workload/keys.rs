@@ -8,13 +8,13 @@
 
 use self::Does::{Counts, Refused, Told};
 use self::Kind::{
-    Band, Block, Commands, Flags, Free, Mix, Names, Number, Numbers, Part, Percent,
-    Percents, Shares, Size, Sizes, Span, Spans, Switch, Text, Texts, Time,
+    Band, Block, Commands, Flags, Free, Mix, Names, Number, Numbers, Part, Percent, Percents,
+    Shares, Size, Sizes, Span, Spans, Switch, Text, Texts, Time,
 };
 
 /// The part of a file that a definition stands in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Section {
+pub(super) enum Section {
     /// What holds for everything.
     General,
     /// A host.
@@ -49,7 +49,7 @@ impl Section {
     }
 
     /// Its word in Vdbench's language; a general parameter has none.
-    pub fn word(self) -> &'static str {
+    pub(super) fn word(self) -> &'static str {
         match self {
             Self::General => "general",
             Self::Host => "hd",
@@ -63,7 +63,7 @@ impl Section {
     }
 
     /// Its keys.
-    pub fn keys(self) -> &'static [Key] {
+    pub(super) fn keys(self) -> &'static [Key] {
         match self {
             Self::General => GENERAL,
             Self::Host => HOST,
@@ -77,7 +77,7 @@ impl Section {
     }
 
     /// All sections, in the order in which Vdbench wants them.
-    pub const ALL: [Self; 8] = [
+    pub(super) const ALL: [Self; 8] = [
         Self::General,
         Self::Host,
         Self::Replay,
@@ -91,7 +91,7 @@ impl Section {
 
 /// What the value of a key is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub(super) enum Kind {
     /// One text.
     Text,
     /// Several texts.
@@ -138,7 +138,7 @@ pub enum Kind {
 
 /// What is done with a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Does {
+pub(super) enum Does {
     /// It counts.
     Counts,
     /// It counts for nothing here, and that is told.
@@ -149,19 +149,19 @@ pub enum Does {
 
 /// A keyword.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Key {
+pub(super) struct Key {
     /// Its name in Vdbench's language.
-    pub name: &'static str,
+    pub(super) name: &'static str,
     /// Its other names there.
-    pub others: &'static [&'static str],
+    pub(super) others: &'static [&'static str],
     /// Its name in our own form. Keys that do not count have none.
-    pub ours: &'static str,
+    pub(super) ours: &'static str,
     /// What its value is.
-    pub kind: Kind,
+    pub(super) kind: Kind,
     /// What is done with it.
-    pub does: Does,
+    pub(super) does: Does,
     /// Whether it is a loop of a run.
-    pub loops: bool,
+    pub(super) loops: bool,
 }
 
 const fn key(name: &'static str, ours: &'static str, kind: Kind) -> Key {
@@ -194,8 +194,7 @@ pub(super) const OPERATIONS: &[&str] = &[
     "access", "copy", "move",
 ];
 /// How files are accessed.
-pub(super) const FILE_IO: &[&str] =
-    &["sequential", "sequentialnz", "random", "shared", "delete"];
+pub(super) const FILE_IO: &[&str] = &["sequential", "sequentialnz", "random", "shared", "delete"];
 
 const JAVA: &str = "it is about Java's machines, which are not needed here";
 const THIS_HOST: &str = "everything runs on this host, without a remote shell";
@@ -259,9 +258,7 @@ const HOST: &[Key] = &[
     refused("mount", "nothing is mounted here", "mount it before the run"),
 ];
 
-const REPLAY: &[Key] = &[
-    key("devices", "devices", Numbers),
-];
+const REPLAY: &[Key] = &[key("devices", "devices", Numbers)];
 
 const STORAGE: &[Key] = &[
     key("lun", "path", Texts),
@@ -396,9 +393,8 @@ const RUN: &[Key] = &[
 ];
 
 /// What is done to a tree before a run.
-pub(super) const FORMATS: &[&str] = &[
-    "yes", "no", "only", "restart", "clean", "once", "directories", "limited", "complete",
-];
+pub(super) const FORMATS: &[&str] =
+    &["yes", "no", "only", "restart", "clean", "once", "directories", "limited", "complete"];
 
 /// The key that a word means in a section: its name, or the beginning of just one of the names.
 /// `Err` has the keys that it could mean.
@@ -416,6 +412,11 @@ pub(super) fn meant(section: Section, word: &str) -> Result<&'static Key, Vec<&'
         [key] => Ok(key),
         _ => Err(begun.iter().map(|key| key.name).collect()),
     }
+}
+
+/// Whether a word is the whole name of a key of a section.
+pub(super) fn is_name(section: Section, word: &str) -> bool {
+    section.keys().iter().any(|key| key.name == word || key.others.contains(&word))
 }
 
 /// The key of this name in our own form.

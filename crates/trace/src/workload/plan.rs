@@ -198,9 +198,12 @@ impl<'w> Plan<'w> {
             plan.runs.push(Planned { run, sets, combinations, rates, first: plan.count });
             plan.count += count;
         }
-        if let Some(name) = plan.asked.only.iter().find(|name| {
-            !workload.runs.iter().any(|run| is_like(&run.name, name))
-        }) {
+        if let Some(name) = plan
+            .asked
+            .only
+            .iter()
+            .find(|name| !workload.runs.iter().any(|run| is_like(&run.name, name)))
+        {
             let names: Vec<&str> = workload.runs.iter().map(|run| run.name.as_str()).collect();
             let reason = format!("there is no run '{name}'");
             let help = format!("there are {}", names.join(", "));
@@ -227,8 +230,12 @@ impl<'w> Plan<'w> {
                 let work = &self.workload.works[*at];
                 let is_skewed = work.band.is_some() || work.seek == Seek::Skewed;
                 if is_skewed && seen.insert(*at) {
+                    let seeks = match work.seek {
+                        Seek::Share(100.0) | Seek::Skewed => "",
+                        _ => "; its share of seeks does not count",
+                    };
                     let what = format!(
-                        "the places of '{}' follow a law of our own: Zipf's, the hottest first",
+                        "the places of '{}' follow a law of our own: Zipf's, the hottest first{seeks}",
                         work.name
                     );
                     told.push(Told { place: work.place.clone(), what });
@@ -610,6 +617,7 @@ fn does(work: &FileWork, ops: &[&'static str], sizes: &Sizes) -> String {
     let access = if work.access.is_empty() { vec!["sequential"] } else { work.access.clone() };
     let select = if work.select.is_empty() { "sequential" } else { &work.select.join(" ") };
     let stop = work.stop_after.as_ref().map_or(String::new(), |it| format!(", stops after {it}"));
-    let open = if work.open.is_empty() { String::new() } else { format!(", {}", work.open.join("+")) };
+    let open =
+        if work.open.is_empty() { String::new() } else { format!(", {}", work.open.join("+")) };
     format!("{what}; size {sizes}, {}, files {select}{stop}{open}", access.join("+"))
 }

@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use super::definitions::Definition;
 use super::fault::Faults;
 use super::keys::{Kind, OPEN_FLAGS, OPERATIONS, Section};
-use super::model::{Arrival, Choice, FORMAT, Loop, Rate, Run, Value, Work, Workload};
+use super::model::{Arrival, Choice, FORMAT, Loop, Rate, Run, Told, Value, Work, Workload};
 use super::typed::{THREADS_MAX, check_sectors, formats, names, ratios, seek};
 use super::values::{Values, decimal, one_of, whole};
 use crate::place::{Place, nearest};
@@ -33,9 +33,8 @@ pub(super) fn read(definitions: &[Definition], workload: &mut Workload, faults: 
     let mut names = HashSet::new();
     for definition in definitions.iter().filter(|it| it.section == Section::Run) {
         if !names.insert(definition.name.as_str()) {
-            let reason = format!("there are two rd of the name '{}'", definition.name);
-            faults.syntax(&definition.place, reason, "give each a name of its own");
-            continue;
+            let what = format!("there are two rd of the name '{}'", definition.name);
+            workload.told.push(Told { place: definition.place.clone(), what });
         }
         let mut values = Values { definition, faults: &mut *faults };
         let run = run(&mut values, workload, &index);
@@ -166,8 +165,7 @@ fn run(values: &mut Values<'_>, workload: &mut Workload, index: &Index) -> Run {
     let of_trees = values.entry("fwd").is_some();
     let wanted = names(definition, "wd");
     let mut works = looked_up(&wanted, &index.works, "wd", values.faults);
-    let file_works =
-        looked_up(&names(definition, "fwd"), &index.file_works, "fwd", values.faults);
+    let file_works = looked_up(&names(definition, "fwd"), &index.file_works, "fwd", values.faults);
     let choice = choice(values, index);
     let replay = values.texts("replay");
     if wanted.is_empty() && !of_trees && replay.is_empty() {
@@ -293,7 +291,8 @@ fn rates(values: &mut Values<'_>, key: &str, distribution: &Distribution) -> Vec
             "curve" => rates.push(Rate::Curve(curve.clone())),
             _ => {
                 let mut run = vec![item.clone()];
-                let is_number = |text: &str| !matches!(text.to_ascii_lowercase().as_str(), "max" | "curve");
+                let is_number =
+                    |text: &str| !matches!(text.to_ascii_lowercase().as_str(), "max" | "curve");
                 while let Some(next) = all.next_if(|next| is_number(&next.text)) {
                     run.push(next.clone());
                 }
@@ -381,13 +380,17 @@ fn loops(values: &mut Values<'_>) -> Vec<Loop> {
 /// Shares of seeks: a list of percentages with their ranges, or of words.
 fn seeks(values: &mut Values<'_>, name: &str) -> Vec<Value> {
     let Some(entry) = values.entry(name) else { return Vec::new() };
-    let is_range = |text: &str| text.split_once('-').is_some_and(|(from, _)| decimal(from).is_some());
+    let is_range =
+        |text: &str| text.split_once('-').is_some_and(|(from, _)| decimal(from).is_some());
     if entry.items.iter().any(|item| is_range(&item.text)) {
         let shares = values.percents(name).into_iter();
         return shares.map(|share| Value::Seek(super::model::Seek::Share(share))).collect();
     }
     let items = entry.items.iter();
-    items.filter_map(|item| seek(values.faults, std::slice::from_ref(item))).map(Value::Seek).collect()
+    items
+        .filter_map(|item| seek(values.faults, std::slice::from_ref(item)))
+        .map(Value::Seek)
+        .collect()
 }
 
 /// What was looked at already: a load that many runs use is checked once.
@@ -426,7 +429,8 @@ impl Checked {
         for at in storages.into_iter().filter(|at| self.storages.insert(*at)) {
             let storage = &workload.storages[at];
             for (host, _) in &storage.paths {
-                let named: Vec<_> = host.iter().map(|it| (it.clone(), storage.place.clone())).collect();
+                let named: Vec<_> =
+                    host.iter().map(|it| (it.clone(), storage.place.clone())).collect();
                 hosts(&named, index, faults);
             }
         }
@@ -455,10 +459,8 @@ fn hosts(names: &[(String, Place)], index: &Index, faults: &mut Faults) {
 
 /// Refuses trees within trees: each would delete the other's files.
 fn overlaps(workload: &Workload, trees: &[usize], faults: &mut Faults) {
-    let mut anchors: Vec<(&str, usize)> = trees
-        .iter()
-        .map(|at| (workload.trees[*at].anchor.trim_end_matches('/'), *at))
-        .collect();
+    let mut anchors: Vec<(&str, usize)> =
+        trees.iter().map(|at| (workload.trees[*at].anchor.trim_end_matches('/'), *at)).collect();
     anchors.sort_unstable();
     for pair in anchors.windows(2) {
         let ((outer, _), (inner, at)) = (pair[0], pair[1]);

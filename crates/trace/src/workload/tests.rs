@@ -91,13 +91,21 @@ fn loops_come_in_the_order_in_which_they_stand_and_rates_are_the_innermost() {
         assert_eq!((plan.count(), plan.time().as_secs_f64()), (9, 6.0 * 15.0 + 180.0));
         let first = plan.leaves().next().unwrap();
         let lines: Vec<&str> = first.flows.iter().map(|flow| flow.line.as_str()).collect();
-        assert!(lines[0].starts_with(
-            "gen:random?read=70&size=4k:60,64k:40&area=10485756k&offset=4k&rate=40&dist=poisson\
+        assert!(
+            lines[0].starts_with(
+                "gen:random?read=70&size=4k:60,64k:40&area=10485756k&offset=4k&rate=40&dist=poisson\
              &duration=15s&seed="
-        ), "{}", lines[0]);
-        assert!(lines[2].starts_with(
-            "gen:sequential?read=0&size=1M&area=10239M&offset=1M&rate=20&dist=poisson"
-        ), "{}", lines[2]);
+            ),
+            "{}",
+            lines[0]
+        );
+        assert!(
+            lines[2].starts_with(
+                "gen:sequential?read=0&size=1M&area=10239M&offset=1M&rate=20&dist=poisson"
+            ),
+            "{}",
+            lines[2]
+        );
         // Both loads of s1 share its places where they are as fast as they can be.
         let last = plan.leaves().nth(5).unwrap();
         let places: Vec<u64> = last.flows.iter().map(|flow| flow.in_flight).collect();
@@ -150,7 +158,8 @@ fn the_own_form_means_the_same_as_the_file_it_was_made_of() {
             .unwrap_or_else(|faults| panic!("{toml}\n{faults}"));
         plan_of(&read.workload, |one| {
             plan_of(&again.workload, |other| {
-                let (one, other): (Vec<_>, Vec<_>) = (one.leaves().collect(), other.leaves().collect());
+                let (one, other): (Vec<_>, Vec<_>) =
+                    (one.leaves().collect(), other.leaves().collect());
                 assert_eq!(one, other, "{toml}");
             });
         });
@@ -219,7 +228,6 @@ const WRONG: &[(&str, &str, bool)] = &[
     ("sd=a,lun=/x,range=(1, 2)\nrd=r,sd=a\n", "a.vdb:1:22: a blank begins a comment", false),
     ("sd=a,lun=/x,range=(1,2)x\nrd=r,sd=a\n", "a.vdb:1:19: 'x' stands behind", false),
     ("sd=a,lun=/x\nsd=a,lun=/y\nrd=r,sd=a\n", "a.vdb:2:1: there are two sd", false),
-    ("sd=a,lun=/x\nrd=r,sd=a\nrd=r,sd=a\n", "a.vdb:3:1: there are two rd", false),
     ("sd=a,lun=/x,size=big\nrd=r,sd=a\n", "a.vdb:1:18: 'big' is no size", false),
     ("sd=a,lun=/x,openflags=fast\nrd=r,sd=a\n", "a.vdb:1:23: 'fast' is none of", false),
     ("sd=a,lun=/x,resetlun=5\nrd=r,sd=a\n", "a.vdb:1:13: resetlun= is not possible", false),
@@ -248,7 +256,12 @@ const WRONG: &[(&str, &str, bool)] = &[
     ("sd=a,lun=/x\nrd=r,sd=a,elapsed=0\n", "a.vdb:2:11: a run of no time", true),
     ("sd=a,lun=/x\nrd=r,sd=a,iorate=0\n", "a.vdb:2:18: a rate of iorate", true),
     ("sd=a,lun=/x\nrd=r,sd=a,forthreads=(1-9999999,1)\n", "a.vdb:2:23: the range", true),
-    ("fsd=f,anchor=/a\nfsd=g,anchor=/a/b\nfwd=w,fsd=*\nrd=r,fwd=w\n", "a.vdb:2:1: the anchor", true),
+    (
+        "fsd=f,anchor=/a\nfsd=g,anchor=/a/b\nfwd=w,fsd=*\nrd=r,fwd=w\n",
+        "a.vdb:2:1: the anchor",
+        true,
+    ),
+    ("sd=a,lun=/x,size=200%\nrd=r,sd=a\n", "a.vdb:1:18: size=200% is not possible", true),
     ("compratio=0.5\nsd=a,lun=/x\nrd=r,sd=a\n", "a.vdb:1:11: compratio=0.5 is not", true),
 ];
 
@@ -257,12 +270,11 @@ fn a_wrong_file_is_refused_at_the_place_where_it_is_wrong() {
     for (text, expected, is_impossible) in WRONG {
         let faults = read_with(text, &[]).err().unwrap_or_else(|| panic!("{text}"));
         let told = faults.to_string();
-        let first = told.lines().next().unwrap();
-        assert!(first.starts_with(expected), "{text}{told}");
+        assert!(told.lines().any(|line| line.starts_with(expected)), "{text}{told}");
         assert!(told.contains("  = help: "), "{told}");
         assert_eq!(faults.kind() == FaultKind::Impossible, *is_impossible, "{told}");
     }
-    assert!(WRONG.len() >= 40);
+    assert!(WRONG.len() >= 40, "{}", WRONG.len());
 }
 
 #[test]
@@ -315,7 +327,8 @@ fn an_include_that_includes_itself_ends() {
 
 #[test]
 fn traces_and_campaigns_are_not_taken_for_workloads() {
-    for text in ["time,offset\n1,2\n", "0.5 R 8 16\n", "name = \"x\"\n[devices.d]\n", "", "\0sd=a"] {
+    for text in ["time,offset\n1,2\n", "0.5 R 8 16\n", "name = \"x\"\n[devices.d]\n", "", "\0sd=a"]
+    {
         assert_eq!(recognised(text.as_bytes()), None, "{text}");
     }
     for text in FILES {
@@ -378,6 +391,35 @@ proptest! {
                 }
             }
             survives(&bytes);
+        }
+    }
+}
+
+/// Published files, where `IOECHO_DATA` says they are: cut off anywhere, and changed.
+#[test]
+fn no_published_file_cut_off_or_changed_makes_it_panic() {
+    let Some(directory) = ioecho_fixture::recording("vdbench-parmfiles") else { return };
+    let mut number = 1_u64;
+    let mut random = || {
+        number = crate::generate::random::scramble(number);
+        number as usize
+    };
+    for entry in std::fs::read_dir(directory).unwrap() {
+        let bytes = std::fs::read(entry.unwrap().path()).unwrap();
+        survives(&bytes);
+        for _ in 0..100 {
+            survives(&bytes[..random() % (bytes.len() + 1)]);
+            let mut changed = bytes.clone();
+            for _ in 0..3 {
+                let at = random() % changed.len().max(1);
+                match (random() % 3, changed.get_mut(at)) {
+                    (0, Some(byte)) => *byte = b"=,()\"$!#*-0d\n "[random() % 14],
+                    (1, Some(_)) => _ = changed.remove(at),
+                    (_, Some(_)) => changed.insert(at, b"=,()\"$!#*-0d\n "[random() % 14]),
+                    (_, None) => {}
+                }
+            }
+            survives(&changed);
         }
     }
 }

@@ -112,7 +112,11 @@ impl Reader<'_> {
 
     fn table(&mut self, table: &str, value: &Spanned<DeValue<'_>>) {
         let DeValue::Table(entries) = value.get_ref() else {
-            self.wrong(&value.span(), format!("'{table}' is a table"), format!("write [{table}.NAME]"));
+            self.wrong(
+                &value.span(),
+                format!("'{table}' is a table"),
+                format!("write [{table}.NAME]"),
+            );
             return;
         };
         for (name, value) in in_order(entries) {
@@ -134,8 +138,7 @@ impl Reader<'_> {
                 _ => Section::Work,
             };
             let place = self.places.place(&name.span());
-            let mut definition =
-                Definition { section, name: name_of, place, entries: Vec::new() };
+            let mut definition = Definition { section, name: name_of, place, entries: Vec::new() };
             for (key, value) in in_order(keys) {
                 self.key(&mut definition, key.get_ref(), &key.span(), value, false);
             }
@@ -281,7 +284,9 @@ impl Reader<'_> {
                 },
             };
             if key.kind == Kind::Mix {
-                all.extend(mixed(&text).into_iter().map(|text| Item { text, place: place.clone() }));
+                all.extend(
+                    mixed(&text).into_iter().map(|text| Item { text, place: place.clone() }),
+                );
             } else {
                 all.push(Item { text, place });
             }

@@ -5,7 +5,7 @@
 
 use super::definitions::{Definition, Entry};
 use super::fault::Faults;
-use super::keys::{FILE_IO, FROM, FORMATS, OPEN_FLAGS, OPERATIONS, Section};
+use super::keys::{FILE_IO, FORMATS, FROM, OPEN_FLAGS, OPERATIONS, Section};
 use super::model::{
     Band, Extent, FileWork, General, Host, ReplayGroup, Seek, Sizes, Storage, Tree, Work, Workload,
 };
@@ -123,11 +123,14 @@ fn storages(values: &mut Values<'_>) -> Vec<Storage> {
         values.faults.impossible(&entry.items[0].place, reason, "it is a power of two, such as 4k");
     }
     values.numbers("deduphotsets");
-    counted(values, &storage.name).into_iter().map(|(name, number)| {
-        let of_path = |path: &String| path_of(path, number);
-        let paths = storage.paths.iter().map(|(host, path)| (host.clone(), of_path(path)));
-        Storage { name, paths: paths.collect(), ..storage.clone() }
-    }).collect()
+    counted(values, &storage.name)
+        .into_iter()
+        .map(|(name, number)| {
+            let of_path = |path: &String| path_of(path, number);
+            let paths = storage.paths.iter().map(|(host, path)| (host.clone(), of_path(path)));
+            Storage { name, paths: paths.collect(), ..storage.clone() }
+        })
+        .collect()
 }
 
 /// Names and numbers of what a definition with `count` makes; without it the one name.
@@ -288,13 +291,7 @@ fn sizes(values: &mut Values<'_>, key: &str, is_length: bool) -> Option<Sizes> {
     (values.faults.all().len() == before).then_some(sizes)
 }
 
-fn check_sizes(
-    values: &mut Values<'_>,
-    entry: &Entry,
-    key: &str,
-    sizes: &Sizes,
-    is_length: bool,
-) {
+fn check_sizes(values: &mut Values<'_>, entry: &Entry, key: &str, sizes: &Sizes, is_length: bool) {
     let place = &entry.items[0].place;
     match sizes {
         Sizes::Mix(mix) => {
@@ -366,9 +363,8 @@ fn work(values: &mut Values<'_>) -> Work {
     let write = values.percent("wrpct").map(|percent| 100.0 - percent);
     let read_hits = values.percent("rhpct");
     let write_hits = values.percent("whpct");
-    let hits = read_hits.or(write_hits).map(|_| {
-        (read_hits.unwrap_or(0.0), write_hits.unwrap_or(0.0))
-    });
+    let hits =
+        read_hits.or(write_hits).map(|_| (read_hits.unwrap_or(0.0), write_hits.unwrap_or(0.0)));
     let stride = values.entry("stride").and_then(|entry| match &entry.items[..] {
         [from, to] => Some((values.size_of(from)?, values.size_of(to)?)),
         [one] => values.size_of(one).map(|size| (size, size)),

@@ -227,7 +227,13 @@ fn steps(from: f64, to: f64, step: Step) -> Option<Vec<f64>> {
         all.push(at);
         at = match step {
             Step::Double if from < 1.0 || to < 1.0 => return None,
-            Step::Double => if is_down { at / 2.0 } else { at * 2.0 },
+            Step::Double => {
+                if is_down {
+                    at / 2.0
+                } else {
+                    at * 2.0
+                }
+            }
             // Not by adding up: tenths would drift away.
             Step::By(step) => {
                 let distance = step * all.len() as f64;
