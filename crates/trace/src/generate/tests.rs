@@ -414,14 +414,17 @@ fn skips_lie_between_their_ends_and_rates_follow_each_other() {
     let mean = skips.iter().sum::<u64>() as f64 / skips.len() as f64;
     assert!((mean / 36864.0 - 1.0).abs() < 0.02, "{mean}");
     let counts = |line: &str| {
-        let mut counts = [0; 6];
+        let mut counts = [0_i32; 6];
         for request in all(line) {
             counts[(request.issue.0 / 1_000_000_000) as usize] += 1;
         }
         counts
     };
     let steady = counts("gen:random?rate=100@1s,400@2s&duration=6s");
-    assert_eq!(steady, [100, 400, 400, 100, 400, 400]);
+    for (found, expected) in steady.iter().zip([100_i32, 400, 400, 100, 400, 400]) {
+        // An instant at the border may fall on either side of it.
+        assert!((found - expected).abs() <= 1, "{steady:?}");
+    }
     let rising = counts("gen:random?rate=100-1100@2s,500@1s&duration=6s&dist=poisson");
     for (found, expected) in rising.iter().zip([350.0, 850.0, 500.0, 350.0, 850.0, 500.0]) {
         assert!((f64::from(*found) - expected).abs() < 5.0 * f64::sqrt(expected), "{rising:?}");
