@@ -6,6 +6,8 @@
 //! Laws of our own, where the other program's are not known: a hot band, and seeks by the word
 //! `poisson`, are places by Zipf's law, the hottest first.
 
+use std::fmt::Write as _;
+
 use super::model::{Arrival, Band, Extent, Rate, Seek, Sizes, Storage, Work, plain};
 use crate::units::Nanos;
 
@@ -293,6 +295,6 @@ impl Line {
 
     fn set(&mut self, name: &str, value: impl std::fmt::Display) {
         let mark = if std::mem::replace(&mut self.has_settings, true) { '&' } else { '?' };
-        self.text.push_str(&format!("{mark}{name}={value}"));
+        let _ = write!(self.text, "{mark}{name}={value}");
     }
 }

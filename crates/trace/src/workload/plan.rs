@@ -19,6 +19,9 @@ use crate::units::Nanos;
 /// The most runs of a plan.
 pub const RUNS_MAX: usize = 1_000_000;
 
+/// The most storages of which a run each is made with the first, the first two, and so on.
+const GROWING_MAX: usize = 4096;
+
 /// The size of a target, if it is known: the storage, and whether it lies on this host.
 pub type SizeOf<'s> = &'s dyn Fn(&Storage) -> Option<u64>;
 
@@ -182,10 +185,15 @@ impl<'w> Plan<'w> {
             if !only.is_empty() && !only.iter().any(|name| is_like(&run.name, name)) {
                 continue;
             }
+            if run.choice == Choice::Growing && workload.storages.len() > GROWING_MAX {
+                let reason = format!("there are more than {GROWING_MAX} storages to grow over");
+                faults.impossible(&run.place, reason, "name some of them");
+                return Err(faults);
+            }
             let sets = plan.sets(run);
             let product = |count: usize, next: usize| count.checked_mul(next);
-            let of_loops = run.loops.iter().map(|it| it.values.len());
-            let combinations = of_loops.fold(Some(1), |count, next| product(count?, next));
+            let mut of_loops = run.loops.iter().map(|it| it.values.len());
+            let combinations = of_loops.try_fold(1, product);
             let rates: usize = run.rates.iter().map(steps_of).sum();
             let count = combinations
                 .and_then(|count| product(count, rates)?.checked_mul(sets.len()))
@@ -371,16 +379,15 @@ impl<'w> Plan<'w> {
             let seed = self.seed(run, values, &name);
             let flow = flow(work, storages.clone(), chosen, seed);
             let size = self.size(storages);
-            let (line, is_whole) = match &work.from {
-                Some(from) => (from.clone(), true),
-                None => {
-                    let due = due.of_flow(work.rate, *share);
-                    let is_whole = size.is_some() && !matches!(due, Due::Later(..));
-                    let line = flow.line(size, &due).map_err(|reason| {
-                        (work.place.clone(), format!("'{name}' does not fit: {reason}"))
-                    })?;
-                    (line, is_whole)
-                }
+            let (line, is_whole) = if let Some(from) = &work.from {
+                (from.clone(), true)
+            } else {
+                let due = due.of_flow(work.rate, *share);
+                let is_whole = size.is_some() && !matches!(due, Due::Later(..));
+                let line = flow.line(size, &due).map_err(|reason| {
+                    (work.place.clone(), format!("'{name}' does not fit: {reason}"))
+                })?;
+                (line, is_whole)
             };
             flows.push(PlannedFlow {
                 name,

@@ -306,7 +306,7 @@ fn variables_includes_hosts_and_counts_are_put_in() {
     assert_eq!(workload.storages[0].paths, [(Some("h1".to_owned()), "/dev/sdq".to_owned())]);
     assert_eq!(workload.works[0].seek, Seek::Once);
     let counted = &all_files()[4].workload;
-    let paths: Vec<&str> = counted.storages.iter().map(super::model::Storage::path).collect();
+    let paths: Vec<&str> = counted.storages.iter().map(model::Storage::path).collect();
     assert_eq!(paths, ["/tmp/f001", "/tmp/f002", "/tmp/f003"]);
     plan_of(counted, |plan| {
         // Each storage by itself: 'single'.

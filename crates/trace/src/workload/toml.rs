@@ -3,6 +3,7 @@
 //! The words are those of the generators and of the command line, so what is learnt there counts
 //! here. It becomes the same definitions as a parameter file, and is written from them.
 
+use std::fmt::Write as _;
 use std::ops::Range;
 
 use ::toml::Spanned;
@@ -332,12 +333,12 @@ pub(super) fn written(definitions: &[Definition]) -> String {
     }
     for (table, sections) in TABLES {
         for definition in sections.iter().flat_map(|section| of(*section)) {
-            text.push_str(&format!("\n[{table}.{}]\n", bare(&definition.name)));
+            let _ = writeln!(text, "\n[{table}.{}]", bare(&definition.name));
             put(&mut text, definition);
         }
     }
     for definition in of(Section::Run) {
-        text.push_str(&format!("\n[[run]]\nname = {}\n", quoted(&definition.name)));
+        let _ = writeln!(text, "\n[[run]]\nname = {}", quoted(&definition.name));
         put(&mut text, definition);
     }
     text.trim_start().to_owned()
@@ -347,7 +348,7 @@ fn put(text: &mut String, definition: &Definition) {
     let mut loops = Vec::new();
     let hosts = definition.all("host").count();
     if hosts > 1 && definition.section == Section::Storage {
-        text.push_str(&format!("path = {{ {} }}\n", pairs(definition).join(", ")));
+        let _ = writeln!(text, "path = {{ {} }}", pairs(definition).join(", "));
     }
     for entry in &definition.entries {
         let is_pair = hosts > 1 && matches!(entry.key.name, "host" | "lun");
@@ -363,11 +364,11 @@ fn put(text: &mut String, definition: &Definition) {
         if entry.key.loops {
             loops.push(value);
         } else {
-            text.push_str(&format!("{value}\n"));
+            let _ = writeln!(text, "{value}");
         }
     }
     if !loops.is_empty() {
-        text.push_str(&format!("for = {{ {} }}\n", loops.join(", ")));
+        let _ = writeln!(text, "for = {{ {} }}", loops.join(", "));
     }
 }
 
@@ -421,7 +422,9 @@ fn quoted(text: &str) -> String {
         match c {
             '"' => quoted.push_str("\\\""),
             '\\' => quoted.push_str("\\\\"),
-            c if c.is_control() => quoted.push_str(&format!("\\u{:04X}", u32::from(c))),
+            c if c.is_control() => {
+                let _ = write!(quoted, "\\u{:04X}", u32::from(c));
+            }
             c => quoted.push(c),
         }
     }

@@ -57,7 +57,7 @@ impl Changing {
     fn requests(&self) -> f64 {
         let of = |(rate, span): &(Rate, Nanos)| {
             let (from, to) = rate.ends();
-            (from + to) / 2.0 * span.as_secs_f64()
+            f64::midpoint(from, to) * span.as_secs_f64()
         };
         self.spans.iter().map(of).sum()
     }
@@ -81,8 +81,8 @@ impl Changing {
         };
         let spans = self.spans.iter().map(|(rate, span)| {
             let (from, to) = rate.ends();
-            let span_ns = span.0 as f64;
-            Span { rate: from / 1e9, slope: (to - from) / 1e9 / span_ns, span_ns }
+            let length_ns = span.0 as f64;
+            Span { rate: from / 1e9, slope: (to - from) / 1e9 / length_ns, length_ns }
         });
         Ok(Course { spans: spans.collect(), gap, at: 0, base: 0.0, within: 0.0, begun: false })
     }
@@ -110,7 +110,7 @@ struct Span {
     rate: f64,
     /// How the rate grows per nanosecond.
     slope: f64,
-    span_ns: f64,
+    length_ns: f64,
 }
 
 /// Instants at rates that follow each other, again and again.
@@ -138,18 +138,18 @@ impl Course {
         loop {
             let span = self.spans[self.at];
             let rate = span.rate + span.slope * self.within;
-            let left = span.span_ns - self.within;
+            let left = span.length_ns - self.within;
             let grows = (rate + span.slope * left / 2.0) * left;
             if more <= grows {
                 let root = (rate * rate + 2.0 * span.slope * more).max(0.0).sqrt();
                 if more > 0.0 {
-                    self.within = (self.within + 2.0 * more / (rate + root)).min(span.span_ns);
+                    self.within = (self.within + 2.0 * more / (rate + root)).min(span.length_ns);
                 }
                 let now = self.base + self.within;
                 return (now < i64::MAX as f64).then_some(now as i64);
             }
             more -= grows;
-            self.base += span.span_ns;
+            self.base += span.length_ns;
             self.within = 0.0;
             self.at = (self.at + 1) % self.spans.len();
             if self.base >= i64::MAX as f64 {
