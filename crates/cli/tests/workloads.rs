@@ -91,6 +91,7 @@ fn every_fault_has_its_place_and_the_exit_code_says_of_which_kind_they_are() {
     fixture.put("small.vdb", "sd=s,lun=x,size=8k,range=(0,1)\nrd=r,sd=s\n");
     let (code, _, told) = fixture.run("run small.vdb --dry-run");
     assert_eq!((code, told.contains("does not fit")), (2, true), "{told}");
+    assert!(told.contains("small.vdb:2:1: ") && told.contains("\n  rd=r,sd=s\n"), "{told}");
     let (code, _, told) = fixture.run("run poc.vdb disk=x --dry-run --only q*");
     assert_eq!((code, told.contains("there is no run 'q*'")), (2, true), "{told}");
     assert_eq!(fixture.run("run gone.vdb --dry-run").0, 3);

@@ -54,12 +54,20 @@ pub struct Description {
     /// What it means.
     pub workload: Workload,
     definitions: Vec<Definition>,
+    /// Each file with its lines.
+    files: Vec<(Arc<str>, Vec<String>)>,
 }
 
 impl Description {
     /// The description in our own form.
     pub fn to_toml(&self) -> String {
         toml::written(&self.definitions)
+    }
+
+    /// Faults of its plan, with the lines that they stand in.
+    #[must_use]
+    pub fn with_lines(&self, faults: Faults) -> Faults {
+        faults.with_lines(&self.files)
     }
 }
 
@@ -110,5 +118,5 @@ pub fn read(
     }
     told.append(&mut workload.told);
     workload.told = told;
-    Ok(Description { workload, definitions })
+    Ok(Description { workload, definitions, files })
 }

@@ -36,7 +36,7 @@ pub(crate) fn run(args: &RunArgs, out: &mut Out) -> anyhow::Result<u8> {
     let asked = Asked { seed, only: args.only.clone() };
     let plan = match Plan::new(workload, asked, &size_of) {
         Ok(plan) => plan,
-        Err(faults) => return Ok(tell_faults(&faults)),
+        Err(faults) => return Ok(tell_faults(&description.with_lines(faults))),
     };
     let shown = show::Shown { files: &files, workload, plan: &plan, seed };
     if args.json {
