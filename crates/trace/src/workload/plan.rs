@@ -243,7 +243,8 @@ impl<'w> Plan<'w> {
                         _ => "; its share of seeks does not count",
                     };
                     let what = format!(
-                        "the places of '{}' follow a law of our own: Zipf's, the hottest first{seeks}",
+                        "the places of '{}' follow a law of our own: Zipf's, the hottest \
+                         first{seeks}",
                         work.name
                     );
                     told.push(Told { place: work.place.clone(), what });

@@ -27,7 +27,8 @@ const FILES: [&str; 5] = [
      fwd=w2,fsd=f1,host=h2,rdpct=50,fileio=sequntial,threads=2\n\
      rd=r1,fwd=w*,fwdrate=max,format=(clean,only),elapsed=1h\n\
      rd=r2,fwd=(w1,w2,),fwdrate=100,foroperations=(create,read,delete)\n",
-    "sd=s,lun=$lun,size=1g wd=no\n  wd=w,sd=s,rdpct=$read,\n  seekpct=eof,\nrd=r,wd=w,iorate=max\neof\nnonsense\n",
+    "sd=s,lun=$lun,size=1g wd=no\n  wd=w,sd=s,rdpct=$read,\n  seekpct=eof,\n\
+     rd=r,wd=w,iorate=max\neof\nnonsense\n",
     "sd=s,lun=/dev/x,size=100g,range=(50,150),offset=512,wd=w1,sd=s,stride=(4k,128k),\
      xfersize=(4k,64k,4k),wd=w2,sd=s,hotband=(10,20),wd=w3,sd=s,streams=4,rdpct=83.14,\
      rd=r,wd=w*,dist=(d,variable),iorate=(100,5,200,5)\n",
@@ -373,10 +374,13 @@ proptest! {
     /// Five files, two thousand times each: ten thousand mutations.
     #[test]
     fn no_mutation_of_a_file_makes_it_panic(
-        changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>(), 0_u8..4), 1..6),
+        changes in prop::collection::vec(
+            (any::<prop::sample::Index>(), any::<u8>(), 0_u8..4), 1..6
+        ),
         words in prop::sample::select(vec![
             ",", "=", "(", ")", "\"", "$x", "!host", "#hosts", "-", "d", "%", "rd=", "sd=*", "eof",
-            "99999999999999999999", "0", "-1", "1-1000000000,1", "default", "\n", " ", "*", "[[run]]",
+            "99999999999999999999", "0", "-1", "1-1000000000,1", "default", "\n", " ", "*",
+            "[[run]]",
         ]),
     ) {
         for text in FILES {

@@ -1,7 +1,8 @@
 //! Values of keys: numbers, sizes, spans of time, and lists of them.
 //!
-//! The same forms stand everywhere in the language: `8`, `4k`, `(1,2,4)`, `(1-64,d)`, `(10-100,10)`.
-//! What is no number is a fault of writing; a number that no device can serve is an impossible one.
+//! The same forms stand everywhere in the language: `8`, `4k`, `(1,2,4)`, `(1-64,d)`,
+//! `(10-100,10)`. What is no number is a fault of writing; a number that no device can serve is an
+//! impossible one.
 
 use std::ops::RangeInclusive;
 
