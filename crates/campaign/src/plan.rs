@@ -49,6 +49,9 @@ pub struct Cell {
     pub device: String,
     /// The target.
     pub target: String,
+    /// The targets that its stack begins with, where there are several.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub members: Vec<String>,
     /// The load.
     pub trace: String,
     /// Everything that decides the result.
@@ -399,7 +402,8 @@ impl Plan {
             return Err(Refused::unknown(place, "device", &device, names));
         };
         let stack = self.stack(&origins, &point, repeat, &device, ground)?;
-        let (target, identified) = self.identified(of_file, &stack, &point, repeat, ground)?;
+        let (members, target, identified) =
+            self.identified(of_file, &stack, &point, repeat, ground)?;
         let (trace, place) = own.remove("trace").ok_or_else(|| missing("trace"))?;
         let requests = ground.load(&trace).map_err(|reason| {
             Refused::new(place, reason, "paths are relative to the campaign's file")
@@ -410,10 +414,21 @@ impl Plan {
         identity.stack = stack;
         let key = identity.key();
         let parts = Vec::new();
-        Ok(Some(Cell { key, point, repeat, device, target, trace, identity, branch, parts }))
+        Ok(Some(Cell {
+            key,
+            point,
+            repeat,
+            device,
+            target,
+            members,
+            trace,
+            identity,
+            branch,
+            parts,
+        }))
     }
 
-    /// The target of a device, and what it is.
+    /// The targets of a device that consists of several, its target, and what it is.
     fn identified(
         &self,
         device: &Device,
@@ -421,20 +436,30 @@ impl Plan {
         point: &[(String, String)],
         repeat: u32,
         ground: &dyn Ground,
-    ) -> Result<(String, String)> {
-        let Some(path) = &device.path else {
-            if stack.is_empty() {
-                let reason = format!("the stack makes '{}', and it is empty", device.name);
-                return Err(Refused::new(&device.place, reason, "write [[stack]] entries"));
-            }
-            return Ok((FROM_STACK.to_owned(), FROM_STACK.to_owned()));
-        };
-        self.check_names(&Value::One(path.clone()), &device.place)?;
-        let target = Self::fill(path, point, repeat);
-        let identified = ground.device(&target, &device.proof).map_err(|reason| {
-            Refused::new(&device.place, reason, "name another device, or correct this one")
-        })?;
-        Ok((target, identified))
+    ) -> Result<(Vec<String>, String, String)> {
+        if device.path.is_none() && stack.is_empty() {
+            let reason = format!("the stack makes '{}', and it is empty", device.name);
+            return Err(Refused::new(&device.place, reason, "write [[stack]] entries"));
+        }
+        if device.path.is_none() && device.of.is_empty() {
+            return Ok((Vec::new(), FROM_STACK.to_owned(), FROM_STACK.to_owned()));
+        }
+        let (mut members, mut identities) = (Vec::new(), Vec::new());
+        for one in self.file.devices_of(device) {
+            let path = one.path.clone().unwrap_or_default();
+            self.check_names(&Value::One(path.clone()), &one.place)?;
+            let target = Self::fill(&path, point, repeat);
+            let identified = ground.device(&target, &one.proof).map_err(|reason| {
+                Refused::new(&one.place, reason, "name another device, or correct this one")
+            })?;
+            members.push(target);
+            identities.push(identified);
+        }
+        let (target, identified) = (members.join(" + "), identities.join(" + "));
+        if device.of.is_empty() {
+            members.clear();
+        }
+        Ok((members, target, identified))
     }
 
     /// The modules of a cell, with everything filled in.

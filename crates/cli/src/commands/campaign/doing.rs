@@ -94,15 +94,17 @@ fn check_destroy(made: &Made, destroy: &[String]) -> anyhow::Result<()> {
             );
             return Err(Coded::error(exit::USAGE, text));
         };
-        let path = device.shown_path();
-        if !device.proof.is_given() && made.here.is_block(path) {
-            let text = format!(
-                "--destroy {name}: {path} has no serial number in the campaign, and a path may \
-                 lead to another disk tomorrow\n  = help: write serial = \"…\" (from /sys or lsblk \
-                 -o serial), or wwn, uuid or backing, at {}",
-                device.place
-            );
-            return Err(Coded::error(exit::REFUSED, text));
+        for device in made.plan.file.devices_of(device) {
+            let path = device.shown_path();
+            if !device.proof.is_given() && made.here.is_block(path) {
+                let text = format!(
+                    "--destroy {name}: {path} has no serial number in the campaign, and a path \
+                     may lead to another disk tomorrow\n  = help: write serial = \"…\" (from /sys \
+                     or lsblk -o serial), or wwn, uuid or backing, at {}",
+                    device.place
+                );
+                return Err(Coded::error(exit::REFUSED, text));
+            }
         }
     }
     Ok(())
@@ -199,7 +201,7 @@ fn carry_out(
         print(out, &conclusion)?;
     }
     let code = code_of(&executor, &conclusion, if is_as_found { over } else { Over::Left });
-    store.put_status(conclusion.clone(), None, true);
+    store.put_status(store.seen(), conclusion.clone(), None, true);
     let written = report::write(&executor, store, &store.held(), &conclusion).and_then(|()| {
         let Some(junit) = &doing.junit else { return Ok(()) };
         Ok(gate.put(junit, junit::text(&executor, &conclusion).as_bytes())?)
@@ -248,7 +250,7 @@ impl Doer<'_> {
         journal.add(Happening::Attempt { key: cell.key.clone(), attempt })?;
         let place = self.store.begin(cell, attempt)?;
         if let Some((conclusion, seconds_left)) = status {
-            self.store.put_status(conclusion, seconds_left, false);
+            self.store.put_status(self.store.seen(), conclusion, seconds_left, false);
         }
         let mut stored = Attempt {
             version: ATTEMPT_VERSION,
@@ -374,9 +376,14 @@ impl Doer<'_> {
     /// Whether the device and the programs are those that the plan means: another device may have
     /// the path by now, and somebody may have edited a script.
     fn is_still_the_same(&self, cell: &Cell) -> Result<(), String> {
-        let (here, device) = (&self.made.here, self.made.plan.file.device(&cell.device));
-        let proof = device.map(|device| device.proof.clone()).unwrap_or_default();
-        if here.device_now(&cell.target, &proof)? != cell.identity.device {
+        let (here, file) = (&self.made.here, &self.made.plan.file);
+        let devices = file.device(&cell.device).map_or_else(Vec::new, |it| file.devices_of(it));
+        let mut now = Vec::new();
+        for (number, device) in devices.iter().enumerate() {
+            let target = cell.members.get(number).unwrap_or(&cell.target);
+            now.push(here.device_now(target, &device.proof)?);
+        }
+        if now.join(" + ") != cell.identity.device {
             let target = &cell.target;
             return Err(format!("{target} is another device than when the campaign was planned"));
         }

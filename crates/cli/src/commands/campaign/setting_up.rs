@@ -129,7 +129,13 @@ pub(super) fn bottom(
         let (path, kind) = (cell.target.clone(), Kind::Simulated);
         return Ok(vec![Volume { path, kind, size: 0, may_lose, is_there: true }]);
     }
-    Ok(vec![Volume { may_lose, ..machine.volume(&cell.target)? }])
+    let targets = if cell.members.is_empty() {
+        std::slice::from_ref(&cell.target)
+    } else {
+        cell.members.as_slice()
+    };
+    let volume = |target: &String| Ok(Volume { may_lose, ..machine.volume(target)? });
+    targets.iter().map(volume).collect()
 }
 
 /// What the stacks of these cells would do: each stack on each device once, by a name.
@@ -216,6 +222,13 @@ impl<'m> Host<'m> {
         if volumes.is_empty() {
             let text = "the stack makes no volume to replay against";
             return Err(Fault::Refused(text.to_owned()));
+        }
+        if let Some(volume) = volumes.iter().find(|volume| volume.kind == Kind::Exported) {
+            return Err(Fault::Refused(format!(
+                "the stack ends with {}, which is no device of this host\n  = help: add an \
+                 initiator to it",
+                volume.path
+            )));
         }
         let launch = setup.launch()?;
         Ok(Place { launch, volumes })
