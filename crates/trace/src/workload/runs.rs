@@ -23,6 +23,9 @@ const CURVE: [f64; 6] = [10.0, 50.0, 70.0, 80.0, 90.0, 100.0];
 /// The most rates that follow each other, with their times.
 const PAIRS_MAX: usize = 10_000;
 
+/// The most names that a wrong one is compared with.
+const COMPARED_MAX: usize = 1000;
+
 /// The most uses of definitions by runs.
 const USES_MAX: usize = 4_000_000;
 
@@ -116,7 +119,8 @@ fn looked_up(
             all.extend(range.filter_map(|name| index.get(&name)));
         }
         if all.len() == before {
-            let known: Vec<&str> = index.keys().map(String::as_str).collect();
+            // Among very many names the nearest would take long to find, and be no help.
+            let known = index.keys().map(String::as_str).take(COMPARED_MAX).collect::<Vec<_>>();
             let help = match nearest(name, &known) {
                 Some(near) => format!("did you mean '{near}'?"),
                 None if known.is_empty() => format!("the file defines no {what}"),
