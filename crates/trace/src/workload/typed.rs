@@ -268,15 +268,13 @@ fn sizes(values: &mut Values<'_>, key: &str, is_length: bool) -> Option<Sizes> {
             let mut mix = Vec::new();
             for pair in items.chunks_exact(2) {
                 let size = values.size_of(&pair[0])?;
-                match decimal(pair[1].text.trim_end_matches('%')) {
-                    Some(share) => mix.push((size, share)),
-                    None => {
-                        let reason = format!("'{}' is no percentage", pair[1].text);
-                        let help = format!("write it like {key}=(4k,60,8k,40)");
-                        values.faults.syntax(&pair[1].place, reason, help);
-                        return None;
-                    }
-                }
+                let Some(share) = decimal(pair[1].text.trim_end_matches('%')) else {
+                    let reason = format!("'{}' is no percentage", pair[1].text);
+                    let help = format!("write it like {key}=(4k,60,8k,40)");
+                    values.faults.syntax(&pair[1].place, reason, help);
+                    return None;
+                };
+                mix.push((size, share));
             }
             Sizes::Mix(mix)
         }

@@ -185,14 +185,13 @@ impl<'v> Values<'v> {
                     continue;
                 }
             };
-            match steps((form.number)(from), (form.number)(to), step) {
-                Some(numbers) => all.extend(numbers.into_iter().map(form.made)),
-                None => {
-                    let reason = format!("the range '{}' has too many values", item.text);
-                    let help = format!("at most {VALUES_MAX}; double from at least 1 on");
-                    self.faults.impossible(&item.place, reason, help);
-                }
-            }
+            let Some(numbers) = steps((form.number)(from), (form.number)(to), step) else {
+                let reason = format!("the range '{}' has too many values", item.text);
+                let help = format!("at most {VALUES_MAX}; double from at least 1 on");
+                self.faults.impossible(&item.place, reason, help);
+                continue;
+            };
+            all.extend(numbers.into_iter().map(form.made));
         }
         all
     }
@@ -210,6 +209,7 @@ impl<'v> Values<'v> {
     }
 }
 
+#[derive(Clone, Copy)]
 enum Step {
     Double,
     By(f64),
