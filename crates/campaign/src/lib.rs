@@ -26,7 +26,6 @@ pub mod journal;
 pub mod key;
 pub mod ledger;
 pub mod modules;
-pub mod place;
 pub mod plan;
 mod program;
 pub mod rows;
@@ -36,3 +35,5 @@ pub mod share;
 pub mod stack;
 pub mod template;
 pub mod value;
+
+pub use ioecho_trace::place;

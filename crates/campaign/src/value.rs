@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use toml::de::DeValue;
 
 use crate::place::Place;
+pub use crate::place::text_of;
 
 /// A value that was given to a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -67,23 +68,5 @@ impl Value {
             Self::One(text) => text.clone(),
             Self::Many(texts) => texts.join(", "),
         }
-    }
-}
-
-/// A text or a number as text; the error is the type of any other value.
-pub fn text_of(value: &DeValue<'_>) -> Result<String, &'static str> {
-    match value {
-        DeValue::String(text) => Ok(text.clone().into_owned()),
-        DeValue::Integer(number) => {
-            let read = i64::from_str_radix(number.as_str(), number.radix());
-            read.map(|number| number.to_string()).map_err(|_| "a number beyond 64 bits")
-        }
-        DeValue::Float(number) => Ok(number.as_str().to_owned()),
-        other => Err(match other.type_str() {
-            "boolean" => "true or false",
-            "array" => "a list",
-            "table" => "a table",
-            _ => "a date",
-        }),
     }
 }

@@ -21,6 +21,7 @@ mod prepare;
 mod quantity;
 mod record;
 mod replay;
+mod run;
 mod transforms;
 mod verify;
 mod watched;
@@ -71,6 +72,7 @@ pub(crate) use self::transforms::TransformArgs;
 pub(crate) use self::verify::VerifyArgs;
 pub(crate) use self::watched::WatchedArgs;
 pub(crate) use replay::{Descriptors, ReplayArgs};
+pub(crate) use run::RunArgs;
 
 /// Replay recorded block I/O on storage, see what the storage did, and be told whether to believe
 /// it
@@ -197,6 +199,9 @@ pub(crate) enum Command {
     Plot(PlotArgs),
     /// Do many runs from one file, in an order that can be interrupted, and tell one answer
     Campaign(Box<CampaignArgs>),
+    /// Say what the runs of a described workload would do: a parameter file of Vdbench, or our own
+    /// form
+    Run(RunArgs),
     /// Keep loads with what is known of them, to be published and fetched
     Library(LibraryArgs),
     /// Replay a recorded database load on a scratch file; needs no root and no device

@@ -19,6 +19,7 @@ mod print;
 mod run;
 mod terms;
 mod typed;
+mod workload;
 
 use std::process::ExitCode;
 
@@ -54,6 +55,7 @@ fn main() -> ExitCode {
         Command::Campaign(args) => commands::campaign::run(&args, &mut out),
         Command::Library(args) => commands::library::run(&args, &mut out),
         Command::Depend(args) => commands::depend::run(&args, &mut out),
+        Command::Run(args) => commands::run::run(&args, &mut out),
         Command::Demo(args) => commands::demo::run(&args, &mut out),
         Command::Completions(args) => commands::completions::run(&args, &mut out),
         Command::Man(args) => commands::man::run(&args),

@@ -22,6 +22,7 @@ pub mod generate;
 pub mod header;
 pub mod log_linear;
 pub mod order;
+pub mod place;
 pub mod recording;
 pub mod request;
 pub mod secrets;
@@ -35,6 +36,7 @@ pub mod units;
 pub mod verify_mode;
 pub mod visible;
 pub mod wording;
+pub mod workload;
 
 pub use batch::{Batch, Columns};
 pub use dependencies::Dependency;

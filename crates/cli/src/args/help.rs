@@ -178,6 +178,14 @@ const HELP: &[Help] = &[
         ],
     },
     Help {
+        command: "run",
+        few: &[],
+        examples: &[
+            ("What a parameter file of Vdbench would do", "ioecho run poc.vdb --dry-run"),
+            ("With a value for its variable", "ioecho run poc.vdb lun=/dev/sdb --dry-run"),
+        ],
+    },
+    Help {
         command: "campaign",
         few: &[],
         examples: &[

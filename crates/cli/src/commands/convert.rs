@@ -18,8 +18,12 @@ use crate::exit::{self, Coded};
 use crate::opened::{self, tell_damage, tell_import};
 use crate::outputs::{Gate, Writing};
 use crate::print::tell;
+use crate::workload::{self, form_of, tell_told};
 
 pub(crate) fn run(args: &ConvertArgs) -> anyhow::Result<u8> {
+    if args.read.format.is_none() && form_of(&args.input).is_some() {
+        return translated(args);
+    }
     let load = args.load.asked();
     let gate = Gate::reading(Inputs::of_load(&args.input, &load));
     if !is_standard(&args.output) {
@@ -69,6 +73,30 @@ pub(crate) fn run(args: &ConvertArgs) -> anyhow::Result<u8> {
 
 /// Stands for the name of a part in the name of an output.
 const PLACE: &str = "{}";
+
+/// Writes a described workload in our own form.
+fn translated(args: &ConvertArgs) -> anyhow::Result<u8> {
+    let is_toml = args.output.extension().is_some_and(|ending| ending == "toml");
+    if !is_toml || args.to.is_some() {
+        let text = format!(
+            "{} describes a workload, which is no trace\n  = help: convert it to a NAME.toml, or \
+             look at its loads with `ioecho run {0} --dry-run`, which are traces",
+            args.input.display()
+        );
+        return Err(Coded::error(exit::USAGE, text));
+    }
+    let gate = Gate::reading(Inputs::of_load(&args.input, &args.load.asked()));
+    gate.check(&args.output, Writing::Over)?;
+    let files = std::slice::from_ref(&args.input);
+    let description = match workload::read(files, std::collections::BTreeMap::new())? {
+        Ok(description) => description,
+        Err(code) => return Ok(code),
+    };
+    tell_told(&description.workload.told);
+    gate.put(&args.output, description.to_toml().as_bytes())?;
+    tell(&format!("the workload was written to {}", args.output.display()));
+    Ok(exit::OK)
+}
 
 /// Refuses this placeholder if there is only one trace. The user probably forgot the transform that
 /// divides it.

@@ -23,4 +23,5 @@ pub(crate) mod prepare;
 pub(crate) mod record;
 pub(crate) mod replay;
 pub(crate) mod report;
+pub(crate) mod run;
 pub(crate) mod verify;

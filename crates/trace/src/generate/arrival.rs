@@ -9,10 +9,12 @@
 //! next.
 
 mod cascade;
+mod changing;
 mod rate;
 mod sources;
 
 use self::cascade::Cascade;
+pub(super) use self::changing::Changing;
 pub(super) use self::rate::Rate;
 use self::sources::Sources;
 use super::random::Random;
@@ -20,7 +22,7 @@ use crate::arguments::{ArgumentError, Arguments};
 use crate::units::Nanos;
 
 /// The processes, as they are listed for people.
-const KNOWN: &str = "constant, poisson, onoff(on=TIME,off=TIME), \
+const KNOWN: &str = "constant, poisson, uniform, onoff(on=TIME,off=TIME), \
                      self-similar(hurst=H,sources=N,on=TIME,off=TIME), cascade(bias=B:B…)";
 
 /// The bias of a cascade that is not given: that of the disk traffic in Wang et al. 2002, Table 1.
@@ -37,6 +39,7 @@ const BLOCK: Nanos = Nanos::from_secs(3600);
 pub(super) enum Process {
     Constant,
     Poisson,
+    Uniform,
     Sources { hurst: Option<f64>, sources: u32, on: Nanos, off: Nanos },
     Cascade { biases: Vec<f64> },
 }
@@ -66,6 +69,7 @@ impl Process {
         Ok(Some(match name {
             "constant" => Self::Constant,
             "poisson" => Self::Poisson,
+            "uniform" => Self::Uniform,
             "onoff" | "on-off" => Self::Sources {
                 hurst: None,
                 sources: in_range(arguments.setting("sources")?, "sources", 1, 1, 4096)?,
@@ -88,6 +92,7 @@ impl Process {
         match self {
             Self::Constant => "at equal distances".to_owned(),
             Self::Poisson => "as a Poisson process".to_owned(),
+            Self::Uniform => "at distances between nothing and twice the mean".to_owned(),
             Self::Sources { hurst: None, sources, on, off } => {
                 format!(
                     "from {sources} source(s) that are on for {on} and off for {off} on average"
@@ -167,7 +172,13 @@ pub(super) enum Arrivals {
         mean_ns: f64,
         at: Drift,
     },
+    /// Gaps of a uniform distribution.
+    Uniform {
+        mean_ns: f64,
+        at: Drift,
+    },
     Rising(rate::Rising),
+    Changing(Box<changing::Course>),
     Sources(Box<Sources>),
     Cascade(Box<Cascade>),
     /// blkreplay's artificial loads, by [`super::bursts`].
@@ -180,10 +191,14 @@ impl Arrivals {
     pub(super) fn new(
         process: &Process,
         rate: &Rate,
+        changing: Option<&Changing>,
         duration: Option<Nanos>,
         count: Option<u64>,
         random: &mut Random,
     ) -> Result<Self, ArgumentError> {
+        if let Some(changing) = changing {
+            return Ok(Self::Changing(Box::new(changing.course(process)?)));
+        }
         if let Some(rising) = rate.rising() {
             let poisson = match process {
                 Process::Constant => false,
@@ -205,6 +220,7 @@ impl Arrivals {
         Ok(match process {
             Process::Constant => Self::Constant(rate.steps()),
             Process::Poisson => Self::Poisson { mean_ns, at: Drift::default() },
+            Process::Uniform => Self::Uniform { mean_ns, at: Drift::default() },
             Process::Sources { hurst, sources, on, off } => {
                 Self::Sources(Box::new(Sources::new(*hurst, *sources, *on, *off, mean_ns, random)))
             }
@@ -237,6 +253,14 @@ impl Arrivals {
                 instants.extend(
                     (0..rows).map_while(|_| next(at.advance(*mean_ns * random.exponential()))),
                 );
+            }
+            Self::Uniform { mean_ns, at } => {
+                instants.extend(
+                    (0..rows).map_while(|_| next(at.advance(2.0 * *mean_ns * random.unit()))),
+                );
+            }
+            Self::Changing(course) => {
+                instants.extend((0..rows).map_while(|_| next(course.next(random))));
             }
             Self::Rising(rising) => {
                 instants.extend((0..rows).map_while(|_| next(rising.next(random))));

@@ -21,7 +21,8 @@ pub const KINDS: &[Kind] = &[
     },
     Kind {
         name: "sequential",
-        help: "One after the other; wraps at the end of the area, or ends there with end=stop",
+        help: "One after the other; wraps at the end of the area, or ends there with end=stop; \
+               begins anywhere with start=any",
         parse: sequential,
     },
     Kind {
@@ -31,7 +32,8 @@ pub const KINDS: &[Kind] = &[
     },
     Kind {
         name: "strided",
-        help: "stride=SIZE from one request to the next; each turn begins one request further",
+        help: "stride=SIZE from one request to the next; each turn begins one request further; \
+               stride=SIZE-SIZE by chance between two",
         parse: strided,
     },
     Kind {
@@ -80,7 +82,18 @@ impl Frame {
         let settings = Settings::parse(arguments)?;
         let mix = Mix::parse(arguments, reads, size)?;
         let align = settings.align.unwrap_or_else(|| mix.sizes.alignment());
-        let area = Area { size: settings.area, align };
+        // What caches are to hold lies at the beginning; the kinds choose from the rest.
+        let held = mix.hits.map_or(0, |hits| hits.area);
+        let rest = settings.area.checked_sub(held).filter(|rest| *rest >= mix.sizes.largest());
+        if mix.hits.is_some()
+            && (rest.is_none() || held < mix.sizes.largest() || !held.is_multiple_of(align))
+        {
+            return Err(ArgumentError::new(
+                "hit-area: it is a multiple of the alignment, and it and the rest of the area \
+                 each hold the largest request",
+            ));
+        }
+        let area = Area { size: rest.unwrap_or(settings.area), align };
         if mix.sizes.largest() > area.size {
             let (area, largest) = (Bytes(area.size), Bytes(mix.sizes.largest()));
             let text = format!("area: {area} do not hold the largest request, {largest}");
@@ -101,7 +114,7 @@ impl Frame {
 }
 
 fn seeking(seek: Share, stops: bool) -> Places {
-    Places::Seek { seek, next: 0, stops }
+    Places::Seek { seek, next: Some(0), stops }
 }
 
 fn percent(share: Share) -> String {
@@ -120,7 +133,12 @@ fn random(arguments: &mut Arguments<'_>) -> Result<Load, ArgumentError> {
 
 fn sequential(arguments: &mut Arguments<'_>) -> Result<Load, ArgumentError> {
     let stops = arguments.choice("end", &[("wrap", false), ("stop", true)])?.unwrap_or(false);
-    Ok(Frame::usual(arguments)?.load("sequential", seeking(Share::NEVER, stops)))
+    let anywhere = arguments.choice("start", &[("zero", false), ("any", true)])?;
+    let places = match anywhere {
+        Some(true) => Places::Seek { seek: Share::NEVER, next: None, stops },
+        _ => seeking(Share::NEVER, stops),
+    };
+    Ok(Frame::usual(arguments)?.load("sequential", places))
 }
 
 fn mixed(arguments: &mut Arguments<'_>) -> Result<Load, ArgumentError> {
@@ -135,13 +153,27 @@ fn mixed(arguments: &mut Arguments<'_>) -> Result<Load, ArgumentError> {
 }
 
 fn strided(arguments: &mut Arguments<'_>) -> Result<Load, ArgumentError> {
-    let stride = arguments.setting("stride")?.unwrap_or(Bytes(1 << 20));
+    let text = arguments.setting::<String>("stride")?.unwrap_or_else(|| "1M".to_owned());
     let frame = Frame::usual(arguments)?;
-    if stride.0 == 0 || !stride.0.is_multiple_of(frame.area.align) {
-        let align = Bytes(frame.area.align);
-        let text = format!("stride: {stride} is not a multiple of the alignment, {align}");
-        return Err(ArgumentError::new(text));
+    let one = |text: &str| match text.parse::<Bytes>() {
+        Ok(stride) if stride.0 > 0 && stride.0.is_multiple_of(frame.area.align) => Ok(stride),
+        Ok(stride) => {
+            let align = Bytes(frame.area.align);
+            let text = format!("stride: {stride} is not a multiple of the alignment, {align}");
+            Err(ArgumentError::new(text))
+        }
+        Err(error) => Err(ArgumentError::new(format!("stride: '{text}': {error}"))),
+    };
+    if let Some((least, most)) = text.split_once('-') {
+        let (least, most) = (one(least)?, one(most)?);
+        if most < least {
+            return Err(ArgumentError::new("stride: the range ends before it begins"));
+        }
+        let what = format!("forwards by {least} to {most}");
+        let places = Places::Skip { least: least.0, most: most.0, next: 0 };
+        return Ok(frame.load(&what, places));
     }
+    let stride = one(&text)?;
     let what = format!("strided by {stride}");
     Ok(frame.load(&what, Places::Stride { stride: stride.0, next: 0, turn: 0 }))
 }

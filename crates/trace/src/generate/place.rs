@@ -79,10 +79,13 @@ fn greatest_common_divisor(mut a: u64, mut b: u64) -> u64 {
 /// The rule by which places are chosen.
 #[derive(Clone, Debug)]
 pub(super) enum Places {
-    /// With the probability `seek` anywhere, otherwise behind the request before.
-    Seek { seek: Share, next: u64, stops: bool },
+    /// With the probability `seek` anywhere, otherwise behind the request before; the first of all
+    /// goes anywhere if `next` is not known.
+    Seek { seek: Share, next: Option<u64>, stops: bool },
     /// A fixed distance from the place before; the next turn begins one request further.
     Stride { stride: u64, next: u64, turn: u64 },
+    /// Forwards by a distance between two, by chance; behind the end from the beginning on.
+    Skip { least: u64, most: u64, next: u64 },
     /// By Zipf's law over the places, scattered over the area or the hottest first.
     Zipf { zipf: Zipf, scatter: Option<Scatter>, unit: u64 },
     /// A share of the requests to a part of the area.
@@ -98,16 +101,21 @@ impl Places {
     pub(super) fn next(&mut self, area: &Area, length: u64, random: &mut Random) -> Option<u64> {
         Some(match self {
             Self::Seek { seek, next, stops } => {
-                let place = if random.chance(*seek) {
-                    area.anywhere(length, random)
-                } else if *next + length <= area.size {
-                    *next
-                } else if *stops {
-                    return None;
-                } else {
-                    0
+                let place = match *next {
+                    _ if random.chance(*seek) => area.anywhere(length, random),
+                    None => area.anywhere(length, random),
+                    Some(next) if next + length <= area.size => next,
+                    Some(_) if *stops => return None,
+                    Some(_) => 0,
                 };
-                *next = area.aligned(place + length);
+                *next = Some(area.aligned(place + length));
+                place
+            }
+            Self::Skip { least, most, next } => {
+                let place = if *next + length <= area.size { *next } else { 0 };
+                let unit = area.align.trailing_zeros();
+                let distance = *least + (random.below(((*most - *least) >> unit) + 1) << unit);
+                *next = place.saturating_add(distance).min(area.size);
                 place
             }
             Self::Stride { stride, next, turn } => {

@@ -114,7 +114,7 @@ const fn mask(bits: u64) -> u64 {
 
 /// The output function of SplitMix64 (Steele, Lea, Flood 2014): a bijection of 64 bits.
 #[inline]
-pub(super) const fn scramble(number: u64) -> u64 {
+pub(crate) const fn scramble(number: u64) -> u64 {
     let mut z = number;
     z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);

@@ -1,6 +1,6 @@
 //! The settings of every kind of generated load: rate, sizes, mix, area, length, seed.
 
-use super::arrival::{Process, Rate};
+use super::arrival::{Changing, Process, Rate};
 use super::random::Share;
 use super::size::Sizes;
 use crate::arguments::{ArgumentError, Arguments};
@@ -34,9 +34,15 @@ pub(super) enum Reads {
 #[derive(Clone, Debug)]
 pub(super) struct Settings {
     pub(super) rate: Rate,
+    /// Rates that follow each other, instead of `rate`.
+    pub(super) changing: Option<Changing>,
     pub(super) process: Process,
     pub(super) area: u64,
     pub(super) offset: u64,
+    /// What is added to each place in the end, so that no place is aligned.
+    pub(super) shift: u64,
+    /// The size behind which places begin again at zero.
+    pub(super) fold: Option<u64>,
     /// The alignment of places in bytes, where the user gave one.
     pub(super) align: Option<u64>,
     pub(super) duration: Option<Nanos>,
@@ -48,7 +54,15 @@ pub(super) struct Settings {
 
 impl Settings {
     pub(super) fn parse(arguments: &mut Arguments<'_>) -> Result<Self, ArgumentError> {
-        let rate = arguments.setting("rate")?.unwrap_or(Rate::DEFAULT);
+        let text = arguments.setting::<String>("rate")?;
+        let changing = text.as_deref().map(Changing::parse).transpose()?.flatten();
+        let rate = match (&text, &changing) {
+            (_, Some(changing)) => changing.mean(),
+            (None, None) => Rate::DEFAULT,
+            (Some(text), None) => text
+                .parse()
+                .map_err(|error| ArgumentError::new(format!("rate: '{text}': {error}")))?,
+        };
         let process = match arguments.setting::<String>("dist")? {
             None => Process::Constant,
             Some(text) => Process::parse(&text)?,
@@ -57,6 +71,16 @@ impl Settings {
         let Bytes(offset) = arguments.setting("offset")?.unwrap_or(Bytes::ZERO);
         if offset.checked_add(area).is_none_or(|end| end > i64::MAX as u64) {
             return Err(ArgumentError::new("area: it ends beyond 8 EiB"));
+        }
+        let Bytes(shift) = arguments.setting("shift")?.unwrap_or(Bytes::ZERO);
+        let fold = arguments.setting::<Bytes>("fold")?.map(|fold| fold.0);
+        if (offset + area).checked_add(shift).is_none_or(|end| end > i64::MAX as u64) {
+            return Err(ArgumentError::new("shift: with it the area ends beyond 8 EiB"));
+        }
+        if fold.is_some_and(|fold| area > fold || offset >= fold) {
+            return Err(ArgumentError::new(
+                "fold: the area begins before it, and is no larger than it",
+            ));
         }
         let align = arguments.setting::<Bytes>("align")?.map(|align| align.0);
         if align.is_some_and(|align| !align.is_power_of_two()) {
@@ -85,7 +109,21 @@ impl Settings {
         if !(1..=VOLUMES_MAX).contains(&volumes) {
             return Err(ArgumentError::new("volumes: between 1 and 65536 make sense"));
         }
-        Ok(Self { rate, process, area, offset, align, duration, count, endless, seed, volumes })
+        Ok(Self {
+            rate,
+            changing,
+            process,
+            area,
+            offset,
+            shift,
+            fold,
+            align,
+            duration,
+            count,
+            endless,
+            seed,
+            volumes,
+        })
     }
 }
 
@@ -98,6 +136,38 @@ pub(super) struct Mix {
     /// The number of writes after which a flush follows.
     pub(super) flush: Option<u64>,
     pub(super) reuse: Option<(Share, usize)>,
+    pub(super) hits: Option<Hits>,
+}
+
+/// The part at the beginning of the area that caches are to hold.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Hits {
+    /// Its size in bytes.
+    pub(super) area: u64,
+    pub(super) reads: Share,
+    pub(super) writes: Share,
+}
+
+impl Hits {
+    /// The default size.
+    const AREA: Bytes = Bytes(1 << 20);
+
+    fn parse(arguments: &mut Arguments<'_>) -> Result<Option<Self>, ArgumentError> {
+        let reads = arguments.setting("read-hits")?;
+        let writes = arguments.setting("write-hits")?;
+        let area: Option<Bytes> = arguments.setting("hit-area")?;
+        if reads.is_none() && writes.is_none() {
+            return match area {
+                None => Ok(None),
+                Some(_) => Err(ArgumentError::new(
+                    "hit-area: without 'read-hits' or 'write-hits' nothing goes there",
+                )),
+            };
+        }
+        let Bytes(area) = area.unwrap_or(Self::AREA);
+        let [reads, writes] = [reads, writes].map(|share| share.unwrap_or(Share::NEVER));
+        Ok(Some(Self { area, reads, writes }))
+    }
 }
 
 impl Mix {
@@ -131,7 +201,8 @@ impl Mix {
             }
             (share, depth) => share.map(|share| (share, depth.unwrap_or(1000))),
         };
-        Ok(Self { reads, sizes, discards, flush, reuse })
+        let hits = Hits::parse(arguments)?;
+        Ok(Self { reads, sizes, discards, flush, reuse, hits })
     }
 }
 

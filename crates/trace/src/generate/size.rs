@@ -1,7 +1,7 @@
 //! The lengths of generated requests.
 //!
 //! A size, several with their shares, or a range of which every aligned size is as likely:
-//! `4k`, `4k:60,64k:40`, `4k-64k`, `512:5,4k-64k:95`.
+//! `4k`, `4k:60,64k:40`, `4k-64k`, `512:5,4k-64k:95`, and in steps `8k-64k/4k`.
 
 use super::random::Random;
 use crate::arguments::ArgumentError;
@@ -53,11 +53,15 @@ impl Sizes {
             classes.push(match range.split_once('-') {
                 None => Class { least: size(range)?, step: 0, count: 1 },
                 Some((least, most)) => {
+                    let (most, step) = most.split_once('/').unwrap_or((most, ""));
                     let (least, most) = (size(least)?, size(most)?);
                     if most < least {
                         return Err(refuse(part, "the range ends before it begins"));
                     }
-                    let step = 1 << least.trailing_zeros();
+                    let step = match step {
+                        "" => 1 << least.trailing_zeros(),
+                        step => size(step)?,
+                    };
                     Class { least, step, count: (most - least) / step + 1 }
                 }
             });
@@ -165,6 +169,9 @@ mod tests {
         assert_eq!(seen, [4096, 8192, 12288, 16384]);
         assert_eq!((sizes.alignment(), sizes.largest()), (4096, 16384));
         assert_eq!(Sizes::parse("8k").unwrap().only(), Some(8192));
+        let steps = Sizes::parse("8k-20k/4k").unwrap();
+        assert_eq!((steps.alignment(), steps.largest()), (4096, 20480));
+        assert!((0..1000).all(|_| steps.next(&mut random) >= 8192));
         let bytes = Sizes::parse("700").unwrap();
         assert_eq!((bytes.only(), bytes.alignment()), (Some(700), 4));
     }

@@ -4,7 +4,7 @@ use super::arrival::Arrivals;
 use super::model::Model;
 use super::place::{Area, Places, Reuse};
 use super::random::{Random, Share, scramble};
-use super::settings::{Mix, Reads, Settings};
+use super::settings::{Hits, Mix, Reads, Settings};
 use super::size::Sizes;
 use super::{Load, bursts::Bursts};
 use crate::arguments::ArgumentError;
@@ -40,6 +40,7 @@ pub(super) struct Simple {
     flush: Option<u64>,
     writes: u64,
     reuse: Option<Reuse>,
+    hits: Option<Hits>,
     alternates: bool,
 }
 
@@ -55,6 +56,7 @@ impl Simple {
             flush: mix.flush,
             writes: 0,
             reuse: mix.reuse.map(|(share, depth)| Reuse::new(share, depth)),
+            hits: mix.hits,
             alternates: false,
         }
     }
@@ -82,6 +84,15 @@ impl Simple {
             Some(length) => length,
             None => self.sizes.next(random),
         };
+        let mut before = 0;
+        if let Some(hits) = &self.hits {
+            if random.chance(if op == Op::Read { hits.reads } else { hits.writes }) {
+                let held = Area { size: hits.area, ..self.area };
+                self.writes += u64::from(op == Op::Write);
+                return Some((op, held.anywhere(length, random), length));
+            }
+            before = hits.area;
+        }
         let place = match &mut self.reuse {
             None => self.places.next(&self.area, length, random)?,
             Some(reuse) => {
@@ -94,7 +105,28 @@ impl Simple {
             }
         };
         self.writes += u64::from(op == Op::Write);
-        Some((op, place, length))
+        Some((op, place + before, length))
+    }
+}
+
+/// How the places of an area become those of a target.
+#[derive(Clone, Copy)]
+struct Placing {
+    offset: u64,
+    shift: u64,
+    fold: Option<u64>,
+}
+
+impl Placing {
+    #[inline]
+    fn of(self, place: u64, length: u64) -> u64 {
+        let place = place + self.offset;
+        match self.fold {
+            Some(fold) if place >= fold => place - fold + self.shift,
+            // A request across the end goes to the last place at which it fits.
+            Some(fold) if place + length > fold => fold.saturating_sub(length) + self.shift,
+            _ => place + self.shift,
+        }
     }
 }
 
@@ -108,7 +140,7 @@ pub(super) struct Generated {
     when: Random,
     what: Random,
     which: Random,
-    offset: u64,
+    placing: Placing,
     volumes: u32,
     /// The first instant that is too late, in nanoseconds.
     end: i64,
@@ -126,6 +158,7 @@ impl Generated {
             _ => Arrivals::new(
                 &settings.process,
                 &settings.rate,
+                settings.changing.as_ref(),
                 settings.duration,
                 settings.count,
                 &mut when,
@@ -138,7 +171,11 @@ impl Generated {
             when,
             what,
             which: Random::new(scramble(settings.seed ^ 0x000F_501D)),
-            offset: settings.offset,
+            placing: Placing {
+                offset: settings.offset,
+                shift: settings.shift,
+                fold: settings.fold,
+            },
             volumes: settings.volumes,
             end: settings.duration.map_or(i64::MAX, |duration| duration.0),
             left: settings.count.unwrap_or(u64::MAX),
@@ -160,10 +197,10 @@ impl Source for Generated {
         let due = batch.issue_ns.len();
         match &mut self.requests {
             Requests::Simple(simple) | Requests::Bursts(simple, _) => {
-                fill(batch, due, self.offset, || simple.next(&mut self.what));
+                fill(batch, due, self.placing, || simple.next(&mut self.what));
             }
             Requests::Model(model) => {
-                fill(batch, due, self.offset, || Some(model.next(&mut self.what)));
+                fill(batch, due, self.placing, || Some(model.next(&mut self.what)));
             }
         }
         let made = batch.op.len();
@@ -187,13 +224,16 @@ impl Source for Generated {
 fn fill(
     batch: &mut Batch,
     rows: usize,
-    offset: u64,
+    placing: Placing,
     mut next: impl FnMut() -> Option<(Op, u64, u64)>,
 ) {
     for _ in 0..rows {
         let Some((op, place, length)) = next() else { break };
         batch.op.push(op);
-        batch.offset_bytes.push(if op == Op::Flush { 0 } else { place + offset });
+        batch.offset_bytes.push(match op {
+            Op::Flush => 0,
+            _ => placing.of(place, length),
+        });
         batch.length_bytes.push(length);
     }
 }
@@ -215,7 +255,8 @@ fn header(line: &str, settings: &Settings, told: &str) -> Header {
         (Some(duration), Some(count)) => format!("{count} requests or for {duration}"),
         (None, None) => "without end".to_owned(),
     };
-    let size = Bytes(settings.offset + settings.area);
+    let end = settings.offset + settings.area;
+    let size = Bytes(settings.fold.unwrap_or(end) + settings.shift);
     let volumes = (0..settings.volumes)
         .map(|id| Volume { id: VolumeId(id), name: String::new(), size: Some(size) })
         .collect();
@@ -244,5 +285,9 @@ pub(super) fn told(settings: &Settings, when: &str) -> String {
 
 /// The arrivals of requests in words.
 pub(super) fn when(settings: &Settings) -> String {
-    format!("{} {}", settings.rate, settings.process.told())
+    let rate = match &settings.changing {
+        Some(changing) => changing.to_string(),
+        None => settings.rate.to_string(),
+    };
+    format!("{rate} {}", settings.process.told())
 }

@@ -66,6 +66,12 @@ const LINES: &[&str] = &[
     "gen:random?rate=10-1k&duration=30s&dist=poisson",
     "gen:model?mix=R4k:30,W8k:50,W512:15,F:3,D64k:2&sequential=R:10,W:60&streams=4\
      &reuse=R:1/2/3/4,W:20/10/5/0/0/0/0/5&zipf=0.8&regions=100&count=20000",
+    "gen:strided?stride=4k-128k&area=8M&count=20000",
+    "gen:sequential?start=any&area=8M&count=20000",
+    "gen:random?read-hits=70&write-hits=20&hit-area=2M&read=60&size=8k-64k/4k&count=20000",
+    "gen:random?area=8M&offset=12M&fold=16M&shift=512&count=20000",
+    "gen:random?rate=100@1s,100-5k@2s&dist=poisson&duration=9s",
+    "gen:random?rate=500@1s,5k@500ms&dist=uniform&duration=9s",
 ];
 
 #[test]
@@ -76,7 +82,7 @@ fn the_same_line_is_the_same_load_for_ever() {
     assert_eq!(found, FINGERPRINTS);
 }
 
-const FINGERPRINTS: [&str; 12] = [
+const FINGERPRINTS: [&str; 18] = [
     "049d9c86ccc4b9b6",
     "fa978f15d6a7e145",
     "e9e99e8d92a4e1aa",
@@ -89,6 +95,12 @@ const FINGERPRINTS: [&str; 12] = [
     "3a034d2786e3d71f",
     "1b7eff935ee26aac",
     "ec96395cfcd0177d",
+    "400bc87aaf9406ec",
+    "996e6c43d5a048a9",
+    "bc9f7527afce613c",
+    "e2eca406304bc91d",
+    "67ccde82dd57d481",
+    "62325538cf33e28b",
 ];
 
 #[test]
@@ -331,7 +343,7 @@ fn what_cannot_be_made_is_refused_with_what_there_is() {
         ("gen:random?read=1&read=2", "'read' is set twice"),
         ("gen:random?rate=0", "no rate"),
         ("gen:random?rate=-1", "'-1' is no rate"),
-        ("gen:random?dist=gauss", "known are constant, poisson, onoff"),
+        ("gen:random?dist=gauss", "known are constant, poisson, uniform, onoff"),
         ("gen:random?dist=onoff(on=1s", "closing bracket"),
         ("gen:random?dist=onoff(up=1s)", "dist: onoff: there is no setting 'up'; known are"),
         ("gen:random?dist=self-similar(hurst=1)", "between 0.501 and 0.999"),
@@ -347,6 +359,14 @@ fn what_cannot_be_made_is_refused_with_what_there_is() {
         ("gen:random?depth=10", "without 'reuse'"),
         ("gen:streams?streams=9&area=32k", "9 times"),
         ("gen:strided?stride=1000", "multiple of the alignment"),
+        ("gen:strided?stride=64k-4k", "ends before it begins"),
+        ("gen:random?hit-area=1M", "without 'read-hits'"),
+        ("gen:random?read-hits=5&hit-area=1G", "hit-area: it is a multiple"),
+        ("gen:random?area=2M&offset=2M&fold=2M", "fold: the area begins before it"),
+        ("gen:random?rate=5@1s,7", "every rate has a time"),
+        ("gen:random?rate=5@1us", "at least 1ms"),
+        ("gen:random?rate=5@1s&dist=onoff", "constant, poisson or uniform only"),
+        ("gen:random?size=4k-8k/0", "at least a byte"),
         ("gen:model?rate=5", "mix is missing"),
         ("gen:model?mix=X4k:1", "one of R, W, F, D, Z"),
         ("gen:model?mix=R4k:1&reuse=R:60/60", "at most 100 %"),
@@ -356,6 +376,64 @@ fn what_cannot_be_made_is_refused_with_what_there_is() {
         assert!(error.contains(reason), "{line}: {error}");
         assert!(error.contains("= help: docs/generators.md"), "{error}");
     }
+}
+
+#[test]
+fn hits_go_to_their_part_of_the_area_and_nothing_else_does() {
+    let requests = all("gen:random?read=50&read-hits=70&write-hits=20&hit-area=4M&count=40000");
+    for (op, share) in [(Op::Read, 0.7), (Op::Write, 0.2)] {
+        let of: Vec<_> = requests.iter().filter(|request| request.op == op).collect();
+        let hits = of.iter().filter(|request| request.offset.0 < 4 << 20).count();
+        assert!(is_share(hits, of.len(), share), "{op:?}: {hits} of {}", of.len());
+    }
+    // A sequence goes on behind that part.
+    let requests = all("gen:sequential?read-hits=0&hit-area=1M&count=1000");
+    assert!(requests.iter().enumerate().all(|(n, it)| it.offset.0 == (1 << 20) + n as u64 * 4096));
+}
+
+#[test]
+fn a_part_near_the_end_goes_on_at_the_beginning_and_a_shift_spoils_the_alignment() {
+    let requests = all("gen:random?area=8M&offset=12M&fold=16M&shift=512&count=20000");
+    let (low, high) = ((4 << 20) + 512, (12 << 20) + 512);
+    let within = |at: u64| at < low || (high..(16 << 20) + 512).contains(&at);
+    assert!(requests.iter().all(|request| within(request.offset.0)));
+    assert!(requests.iter().all(|request| request.offset.0 % 4096 == 512));
+    let behind = requests.iter().filter(|request| request.offset.0 < low).count();
+    assert!(is_share(behind, 20_000, 0.5), "{behind}");
+}
+
+#[test]
+fn skips_lie_between_their_ends_and_rates_follow_each_other() {
+    let requests = all("gen:strided?stride=8k-64k&area=1G&count=20000");
+    let skips: Vec<u64> = requests
+        .windows(2)
+        .filter(|pair| pair[1].offset > pair[0].offset)
+        .map(|pair| pair[1].offset.0 - pair[0].offset.0)
+        .collect();
+    assert!(skips.iter().all(|skip| (8192..=65536).contains(skip) && skip % 4096 == 0));
+    let mean = skips.iter().sum::<u64>() as f64 / skips.len() as f64;
+    assert!((mean / 36864.0 - 1.0).abs() < 0.02, "{mean}");
+    let counts = |line: &str| {
+        let mut counts = [0_i32; 6];
+        for request in all(line) {
+            counts[(request.issue.0 / 1_000_000_000) as usize] += 1;
+        }
+        counts
+    };
+    let steady = counts("gen:random?rate=100@1s,400@2s&duration=6s");
+    for (found, expected) in steady.iter().zip([100_i32, 400, 400, 100, 400, 400]) {
+        // An instant at the border may fall on either side of it.
+        assert!((found - expected).abs() <= 1, "{steady:?}");
+    }
+    let rising = counts("gen:random?rate=100-1100@2s,500@1s&duration=6s&dist=poisson");
+    for (found, expected) in rising.iter().zip([350.0, 850.0, 500.0, 350.0, 850.0, 500.0]) {
+        assert!((f64::from(*found) - expected).abs() < 5.0 * f64::sqrt(expected), "{rising:?}");
+    }
+    let gaps = all("gen:random?rate=1k&dist=uniform&count=20000");
+    let gap = |pair: &[Request]| (pair[1].issue.0 - pair[0].issue.0) as u64;
+    let longest = gaps.windows(2).map(gap).max().unwrap();
+    assert!(longest <= 2_000_001, "{longest}");
+    assert!((gaps[19_999].issue.as_secs_f64() - 20.0).abs() < 0.5);
 }
 
 #[test]

@@ -34,6 +34,11 @@ impl Rate {
         (self.from != self.to).then_some((self.from, self.to))
     }
 
+    /// The first and the last rate, in requests per second.
+    pub(super) fn ends(&self) -> (f64, f64) {
+        (self.from as f64 / 1e9, self.to as f64 / 1e9)
+    }
+
     pub(super) fn steps(&self) -> Steps {
         Steps {
             next: 0,

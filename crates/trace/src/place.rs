@@ -1,11 +1,13 @@
 //! Where a value comes from, and how a fault in a file is told.
 //!
-//! A campaign runs for a weekend. A typing error must be found before it begins, and shown at its
-//! line. So every value knows its file, line and column.
+//! A campaign or a workload runs for a weekend. A typing error must be found before it begins, and
+//! shown at its line. So every value knows its file, line and column.
 
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
+
+use toml::de::DeValue;
 
 /// A place in a file, counted from 1.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -74,7 +76,7 @@ const HELP: &str = "\n  = help: ";
 /// A word of more letters is no slip of the pen, and would take long to compare.
 const WORD_MAX: usize = 64;
 
-/// A campaign that is refused: the place, the reason, and the remedy.
+/// A file that is refused: the place, the reason, and the remedy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refused {
     /// Where.
@@ -108,7 +110,9 @@ impl Refused {
         let help = match nearest(word, &known) {
             Some(nearest) => format!("did you mean '{nearest}'?"),
             None if known.is_empty() => "there is none here".to_owned(),
-            None if known.len() > 24 => "docs/campaign.md says which there are".to_owned(),
+            None if known.len() > 24 => {
+                "the documentation of the file lists those there are".to_owned()
+            }
             None => format!("known are {}", known.join(", ")),
         };
         Self::new(place, format!("there is no {what} '{word}'"), help)
@@ -123,12 +127,12 @@ impl fmt::Display for Refused {
 
 impl std::error::Error for Refused {}
 
-/// The result of reading a campaign.
+/// The result of reading such a file.
 pub type Result<T> = std::result::Result<T, Refused>;
 
 /// The known word that was probably meant: the one with the fewest letters to change, at most a
 /// third of them.
-fn nearest<'a>(word: &str, known: &[&'a str]) -> Option<&'a str> {
+pub fn nearest<'a>(word: &str, known: &[&'a str]) -> Option<&'a str> {
     if word.len() > WORD_MAX {
         return None;
     }
@@ -136,6 +140,24 @@ fn nearest<'a>(word: &str, known: &[&'a str]) -> Option<&'a str> {
     let nearest = known.iter().min_by_key(|known| distance(known))?;
     let (letters, wrong) = (word.chars().count(), distance(nearest));
     (wrong < letters && wrong * 3 <= letters.max(3)).then_some(*nearest)
+}
+
+/// A text or a number as text; the error is the type of any other value.
+pub fn text_of(value: &DeValue<'_>) -> std::result::Result<String, &'static str> {
+    match value {
+        DeValue::String(text) => Ok(text.clone().into_owned()),
+        DeValue::Integer(number) => {
+            let read = i64::from_str_radix(number.as_str(), number.radix());
+            read.map(|number| number.to_string()).map_err(|_| "a number beyond 64 bits")
+        }
+        DeValue::Float(number) => Ok(number.as_str().to_owned()),
+        other => Err(match other.type_str() {
+            "boolean" => "true or false",
+            "array" => "a list",
+            "table" => "a table",
+            _ => "a date",
+        }),
+    }
 }
 
 #[cfg(test)]

@@ -1,0 +1,84 @@
+//! Changes to a whole workload before it is planned.
+//!
+//! A file that somebody else wrote for an array is to be tried on a laptop first: for seconds
+//! instead of hours, on a hundredth of the space.
+
+use super::model::{Extent, Workload};
+use super::typed::THREADS_MAX;
+use crate::units::Nanos;
+
+/// The least size that shrinking leaves: enough for any loads of usual sizes.
+const SIZE_MIN: u64 = 64 << 20;
+
+impl Workload {
+    /// Overrules a setting of every run. Names are those of both languages.
+    ///
+    /// # Errors
+    ///
+    /// The reason in words.
+    pub fn set(&mut self, key: &str, value: &str) -> Result<(), String> {
+        let time = || value.parse::<Nanos>().map_err(|error| error.to_string());
+        match key {
+            "elapsed" | "duration" => {
+                let time = time()?;
+                if time <= Nanos::ZERO {
+                    return Err("a run of no time measures nothing".to_owned());
+                }
+                for run in &mut self.runs {
+                    run.duration = time;
+                    run.interval = Nanos(run.interval.0.min(time.0));
+                }
+            }
+            "warmup" => {
+                let time = time()?;
+                self.runs.iter_mut().for_each(|run| run.warmup = time);
+            }
+            "interval" => {
+                let time = time()?;
+                if time <= Nanos::ZERO {
+                    return Err("an interval of no time holds nothing".to_owned());
+                }
+                self.runs.iter_mut().for_each(|run| run.interval = time);
+            }
+            "pause" => {
+                let time = time()?;
+                self.runs.iter_mut().for_each(|run| run.pause = time);
+            }
+            "threads" => {
+                let threads: u64 = value.parse().map_err(|_| "it is a whole number".to_owned())?;
+                if !(1..=THREADS_MAX).contains(&threads) {
+                    return Err(format!("it lies between 1 and {THREADS_MAX}"));
+                }
+                self.storages.iter_mut().for_each(|storage| storage.threads = threads);
+                self.works.iter_mut().for_each(|work| work.threads = None);
+                self.file_works.iter_mut().for_each(|work| work.threads = threads);
+                for run in &mut self.runs {
+                    run.loops.retain(|it| it.key != "threads");
+                }
+            }
+            _ => return Err("known are elapsed, warmup, interval, pause and threads".to_owned()),
+        }
+        Ok(())
+    }
+
+    /// Divides the sizes of storages, the amounts of data that end runs and the numbers of files.
+    /// Storages keep 64 MiB, trees a file in each directory.
+    pub fn shrink(&mut self, divisor: u64) {
+        let divisor = divisor.max(1);
+        for storage in &mut self.storages {
+            if let Some(Extent::Bytes(size)) = &mut storage.size {
+                *size = ((*size / divisor) & !4095).max(SIZE_MIN.min(*size));
+            }
+        }
+        for tree in &mut self.trees {
+            tree.files = (tree.files / divisor).max(1.min(tree.files));
+            tree.total = tree.total.map(|size| (size / divisor).max(1));
+            tree.working_set = tree.working_set.map(|size| (size / divisor).max(1));
+        }
+        for run in &mut self.runs {
+            for size in run.data.iter_mut().flatten().filter(|size| **size >= 100) {
+                *size = (*size / divisor).max(100);
+            }
+        }
+    }
+}
