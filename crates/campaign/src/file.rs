@@ -10,6 +10,7 @@ mod table;
 pub(crate) mod tests;
 
 use ioecho_trace::Nanos;
+use serde::{Deserialize, Serialize};
 
 use crate::expression::Rule;
 use crate::place::Place;
@@ -217,7 +218,8 @@ impl Device {
 }
 
 /// What tells a device from any other that its path may lead to.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Proof {
     /// Its serial number.
     pub serial: Option<String>,
