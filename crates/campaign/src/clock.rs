@@ -90,8 +90,7 @@ pub fn offset_at(
     at_ns: i64,
 ) -> Result<Offset, &'static str> {
     let wide = |ns: i64| i128::from(ns);
-    let narrow =
-        |ns: i128| i64::try_from(ns).unwrap_or(if ns < 0 { i64::MIN } else { i64::MAX });
+    let narrow = |ns: i128| i64::try_from(ns).unwrap_or(if ns < 0 { i64::MIN } else { i64::MAX });
     let Some(after) = after else {
         let away = (wide(at_ns) - wide(before.at_ns)).abs() * DRIFT_UNKNOWN_PPM / 1_000_000 + 1;
         return Ok(Offset {
@@ -171,7 +170,8 @@ mod tests {
 
     /// Numbers from a seed.
     fn draw(seed: &mut u64, end: i64) -> i64 {
-        *seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        *seed =
+            seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         ((*seed >> 33) as i64) % end
     }
 

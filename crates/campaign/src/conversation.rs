@@ -164,8 +164,11 @@ impl Conversation {
         let members = vec![Member { heard_ns: now_ns, ..Member::default() }; questions.len()];
         let (phase, trouble) = (Phase::Asking(now_ns), None);
         let mut talk = Self { members, is_replay, bound_max_ns, phase, trouble };
-        let mut actions: Vec<Action> =
-            questions.into_iter().enumerate().map(|(at, question)| Action::Say(at, question)).collect();
+        let mut actions: Vec<Action> = questions
+            .into_iter()
+            .enumerate()
+            .map(|(at, question)| Action::Say(at, question))
+            .collect();
         talk.go_on(now_ns, &mut actions);
         (talk, actions)
     }
@@ -194,17 +197,22 @@ impl Conversation {
             return;
         };
         member.heard_ns = member.heard_ns.max(now_ns);
+        let is_replay = self.is_replay;
         let is_comparing = match self.phase {
             Phase::Before(who, _) | Phase::After(who, _) => who == at,
             _ => false,
         };
         match said {
-            FromAgent::Alive | FromAgent::Told { .. } | FromAgent::Progress { .. } => {}
+            FromAgent::Alive | FromAgent::Progress { .. } => {}
             FromAgent::Pong { number, at_ns } => {
                 let is_next = is_comparing && number == member.comparing.count();
                 if is_next {
                     let sent_ns = member.sent_ns;
-                    member.comparing.add(&Ping { sent_ns, answered_ns: at_ns, received_ns: now_ns });
+                    member.comparing.add(&Ping {
+                        sent_ns,
+                        answered_ns: at_ns,
+                        received_ns: now_ns,
+                    });
                     self.compare(now_ns, at, actions);
                 } else if self.trouble.is_none() {
                     let text = "it answered what nobody had asked".to_owned();
@@ -222,7 +230,7 @@ impl Conversation {
                 self.stop(now_ns, Some(at), Trouble::Fault(fault), actions);
             }
             FromAgent::Done { seconds, said, files }
-                if self.is_replay && member.done.is_none() && member.answer.is_some() =>
+                if is_replay && member.done.is_none() && member.answer.is_some() =>
             {
                 member.done = Some((seconds, said, files));
                 member.is_at_rest = true;
@@ -232,27 +240,14 @@ impl Conversation {
                     self.lose(now_ns, at, Trouble::Wrong(text), actions);
                 }
             }
-            answer if member.answer.is_none() && self.is_answer(&answer) => {
-                member.is_at_rest |= !self.is_replay;
+            answer if member.answer.is_none() && is_answer(is_replay, &answer) => {
+                member.is_at_rest |= !is_replay;
                 member.answer = Some(answer);
             }
             _ => {
                 let text = "it said what nobody had asked for".to_owned();
                 self.lose(now_ns, at, Trouble::Wrong(text), actions);
             }
-        }
-    }
-
-    fn is_answer(&self, said: &FromAgent) -> bool {
-        match said {
-            FromAgent::Armed => self.is_replay,
-            FromAgent::Outlook { .. }
-            | FromAgent::Volumes { .. }
-            | FromAgent::Kept { .. }
-            | FromAgent::Undone { .. }
-            | FromAgent::Dropped
-            | FromAgent::Hello { .. } => !self.is_replay,
-            _ => false,
         }
     }
 
@@ -426,6 +421,20 @@ impl Conversation {
             all.push(Replayed { told_ns, zero_ns, before, after, seconds, said, files });
         }
         Outcome::Replayed(all)
+    }
+}
+
+/// Whether this is what a question is answered with.
+fn is_answer(is_replay: bool, said: &FromAgent) -> bool {
+    match said {
+        FromAgent::Armed => is_replay,
+        FromAgent::Outlook { .. }
+        | FromAgent::Volumes { .. }
+        | FromAgent::Kept { .. }
+        | FromAgent::Undone { .. }
+        | FromAgent::Dropped
+        | FromAgent::Hello { .. } => !is_replay,
+        _ => false,
     }
 }
 

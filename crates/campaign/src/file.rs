@@ -45,8 +45,11 @@ pub struct Flag {
     pub is_list: bool,
 }
 
-/// Keys beside the flags of a replay: the device, the load, and its transforms.
-pub const OWN_KEYS: [&str; 3] = ["device", "trace", "chain"];
+/// Keys beside the flags of a replay: the device, the load, its transforms, and how many hosts.
+pub const OWN_KEYS: [&str; 4] = ["device", "trace", "chain", TARGETS_MAX];
+
+/// The key of how many hosts take part.
+pub const TARGETS_MAX: &str = "targets-max";
 
 impl Known {
     /// The flag of this name.
@@ -94,6 +97,12 @@ pub struct File {
     pub deadline: Option<(String, Place)>,
     /// How often a run is tried again after a fault of the measurement.
     pub retries: u32,
+    /// The hosts other than this machine, in the order of the file.
+    pub hosts: Vec<Host>,
+    /// How far apart replays on several hosts may begin.
+    pub start_skew: Nanos,
+    /// How long a host that was lost is waited for.
+    pub host_wait: Nanos,
     /// The devices, in the order of the file.
     pub devices: Vec<Device>,
     /// Named groups of settings.
@@ -191,6 +200,11 @@ impl File {
         self.layers.iter().find(|(layer, _)| layer == name).map(|(_, layer)| layer)
     }
 
+    /// The host of this name.
+    pub fn host(&self, name: &str) -> Option<&Host> {
+        self.hosts.iter().find(|host| host.name == name)
+    }
+
     /// The device of this name.
     pub fn device(&self, name: &str) -> Option<&Device> {
         self.devices.iter().find(|device| device.name == name)
@@ -238,6 +252,21 @@ impl Proof {
     }
 }
 
+/// A host on which an agent does what is asked for.
+#[derive(Clone, Debug)]
+pub struct Host {
+    /// Its name in the campaign.
+    pub name: String,
+    /// What is typed in front of a command so that it runs there; nothing for this machine.
+    pub launch: Vec<String>,
+    /// Whether a shell there takes the words apart.
+    pub is_shell: bool,
+    /// Where the program, loads and results are kept there, if not in the usual place.
+    pub directory: Option<String>,
+    /// Where it is defined.
+    pub place: Place,
+}
+
 /// A device under test.
 #[derive(Clone, Debug)]
 pub struct Device {
@@ -245,6 +274,8 @@ pub struct Device {
     pub name: String,
     /// The target: a block device, a file or a simulation. `None` if the stack makes it.
     pub path: Option<String>,
+    /// The hosts that reach it, all of which replay together; none if this machine does.
+    pub hosts: Vec<String>,
     /// What the device must have.
     pub proof: Proof,
     /// Settings for runs on it.

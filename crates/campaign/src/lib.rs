@@ -31,6 +31,7 @@ pub mod journal;
 pub mod key;
 pub mod ledger;
 pub mod modules;
+pub mod name;
 pub mod place;
 pub mod plan;
 mod program;

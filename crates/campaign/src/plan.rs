@@ -8,7 +8,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use serde::Serialize;
 
 use crate::file::{
-    Device, File, Known, Layer, Order, PATH, Proof, RoundsOf, STEP, Setting, axis_value, rounded,
+    Device, File, Known, Layer, Order, PATH, Proof, RoundsOf, STEP, Setting, TARGETS_MAX,
+    axis_value, rounded,
 };
 use crate::key::Identity;
 use crate::place::{Place, Refused, Result};
@@ -51,6 +52,9 @@ pub struct Cell {
     pub target: String,
     /// The load.
     pub trace: String,
+    /// Who replays on other hosts, all together; none if this machine does.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub members: Vec<Member>,
     /// Everything that decides the result.
     pub identity: Identity,
     /// Cells of one branch differ in the climbed axis alone.
@@ -79,12 +83,33 @@ impl Cell {
         if self.parts.is_empty() { std::slice::from_ref(self) } else { &self.parts }
     }
 
+    /// Where its members replay, each host with its target.
+    pub fn targets(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.members.iter().map(|member| (member.host.as_str(), member.target.as_str()))
+    }
+
     /// The cell in words.
     pub fn name(&self) -> String {
         let values = self.point.iter().map(|(axis, value)| format!("{axis}={value}"));
         let words: Vec<String> = values.chain([format!("#{}", self.repeat)]).collect();
         words.join(" ")
     }
+}
+
+/// A replay on another host, beside those of the other members of a cell.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Member {
+    /// The host.
+    pub host: String,
+    /// The target there.
+    pub target: String,
+    /// The load, as the campaign's machine has it.
+    pub trace: String,
+}
+
+/// Whether a target exists in simulated time alone.
+pub fn is_simulated(target: &str) -> bool {
+    target == "sim" || target.starts_with("sim:")
 }
 
 /// What is done next in the order.
@@ -340,7 +365,9 @@ impl Plan {
         let Some(first) = parts.first() else { return Ok(None) };
         let start = self.file.place.clone();
         let is_alike = |part: &Cell| {
-            part.target == first.target && part.identity.stack == first.identity.stack
+            part.target == first.target
+                && part.identity.stack == first.identity.stack
+                && part.targets().eq(first.targets())
         };
         if parts.len() != count || !parts.iter().all(is_alike) {
             let reason = "a rule or an axis of the rounds leaves out a replay, or moves it to \
@@ -366,12 +393,12 @@ impl Plan {
         let Some(origins) = self.origins(&point, repeat) else { return Ok(None) };
         let start = self.file.place.clone();
         let mut replay = BTreeMap::new();
-        let (mut own, mut chain): (BTreeMap<&str, (String, &Place)>, _) =
+        let (mut own, mut chain): (BTreeMap<&str, (Vec<String>, &Place)>, _) =
             (BTreeMap::new(), Vec::new());
         let is_of_replay = |(key, _): &(&String, &Vec<Setting>)| !key.starts_with(PREFIX);
         for (key, all) in origins.iter().filter(is_of_replay) {
             let Some(Setting { value, place, .. }) = all.last() else { continue };
-            self.check_names(value, place)?;
+            self.check_names(value, place, if key == "trace" { &[HOST] } else { &[] })?;
             let fill = |text: &String| Self::fill(text, &point, repeat);
             let value = match value {
                 Value::Switch(on) => Value::Switch(*on),
@@ -380,9 +407,8 @@ impl Plan {
             };
             match (key.as_str(), value) {
                 ("chain", value) => chain = value.texts().to_vec(),
-                ("device" | "trace", value) => {
-                    let text = value.texts().first().cloned().unwrap_or_default();
-                    own.insert(key.as_str(), (text, place));
+                ("device" | "trace" | TARGETS_MAX, value) => {
+                    own.insert(key.as_str(), (value.texts().to_vec(), place));
                 }
                 // A switch that is off is one that is not typed.
                 (_, Value::Switch(false)) => {}
@@ -394,23 +420,91 @@ impl Plan {
             Refused::new(&start, format!("a cell has no {key}"), help)
         };
         let (device, place) = own.remove("device").ok_or_else(|| missing("device"))?;
+        let device = device.into_iter().next().unwrap_or_default();
         let Some(of_file) = self.file.device(&device) else {
             let names = self.file.devices.iter().map(|device| device.name.as_str());
             return Err(Refused::unknown(place, "device", &device, names));
         };
         let stack = self.stack(&origins, &point, repeat, &device, ground)?;
-        let (target, identified) = self.identified(of_file, &stack, &point, repeat, ground)?;
-        let (trace, place) = own.remove("trace").ok_or_else(|| missing("trace"))?;
-        let requests = ground.load(&trace).map_err(|reason| {
-            Refused::new(place, reason, "paths are relative to the campaign's file")
-        })?;
+        let (traces, place) = own.remove("trace").ok_or_else(|| missing("trace"))?;
+        let load = |trace: &str| {
+            let help = "paths are relative to the campaign's file";
+            ground.load(trace).map_err(|reason| Refused::new(place, reason, help))
+        };
+        let most = own.remove(TARGETS_MAX).map(|(most, place)| (most.concat(), place));
+        let members =
+            self.members(of_file, &traces, most, &|text| Self::fill(text, &point, repeat))?;
+        let (target, identified) = match members.first() {
+            Some(first) => (first.target.clone(), there(of_file, &members)),
+            None => self.identified(of_file, &stack, &point, repeat, ground)?,
+        };
+        if members.is_empty() && traces.len() > 1 {
+            let help = "name the device's hosts, or make an axis of trace";
+            return Err(Refused::new(place, "several loads are for several hosts", help));
+        }
+        let trace = members.first().map(|it| &it.trace).or(traces.first()).cloned();
+        let trace = trace.unwrap_or_default();
+        let loads = members.iter().map(|member| &member.trace);
+        let loads: BTreeSet<&String> = loads.chain([&trace]).collect();
+        let requests = match loads.len() {
+            1 => load(&trace)?,
+            _ => {
+                let of_member = |member: &Member| load(&member.trace);
+                members.iter().map(of_member).collect::<Result<Vec<_>>>()?.join(AND)
+            }
+        };
+        check_there(&stack, &members, &self.file.place)?;
         let mut identity = Identity::new(replay, chain, identified, requests, repeat);
         let path = point.iter().find(|(axis, _)| axis == PATH);
         identity.path = path.map(|(_, path)| path.clone());
         identity.stack = stack;
         let key = identity.key();
         let parts = Vec::new();
-        Ok(Some(Cell { key, point, repeat, device, target, trace, identity, branch, parts }))
+        Ok(Some(Cell {
+            key,
+            point,
+            repeat,
+            device,
+            target,
+            trace,
+            members,
+            identity,
+            branch,
+            parts,
+        }))
+    }
+
+    /// Who replays on other hosts. Loads are dealt in turn.
+    fn members(
+        &self,
+        device: &Device,
+        traces: &[String],
+        most: Option<(String, &Place)>,
+        fill: &dyn Fn(&str) -> String,
+    ) -> Result<Vec<Member>> {
+        let most = match most {
+            None => device.hosts.len(),
+            Some((text, place)) if device.hosts.is_empty() => {
+                let reason = format!("{TARGETS_MAX} = {text} needs a device on several hosts");
+                return Err(Refused::new(place, reason, "name its hosts: host = [\"n{1..10}\"]"));
+            }
+            Some((text, place)) => match text.parse::<usize>().ok().filter(|most| *most > 0) {
+                Some(most) => most,
+                None => {
+                    let reason = format!("'{text}' is no number of hosts");
+                    return Err(Refused::new(place, reason, "write a whole number from 1 on"));
+                }
+            },
+        };
+        let path = device.shown_path();
+        self.check_names(&Value::One(path.to_owned()), &device.place, &[HOST])?;
+        let member = |(number, host): (usize, &String)| {
+            let own =
+                |text: &str| filled(&fill(text), &|name| (name == HOST).then(|| host.clone()));
+            let trace = traces.get(number % traces.len().max(1)).map(|it| own(it));
+            Member { host: host.clone(), target: own(path), trace: trace.unwrap_or_default() }
+        };
+        Ok(device.hosts.iter().take(most).enumerate().map(member).collect())
     }
 
     /// The target of a device, and what it is.
@@ -429,7 +523,7 @@ impl Plan {
             }
             return Ok((FROM_STACK.to_owned(), FROM_STACK.to_owned()));
         };
-        self.check_names(&Value::One(path.clone()), &device.place)?;
+        self.check_names(&Value::One(path.clone()), &device.place, &[])?;
         let target = Self::fill(path, point, repeat);
         let identified = ground.device(&target, &device.proof).map_err(|reason| {
             Refused::new(&device.place, reason, "name another device, or correct this one")
@@ -489,8 +583,9 @@ impl Plan {
     }
 
     /// Refuses a name in braces that no axis has.
-    fn check_names(&self, value: &Value, place: &Place) -> Result<()> {
-        let known: Vec<&str> = self.file.axis_names().into_iter().chain(["repeat"]).collect();
+    fn check_names(&self, value: &Value, place: &Place, more: &[&str]) -> Result<()> {
+        let axes = self.file.axis_names().into_iter().chain(["repeat"]);
+        let known: Vec<&str> = axes.chain(more.iter().copied()).collect();
         for text in value.texts() {
             for name in names(text).unwrap_or_default() {
                 if !known.contains(&name) {
@@ -504,6 +599,43 @@ impl Plan {
     /// The keys of the replay.
     pub fn known(&self) -> &Known {
         &self.known
+    }
+}
+
+/// The name in braces that is a member's host.
+const HOST: &str = "host";
+
+/// What stands between the identities of several members.
+const AND: &str = " + ";
+
+/// What a device on other hosts is. What it must have tells it from others wherever it is reached
+/// from; without, it is what is at that path of that host.
+fn there(device: &Device, members: &[Member]) -> String {
+    let Proof { serial, wwn, uuid, backing } = &device.proof;
+    let proofs = [serial, wwn, uuid, backing];
+    let proof: Vec<&str> = proofs.into_iter().flatten().map(String::as_str).collect();
+    let of_member = |member: &Member| {
+        if is_simulated(&member.target) {
+            return member.target.clone();
+        }
+        if proof.is_empty() {
+            return format!("there:{}:{}", member.host, member.target);
+        }
+        format!("there:{}", proof.join(","))
+    };
+    members.iter().map(of_member).collect::<Vec<_>>().join(AND)
+}
+
+/// Refuses programs of the campaign's directory on other hosts, which have no such directory.
+fn check_there(stack: &[Placed], members: &[Member], place: &Place) -> Result<()> {
+    let program = stack.iter().flat_map(|placed| placed.programs.keys()).next();
+    match program.filter(|_| !members.is_empty()) {
+        None => Ok(()),
+        Some(program) => {
+            let reason =
+                format!("{program} is a program of this machine, and is not sent to hosts");
+            Err(Refused::new(place, reason, "install it there, and name it without a path"))
+        }
     }
 }
 

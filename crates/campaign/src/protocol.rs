@@ -14,6 +14,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::file::Proof;
+use crate::name::{is_digest, is_name};
 use crate::stack::Placed;
 
 /// The version of the protocol.
@@ -24,9 +25,6 @@ pub const LINE_MAX: usize = 1 << 20;
 
 /// The longest text within a message, in bytes.
 const TEXT_MAX: usize = 64 << 10;
-
-/// The longest name of a file, in bytes.
-const NAME_MAX: usize = 100;
 
 /// The most entries of a list.
 const ENTRIES_MAX: usize = 1_000;
@@ -244,13 +242,58 @@ pub enum FromAgent {
         /// In words.
         text: String,
     },
-    /// Something that whoever watches should know.
-    Told {
-        /// In words.
-        text: String,
-    },
     /// The agent is there.
     Alive,
+}
+
+/// What a campaign wants of an agent's spool, a line on the standard input of an agent that gives.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Wanted {
+    /// The campaign.
+    pub campaign: String,
+    /// How it calls the agent's host.
+    pub host: String,
+    /// The run.
+    pub run: RunName,
+    /// The name of the file.
+    pub file: String,
+    /// How many of its bytes are there already.
+    pub from: u64,
+}
+
+/// What an agent answers; behind it come that many bytes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Given {
+    /// How many bytes follow.
+    Bytes(u64),
+    /// Why there are none.
+    Nothing(String),
+}
+
+/// A load that a campaign offers, a line on the standard input of an agent that takes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Offered {
+    /// SHA-256 of its bytes.
+    pub sha256: String,
+    /// Its name, which may tell its format.
+    pub name: String,
+    /// Its length.
+    pub bytes: u64,
+}
+
+/// What an agent answers to an offer, and again when it has all of it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Taken {
+    /// So many bytes are there already; the others are to follow.
+    Have(u64),
+    /// It is there, whole.
+    Whole,
+    /// Why it is not taken.
+    Refused(String),
 }
 
 /// Why what an agent said is not possible.
@@ -264,21 +307,6 @@ impl fmt::Display for Wrong {
 }
 
 impl std::error::Error for Wrong {}
-
-/// Whether a text is a name for a file in a directory: letters, digits and `-._`, and nothing that
-/// leads elsewhere or hides.
-pub fn is_name(text: &str) -> bool {
-    let is_part = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
-    !text.is_empty()
-        && text.len() <= NAME_MAX
-        && text.bytes().all(is_part)
-        && text.as_bytes()[0].is_ascii_alphanumeric()
-}
-
-/// Whether a text is a SHA-256 in hexadecimal digits.
-pub fn is_digest(text: &str) -> bool {
-    text.len() == 64 && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
-}
 
 /// A message as it is sent, with the end of its line.
 pub fn line<T: Serialize>(message: &T) -> Vec<u8> {
@@ -295,7 +323,9 @@ pub fn line<T: Serialize>(message: &T) -> Vec<u8> {
 /// If it is no message, or one that no agent of this build sends.
 pub fn from_agent(line: &[u8]) -> Result<FromAgent, Wrong> {
     let said = serde_json::from_slice(line).map_err(|error| match other_protocol(line) {
-        Some(other) => Wrong(format!("it speaks protocol {other}, and this is protocol {PROTOCOL}")),
+        Some(other) => {
+            Wrong(format!("it speaks protocol {other}, and this is protocol {PROTOCOL}"))
+        }
         None => Wrong(format!("it said what makes no sense ({error}): {}", quoted(line))),
     })?;
     check(&said)?;
@@ -381,7 +411,7 @@ fn check(said: &FromAgent) -> Result<(), Wrong> {
             few(texts.len())?;
             texts.iter().try_for_each(|(file, _)| name(file))
         }
-        FromAgent::Fault { text: told, .. } | FromAgent::Told { text: told } => text(told),
+        FromAgent::Fault { text: told, .. } => text(told),
         FromAgent::Pong { .. } | FromAgent::Armed | FromAgent::Dropped | FromAgent::Alive => Ok(()),
     }
 }
@@ -436,7 +466,8 @@ mod tests {
         let run = RunName { key: "k".to_owned(), attempt: 1, name: "run".to_owned() };
         let load = LoadThere::Held { sha256: "0".repeat(64), name: "oltp.parquet".to_owned() };
         let flags = vec!["--speedup=2".to_owned()];
-        for message in [ToAgent::Arm { run, flags, load }, ToAgent::Stop, ToAgent::Ping { number: 7 }]
+        for message in
+            [ToAgent::Arm { run, flags, load }, ToAgent::Stop, ToAgent::Ping { number: 7 }]
         {
             let sent = line(&message);
             assert_eq!(to_agent(&sent[..sent.len() - 1]).unwrap(), message);
@@ -467,14 +498,12 @@ mod tests {
         }
         assert!(refused(&file(&"x".repeat(101), "")).contains("is no name"));
         assert!(refused(&file("a", "../../x")).contains("no SHA-256"));
-        let twice = r#"{"done":{"seconds":1.0,"said":"","files":[X,X]}}"#.replace(
-            'X',
-            &format!(r#"{{"name":"a","bytes":1,"sha256":"{}"}}"#, "a".repeat(64)),
-        );
+        let twice = r#"{"done":{"seconds":1.0,"said":"","files":[X,X]}}"#
+            .replace('X', &format!(r#"{{"name":"a","bytes":1,"sha256":"{}"}}"#, "a".repeat(64)));
         assert!(refused(&twice).contains("twice"));
         assert!(refused(r#"{"kept":{"texts":[["../x","y"]]}}"#).contains("is no name"));
         let long = "x".repeat(TEXT_MAX + 1);
-        let told = refused(&format!(r#"{{"told":{{"text":"{long}"}}}}"#));
+        let told = refused(&format!(r#"{{"undone":{{"left":["{long}"]}}}}"#));
         assert!(told.contains("without an end"), "{told}");
         assert!(refused("now").contains("makes no sense"));
         assert!(refused(r#"{"pong":{"number":1,"at_ns":1,"more":1}}"#).contains("makes no sense"));

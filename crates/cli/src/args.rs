@@ -1,6 +1,7 @@
 //! The command line: everything that a user can type. Completions and man pages come from these
 //! definitions.
 
+mod agent;
 mod analyze;
 mod calibrate;
 mod campaign;
@@ -44,6 +45,7 @@ use ioecho_trace::visible::visible;
 use crate::exit;
 use crate::print::{Out, tell};
 
+pub(crate) use self::agent::AgentArgs;
 pub(crate) use self::analyze::AnalyzeArgs;
 pub(crate) use self::calibrate::CalibrateArgs;
 pub(crate) use self::campaign::{
@@ -197,6 +199,9 @@ pub(crate) enum Command {
     Plot(PlotArgs),
     /// Do many runs from one file, in an order that can be interrupted, and tell one answer
     Campaign(Box<CampaignArgs>),
+    /// Do on this host what a campaign on another one asks for; campaigns start it (docs/hosts.md)
+    #[command(hide = true)]
+    Agent(AgentArgs),
     /// Keep loads with what is known of them, to be published and fetched
     Library(LibraryArgs),
     /// Replay a recorded database load on a scratch file; needs no root and no device

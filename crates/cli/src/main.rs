@@ -52,6 +52,7 @@ fn main() -> ExitCode {
         Command::Merge(args) => commands::merge::run(&args, &mut out),
         Command::Explain(args) => commands::explain::run(&args, &mut out),
         Command::Campaign(args) => commands::campaign::run(&args, &mut out),
+        Command::Agent(args) => commands::campaign::agent::run(&args, &mut out),
         Command::Library(args) => commands::library::run(&args, &mut out),
         Command::Depend(args) => commands::depend::run(&args, &mut out),
         Command::Demo(args) => commands::demo::run(&args, &mut out),

@@ -193,7 +193,8 @@ impl World {
 
     /// Runs a conversation to its end: what came of it, when, and the agents that were cut off.
     fn run(&mut self) -> (Outcome, i64, Vec<usize>) {
-        let run = crate::protocol::RunName { key: String::new(), attempt: 1, name: "run".to_owned() };
+        let run =
+            crate::protocol::RunName { key: String::new(), attempt: 1, name: "run".to_owned() };
         let load = crate::protocol::LoadThere::Text("gen:random".to_owned());
         let arm = || ToAgent::Arm { run: run.clone(), flags: Vec::new(), load: load.clone() };
         let arms = self.agents.iter().map(|_| arm()).collect();
@@ -260,7 +261,10 @@ fn agents_that_are_well_begin_together_and_the_bounds_hold_the_truth() {
             let begun = agent.begins.unwrap();
             // Rates are whole numbers per million here, so a microsecond is lost in rounding; and
             // clocks drift apart while they are compared.
-            assert!(low - 20_000 <= begun && begun <= high + 20_000, "{seed}: {replayed:?} {begun}");
+            assert!(
+                low - 20_000 <= begun && begun <= high + 20_000,
+                "{seed}: {replayed:?} {begun}"
+            );
         }
         let begins = world.agents.iter().map(|agent| agent.begins.unwrap());
         let (first, last) = (begins.clone().min().unwrap(), begins.max().unwrap());
@@ -283,10 +287,12 @@ fn whatever_is_lost_fails_or_lies_the_others_stop_and_it_ends() {
             Outcome::Replayed(all) => {
                 replayed += 1;
                 assert_eq!(all.len(), world.agents.len());
-                assert!(world.agents.iter().all(|it| !matches!(
-                    it.ill,
-                    Ill::CannotArm | Ill::Fails(_) | Ill::Lies
-                )));
+                assert!(
+                    world
+                        .agents
+                        .iter()
+                        .all(|it| !matches!(it.ill, Ill::CannotArm | Ill::Fails(_) | Ill::Lies))
+                );
             }
             Outcome::Trouble(who, trouble) => {
                 troubles += 1;

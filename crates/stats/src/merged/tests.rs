@@ -4,6 +4,7 @@ use ioecho_trace::{Batch, Columns, Nanos, Op};
 use proptest::prelude::*;
 
 use super::*;
+use crate::begun::Begun;
 use crate::facts::laws::{Draw, without_order};
 use crate::load_figures::tests::request;
 use crate::verdict::{Check, Finding, Grade, Validity, Verdict};
@@ -47,6 +48,13 @@ fn run(name: &str, seed: u64) -> MergedRun {
         shift_ns: draw.below(100) as i64,
         engine: draw.engine(),
         verdict,
+        begun: (draw.below(3) > 0).then(|| Begun {
+            axis: if draw.below(8) > 0 { "one" } else { "another" }.to_owned(),
+            zero_ns: draw.below(1_000_000) as i64,
+            bound_ns: draw.below(1_000_000) as i64,
+            first_late_ns: (draw.below(8) > 0).then(|| draw.below(1_000_000) as i64),
+            skew_max_ns: 1_000_000,
+        }),
     }
 }
 
@@ -158,7 +166,7 @@ fn a_load_that_two_runs_had_alike_is_told_though_neither_run_could_tell() {
             checks: vec![check("same-load", Grade::NotApplicable)],
         };
         let (name, engine) = (name.to_owned(), EngineFacts::default());
-        MergedRun { name, shift_ns: 0, engine, verdict }
+        MergedRun { name, shift_ns: 0, engine, verdict, begun: None }
     };
     let whole = summary(vec![alone("a"), alone("b")], &figures).unwrap().verdict;
     let same = whole.checks.iter().find(|check| check.name == "same-load").unwrap();

@@ -5,6 +5,7 @@
 //! the runs, which are child processes so that a crash of
 //! one ends no other ([`child`]), and what loads and devices are ([`ground`]).
 
+pub(crate) mod agent;
 mod baseline;
 mod charts;
 mod child;
@@ -14,6 +15,7 @@ mod flags;
 mod forecast;
 mod gc;
 mod ground;
+mod hosts;
 mod import;
 mod junit;
 mod machine;

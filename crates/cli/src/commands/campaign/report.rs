@@ -6,7 +6,7 @@ use std::io::Write;
 use ioecho_campaign::attempt::End;
 use ioecho_campaign::conclusion::{Conclusion, conclude};
 use ioecho_campaign::executor::{Executor, State};
-use ioecho_campaign::plan::Cell;
+use ioecho_campaign::plan::{Cell, is_simulated};
 use ioecho_campaign::rows::{Row, rows};
 use ioecho_campaign::search::Next;
 use ioecho_report::{
@@ -17,7 +17,6 @@ use ioecho_stats::verdict::Finding;
 use ioecho_trace::Nanos;
 
 use super::doing::kept;
-use super::ground::is_simulated;
 use super::status::settle;
 use super::store::{Clock, Held, Store};
 use super::{charts, ranking, table};

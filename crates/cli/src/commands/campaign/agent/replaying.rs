@@ -1,0 +1,303 @@
+//! One replay of an agent: armed, begun at its instant, watched, and ended.
+
+use std::fs::File;
+use std::io::{self, Read as _, Write as _};
+use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use ioecho_campaign::attempt::End;
+use ioecho_campaign::ground::Fault;
+use ioecho_campaign::name::is_name;
+use ioecho_campaign::protocol::{FileThere, FromAgent, Lines, LoadThere, RunName};
+use ioecho_linux::{MonotonicClock, OpenDirectory};
+use ioecho_replay::Clock as _;
+use ioecho_run::{digest, regular};
+use rustix::io::{FdFlags, fcntl_setfd};
+use rustix::process::{Pid, Signal, kill_process};
+use serde::Deserialize;
+
+use super::Asked;
+use super::home::{Home, of_attempt};
+use super::voice::Voice;
+use crate::commands::campaign::child;
+use crate::commands::campaign::setting_up::Host;
+
+/// The longest pause between two looks at the replay.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+
+/// How often it is told that it goes on.
+const TELL_EVERY: Duration = Duration::from_secs(1);
+
+/// How much of what a replay printed is handed on, in bytes.
+const SAID_MAX: usize = 16 << 10;
+
+/// What a replay runs on.
+#[derive(Debug, Default)]
+pub(super) struct On {
+    /// What is typed in front of it.
+    pub(super) launch: Vec<String>,
+    /// The targets, and whether their data may be lost.
+    pub(super) targets: Vec<(String, bool)>,
+}
+
+/// What a replay needs.
+pub(super) struct Replaying<'w> {
+    pub(super) home: &'w Home,
+    pub(super) voice: &'w Voice,
+    pub(super) asked: &'w Asked,
+    pub(super) starts: &'w mpsc::Receiver<i64>,
+    pub(super) spool: &'w OpenDirectory,
+    pub(super) running: &'w File,
+    pub(super) host: Option<&'w Host<'static>>,
+    pub(super) on: &'w On,
+}
+
+/// A line of a run at its gate.
+#[derive(Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum AtGate {
+    Armed {
+        #[serde(rename = "version")]
+        _version: u32,
+        #[serde(rename = "pid")]
+        _pid: u32,
+        #[serde(rename = "now_monotonic_ns")]
+        _now: i64,
+    },
+    Refused {
+        #[serde(rename = "reason")]
+        _reason: String,
+    },
+}
+
+impl Replaying<'_> {
+    /// Does a replay from its arming to its end.
+    pub(super) fn run(
+        &self,
+        run: &RunName,
+        flags: &[String],
+        load: &LoadThere,
+    ) -> Result<FromAgent, Fault> {
+        let failed = |error: io::Error| Fault::Failed(format!("the replay: {error}"));
+        let trace = self.trace(load)?;
+        let place = self.place(run).map_err(failed)?;
+        let words = child::words_of(&self.on.targets, flags, &place.path().join(&run.name), &trace);
+        // What was told for another replay is not for this one.
+        while self.starts.try_recv().is_ok() {}
+        let output = format!("{}.txt", run.name);
+        let (mut child, mut gate) = self.begin(&words, &place, &output).map_err(failed)?;
+        let mut begun = Instant::now();
+        let mut was_asked = false;
+        let status = match self.armed(&mut child, &mut gate).map_err(failed)? {
+            Some(status) => status,
+            None => {
+                self.voice.say(&FromAgent::Armed);
+                let told = self.start(&mut child).map_err(failed)?;
+                if let Some(at_ns) = told {
+                    begun = Instant::now() + until(at_ns);
+                    let line = format!("{{\"start_at_monotonic_ns\":{at_ns}}}\n");
+                    gate.write_all(line.as_bytes()).map_err(failed)?;
+                }
+                drop(gate);
+                let (status, asked, fault) = self.watch(&mut child, begun).map_err(failed)?;
+                was_asked = asked || told.is_none() && self.asked.to_stop();
+                if let Some(fault) = fault {
+                    return Err(fault);
+                }
+                status
+            }
+        };
+        let seconds = begun.elapsed().as_secs_f64();
+        let run_path = place.path().join(&run.name);
+        let said = place.path().join(&output);
+        let end = child::end(&run_path, status, was_asked || self.asked.to_stop(), &said);
+        let is_measured = matches!(end, End::Measured(_));
+        let ended = self.host.map_or(Ok(()), |host| host.ended(seconds));
+        if is_measured {
+            ended?;
+        }
+        match end {
+            End::Measured(_) => {
+                let files = files(&run_path).map_err(failed)?;
+                Ok(FromAgent::Done { seconds, said: tail(&said), files })
+            }
+            End::Fault(text) => Err(Fault::Failed(text)),
+            End::Failed(text) => Err(Fault::Refused(text)),
+            End::Stopped => Err(Fault::Stopped),
+        }
+    }
+
+    fn trace(&self, load: &LoadThere) -> Result<String, Fault> {
+        match load {
+            LoadThere::Text(text) => Ok(text.clone()),
+            LoadThere::Held { sha256, name } => {
+                let path = self.home.load(sha256, name);
+                let path = path.map_err(|error| Fault::Refused(error.to_string()))?;
+                match regular::open(&path) {
+                    Ok(_) => Ok(path.display().to_string()),
+                    Err(error) => Err(Fault::Lacking(format!("{}: {error}", path.display()))),
+                }
+            }
+        }
+    }
+
+    /// The directory of the attempt in the spool.
+    fn place(&self, run: &RunName) -> io::Result<OpenDirectory> {
+        if !is_name(&run.name) {
+            return Err(io::Error::other("this is no name of a run"));
+        }
+        let name = of_attempt(&run.key, run.attempt)?;
+        match self.spool.make_in(&name) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                OpenDirectory::open(&self.spool.path().join(&name))
+            }
+            made => made,
+        }
+    }
+
+    /// Begins the replay, which waits at its gate. What it prints goes to a file.
+    fn begin(
+        &self,
+        words: &[String],
+        place: &OpenDirectory,
+        output: &str,
+    ) -> io::Result<(Child, UnixStream)> {
+        let (ours, theirs) = UnixStream::pair()?;
+        let theirs = OwnedFd::from(theirs);
+        // The replay inherits it; nothing else is started meanwhile.
+        fcntl_setfd(&theirs, FdFlags::empty())?;
+        let output = place.create_new(output)?;
+        let own = std::env::current_exe()?;
+        let mut command = match self.on.launch.split_first() {
+            Some((program, rest)) => {
+                let mut command = Command::new(program);
+                command.args(rest).arg(own);
+                command
+            }
+            None => Command::new(own),
+        };
+        let (first, others) = words.split_first().ok_or(io::ErrorKind::InvalidInput)?;
+        let child = command
+            .arg(first)
+            .arg(format!("--gate={}", theirs.as_raw_fd()))
+            .args(others)
+            .current_dir(self.home.path())
+            .stdin(Stdio::from(self.running.try_clone()?))
+            .stdout(Stdio::from(output.try_clone()?))
+            .stderr(Stdio::from(output))
+            .spawn()?;
+        drop(theirs);
+        ours.set_nonblocking(true)?;
+        Ok((child, ours))
+    }
+
+    /// Waits until the replay is armed; its exit status if it ends before.
+    fn armed(&self, child: &mut Child, gate: &mut UnixStream) -> io::Result<Option<ExitStatus>> {
+        let mut lines = Lines::default();
+        let (mut some, mut was_asked) = ([0; 4096], false);
+        loop {
+            match gate.read(&mut some) {
+                Ok(0) => return child.wait().map(Some),
+                Ok(count) => lines.add(&some[..count]),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    if let Some(status) = child.try_wait()? {
+                        return Ok(Some(status));
+                    }
+                    if self.asked.to_stop() && !std::mem::replace(&mut was_asked, true) {
+                        let _ = kill_process(Pid::from_child(child), Signal::TERM);
+                    }
+                    thread::sleep(Duration::from_millis(5));
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+            let Some(line) = lines.next_line().map_err(io::Error::other)? else { continue };
+            match serde_json::from_slice(&line) {
+                Ok(AtGate::Armed { .. }) => return Ok(None),
+                // It ends, and says why.
+                Ok(AtGate::Refused { .. }) | Err(_) => return child.wait().map(Some),
+            }
+        }
+    }
+
+    /// Waits for the instant; `None` if there is none.
+    fn start(&self, child: &mut Child) -> io::Result<Option<i64>> {
+        loop {
+            match self.starts.recv_timeout(LOOK_EVERY) {
+                Ok(at_ns) => return Ok(Some(at_ns)),
+                Err(mpsc::RecvTimeoutError::Disconnected) => return Ok(None),
+                Err(mpsc::RecvTimeoutError::Timeout) => {}
+            }
+            if self.asked.to_stop() || child.try_wait()?.is_some() {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// Waits for the end of the replay, and does meanwhile what is due beside it.
+    fn watch(
+        &self,
+        child: &mut Child,
+        begun: Instant,
+    ) -> io::Result<(ExitStatus, bool, Option<Fault>)> {
+        let (mut was_asked, mut until, mut fault) = (false, 0.0, None);
+        let (mut pause, mut told) = (Duration::from_millis(1), Instant::now());
+        loop {
+            if let Some(status) = child.try_wait()? {
+                return Ok((status, was_asked, fault));
+            }
+            let span = until..begun.elapsed().as_secs_f64();
+            until = span.end;
+            if let Some(host) = self.host.filter(|_| fault.is_none()) {
+                fault = host.beside(&span).err();
+            }
+            if !was_asked && (fault.is_some() || self.asked.to_stop()) {
+                was_asked = true;
+                let _ = kill_process(Pid::from_child(child), Signal::TERM);
+            }
+            if told.elapsed() >= TELL_EVERY {
+                told = Instant::now();
+                let (completed, p99_ns) = (0, None);
+                let seconds = begun.elapsed().as_secs_f64();
+                self.voice.say(&FromAgent::Progress { seconds, completed, p99_ns });
+            }
+            thread::sleep(pause);
+            pause = (pause * 2).min(LOOK_EVERY);
+        }
+    }
+}
+
+/// How long it is until an instant of `CLOCK_MONOTONIC`.
+fn until(at_ns: i64) -> Duration {
+    let clock = MonotonicClock::new();
+    let left = at_ns.saturating_sub((clock.origin() + clock.now()).0);
+    Duration::from_nanos(u64::try_from(left).unwrap_or(0))
+}
+
+/// The files of a run, with their hashes.
+fn files(run: &Path) -> io::Result<Vec<FileThere>> {
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(run)? {
+        let name = entry?.file_name().to_string_lossy().into_owned();
+        if !is_name(&name) || !ioecho_run::directory::is_file_of_run(&name) {
+            continue;
+        }
+        let path = run.join(&name);
+        let bytes = regular::open(&path)?.metadata()?.len();
+        files.push(FileThere { bytes, sha256: digest::of_file(&path)?, name });
+    }
+    files.sort_by(|one, other| one.name.cmp(&other.name));
+    Ok(files)
+}
+
+/// The end of a text.
+fn tail(path: &Path) -> String {
+    let bytes = regular::read(path).unwrap_or_default();
+    let from = bytes.len().saturating_sub(SAID_MAX);
+    String::from_utf8_lossy(&bytes[from..]).into_owned()
+}
