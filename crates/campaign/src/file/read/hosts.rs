@@ -90,20 +90,17 @@ impl<'t, 'a> Reader<'t, 'a> {
 const SKEW_MAX: Nanos = Nanos::from_millis(1);
 
 fn host(table: &Table<'_, '_>, name: String, number: &str, place: &Place) -> Result<Host> {
-    let fill = |text: &str, at: &Place| -> Result<String> {
-        let known = |name: &str| match name {
-            "" => Some(number.to_owned()),
-            "host" => Some(String::new()),
-            _ => None,
-        };
-        let unknown = names(text).map(|all| all.into_iter().find(|it| known(it).is_none()));
-        match unknown {
-            Ok(None) => Ok(filled(text, &|part| match part {
-                "host" => Some(name.clone()),
-                part => known(part),
-            })),
-            Ok(Some(other)) => Err(Refused::unknown(at, "name", other, ["", "host"])),
-            Err(reason) => Err(Refused::new(at, reason, "write {} for the number of the host")),
+    let value = |part: &str| match part {
+        "" => Some(number.to_owned()),
+        "host" => Some(name.clone()),
+        _ => None,
+    };
+    let fill = |text: &str, at: &Place| {
+        let parts = names(text);
+        let parts = parts.map_err(|reason| Refused::new(at, reason, "write {} for the number"))?;
+        match parts.into_iter().find(|part| value(part).is_none()) {
+            Some(other) => Err(Refused::unknown(at, "name", other, ["host"])),
+            None => Ok(filled(text, &value)),
         }
     };
     let directory = match table.get("directory") {

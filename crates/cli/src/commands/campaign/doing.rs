@@ -97,7 +97,9 @@ fn check_destroy(made: &Made, destroy: &[String]) -> anyhow::Result<()> {
             return Err(Coded::error(exit::USAGE, text));
         };
         let path = device.shown_path();
-        if !device.proof.is_given() && made.here.is_block(path) {
+        // What a path is on other hosts their agents see.
+        let is_here = device.hosts.is_empty();
+        if is_here && !device.proof.is_given() && made.here.is_block(path) {
             let text = format!(
                 "--destroy {name}: {path} has no serial number in the campaign, and a path may \
                  lead to another disk tomorrow\n  = help: write serial = \"…\" (from /sys or lsblk \
@@ -218,7 +220,7 @@ fn carry_out(
     exit::unless_worse(code, written)
 }
 
-/// The agents of all hosts that cells without a result need.
+/// The other hosts, if the campaign has any, with the agents that cells without a result need.
 fn hosts_of<'a>(
     made: &Made,
     store: &'a Store,
@@ -229,10 +231,10 @@ fn hosts_of<'a>(
     let missing = executor.cells().iter().zip(executor.states());
     let missing = missing.filter(|(_, state)| **state == State::Missing).map(|(cell, _)| cell);
     let far: Vec<&Cell> = missing.filter(|cell| !cell.members.is_empty()).collect();
-    if far.is_empty() {
+    if made.plan.file.hosts.is_empty() {
         return Ok(None);
     }
-    let asked = || stopping.is_asked() || store.stop_asked() == Some(false);
+    let asked = move || stopping.is_asked() || store.stop_asked() == Some(false);
     let mut hosts = Hosts::new(&made.plan.file.hosts, store.path(), asked)?;
     hosts.prepare(made, &far, destroy)?;
     Ok(Some(hosts))

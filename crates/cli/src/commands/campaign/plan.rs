@@ -334,7 +334,14 @@ fn print(
         } else {
             "real; it is written to only where --destroy names it"
         };
-        writeln!(out, "device        {}: {} ({loses})", device.name, path)?;
+        let hosts = match &device.hosts[..] {
+            [] => String::new(),
+            [host] => format!(" on {host}"),
+            [first, .., last] => {
+                format!(" on {} hosts, {first} to {last}", device.hosts.len())
+            }
+        };
+        writeln!(out, "device        {}: {}{hosts} ({loses})", device.name, path)?;
     }
     print_stacks(out, made, executor)?;
     let count = |is: fn(&State) -> bool| executor.states().iter().filter(|it| is(it)).count();

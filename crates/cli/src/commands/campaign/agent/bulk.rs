@@ -32,9 +32,9 @@ pub(super) fn give(home: &Home) -> anyhow::Result<u8> {
     while let Some(wanted) = next::<Wanted>(&mut from)? {
         let opened = opened(home, &wanted);
         match opened {
-            Ok((mut file, bytes)) => {
+            Ok((file, bytes)) => {
                 to.write_all(&line(&Given::Bytes(bytes)))?;
-                io::copy(&mut file.by_ref().take(bytes), &mut to)?;
+                io::copy(&mut file.take(bytes), &mut to)?;
             }
             Err(error) => to.write_all(&line(&Given::Nothing(error.to_string())))?,
         }

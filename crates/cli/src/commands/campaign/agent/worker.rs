@@ -1,7 +1,7 @@
 //! What an agent does, one thing after the other.
 
 use std::fs::{self, File, TryLockError};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Arc, mpsc};
 
 use ioecho_campaign::ground::{Fault, Ground as _, Kind, Volume};
@@ -268,11 +268,11 @@ impl Worker {
         Ok(FromAgent::Undone { left })
     }
 
-    /// Removes the results of an attempt.
+    /// Removes the results of an attempt, and of those before it.
     fn forget(&self, key: &str, attempt: u32) -> Result<FromAgent, Fault> {
         let Some(works_for) = &self.works_for else { return Ok(FromAgent::Dropped) };
-        let removed = of_attempt(key, attempt).and_then(|name| {
-            let path: PathBuf = works_for.spool.path().join(name);
+        let removed = (1..=attempt).try_for_each(|number| {
+            let path = works_for.spool.path().join(of_attempt(key, number)?);
             if path.exists() { fs::remove_dir_all(path) } else { Ok(()) }
         });
         removed.map_err(|error| Fault::Failed(error.to_string()))?;

@@ -73,8 +73,7 @@ impl Hosts<'_> {
         cells: &[&Cell],
         destroy: &[String],
     ) -> anyhow::Result<()> {
-        let of_cell = |cell: &&&Cell| self.who(cell);
-        let who: BTreeSet<usize> = cells.iter().flat_map(|cell| of_cell(&cell)).collect();
+        let who: BTreeSet<usize> = cells.iter().flat_map(|cell| self.who(cell)).collect();
         let who: Vec<usize> = who.into_iter().collect();
         if let Some((host, why)) = self.connect(&who).into_iter().next() {
             let text = format!("{}: there is no agent: {why}", self.name(host));

@@ -164,7 +164,7 @@ fn sent(host: &Host, build: &str, path: &Path, sha256: &str) -> Result<(), Broke
             Taken::Refused(why) => return Err(Broken::ForGood(why)),
             Taken::Have(have) if have <= bytes => {
                 file.seek(io::SeekFrom::Start(have))?;
-                io::copy(&mut file.by_ref().take(bytes - have), &mut carrier.to)?;
+                io::copy(&mut Read::by_ref(&mut file).take(bytes - have), &mut carrier.to)?;
             }
             Taken::Have(_) => {
                 return Err(Broken::ForGood("it has more of it than there is".into()));

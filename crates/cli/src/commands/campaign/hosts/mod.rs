@@ -230,7 +230,8 @@ impl<'a> Hosts<'a> {
         // Its last words may come a moment after the end of its pipe.
         thread::sleep(Duration::from_millis(20));
         let printed = link.printed();
-        let code = link.end(ENDS_WITHIN);
+        // The others are waiting.
+        let code = link.end(Duration::from_secs(1));
         if code.is_some_and(|code| NO_PROGRAM.contains(&code)) {
             return Unreached::NoProgram;
         }
