@@ -19,7 +19,8 @@ use crate::run_figures::RunFigures;
 use crate::verdict::{Check, Finding, Grade, Validity, Verdict};
 pub use checks::WRAPAROUND;
 pub(crate) use checks::host_owned_from;
-pub(crate) use checks::start::{START_SKEW, start_skew};
+pub use checks::start::START_SKEW;
+pub(crate) use checks::start::start_skew;
 use checks::{LATE_SHARE_PASS, LATE_SHARE_SUSPECT};
 
 /// Judges a run.

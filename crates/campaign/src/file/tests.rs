@@ -1,3 +1,5 @@
+mod hosts;
+
 use super::*;
 use crate::plan::{Ground, Plan};
 

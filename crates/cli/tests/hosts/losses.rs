@@ -97,7 +97,9 @@ fn a_campaign_that_is_killed_leaves_no_replay_and_resume_goes_on() {
     let agents = children(child.id(), "agent");
     kill(child.id(), "-KILL");
     child.wait().unwrap();
-    until("the agents end", || agents.iter().all(|pid| !Path::new(&format!("/proc/{pid}")).exists()));
+    until("the agents end", || {
+        agents.iter().all(|pid| !Path::new(&format!("/proc/{pid}")).exists())
+    });
     let output = site.command(&["campaign", "resume", "c.campaign"]).output().unwrap();
     assert!(output.status.success(), "{}", said(&output));
     let [first, second] = &site.attempts()[..] else { panic!("{}", said(&output)) };

@@ -200,3 +200,29 @@ fn a_key_that_nobody_knows_is_refused_in_a_merged_run_too() {
     let odd = text.replacen("\"shift_ns\"", "\"shifted_ns\"", 1);
     assert!(serde_json::from_str::<RunSummary>(&odd).is_err());
 }
+
+#[test]
+fn runs_that_began_apart_are_suspect_and_the_last_is_named() {
+    let begun = |name: &str, late_ns: i64, bound_ns: i64| {
+        let mut run = run(name, 3);
+        run.engine.simulated = false;
+        run.verdict.checks = vec![check("start-skew", Grade::NotApplicable)];
+        let (axis, first_late_ns) = ("one".to_owned(), Some(late_ns));
+        run.begun =
+            Some(Begun { axis, zero_ns: 0, bound_ns, first_late_ns, skew_max_ns: 1_000_000 });
+        run
+    };
+    let of = |runs: &[MergedRun]| summary_of(runs).verdict.check("start-skew").unwrap().clone();
+    let good = of(&[begun("a", 10_000, 40_000), begun("b", 90_000, 50_000)]);
+    assert_eq!(good.grade, Grade::Pass, "{good:?}");
+    assert!(good.measured.contains("80.0 µs, b last; both ± 90.0 µs"), "{good:?}");
+    // Twenty milliseconds late.
+    let late = of(&[begun("a", 20_000_000, 40_000), begun("b", 90_000, 50_000)]);
+    assert_eq!(late.grade, Grade::Suspect);
+    assert!(late.measured.contains("a last"), "{late:?}");
+    // What cannot be told closely enough is no pass.
+    let doubtful = of(&[begun("a", 0, 900_000), begun("b", 0, 900_000)]);
+    assert_eq!(doubtful.grade, Grade::Suspect);
+    let unknown = MergedRun { begun: None, ..begun("b", 0, 0) };
+    assert_eq!(of(&[begun("a", 0, 0), unknown]).grade, Grade::NotApplicable);
+}

@@ -157,7 +157,7 @@ fn carry_out(
         }
         None => None,
     };
-    let hosts = hosts_of(made, store, &executor, destroy, stopping)?.map(RefCell::new);
+    let hosts = hosts_of(made, store, &executor, destroy, stopping, doing.quiet)?.map(RefCell::new);
     let doer = Doer { made, store, destroy, running, stopping, room, host, hosts };
     let (mut event, mut told): (Event, Option<Instant>) = (Event::Begin, None);
     let over = loop {
@@ -227,6 +227,7 @@ fn hosts_of<'a>(
     executor: &Executor<'_>,
     destroy: &[String],
     stopping: &'a Stopping,
+    is_quiet: bool,
 ) -> anyhow::Result<Option<Hosts<'a>>> {
     let missing = executor.cells().iter().zip(executor.states());
     let missing = missing.filter(|(_, state)| **state == State::Missing).map(|(cell, _)| cell);
@@ -235,7 +236,7 @@ fn hosts_of<'a>(
         return Ok(None);
     }
     let asked = move || stopping.is_asked() || store.stop_asked() == Some(false);
-    let mut hosts = Hosts::new(&made.plan.file.hosts, store.path(), asked)?;
+    let mut hosts = Hosts::new(&made.plan.file.hosts, store.path(), is_quiet, asked)?;
     hosts.prepare(made, &far, destroy)?;
     Ok(Some(hosts))
 }

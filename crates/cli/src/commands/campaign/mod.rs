@@ -7,6 +7,7 @@
 
 pub(crate) mod agent;
 mod baseline;
+mod by_host;
 mod charts;
 mod child;
 mod compare;

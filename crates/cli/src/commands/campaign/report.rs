@@ -19,7 +19,7 @@ use ioecho_trace::Nanos;
 use super::doing::kept;
 use super::status::settle;
 use super::store::{Clock, Held, Store};
-use super::{charts, ranking, table};
+use super::{by_host, charts, ranking, table};
 use crate::args::ReportCampaignArgs;
 use crate::exit;
 use crate::print::{Out, tell};
@@ -72,7 +72,7 @@ pub(super) fn write(
     for text in &edited {
         tell(&format!("warning: {text}"));
     }
-    let ranked = ranking::table(executor, store);
+    let ranked = [by_host::table(executor, store), ranking::table(executor, store)];
     let page = page(executor, conclusion, edited, held, ranked);
     store.put(PAGE, campaign_html(&page)?.as_bytes())
 }
@@ -99,7 +99,7 @@ fn page(
     conclusion: &Conclusion,
     edited: Vec<String>,
     held: &Held,
-    ranked: CampaignTable,
+    ranked: [CampaignTable; 2],
 ) -> CampaignPage {
     let counts = conclusion.counts;
     let file = &executor.plan().file;
@@ -155,7 +155,7 @@ fn page(
 fn before(
     executor: &Executor<'_>,
     conclusion: &Conclusion,
-    ranked: CampaignTable,
+    ranked: [CampaignTable; 2],
 ) -> Vec<CampaignTable> {
     let file = &executor.plan().file;
     let mut tables = Vec::new();
@@ -207,7 +207,7 @@ fn before(
             rows: rows.collect(),
         });
     }
-    tables.push(ranked);
+    tables.extend(ranked);
     tables.retain(|table| !table.rows.is_empty());
     tables
 }

@@ -4,8 +4,8 @@ use super::check;
 use crate::begun::{Begun, skew};
 use crate::verdict::{Check, Grade};
 
-/// The name of the check.
-pub(crate) const START_SKEW: &str = "start-skew";
+/// The name of the check on the beginning of runs on several hosts.
+pub const START_SKEW: &str = "start-skew";
 
 /// Of a single run there is nothing to say.
 pub(in crate::judge) fn of_one() -> Check {

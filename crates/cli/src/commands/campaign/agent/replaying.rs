@@ -1,11 +1,12 @@
 //! One replay of an agent: armed, begun at its instant, watched, and ended.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Read as _, Write as _};
 use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
 use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -17,6 +18,7 @@ use ioecho_campaign::protocol::{FileThere, FromAgent, Lines, LoadThere, RunName}
 use ioecho_linux::{MonotonicClock, OpenDirectory};
 use ioecho_replay::Clock as _;
 use ioecho_run::{digest, regular};
+use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::io::{FdFlags, fcntl_setfd};
 use rustix::process::{Pid, Signal, kill_process};
 use serde::Deserialize;
@@ -91,6 +93,7 @@ impl Replaying<'_> {
         while self.starts.try_recv().is_ok() {}
         let output = format!("{}.txt", run.name);
         let (mut child, mut gate) = self.begin(&words, &place, &output).map_err(failed)?;
+        let mut figures = Figures::of(&mut child).map_err(failed)?;
         let mut begun = Instant::now();
         let mut was_asked = false;
         let status = match self.armed(&mut child, &mut gate).map_err(failed)? {
@@ -104,7 +107,8 @@ impl Replaying<'_> {
                     gate.write_all(line.as_bytes()).map_err(failed)?;
                 }
                 drop(gate);
-                let (status, asked, fault) = self.watch(&mut child, begun).map_err(failed)?;
+                let (status, asked, fault) =
+                    self.watch(&mut child, begun, &mut figures).map_err(failed)?;
                 was_asked = asked || told.is_none() && self.asked.to_stop();
                 if let Some(fault) = fault {
                     return Err(fault);
@@ -185,10 +189,11 @@ impl Replaying<'_> {
         let child = command
             .arg(first)
             .arg(format!("--gate={}", theirs.as_raw_fd()))
+            .arg("--interval-json=-")
             .args(others)
             .current_dir(self.home.path())
             .stdin(Stdio::from(self.running.try_clone()?))
-            .stdout(Stdio::from(output.try_clone()?))
+            .stdout(Stdio::piped())
             .stderr(Stdio::from(output))
             .spawn()?;
         drop(theirs);
@@ -244,6 +249,7 @@ impl Replaying<'_> {
         &self,
         child: &mut Child,
         begun: Instant,
+        figures: &mut Figures,
     ) -> io::Result<(ExitStatus, bool, Option<Fault>)> {
         let (mut was_asked, mut until, mut fault) = (false, 0.0, None);
         let (mut pause, mut told) = (Duration::from_millis(1), Instant::now());
@@ -260,14 +266,64 @@ impl Replaying<'_> {
                 was_asked = true;
                 let _ = kill_process(Pid::from_child(child), Signal::TERM);
             }
+            figures.read();
             if told.elapsed() >= TELL_EVERY {
                 told = Instant::now();
-                let (completed, p99_ns) = (0, None);
+                let Figures { completed, p99_ns, .. } = *figures;
                 let seconds = begun.elapsed().as_secs_f64();
                 self.voice.say(&FromAgent::Progress { seconds, completed, p99_ns });
             }
             thread::sleep(pause);
             pause = (pause * 2).min(LOOK_EVERY);
+        }
+    }
+}
+
+/// A line of a replay about an interval of its time.
+#[derive(Deserialize)]
+struct Interval {
+    completed: u64,
+    service_time: BTreeMap<String, Spans>,
+    response_time: BTreeMap<String, Spans>,
+}
+
+#[derive(Deserialize)]
+struct Spans {
+    #[serde(default)]
+    p99_ns: Option<u64>,
+}
+
+/// How far a replay is, by what it says of each interval.
+struct Figures {
+    from: Option<ChildStdout>,
+    lines: Lines,
+    completed: u64,
+    p99_ns: Option<u64>,
+}
+
+impl Figures {
+    fn of(child: &mut Child) -> io::Result<Self> {
+        let from = child.stdout.take();
+        if let Some(from) = &from {
+            fcntl_setfl(from, fcntl_getfl(from)? | OFlags::NONBLOCK)?;
+        }
+        Ok(Self { from, lines: Lines::default(), completed: 0, p99_ns: None })
+    }
+
+    /// Reads what there is.
+    fn read(&mut self) {
+        let mut some = [0; 16 << 10];
+        while let Some(count) =
+            self.from.as_mut().and_then(|from| from.read(&mut some).ok()).filter(|it| *it > 0)
+        {
+            self.lines.add(&some[..count]);
+            while let Ok(Some(line)) = self.lines.next_line() {
+                let Ok(interval) = serde_json::from_slice::<Interval>(&line) else { continue };
+                self.completed += interval.completed;
+                let p99 =
+                    |kinds: &BTreeMap<String, Spans>| kinds.get("all").and_then(|it| it.p99_ns);
+                self.p99_ns = p99(&interval.response_time).or_else(|| p99(&interval.service_time));
+            }
         }
     }
 }

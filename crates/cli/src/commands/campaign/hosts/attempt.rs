@@ -19,6 +19,8 @@ use ioecho_run::merge::{self, Together};
 use ioecho_run::named::file_named;
 use ioecho_run::place::unwritable;
 use ioecho_stats::begun::Begun;
+use ioecho_stats::judge::START_SKEW;
+use ioecho_stats::run_summary::{ByKind, RunSummary};
 use ioecho_stats::verdict::Finding;
 use ioecho_trace::Nanos;
 use serde::Serialize;
@@ -32,7 +34,7 @@ use crate::exit::{self, Coded};
 use crate::print::tell;
 
 /// Where the runs of hosts lie, below the directory of the attempt.
-const HOSTS: &str = "hosts";
+pub(in super::super) const HOSTS: &str = "hosts";
 
 /// The version of `start.json`.
 const START_VERSION: u32 = 1;
@@ -363,10 +365,12 @@ impl Hosts<'_> {
                 return Ok(Err(End::Fault(format!("the runs make no whole: {error}"))));
             }
         }
+        let run_name = run.name.clone();
         let run = RunDirectory::at(&output);
         let summary = run.map(|run| run.read_summary());
         Ok(match summary {
             Some(Ok(summary)) => {
+                self.tell_hosts(cell, place, &run_name, &summary);
                 let measured = Measured::of(&summary);
                 match measured.finding {
                     Finding::Incomplete => Err(End::Fault(measured.summary)),
@@ -376,6 +380,24 @@ impl Hosts<'_> {
             Some(Err(error)) => Err(End::Fault(error.to_string())),
             None => Err(End::Fault("there is no run".to_owned())),
         })
+    }
+
+    /// Tells how far apart the hosts of a cell began, and which was the slowest.
+    fn tell_hosts(&self, cell: &Cell, place: &OpenDirectory, run: &str, whole: &RunSummary) {
+        let mut slow = Vec::new();
+        for member in &cell.members {
+            let path = place.path().join(HOSTS).join(&member.host).join(run);
+            let summary = RunDirectory::at(&path).and_then(|run| run.read_summary().ok());
+            slow.extend(summary.as_ref().and_then(p99).map(|p99| (p99, &member.host)));
+        }
+        slow.sort();
+        let Some((p99, slowest)) = slow.last().filter(|_| slow.len() > 1) else { return };
+        let middle = slow[slow.len() / 2].0;
+        let skew = whole.verdict.check(START_SKEW).map_or("", |check| &check.measured);
+        tell(&format!(
+            "    {} hosts: {skew}; the slowest is {slowest}, p99 {p99} (median of hosts {middle})",
+            cell.members.len()
+        ));
     }
 
     /// Keeps what modules have to say with the results.
@@ -394,6 +416,13 @@ impl Hosts<'_> {
         }
         Ok(Ok(()))
     }
+}
+
+/// The 99th percentile of all requests of a run, as users waited for them where that is known.
+pub(in super::super) fn p99(summary: &RunSummary) -> Option<Nanos> {
+    let all = |kinds: &ByKind| kinds.get("all").and_then(|it| it.p99_ns);
+    let ns = all(&summary.response_time).or_else(|| all(&summary.service_time))?;
+    Some(Nanos(i64::try_from(ns).unwrap_or(i64::MAX)))
 }
 
 /// Whose clock instants of several hosts are told on.

@@ -22,6 +22,7 @@ use ioecho_campaign::file::Host;
 use ioecho_campaign::protocol::{ALIVE_EVERY_S, FromAgent, PROTOCOL, SILENT_AFTER_S, ToAgent};
 use ioecho_linux::MonotonicClock;
 use ioecho_run::digest;
+use ioecho_trace::Nanos;
 
 use self::link::{Came, Link, Mouth, What, now_ns};
 use self::reach::{As, FIRST_ANSWER_WITHIN, NO_PROGRAM};
@@ -36,6 +37,9 @@ const ENDS_WITHIN: Duration = Duration::from_secs(20);
 /// How often it is looked who is silent.
 const TICK: Duration = Duration::from_millis(500);
 
+/// How often it is told how far replays are.
+const TELL_EVERY: Duration = Duration::from_secs(10);
+
 /// An agent that does not read for so long is lost.
 const READS_WITHIN: Duration = Duration::from_secs(SILENT_AFTER_S);
 
@@ -46,7 +50,15 @@ struct There {
     turns: u32,
     facts: BTreeMap<String, String>,
     /// How far its replay is.
-    progress: Option<f64>,
+    progress: Progress,
+}
+
+/// How far the replay of a host is.
+#[derive(Clone, Copy, Default)]
+struct Progress {
+    seconds: f64,
+    completed: u64,
+    p99_ns: Option<u64>,
 }
 
 /// All hosts of a campaign.
@@ -59,6 +71,7 @@ pub(super) struct Hosts<'a> {
     to: SyncSender<Came>,
     mouths: Arc<Mutex<Vec<Weak<Mouth>>>>,
     clock: MonotonicClock,
+    is_quiet: bool,
     /// Whether somebody asks for the end.
     asked: Box<dyn Fn() -> bool + 'a>,
 }
@@ -68,6 +81,7 @@ impl<'a> Hosts<'a> {
     pub(super) fn new(
         hosts: &[Host],
         store: &Path,
+        is_quiet: bool,
         asked: impl Fn() -> bool + 'a,
     ) -> anyhow::Result<Self> {
         let there = |host: &Host| There {
@@ -75,7 +89,7 @@ impl<'a> Hosts<'a> {
             link: None,
             turns: 0,
             facts: BTreeMap::new(),
-            progress: None,
+            progress: Progress::default(),
         };
         let machine = std::fs::read_to_string("/etc/machine-id").unwrap_or_default();
         let path = std::path::absolute(store)?;
@@ -105,6 +119,7 @@ impl<'a> Hosts<'a> {
             to,
             mouths,
             clock: MonotonicClock::new(),
+            is_quiet,
             asked: Box::new(asked),
         })
     }
@@ -261,7 +276,15 @@ impl<'a> Hosts<'a> {
         may_be_stopped: bool,
     ) -> Outcome {
         let (mut ticked, mut was_asked) = (Instant::now(), false);
+        let mut told = Instant::now();
+        for host in who {
+            self.all[*host].progress = Progress::default();
+        }
         loop {
+            if told.elapsed() >= TELL_EVERY {
+                told = Instant::now();
+                self.tell_progress(who);
+            }
             let mut events = Vec::new();
             for action in actions.drain(..) {
                 match action {
@@ -299,6 +322,23 @@ impl<'a> Hosts<'a> {
         }
     }
 
+    /// Tells how far the replays of these hosts are, and which is the slowest just now.
+    fn tell_progress(&self, who: &[usize]) {
+        let all = || who.iter().map(|host| (self.name(*host), self.all[*host].progress));
+        let furthest = all().map(|(_, it)| it.seconds).fold(0.0, f64::max);
+        if self.is_quiet || furthest <= 0.0 {
+            return;
+        }
+        let completed: u64 = all().fold(0, |sum, (_, it)| sum.saturating_add(it.completed));
+        let slowest = all().filter_map(|(name, it)| Some((it.p99_ns?, name))).max();
+        let slowest = slowest.map_or(String::new(), |(ns, name)| {
+            let p99 = Nanos(i64::try_from(ns).unwrap_or(i64::MAX));
+            format!("; the slowest now is {name}, p99 {p99}")
+        });
+        let count = who.len();
+        tell(&format!("    {count} hosts, {furthest:.0} s: {completed} requests{slowest}"));
+    }
+
     /// What came from a host, as an event of a conversation.
     fn heard(&mut self, who: &[usize], talk: &mut Conversation, came: Came) -> Vec<Action> {
         let Came { host, turn, at_ns, what } = came;
@@ -308,8 +348,8 @@ impl<'a> Hosts<'a> {
         let at = who.iter().position(|other| *other == host);
         match (what, at) {
             (What::Said(said), Some(at)) => {
-                if let FromAgent::Progress { seconds, .. } = &said {
-                    self.all[host].progress = Some(*seconds);
+                if let FromAgent::Progress { seconds, completed, p99_ns } = said {
+                    self.all[host].progress = Progress { seconds, completed, p99_ns };
                 }
                 talk.step(at_ns, Event::Heard(at, said))
             }
