@@ -94,7 +94,7 @@ pub struct Together {
 
 /// Merges runs that were begun together into one in the new directory `output`, on their common
 /// axis of time, and draws its page.
-pub fn together(all: &[Together], output: &Path, command: Vec<String>) -> Result<Merged> {
+pub fn of_hosts(all: &[Together], output: &Path, command: Vec<String>) -> Result<Merged> {
     let mut parts = Vec::new();
     let first_ns = all.iter().map(|one| one.begun.zero_ns).min().unwrap_or(0);
     for one in all {

@@ -111,10 +111,13 @@ fn serve(home: Home) -> anyhow::Result<u8> {
     ioecho_linux::thread::start("alive", move || watch(&own_voice, &own_asked))?;
     let mut worker = Worker::new(home, voice, Arc::clone(&asked), of_starts);
     while !asked.to_leave() {
-        match of_orders.recv_timeout(Duration::from_millis(100)) {
-            Ok(order) if worker.does(order) => {}
-            Ok(_) | Err(mpsc::RecvTimeoutError::Disconnected) => break,
-            Err(mpsc::RecvTimeoutError::Timeout) => {}
+        let goes_on = match of_orders.recv_timeout(Duration::from_millis(100)) {
+            Ok(order) => worker.does(order),
+            Err(mpsc::RecvTimeoutError::Timeout) => true,
+            Err(mpsc::RecvTimeoutError::Disconnected) => false,
+        };
+        if !goes_on {
+            break;
         }
     }
     worker.end()

@@ -154,6 +154,8 @@ impl Hosts<'_> {
             device: there(device, &member.target, may_lose),
             turn: (cell.branch, cell.repeat),
         });
+        let has_stack = !cell.identity.stack.is_empty();
+        who.iter().for_each(|host| self.all[*host].is_set_up |= has_stack);
         self.answers(who, apply.collect())?;
         stored.seconds += begun.elapsed().as_secs_f64();
         let mut results = Vec::new();
@@ -361,7 +363,7 @@ impl Hosts<'_> {
             });
             let command = crate::run::command::words();
             // What hosts gave cannot be put together: that is their fault, not this machine's.
-            if let Err(error) = merge::together(&all.collect::<Vec<_>>(), &output, command) {
+            if let Err(error) = merge::of_hosts(&all.collect::<Vec<_>>(), &output, command) {
                 return Ok(Err(End::Fault(format!("the runs make no whole: {error}"))));
             }
         }

@@ -6,6 +6,7 @@
 use std::fs::File;
 use std::io::{self, BufRead as _, BufReader, Read, Seek as _, Write};
 use std::os::fd::OwnedFd;
+use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Child, Stdio};
 use std::thread;
@@ -98,6 +99,7 @@ struct Carrier {
 impl Carrier {
     fn start(host: &Host, as_: As, build: &str) -> io::Result<Self> {
         let mut child = reach::agent(host, as_, build)?
+            .process_group(0)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())

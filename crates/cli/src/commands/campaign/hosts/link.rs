@@ -8,6 +8,7 @@
 use std::fs::File;
 use std::io::{self, Read, Write as _};
 use std::os::fd::OwnedFd;
+use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::SyncSender;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -94,6 +95,8 @@ impl Link {
         (host, turn, name): (usize, u32, &str),
         to: SyncSender<Came>,
     ) -> io::Result<Self> {
+        // A Ctrl-C at the terminal is for the campaign, which asks its agents to end.
+        command.process_group(0);
         let mut child =
             command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
         let pipes = (child.stdin.take(), child.stdout.take(), child.stderr.take());

@@ -49,6 +49,8 @@ struct There {
     link: Option<Link>,
     turns: u32,
     facts: BTreeMap<String, String>,
+    /// Whether anything may be set up there.
+    is_set_up: bool,
     /// How far its replay is.
     progress: Progress,
 }
@@ -89,6 +91,7 @@ impl<'a> Hosts<'a> {
             link: None,
             turns: 0,
             facts: BTreeMap::new(),
+            is_set_up: false,
             progress: Progress::default(),
         };
         let machine = std::fs::read_to_string("/etc/machine-id").unwrap_or_default();
@@ -375,7 +378,13 @@ impl<'a> Hosts<'a> {
     pub(super) fn end(mut self) -> Vec<String> {
         let mut left = Vec::new();
         for host in (0..self.all.len()).rev() {
-            if self.all[host].link.is_none() {
+            if self.all[host].link.is_none() && !self.all[host].is_set_up {
+                continue;
+            }
+            // One that was lost has undone by itself, or does it now.
+            if let Some((_, why)) = self.connect(&[host]).first() {
+                let name = self.name(host);
+                left.push(format!("{name}: what was set up there cannot be told: {why}"));
                 continue;
             }
             let talk = Conversation::asking(vec![ToAgent::Undo], now_ns(&self.clock));
@@ -388,7 +397,7 @@ impl<'a> Hosts<'a> {
                         }
                     }
                 }
-                other => left.push(format!("{name}: it cannot be told: {other:?}")),
+                _ => left.push(format!("{name}: it was lost while it undid")),
             }
         }
         for there in &mut self.all {
