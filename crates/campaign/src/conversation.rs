@@ -78,8 +78,8 @@ pub struct Replayed {
     pub zero_ns: (i64, i64),
     /// The comparison of the clocks before it.
     pub before: Compared,
-    /// The same after it.
-    pub after: Compared,
+    /// The same after it, unless nobody was there to do it.
+    pub after: Option<Compared>,
     /// How many seconds its process took.
     pub seconds: f64,
     /// What it printed.
@@ -311,6 +311,14 @@ impl Conversation {
         }
     }
 
+    /// The instants that all agents were told, each on its own clock, and the comparisons of the
+    /// clocks before; `None` until they were told.
+    pub fn begun(&self) -> Option<Vec<(i64, Compared)>> {
+        let is_begun = self.is_replay && matches!(self.phase, Phase::Going | Phase::After(..));
+        let of = |member: &Member| Some((member.told_ns, member.before?));
+        self.members.iter().map(of).collect::<Option<Vec<_>>>().filter(|_| is_begun)
+    }
+
     /// An agent is lost.
     fn lose(&mut self, now_ns: i64, at: usize, trouble: Trouble, actions: &mut Vec<Action>) {
         let Some(member) = self.members.get_mut(at).filter(|member| !member.is_lost) else {
@@ -418,6 +426,7 @@ impl Conversation {
                     return Outcome::Trouble(Some(at), Trouble::Wrong(why.to_owned()));
                 }
             };
+            let after = Some(after);
             all.push(Replayed { told_ns, zero_ns, before, after, seconds, said, files });
         }
         Outcome::Replayed(all)
@@ -433,6 +442,7 @@ fn is_answer(is_replay: bool, said: &FromAgent) -> bool {
         | FromAgent::Kept { .. }
         | FromAgent::Undone { .. }
         | FromAgent::Dropped
+        | FromAgent::Done { .. }
         | FromAgent::Hello { .. } => !is_replay,
         _ => false,
     }

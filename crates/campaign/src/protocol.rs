@@ -118,6 +118,11 @@ pub enum ToAgent {
         /// Its load.
         load: LoadThere,
     },
+    /// Say whether a replay of an earlier agent came to its end, and what it left.
+    Look {
+        /// The run.
+        run: RunName,
+    },
     /// Begin at this instant of the agent's own `CLOCK_MONOTONIC`, ns.
     Start {
         /// The instant.

@@ -156,3 +156,44 @@ fn a_device_that_is_not_there_refuses_the_campaign_and_names_the_host() {
     assert!(said(&output).contains("n01: /no/such/device"), "{}", said(&output));
     assert_eq!(site.attempts().len(), 0);
 }
+
+/// The response times in a run's requests, ns.
+fn responses(site: &Site, run: &Path) -> Vec<u64> {
+    let table = run.with_extension("csv");
+    let requests = run.join("requests.parquet");
+    let words = ["convert", &requests.display().to_string(), &table.display().to_string()];
+    let output = site.command(&words).output().unwrap();
+    assert!(output.status.success(), "{}", said(&output));
+    let text = fs::read_to_string(&table).unwrap();
+    let mut lines = text.lines().map(|line| line.split(',').collect::<Vec<_>>());
+    let head = lines.next().unwrap();
+    let column = |name: &str| head.iter().position(|it| *it == name).unwrap();
+    let (due, done) = (column("scheduled_ns"), column("completed_ns"));
+    lines.map(|row| row[done].parse::<u64>().unwrap() - row[due].parse::<u64>().unwrap()).collect()
+}
+
+#[test]
+fn percentiles_of_thirty_two_hosts_are_those_of_all_their_requests() {
+    let site = Site::new();
+    // Hosts get different loads, so a mean of their percentiles would be another figure.
+    let text = campaign(32, "sim:size=16M,service=1ms,seed=7", "");
+    let loads = "trace=['load','gen:random?rate=900&duration=2s&size=4k&area=1M']\n";
+    let output = site.run(&format!("{text}{loads}"));
+    assert!(output.status.success(), "{}", said(&output));
+    let [attempt] = &site.attempts()[..] else { panic!("{}", said(&output)) };
+    let whole = json(&attempt.join("run/summary.json"));
+    let mut all = Vec::new();
+    for host in 1..=32 {
+        all.extend(responses(&site, &attempt.join(format!("hosts/n{host:02}/run"))));
+    }
+    all.sort_unstable();
+    let told = &whole["response_time"]["all"];
+    assert_eq!(whole["recorded"], all.len(), "every request is accounted for");
+    assert_eq!(told["count"], all.len());
+    for (name, share) in [("p50_ns", 0.5), ("p90_ns", 0.9), ("p99_ns", 0.99), ("p99_9_ns", 0.999)] {
+        let exact = all[(share * all.len() as f64).ceil() as usize - 1] as f64;
+        let told = told[name].as_u64().unwrap() as f64;
+        // Bins of three digits.
+        assert!((told - exact).abs() <= exact * 0.002, "{name}: {told}, and {exact} by a recount");
+    }
+}

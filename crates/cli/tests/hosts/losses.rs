@@ -44,7 +44,7 @@ fn going(site: &Site) -> Child {
     }
     let device = site.path("{host}.img").display().to_string();
     let text = format!(
-        "{}trace='gen:random?read=100&rate=200&duration=6s&size=4k&area=1M'\nread-only=true\n\
+        "{}trace='gen:random?read=100&rate=200&duration=14s&size=4k&area=1M'\nread-only=true\n\
          allow-cached=true\n",
         campaign(2, &device, "start.skew='1s'")
     );
@@ -55,18 +55,16 @@ fn going(site: &Site) -> Child {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    until("both replay", || begun(site) == 2);
+    until("both replay", || begun(&site.path("")) == 2);
+    // They are armed, and told an instant two seconds ahead.
+    thread::sleep(Duration::from_secs(6));
     child
 }
 
-/// How many replays have begun: their zero is stored.
-fn begun(site: &Site) -> usize {
-    let output = Command::new("grep")
-        .args(["-rl", "--include=run.toml", "^zero_monotonic_ns"])
-        .arg(site.path("cache/ioecho/agent/spool"))
-        .output()
-        .unwrap();
-    String::from_utf8(output.stdout).unwrap().lines().count()
+/// How many replays there are in spools.
+pub(super) fn begun(at: &Path) -> usize {
+    let output = Command::new("find").arg(at).args(["-path", "*/spool/*/run.toml"]).output();
+    String::from_utf8(output.unwrap().stdout).unwrap().lines().count()
 }
 
 fn end_of(attempt: &Path) -> serde_json::Value {

@@ -177,7 +177,7 @@ fn ten_hosts_over_ssh_begin_together_and_one_that_is_cut_off_is_waited_for() {
         Ok(net) => net,
         Err(why) => return ioecho_fixture::skipped(format!("no network namespaces: {why}")),
     };
-    let (text, _loops) = match text(&net, &site, 8) {
+    let (text, _loops) = match text(&net, &site, 20) {
         Ok(made) => made,
         Err(why) => return ioecho_fixture::skipped(format!("no loop devices: {why}")),
     };
@@ -190,17 +190,10 @@ fn ten_hosts_over_ssh_begin_together_and_one_that_is_cut_off_is_waited_for() {
         .unwrap();
     // All replay: then one link goes down for a while.
     let begun = Instant::now();
-    let replays = || {
-        let output = Command::new("grep")
-            .args(["-rl", "--include=run.toml", "^zero_monotonic_ns"])
-            .arg(site.path(""))
-            .output()
-            .unwrap();
-        String::from_utf8(output.stdout).unwrap().lines().count()
-    };
-    while replays() < 10 && begun.elapsed() < Duration::from_secs(240) {
+    while super::losses::begun(&site.path("")) < 10 && begun.elapsed() < Duration::from_secs(240) {
         thread::sleep(Duration::from_millis(100));
     }
+    thread::sleep(Duration::from_secs(6));
     net.link(15, "down");
     thread::sleep(Duration::from_secs(25));
     net.link(15, "up");

@@ -17,7 +17,9 @@ use ioecho_campaign::name::is_name;
 use ioecho_campaign::protocol::{FileThere, FromAgent, Lines, LoadThere, RunName};
 use ioecho_linux::{MonotonicClock, OpenDirectory};
 use ioecho_replay::Clock as _;
+use ioecho_run::directory::RunDirectory;
 use ioecho_run::{digest, regular};
+use ioecho_stats::verdict::Finding;
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::io::{FdFlags, fcntl_setfd};
 use rustix::process::{Pid, Signal, kill_process};
@@ -333,6 +335,26 @@ fn until(at_ns: i64) -> Duration {
     let clock = MonotonicClock::new();
     let left = at_ns.saturating_sub((clock.origin() + clock.now()).0);
     Duration::from_nanos(u64::try_from(left).unwrap_or(0))
+}
+
+/// What a replay of an earlier agent left, if it came to its end.
+pub(super) fn left(spool: &OpenDirectory, run: &RunName) -> Result<FromAgent, Fault> {
+    let lacking = |why: &str| Fault::Lacking(format!("there is no finished run: {why}"));
+    if !is_name(&run.name) {
+        return Err(lacking("this is no name of one"));
+    }
+    let name = of_attempt(&run.key, run.attempt).map_err(|error| lacking(&error.to_string()))?;
+    let (place, output) = (spool.path().join(name), format!("{}.txt", run.name));
+    let path = place.join(&run.name);
+    let summary = RunDirectory::at(&path).map(|run| run.read_summary());
+    match summary {
+        Some(Ok(summary)) if summary.verdict.finding != Finding::Incomplete => {
+            let files = files(&path).map_err(|error| lacking(&error.to_string()))?;
+            let seconds = summary.achieved_duration_ns as f64 / 1e9;
+            Ok(FromAgent::Done { seconds, said: tail(&place.join(output)), files })
+        }
+        _ => Err(lacking("it was ended early")),
+    }
 }
 
 /// The files of a run, with their hashes.

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::{Arc, mpsc};
 
 use ioecho_campaign::ground::{Fault, Ground as _, Kind, Volume};
+use ioecho_campaign::ledger::Ledger;
 use ioecho_campaign::plan::is_simulated;
 use ioecho_campaign::protocol::{DeviceThere, FaultKind, FromAgent, PROTOCOL, ToAgent};
 use ioecho_campaign::setup::outlook;
@@ -13,7 +14,7 @@ use ioecho_linux::OpenDirectory;
 
 use super::Asked;
 use super::home::{Home, of_attempt};
-use super::replaying::{On, Replaying};
+use super::replaying::{self, On, Replaying};
 use super::voice::Voice;
 use crate::commands::campaign::doing::environment;
 use crate::commands::campaign::ground::Here;
@@ -96,6 +97,10 @@ impl Worker {
                 };
                 replaying.run(&run, &flags, &load)
             }
+            ToAgent::Look { run } => {
+                let Some(works_for) = &self.works_for else { return Ok(FromAgent::Alive) };
+                replaying::left(&works_for.spool, &run)
+            }
             ToAgent::Collect => {
                 let texts = self.up.as_ref().map_or(Ok(Vec::new()), |(_, host)| host.collect())?;
                 Ok(FromAgent::Kept { texts })
@@ -152,7 +157,13 @@ impl Worker {
         let Some(path) = &device.path else { return Ok(Vec::new()) };
         if is_simulated(path) {
             let (path, kind) = (path.clone(), Kind::Simulated);
-            return Ok(vec![Volume { path, kind, size: 0, may_lose: true, is_there: true }]);
+            return Ok(vec![Volume {
+                path,
+                kind,
+                size: 0,
+                may_lose: device.may_lose,
+                is_there: true,
+            }]);
         }
         if !path.starts_with('/') {
             let text =
@@ -255,9 +266,27 @@ impl Worker {
         format!("campaign {campaign}, from another host")
     }
 
+    /// Whether an earlier agent of this campaign has left something set up.
+    fn has_left_something(&self) -> Result<bool, Fault> {
+        let open = UndoFiles::open_ones();
+        if open.is_empty() {
+            return Ok(false);
+        }
+        let refused = |error: anyhow::Error| Fault::Refused(error.to_string());
+        let (files, owner) = (UndoFiles::make().map_err(refused)?, self.owner());
+        let machine = Machine::new(self.base(), None, || false);
+        for id in open {
+            let book = Box::new(files.book(&id).map_err(refused)?);
+            if Ledger::left(&machine, book)?.owner() == owner {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
     /// Takes down everything, also what an earlier agent of this campaign has left.
     fn undo(&mut self) -> Result<FromAgent, Fault> {
-        if self.up.is_none() && !UndoFiles::open_ones().is_empty() {
+        if self.up.is_none() && self.has_left_something()? {
             self.host()?;
         }
         let mut left = Vec::new();
