@@ -52,6 +52,25 @@ bench-scaled *ARGS:
 bench-scaled-test:
     python3 -B -m unittest discover -s bench/scaled
 
+# Tests of the Python package, on the newest program that was built here.
+python-test:
+    python3 -B -m unittest discover -s python/tests
+
+# The documentation as a site in target/site (needs mdBook).
+site:
+    packaging/links.py
+    mdbook build docs
+    packaging/links.py target/site
+
+# What is handed to others, in dist/, and a trial of it (needs maturin).
+dist:
+    packaging/dist.sh
+    packaging/smoke.sh
+
+# A release up to its signed tag; publishing is the owner's.
+release VERSION:
+    packaging/release.sh {{VERSION}}
+
 # Memory of convert and replay on a trace of 50 million requests.
 bench-memory:
     bench/memory.sh

@@ -6,7 +6,7 @@
 /// A page: the name of its check, and its text.
 macro_rules! pages {
     ($($name:literal),* $(,)?) => {
-        &[$(($name, include_str!(concat!("../../../docs/pitfalls/", $name, ".md")))),*]
+        &[$(($name, include_str!(concat!("../assets/pitfalls/", $name, ".md")))),*]
     };
 }
 

@@ -2,10 +2,10 @@
 //! explains each of them, and is part of the program.
 
 /// Findings, grades and units. Each page has a heading for each word.
-const WORDS: &str = include_str!("../../../docs/verdict.md");
+const WORDS: &str = include_str!("../assets/verdict.md");
 
 /// Exit codes: a row of the table for each.
-const CODES: &str = include_str!("../../../docs/exit-codes.md");
+const CODES: &str = include_str!("../assets/exit-codes.md");
 
 /// The words on a page, each with its text.
 fn parts() -> impl Iterator<Item = (&'static str, &'static str)> {

@@ -33,7 +33,7 @@ use crate::run::screen::Screen;
 use crate::run::signals::stop_on_signals;
 
 /// The recording: a minute of PostgreSQL under pgbench (`examples/pgbench.md`).
-const RECORDING: &[u8] = include_bytes!("../../../../examples/pgbench.parquet");
+const RECORDING: &[u8] = include_bytes!("../../assets/pgbench.parquet");
 
 /// The part that is replayed, in the trace's own time.
 const WINDOW: Window =

@@ -34,6 +34,8 @@ const PART_VERSION: u32 = 2;
 
 const KEY_VERSION: &str = "ioecho.partial";
 const KEY_HEADER: &str = "ioecho.partial.header";
+/// The instant of the first request, by which parts are put in order before any is read.
+const KEY_FIRST: &str = "ioecho.partial.first_ns";
 
 /// The metric of the first row.
 const STATE: &str = "state";
@@ -140,10 +142,12 @@ pub(crate) fn write(
 fn write_rows(file: PartialFile, analysis: &Analysis, header: &Header) -> io::Result<PartialFile> {
     let schema = Arc::new(parse_message_type(SCHEMA)?);
     let level = ZstdLevel::try_new(3)?;
-    let metadata = vec![
+    let mut metadata = vec![
         KeyValue::new(KEY_VERSION.to_owned(), PART_VERSION.to_string()),
         KeyValue::new(KEY_HEADER.to_owned(), serde_json::to_string(header)?),
     ];
+    let first_ns = analysis.time().first_ns();
+    metadata.extend(first_ns.map(|ns| KeyValue::new(KEY_FIRST.to_owned(), ns.to_string())));
     let properties = WriterProperties::builder()
         .set_compression(Compression::ZSTD(level))
         .set_key_value_metadata(Some(metadata))
@@ -175,8 +179,45 @@ fn write_rows(file: PartialFile, analysis: &Analysis, header: &Header) -> io::Re
     Ok(writer.into_inner()?)
 }
 
-/// Reads a file that [`write()`] wrote. Returns `None` for any other file.
-pub(crate) fn read(path: &Path) -> anyhow::Result<Option<(Analysis, Header)>> {
+/// A file that [`write()`] wrote, whose counts are not in memory yet.
+pub(crate) struct Part<'a> {
+    path: &'a Path,
+    file: SerializedFileReader<File>,
+}
+
+impl Part<'_> {
+    /// When the first request of the part was due; `None` if it has none.
+    pub(crate) fn first_ns(self) -> anyhow::Result<Option<i64>> {
+        match value_of(&self.file, KEY_FIRST).map(str::parse) {
+            Some(Ok(first_ns)) => Ok(Some(first_ns)),
+            // Parts without requests do not tell, nor do those of an earlier ioecho.
+            _ => Ok(self.read()?.0.time().first_ns()),
+        }
+    }
+
+    /// The counts, and the header of the trace.
+    pub(crate) fn read(self) -> anyhow::Result<(Analysis, Header)> {
+        let damaged = || {
+            let name = self.path.display();
+            let text = format!("{name} is damaged: its checksum is wrong\n  = help: get it again");
+            Coded::error(exit::TRACE, text)
+        };
+        let header = value_of(&self.file, KEY_HEADER);
+        let header = header.and_then(|json| serde_json::from_str(json).ok());
+        let state = guarded(|| state_of(&self.file)).ok().flatten().ok_or_else(damaged)?;
+        let analysis: Analysis = postcard::from_bytes(&state).map_err(|_| damaged())?;
+        Ok((analysis, header.ok_or_else(damaged)?))
+    }
+}
+
+/// The value of a key in the footer.
+fn value_of<'a>(file: &'a SerializedFileReader<File>, key: &str) -> Option<&'a str> {
+    let pairs = file.metadata().file_metadata().key_value_metadata();
+    pairs?.iter().find(|pair| pair.key == key)?.value.as_deref()
+}
+
+/// Opens a file that [`write()`] wrote. Returns `None` for any other file.
+pub(crate) fn open(path: &Path) -> anyhow::Result<Option<Part<'_>>> {
     let Ok(file) = File::open(path) else { return Ok(None) };
     let metadata = file.metadata();
     if !metadata.is_ok_and(|metadata| metadata.is_file()) {
@@ -184,14 +225,9 @@ pub(crate) fn read(path: &Path) -> anyhow::Result<Option<(Analysis, Header)>> {
     }
     // If the file is no Parquet, the reader of traces says so later.
     let Ok(file) = guarded(|| SerializedFileReader::new(file)) else { return Ok(None) };
-    let pairs = file.metadata().file_metadata().key_value_metadata();
-    let value_of = |key: &str| {
-        let pair = pairs.into_iter().flatten().find(|pair| pair.key == key)?;
-        pair.value.as_deref()
-    };
-    let Some(version) = value_of(KEY_VERSION) else { return Ok(None) };
-    let name = path.display();
+    let Some(version) = value_of(&file, KEY_VERSION) else { return Ok(None) };
     if version != PART_VERSION.to_string() {
+        let name = path.display();
         let text = format!(
             "{name} holds an analysis of version '{version}', and this program reads version \
              {PART_VERSION}\n  = help: merge it with the ioecho that wrote it, or analyse the \
@@ -199,17 +235,15 @@ pub(crate) fn read(path: &Path) -> anyhow::Result<Option<(Analysis, Header)>> {
         );
         return Err(Coded::error(exit::TRACE, text));
     }
-    let damaged = || {
-        let text = format!("{name} is damaged: its checksum is wrong\n  = help: get it again");
-        Coded::error(exit::TRACE, text)
-    };
-    let header = value_of(KEY_HEADER).and_then(|json| serde_json::from_str(json).ok());
-    let state = guarded(|| state_of(&file)).ok().flatten().ok_or_else(damaged)?;
-    let analysis: Analysis = postcard::from_bytes(&state).map_err(|_| damaged())?;
-    Ok(Some((analysis, header.ok_or_else(damaged)?)))
+    Ok(Some(Part { path, file }))
 }
 
-/// The error for a file that [`read`] does not understand.
+/// Reads a file that [`write()`] wrote. Returns `None` for any other file.
+pub(crate) fn read(path: &Path) -> anyhow::Result<Option<(Analysis, Header)>> {
+    open(path)?.map(Part::read).transpose()
+}
+
+/// The error for a file that [`open`] does not understand.
 pub(crate) fn is_none(path: &Path) -> anyhow::Error {
     let name = path.display();
     let text = format!(

@@ -2,7 +2,8 @@
 //!
 //! Parts that were cut by time must be merged in the order of time; parts by volume may be merged
 //! in any order. Sorting them by their first requests is right for both, whatever the order of the
-//! names.
+//! names. Their footers tell those, so only one part is in memory beside the whole, however many
+//! there are.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -16,14 +17,15 @@ use crate::outputs::Gate;
 
 /// Merges the parts at `inputs` into `output`.
 pub(crate) fn run(inputs: &[PathBuf], output: &Path, gate: &Gate) -> anyhow::Result<u8> {
-    let mut parts = Vec::with_capacity(inputs.len());
+    let mut ordered = Vec::with_capacity(inputs.len());
     for input in inputs {
-        let found = part::read(input)?.ok_or_else(|| part::is_none(input))?;
-        parts.push((input, found));
+        let part = part::open(input)?.ok_or_else(|| part::is_none(input))?;
+        ordered.push((part.first_ns()?.unwrap_or(i64::MAX), input));
     }
-    parts.sort_by_key(|(_, (analysis, _))| analysis.time().first_ns().unwrap_or(i64::MAX));
+    ordered.sort_by_key(|(first_ns, _)| *first_ns);
     let mut whole: Option<(&Path, Analysis, Header)> = None;
-    for (input, (analysis, header)) in parts {
+    for (_, input) in ordered {
+        let (analysis, header) = part::read(input)?.ok_or_else(|| part::is_none(input))?;
         let Some((first, merged, known)) = &mut whole else {
             whole = Some((input, analysis, header));
             continue;

@@ -120,7 +120,7 @@ mod tests {
     use crate::run::live::tests::busy;
 
     /// The columns in the documentation.
-    const DOCS: &str = include_str!("../../../../../docs/live.md");
+    const DOCS: &str = include_str!("../../../assets/live.md");
 
     #[test]
     fn every_line_has_a_cell_for_every_name() {
