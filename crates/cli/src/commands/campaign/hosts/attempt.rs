@@ -6,24 +6,25 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use ioecho_campaign::attempt::{Attempt, End, Measured};
-use ioecho_campaign::conversation::{Conversation, Outcome, Replayed, Trouble};
+use ioecho_campaign::clock::Compared;
+use ioecho_campaign::conversation::{Conversation, Outcome, Replayed, Trouble, zero};
 use ioecho_campaign::course;
 use ioecho_campaign::file::{Device, FROM_STACK};
 use ioecho_campaign::ground::Fault;
-use ioecho_campaign::plan::{Cell, Ground as _, is_simulated};
+use ioecho_campaign::plan::{Cell, Ground as _, Member, is_simulated};
 use ioecho_campaign::protocol::{DeviceThere, FromAgent, LoadThere, RunName, ToAgent};
 use ioecho_linux::{HostDescription, OpenDirectory};
-use ioecho_run::digest;
 use ioecho_run::directory::RunDirectory;
 use ioecho_run::merge::{self, Together};
 use ioecho_run::named::file_named;
 use ioecho_run::place::unwritable;
+use ioecho_run::{digest, regular, stored};
 use ioecho_stats::begun::Begun;
 use ioecho_stats::judge::START_SKEW;
 use ioecho_stats::run_summary::{ByKind, RunSummary};
 use ioecho_stats::verdict::Finding;
 use ioecho_trace::Nanos;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::link::now_ns;
 use super::{Hosts, bulk};
@@ -58,10 +59,22 @@ struct StoredZero<'a> {
     told_ns: i64,
     /// The same on the axis: at least and at most, ns.
     zero_ns: (i64, i64),
-    /// The comparison of the clocks before and after.
-    before: ioecho_campaign::clock::Compared,
-    after: ioecho_campaign::clock::Compared,
+    /// The comparison of the clocks before, and after if there is one.
+    before: Compared,
+    after: Option<Compared>,
 }
+
+/// How a replay was begun, as it is stored at that instant: `begun.json`.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct StoredBegun {
+    version: u32,
+    /// For each member the instant that it was told, and the comparison of the clocks before.
+    members: Vec<(String, i64, Compared)>,
+}
+
+/// The name of its file.
+const BEGUN: &str = "begun.json";
 
 /// Either a value, or the end of the attempt without one.
 type Or<T> = Result<T, End>;
@@ -159,6 +172,17 @@ impl Hosts<'_> {
         self.answers(who, apply.collect())?;
         stored.seconds += begun.elapsed().as_secs_f64();
         let mut results = Vec::new();
+        if let Some((run, replayed)) = self.left(cell, place, stored.attempt, who) {
+            match self.kept(cell, place, &run, &replayed, made.plan.file.start_skew.0, who)? {
+                Ok(measured) => {
+                    tell("    the agents had finished it when the campaign was lost");
+                    let run = place.path().join(&run.name);
+                    stored.summary_sha256 = digest::of_file(&run.join("summary.json")).ok();
+                    results.push(measured);
+                }
+                Err(error) => return Ok(Err(error)),
+            }
+        }
         loop {
             let (part, round) = match course::next(cell, &results) {
                 course::Next::Run(part, round) => (part, round),
@@ -178,13 +202,13 @@ impl Hosts<'_> {
                 flags: flags.clone(),
                 load: load.clone(),
             };
-            let replayed =
-                self.together(who, loads.map(arm).collect(), made.plan.file.start_skew)?;
+            let skew_max = made.plan.file.start_skew;
+            let arms = loads.map(arm).collect();
+            let replayed = self.together(cell, place, who, arms, skew_max)?;
             stored.seconds += begun.elapsed().as_secs_f64();
-            let skew_max_ns = made.plan.file.start_skew.0;
-            self.fetched(cell, place, &run, &replayed, who)?;
-            let measured = match self.joined(cell, place, &run, &replayed, skew_max_ns) {
-                Ok(joined) => joined?,
+            let kept = self.kept(cell, place, &run, &replayed, skew_max.0, who)?;
+            let measured = match kept {
+                Ok(measured) => measured,
                 Err(error) => return Ok(Err(error)),
             };
             let digits = digest::of_file(&place.path().join(&run.name).join("summary.json")).ok();
@@ -242,15 +266,77 @@ impl Hosts<'_> {
 
     fn together(
         &mut self,
+        cell: &Cell,
+        place: &OpenDirectory,
         who: &[usize],
         arms: Vec<ToAgent>,
         skew_max: Nanos,
     ) -> Or<Vec<Replayed>> {
         let talk = Conversation::replay(arms, skew_max.0, now_ns(&self.clock));
-        match self.converse(who, talk, true) {
+        let mut begun = |all: Vec<(i64, Compared)>| {
+            let of =
+                |(member, (told_ns, before)): (&Member, _)| (member.host.clone(), told_ns, before);
+            let members = cell.members.iter().zip(all).map(of).collect();
+            let begun = StoredBegun { version: START_VERSION, members };
+            // Without it the results count as well, unless this process is killed.
+            let _ = serde_json::to_vec(&begun).map(|bytes| place.put(BEGUN, &bytes));
+        };
+        match self.converse_telling(who, talk, true, &mut begun) {
             Outcome::Replayed(all) => Ok(all),
             Outcome::Answers(_) => Err(End::Fault("it was no replay".to_owned())),
             Outcome::Trouble(at, trouble) => Err(self.end_of(at.map(|at| who[at]), &trouble)),
+        }
+    }
+
+    /// What agents had finished when an earlier process of the campaign was killed. Of a cell of
+    /// several replays nothing is used: the others would not follow without a pause.
+    fn left(
+        &mut self,
+        cell: &Cell,
+        place: &OpenDirectory,
+        attempt: u32,
+        who: &[usize],
+    ) -> Option<(RunName, Vec<Replayed>)> {
+        let before = attempt.checked_sub(1).filter(|_| cell.parts.is_empty())?;
+        let path = place.path().parent()?.join(before.to_string());
+        if path.join("attempt.json").exists() {
+            return None;
+        }
+        let bytes = regular::read(&path.join(BEGUN)).ok()?;
+        let begun: StoredBegun = stored::from_json(&bytes, START_VERSION).ok()?;
+        let is_same =
+            |(member, (host, ..)): (&Member, &(String, i64, Compared))| member.host == *host;
+        if begun.members.len() != who.len() || !cell.members.iter().zip(&begun.members).all(is_same)
+        {
+            return None;
+        }
+        let name = course::directory(cell, 0, 1);
+        let run = RunName { key: cell.key.clone(), attempt: before, name };
+        let looks = vec![ToAgent::Look { run: run.clone() }; who.len()];
+        let answers = self.answers(who, looks).ok()?;
+        let replayed = begun.members.iter().zip(answers).map(|((_, told_ns, before), answer)| {
+            let FromAgent::Done { seconds, said, files } = answer else { return None };
+            let (told_ns, before, after) = (*told_ns, *before, None);
+            let zero_ns = zero(&before, None, told_ns).ok()?;
+            Some(Replayed { told_ns, zero_ns, before, after, seconds, said, files })
+        });
+        Some((run, replayed.collect::<Option<_>>()?))
+    }
+
+    /// Fetches the results of a replay, and makes one of them.
+    fn kept(
+        &self,
+        cell: &Cell,
+        place: &OpenDirectory,
+        run: &RunName,
+        replayed: &[Replayed],
+        skew_max_ns: i64,
+        who: &[usize],
+    ) -> Or<anyhow::Result<Measured>> {
+        self.fetched(cell, place, run, replayed, who)?;
+        match self.joined(cell, place, run, replayed, skew_max_ns) {
+            Ok(joined) => joined.map(Ok),
+            Err(error) => Ok(Err(error)),
         }
     }
 

@@ -17,6 +17,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use ioecho_campaign::clock::Compared;
 use ioecho_campaign::conversation::{Action, Conversation, Event, Outcome};
 use ioecho_campaign::file::Host;
 use ioecho_campaign::protocol::{ALIVE_EVERY_S, FromAgent, PROTOCOL, SILENT_AFTER_S, ToAgent};
@@ -275,9 +276,21 @@ impl<'a> Hosts<'a> {
     fn converse(
         &mut self,
         who: &[usize],
-        (mut talk, mut actions): (Conversation, Vec<Action>),
+        talk: (Conversation, Vec<Action>),
         may_be_stopped: bool,
     ) -> Outcome {
+        self.converse_telling(who, talk, may_be_stopped, &mut |_| {})
+    }
+
+    /// The same; `begun` is told the instants once a replay has begun.
+    fn converse_telling(
+        &mut self,
+        who: &[usize],
+        (mut talk, mut actions): (Conversation, Vec<Action>),
+        may_be_stopped: bool,
+        begun: &mut dyn FnMut(Vec<(i64, Compared)>),
+    ) -> Outcome {
+        let mut is_begun = false;
         let (mut ticked, mut was_asked) = (Instant::now(), false);
         let mut told = Instant::now();
         for host in who {
@@ -303,6 +316,10 @@ impl<'a> Hosts<'a> {
                     Action::Cut(at) => self.cut(who[at]),
                     Action::Over(outcome) => return outcome,
                 }
+            }
+            if !is_begun && let Some(all) = talk.begun() {
+                is_begun = true;
+                begun(all);
             }
             if !events.is_empty() {
                 let now = now_ns(&self.clock);

@@ -48,7 +48,8 @@ pub(super) fn agent(host: &Host, as_: As, build: &str) -> io::Result<Command> {
     }
     let flag = as_.flag();
     let script = format!(
-        "{}; exec \"$d/bin/{build}/ioecho\" agent{flag} --directory \"$d\"",
+        "{}; p=\"$d/bin/{build}/ioecho\"; [ -x \"$p\" ] || exit 127; exec \"$p\" agent{flag} \
+         --directory \"$d\"",
         directory(host)
     );
     Ok(through(host, &script))
@@ -140,7 +141,10 @@ mod tests {
         let place = Place::outside("test");
         let directory = Some("/it's here".to_owned());
         let mut host = Host { name: "n1".to_owned(), launch, is_shell: false, directory, place };
-        let script = r#"d='/it'\''s here'; exec "$d/bin/b/ioecho" agent --take --directory "$d""#;
+        let script = concat!(
+            r#"d='/it'\''s here'; p="$d/bin/b/ioecho"; [ -x "$p" ] || exit 127; "#,
+            r#"exec "$p" agent --take --directory "$d""#
+        );
         assert_eq!(words(&host), ["ip", "netns", "exec", "n1", "sh", "-c", script]);
         host.launch = vec!["ssh".to_owned(), "h".to_owned()];
         host.is_shell = true;
