@@ -11,6 +11,8 @@ mod hostile;
 mod losses;
 #[path = "hosts/namespaces.rs"]
 mod namespaces;
+#[path = "hosts/stacks.rs"]
+mod stacks;
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use super::{Site, campaign, json, said};
 
 /// The processes whose parent this one is, and which have this word in their command line.
-fn children(parent: u32, word: &str) -> Vec<u32> {
+pub(super) fn children(parent: u32, word: &str) -> Vec<u32> {
     let mut found = Vec::new();
     for entry in fs::read_dir("/proc").unwrap().flatten() {
         let Ok(pid) = entry.file_name().to_string_lossy().parse::<u32>() else { continue };
@@ -24,12 +24,12 @@ fn children(parent: u32, word: &str) -> Vec<u32> {
     found
 }
 
-fn kill(pid: u32, signal: &str) {
+pub(super) fn kill(pid: u32, signal: &str) {
     assert!(Command::new("kill").args([signal, &pid.to_string()]).status().unwrap().success());
 }
 
 /// Waits until something holds.
-fn until(what: &str, mut holds: impl FnMut() -> bool) {
+pub(super) fn until(what: &str, mut holds: impl FnMut() -> bool) {
     let begun = Instant::now();
     while !holds() {
         assert!(begun.elapsed() < Duration::from_secs(120), "{what}");
