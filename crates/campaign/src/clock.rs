@@ -4,7 +4,7 @@
 //! of time. No two hosts have the same clock. But an answer was made between the question and its
 //! arrival, so each question and answer bound the difference of two clocks from both sides, and
 //! many of them, intersected, bound it closely. Nothing is assumed about the way of a message, such
-//! as that both directions take as long; intervals are kept, not points (as in TigerBeetle's
+//! as that both directions take as long; intervals are kept, not points (as in `TigerBeetle`'s
 //! `vsr/clock.zig`, after Marzullo: *Maintaining the time in a distributed system*, 1984).
 
 use serde::{Deserialize, Serialize};

@@ -3,6 +3,8 @@
 //! A plan is made from the file alone, and from what its loads and devices are. It touches nothing.
 //! The same file makes the same plan, so a campaign that goes on makes it anew, and compares keys.
 
+mod members;
+
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use serde::Serialize;
@@ -18,6 +20,8 @@ use crate::template::{filled, names};
 use crate::value::Value;
 
 pub use crate::file::FROM_STACK;
+pub use members::Member;
+use members::{HOST, check_there, there};
 
 /// The most cells of a campaign.
 const CELLS_MAX: usize = 1_000_000;
@@ -94,17 +98,6 @@ impl Cell {
         let words: Vec<String> = values.chain([format!("#{}", self.repeat)]).collect();
         words.join(" ")
     }
-}
-
-/// A replay on another host, beside those of the other members of a cell.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Member {
-    /// The host.
-    pub host: String,
-    /// The target there.
-    pub target: String,
-    /// The load, as the campaign's machine has it.
-    pub trace: String,
 }
 
 /// Whether a target exists in simulated time alone.
@@ -444,15 +437,7 @@ impl Plan {
         }
         let trace = members.first().map(|it| &it.trace).or(traces.first()).cloned();
         let trace = trace.unwrap_or_default();
-        let loads = members.iter().map(|member| &member.trace);
-        let loads: BTreeSet<&String> = loads.chain([&trace]).collect();
-        let requests = match loads.len() {
-            1 => load(&trace)?,
-            _ => {
-                let of_member = |member: &Member| load(&member.trace);
-                members.iter().map(of_member).collect::<Result<Vec<_>>>()?.join(AND)
-            }
-        };
+        let requests = members::requests(&trace, &members, &load)?;
         check_there(&stack, &members, &self.file.place)?;
         let mut identity = Identity::new(replay, chain, identified, requests, repeat);
         let path = point.iter().find(|(axis, _)| axis == PATH);
@@ -472,39 +457,6 @@ impl Plan {
             branch,
             parts,
         }))
-    }
-
-    /// Who replays on other hosts. Loads are dealt in turn.
-    fn members(
-        &self,
-        device: &Device,
-        traces: &[String],
-        most: Option<(String, &Place)>,
-        fill: &dyn Fn(&str) -> String,
-    ) -> Result<Vec<Member>> {
-        let most = match most {
-            None => device.hosts.len(),
-            Some((text, place)) if device.hosts.is_empty() => {
-                let reason = format!("{TARGETS_MAX} = {text} needs a device on several hosts");
-                return Err(Refused::new(place, reason, "name its hosts: host = [\"n{1..10}\"]"));
-            }
-            Some((text, place)) => match text.parse::<usize>().ok().filter(|most| *most > 0) {
-                Some(most) => most,
-                None => {
-                    let reason = format!("'{text}' is no number of hosts");
-                    return Err(Refused::new(place, reason, "write a whole number from 1 on"));
-                }
-            },
-        };
-        let path = device.shown_path();
-        self.check_names(&Value::One(path.to_owned()), &device.place, &[HOST])?;
-        let member = |(number, host): (usize, &String)| {
-            let own =
-                |text: &str| filled(&fill(text), &|name| (name == HOST).then(|| host.clone()));
-            let trace = traces.get(number % traces.len().max(1)).map(|it| own(it));
-            Member { host: host.clone(), target: own(path), trace: trace.unwrap_or_default() }
-        };
-        Ok(device.hosts.iter().take(most).enumerate().map(member).collect())
     }
 
     /// The target of a device, and what it is.
@@ -599,43 +551,6 @@ impl Plan {
     /// The keys of the replay.
     pub fn known(&self) -> &Known {
         &self.known
-    }
-}
-
-/// The name in braces that is a member's host.
-const HOST: &str = "host";
-
-/// What stands between the identities of several members.
-const AND: &str = " + ";
-
-/// What a device on other hosts is. What it must have tells it from others wherever it is reached
-/// from; without, it is what is at that path of that host.
-fn there(device: &Device, members: &[Member]) -> String {
-    let Proof { serial, wwn, uuid, backing } = &device.proof;
-    let proofs = [serial, wwn, uuid, backing];
-    let proof: Vec<&str> = proofs.into_iter().flatten().map(String::as_str).collect();
-    let of_member = |member: &Member| {
-        if is_simulated(&member.target) {
-            return member.target.clone();
-        }
-        if proof.is_empty() {
-            return format!("there:{}:{}", member.host, member.target);
-        }
-        format!("there:{}", proof.join(","))
-    };
-    members.iter().map(of_member).collect::<Vec<_>>().join(AND)
-}
-
-/// Refuses programs of the campaign's directory on other hosts, which have no such directory.
-fn check_there(stack: &[Placed], members: &[Member], place: &Place) -> Result<()> {
-    let program = stack.iter().flat_map(|placed| placed.programs.keys()).next();
-    match program.filter(|_| !members.is_empty()) {
-        None => Ok(()),
-        Some(program) => {
-            let reason =
-                format!("{program} is a program of this machine, and is not sent to hosts");
-            Err(Refused::new(place, reason, "install it there, and name it without a path"))
-        }
     }
 }
 

@@ -325,7 +325,7 @@ impl<'t, 'a> Reader<'t, 'a> {
                     return Err(Refused::new(&place, reason, help));
                 }
                 let hosts = match table.get("host") {
-                    Some(value) => self.hosts_of(&table, value, hosts)?,
+                    Some(value) => hosts::hosts_of(&table, value, hosts)?,
                     None => Vec::new(),
                 };
                 (path, proof, hosts, self.layer_at(&table, "set")?)

@@ -21,7 +21,7 @@ const SSH: [&str; 8] = [
     "ServerAliveCountMax=3",
 ];
 
-impl<'t, 'a> Reader<'t, 'a> {
+impl Reader<'_, '_> {
     pub(super) fn hosts(&self) -> Result<Vec<Host>> {
         let mut hosts: Vec<Host> = Vec::new();
         for (pattern, place, value) in self.entries("hosts")? {
@@ -58,31 +58,6 @@ impl<'t, 'a> Reader<'t, 'a> {
         table.only("key of start", &["skew"], &[])?;
         let span = |text: &str| text.parse::<Nanos>().ok().filter(|span| *span > Nanos::ZERO);
         Ok(table.parsed("skew", span, "write a time such as 1ms")?.unwrap_or(SKEW_MAX))
-    }
-
-    /// The hosts that a device names, each of which must be there.
-    pub(super) fn hosts_of(
-        &self,
-        table: &Table<'t, 'a>,
-        value: Spot<'t, 'a>,
-        known: &[Host],
-    ) -> Result<Vec<String>> {
-        let mut hosts = Vec::new();
-        for (text, place) in table.texts_at(value)? {
-            let all = expanded(&text);
-            for name in all.map_err(|reason| Refused::new(&place, reason, "write n{01..10}"))? {
-                if !known.iter().any(|host| host.name == name) {
-                    let names = known.iter().map(|host| host.name.as_str());
-                    return Err(Refused::unknown(&place, "host", &name, names));
-                }
-                if hosts.contains(&name) {
-                    let reason = format!("'{name}' stands here twice");
-                    return Err(Refused::new(&place, reason, "name each host once"));
-                }
-                hosts.push(name);
-            }
-        }
-        Ok(hosts)
     }
 }
 
@@ -134,4 +109,28 @@ fn host(table: &Table<'_, '_>, name: String, number: &str, place: &Place) -> Res
     let is_ssh = |word: &String| word.rsplit('/').next() == Some("ssh");
     let is_shell = launch.iter().any(is_ssh);
     Ok(Host { name, launch, is_shell, directory, place: place.clone() })
+}
+
+/// The hosts that a device names, each of which must be there.
+pub(super) fn hosts_of(
+    table: &Table<'_, '_>,
+    value: Spot<'_, '_>,
+    known: &[Host],
+) -> Result<Vec<String>> {
+    let mut hosts = Vec::new();
+    for (text, place) in table.texts_at(value)? {
+        let all = expanded(&text);
+        for name in all.map_err(|reason| Refused::new(&place, reason, "write n{01..10}"))? {
+            if !known.iter().any(|host| host.name == name) {
+                let names = known.iter().map(|host| host.name.as_str());
+                return Err(Refused::unknown(&place, "host", &name, names));
+            }
+            if hosts.contains(&name) {
+                let reason = format!("'{name}' stands here twice");
+                return Err(Refused::new(&place, reason, "name each host once"));
+            }
+            hosts.push(name);
+        }
+    }
+    Ok(hosts)
 }

@@ -22,9 +22,8 @@ use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 
 use crate::print::tell;
 
-/// More lines within a second than an honest agent sends: a comparison of clocks over the fastest
-/// pipe is ten times less.
-const LINES_MAX: u32 = 1_000_000;
+/// More lines within a second than an honest agent sends, which answers some hundred pings.
+const LINES_MAX: u32 = 10_000;
 
 /// The longest line of an agent that is shown, in characters, and the most of them.
 const SHOWN_MAX: usize = 300;
