@@ -99,7 +99,8 @@ fn two_agents_begin_together_and_are_judged_as_one() {
     let output = site.run(&format!("{}{more}", campaign(2, &device, "start.skew='1s'\nretries=0")));
     let [attempt] = &site.attempts()[..] else { panic!("{}", said(&output)) };
     let whole = json(&attempt.join("run/summary.json"));
-    assert_eq!(whole["recorded"], 1200);
+    // A third of the load are writes, which are left out.
+    assert_eq!(whole["recorded"], 800);
     assert_eq!(whole["merged"].as_array().unwrap().len(), 2);
     let skew = check(&whole, "start-skew");
     assert_eq!(skew["grade"], "pass", "{skew}");
