@@ -75,6 +75,10 @@ release VERSION:
 bench-memory:
     bench/memory.sh
 
+# Processor time, memory and bytes of an analysis in parts, by the number of requests.
+bench-scale *ARGS:
+    bench/scale.py {{ARGS}}
+
 # Licences and advisories of the dependencies (needs cargo-deny).
 deny:
     cargo deny check

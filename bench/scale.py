@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What an analysis in parts costs, by the number of requests: the measured part of docs/scale.md.
+"""What an analysis in parts costs, by the number of requests.
 
     bench/scale.py [--largest N] [--volumes N] [--parts N] [DIRECTORY]
 
@@ -37,7 +37,7 @@ def run(*arguments: object) -> tuple[float, float]:
 def measure(requests: int, volumes: int, count: int, directory: Path) -> dict[str, float]:
     """All steps for one number of requests."""
     trace = directory / "trace.parquet"
-    # Half an hour of each part, or the whole month: the rate decides how many requests it is.
+    # Always the whole month: the rate decides how many requests it is.
     load = (
         f"gen:zipf?theta=0.9&read=70&size=4k:60,64k:40&area=16G&volumes={volumes}"
         f"&rate={requests / MONTH_S:.9f}&count={requests}"

@@ -1,13 +1,13 @@
 #!/bin/sh
 # All tests inside the virtual machine, each in a machine of its own. See README.md.
 #
-#   tests/vm/all.sh [NAME…]      requests, faults, kills, layers, witness, lockdown; by default
-#                                all of them
+#   tests/vm/all.sh [NAME…]      requests, faults, kills, layers, witness, lockdown, campaign,
+#                                hosts, power; by default all of them
 #
 # Exit code: 0 where all passed or were skipped, 77 where all were skipped, 1 otherwise.
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
-[ "$#" -gt 0 ] || set -- requests faults kills layers witness lockdown
+[ "$#" -gt 0 ] || set -- requests faults kills layers witness lockdown campaign hosts power
 
 failed=0
 passed=0
@@ -18,7 +18,14 @@ for name; do
     *) append='' ;;
     esac
     code=0
-    IOECHO_VM_APPEND="$append ${IOECHO_VM_APPEND:-}" "$here/run.sh" "sh /vm/$name.sh" || code=$?
+    case $name in
+    # It boots the machine more than once.
+    power) "$here/power.sh" || code=$? ;;
+    *)
+        IOECHO_VM_APPEND="$append ${IOECHO_VM_APPEND:-}" "$here/run.sh" "sh /vm/$name.sh" ||
+            code=$?
+        ;;
+    esac
     case $code in
     0) passed=$((passed + 1)) ;;
     77) ;;

@@ -14,6 +14,8 @@
 # IOECHO_VM_KERNEL and IOECHO_VM_MODULES (a kernel image and its lib/modules/VERSION instead),
 # IOECHO_VM_BINARY (ioecho, default target/debug/ioecho), IOECHO_VM_FILES (further files, which
 # lie in /host inside), IOECHO_VM_TIMEOUT (seconds, default 600), IOECHO_VM_MEMORY (MiB),
+# IOECHO_VM_DISKS (a directory for the machine's disks, which stay there for its next boot),
+# IOECHO_VM_CUT=yes (the machine loses its power when the command asks for it: see power.sh),
 # IOECHO_VM_APPEND (further words for the kernel, such as lockdown=integrity), IOECHO_VM_FETCH (no:
 # nothing is fetched or installed).
 set -eu
@@ -25,10 +27,15 @@ binary=${IOECHO_VM_BINARY:-$top/target/debug/ioecho}
 fetch=${IOECHO_VM_FETCH:-yes}
 
 # Programs that are copied with their libraries where they exist.
-programs='blktrace blkparse btt fio trace-cmd dmsetup losetup blkid mkfs.ext4 mdadm'
+programs='blktrace blkparse btt fio trace-cmd dmsetup losetup blkid wipefs mkfs.ext4 mdadm lvm
+    thin_check iscsiadm iscsid nvme'
+# Names under which lvm is called.
+lvm_names='pvs vgs lvs pvcreate pvremove vgcreate vgremove vgchange lvcreate lvremove'
 # Drivers that are copied with what they need.
-drivers='null_blk loop virtio_blk virtio_pci dm-mod dm-delay dm-flakey scsi_debug sd_mod zram brd
-    raid0 raid1 ext4'
+drivers='null_blk loop virtio_blk virtio_pci dm-mod dm-delay dm-flakey dm-log-writes dm-cache
+    dm-cache-smq dm-crypt dm-thin-pool scsi_debug sd_mod zram brd raid0 raid1 raid10 raid456 ext4
+    xts aesni-intel target_core_mod target_core_iblock target_core_file iscsi_target_mod tcm_loop
+    iscsi_tcp nvmet nvmet-tcp nvme-loop nvme-tcp'
 
 say() { printf 'tests/vm: %s\n' "$*" >&2; }
 skip() {
@@ -113,6 +120,9 @@ build_base() {
     cp "$here/init" "$root/init"
     chmod +x "$root/init"
     for program in $programs; do take_program "$program"; done
+    lvm=$(command -v lvm) && for name in $lvm_names; do
+        ln -sf lvm "$root$(dirname "$lvm")/$name"
+    done
 
     version=$(basename "$modules")
     target=$root/lib/modules/$version
@@ -122,6 +132,7 @@ build_base() {
     done
     # All drivers of the kinds that hold the wanted ones: what they need is among these.
     (cd "$modules" && find kernel/drivers/block kernel/drivers/md kernel/drivers/scsi \
+        kernel/drivers/target kernel/drivers/nvme \
         kernel/drivers/virtio kernel/drivers/ata kernel/fs/ext4 kernel/fs/jbd2 kernel/fs/mbcache* \
         kernel/fs/configfs kernel/lib kernel/crypto kernel/mm kernel/arch \
         -name '*.ko*' 2>/dev/null) | while read -r module; do
@@ -181,20 +192,37 @@ build_extra() {
     rm -rf "$extra" "$run/extra.cpio"
 }
 
+# Ends the machine as a power cut does, as soon as its command asks for it.
+cut_power() {
+    while [ -d "$run" ] && ! grep -q '^code' "$run/result"; do
+        if grep -q '^cut' "$run/result"; then
+            kill -KILL "$(cat "$run/pid")"
+            return
+        fi
+        sleep 0.05
+    done
+}
+
 boot() {
     : >"$run/result"
-    truncate -s 512M "$run/disk"
-    # A second disk, which a test may pull out.
-    truncate -s 64M "$run/unplugged"
+    disks=${IOECHO_VM_DISKS:-$run}
+    mkdir -p "$disks"
+    truncate -s 512M "$disks/disk"
+    # A second disk, which a test may pull out, and a third.
+    truncate -s 64M "$disks/unplugged" "$disks/third"
+    [ "${IOECHO_VM_CUT:-}" != yes ] || cut_power &
     # The emulated processor without cmpxchg16b: with it a guest panics now and then.
     nice timeout "${IOECHO_VM_TIMEOUT:-600}" qemu-system-x86_64 \
         -accel tcg,thread=multi -cpu max,-cx16 -smp 2 -m "${IOECHO_VM_MEMORY:-2048}" \
         -nodefaults -display none -no-reboot \
         -kernel "$image" -initrd "$run/initramfs" \
         -append "console=ttyS0 panic=-1 mitigations=off quiet ${IOECHO_VM_APPEND:-}" \
-        -drive "file=$run/disk,if=virtio,format=raw,cache=unsafe" \
-        -blockdev "driver=file,filename=$run/unplugged,node-name=unplugged" \
-        -device virtio-blk-pci,drive=unplugged \
+        -drive "file=$disks/disk,if=virtio,format=raw,cache=unsafe" \
+        -blockdev "driver=file,filename=$disks/unplugged,node-name=unplugged" \
+        -device virtio-blk-pci,drive=unplugged,serial=unplugged \
+        -blockdev "driver=file,filename=$disks/third,node-name=third" \
+        -device virtio-blk-pci,drive=third,serial=third \
+        -pidfile "$run/pid" \
         -serial "file:$run/console" -serial stdio -serial "file:$run/result" \
         </dev/null || return $?
 }
@@ -222,6 +250,8 @@ for attempt in 1 2; do
     boot || ended=$?
     code=$(sed -n 's/^code \([0-9][0-9]*\).*/\1/p' "$run/result")
     [ -z "$code" ] || exit "$code"
+    # The power was cut, as it was asked for.
+    ! grep -q '^cut' "$run/result" || exit 0
     # A guest that never came so far as to begin is the emulation's fault, not the test's.
     if grep -q '^begun' "$run/result" || [ "$attempt" = 2 ]; then break; fi
     say 'the machine did not come up; trying once more'

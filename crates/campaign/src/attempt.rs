@@ -14,6 +14,9 @@ use ioecho_stats::verdict::{Finding, Grade, Validity};
 use ioecho_trace::Outcome;
 use serde::{Deserialize, Serialize};
 
+/// The check of a cell of rounds: whether they became steady.
+pub(crate) const STEADY: &str = "steady";
+
 /// The version of `attempt.json`.
 pub const ATTEMPT_VERSION: u32 = 1;
 

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use ioecho_stats::steady::{self, WINDOW};
 use ioecho_stats::verdict::{Finding, Grade};
 
-use crate::attempt::{Measured, Rounds};
+use crate::attempt::{Measured, Rounds, STEADY};
 use crate::expression::Rule;
 use crate::plan::Cell;
 
@@ -54,9 +54,9 @@ pub fn next(cell: &Cell, results: &[Measured]) -> Next {
     let mut whole = joined(results, parts, first..(first + WINDOW).min(rounds));
     let grade = if steady.is_some() { Grade::Pass } else { Grade::Suspect };
     for part in &mut whole.parts {
-        part.checks.insert("steady".to_owned(), grade);
+        part.checks.insert(STEADY.to_owned(), grade);
     }
-    whole.checks.insert("steady".to_owned(), grade);
+    whole.checks.insert(STEADY.to_owned(), grade);
     // JSON has no number that is none.
     let figures = figures.into_iter().map(|it| if it.is_finite() { it } else { 0.0 }).collect();
     whole.rounds = Some(Rounds { figures, steady });

@@ -6,11 +6,12 @@
 
 use std::cmp::Ordering;
 
+use ioecho_stats::judge;
 use ioecho_stats::verdict::{Finding, Grade, Validity};
 use ioecho_trace::expression::{self as grammar, Cursor, Expression, Fault, Word};
 use ioecho_trace::{Bytes, Nanos};
 
-use crate::attempt::{Measured, Unit, figure_name};
+use crate::attempt::{Measured, STEADY, Unit, figure_name};
 use crate::stack::{self, Entry};
 
 /// The settings that a condition may ask for: axes and keys.
@@ -221,6 +222,11 @@ fn question(words: &mut Cursor<'_>, subjects: &Subjects) -> Result<Expression<Te
     } else if name == "validity" {
         (Subject::Validity, Kind::Words(VALIDITIES.map(|it| it.name().to_owned()).to_vec()))
     } else if let Some(check) = name.strip_prefix("check.") {
+        let known = judge::names();
+        if check != STEADY && !known.iter().any(|known| known == check) {
+            let help = format!("known are {}, {STEADY}", known.join(", "));
+            return Err(words.fault(&format!("there is no check '{check}'"), help));
+        }
         let grades = GRADES.map(grade_word).to_vec();
         (Subject::Check(check.to_owned()), Kind::Words(grades))
     } else if subjects.has(name) {
@@ -374,7 +380,7 @@ mod tests {
                 assert!(holds(text), "{text}");
             }
         }
-        for text in ["p99.write > 0ms", "p99.write <= 1h", "speedup > 4", "check.x = pass"] {
+        for text in ["p99.write > 0ms", "p99.write <= 1h", "speedup > 4", "check.steady = pass"] {
             assert!(!holds(text), "{text}");
         }
     }
@@ -382,6 +388,7 @@ mod tests {
     #[test]
     fn a_fault_is_marked() {
         for (text, told) in [
+            ("check.latenes = pass", "there is no check 'latenes'"),
             ("finding = devise-limited", "'devise-limited' is not known"),
             ("p98.read > 4ms", "'p98.read' is not known"),
             ("p99.read > 4k", "write a time like 20ms"),

@@ -205,6 +205,14 @@ impl File {
         self.hosts.iter().find(|host| host.name == name)
     }
 
+    /// The devices that a device consists of: itself, or those of which the stack makes it.
+    pub fn devices_of<'f>(&'f self, device: &'f Device) -> Vec<&'f Device> {
+        if device.of.is_empty() {
+            return vec![device];
+        }
+        device.of.iter().filter_map(|(name, _)| self.device(name)).collect()
+    }
+
     /// The device of this name.
     pub fn device(&self, name: &str) -> Option<&Device> {
         self.devices.iter().find(|device| device.name == name)
@@ -272,10 +280,13 @@ pub struct Host {
 pub struct Device {
     /// Its name in the campaign.
     pub name: String,
-    /// The target: a block device, a file or a simulation. `None` if the stack makes it.
+    /// The target: a block device, a file or a simulation. `None` if the stack makes it, of
+    /// nothing or of other devices.
     pub path: Option<String>,
     /// The hosts that reach it, all of which replay together; none if this machine does.
     pub hosts: Vec<String>,
+    /// The devices that the stack makes it of, by their names, each with its place.
+    pub of: Vec<(String, Place)>,
     /// What the device must have.
     pub proof: Proof,
     /// Settings for runs on it.

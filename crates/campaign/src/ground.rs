@@ -151,8 +151,18 @@ pub enum Kind {
     Block,
     /// A file.
     File,
+    /// A volume that is exported to other hosts: its path is an address, and it becomes a block
+    /// device where a module takes it in.
+    Exported,
     /// A simulation, which has nothing that could be set up.
     Simulated,
+}
+
+impl Kind {
+    /// Whether it can be written and read on this host.
+    pub const fn is_real(self) -> bool {
+        matches!(self, Self::Block | Self::File)
+    }
 }
 
 /// Something that can be replayed against, and on which the next module builds.

@@ -11,13 +11,21 @@ mod ask;
 mod below;
 mod cgroup;
 mod command;
+mod dm;
 mod erase;
+mod exported;
 mod fault;
 mod fill;
 mod fs;
 mod given;
 mod host;
+mod iscsi;
+#[cfg(test)]
+mod killed;
 mod loop_device;
+mod lvm;
+mod md;
+mod nvme;
 mod program;
 mod queue;
 mod read;
@@ -27,8 +35,9 @@ mod smart;
 use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
 
-use crate::ground::{Fault, Ground, Result, Volume};
+use crate::ground::{Fault, Ground, Kind, Result, Volume};
 use crate::ledger::Ledger;
 
 pub use given::{Given, Wrong};
@@ -176,12 +185,19 @@ pub const FAMILIES: &[Family] = &[
     ask::FAMILY,
     cgroup::FAMILY,
     command::FAMILY,
+    dm::FAMILY,
     erase::FAMILY,
     fault::FAMILY,
     fill::FAMILY,
     fs::FAMILY,
     host::FAMILY,
+    iscsi::INITIATOR,
+    iscsi::TARGET,
     loop_device::FAMILY,
+    lvm::FAMILY,
+    md::FAMILY,
+    nvme::INITIATOR,
+    nvme::TARGET,
     program::FAMILY,
     queue::FAMILY,
     read::FAMILY,
@@ -202,6 +218,33 @@ fn too_short(at_s: f64, ended_s: f64) -> Fault {
         "it is due {at_s} s after the replay began, which took {ended_s:.1} s\n  = help: let the \
          replay take longer, or do it earlier"
     ))
+}
+
+/// Refuses what is no block device, and a stack that has none.
+fn block_volumes(on: &[Volume]) -> Result<&[Volume]> {
+    match on.iter().find(|volume| volume.kind != Kind::Block) {
+        Some(volume) => Err(Fault::Refused(format!("{} is no block device", volume.path))),
+        None if on.is_empty() => {
+            Err(Fault::Refused("there is no volume below it in the stack".to_owned()))
+        }
+        None => Ok(on),
+    }
+}
+
+/// Refuses a volume whose data may not be lost, or that somebody uses.
+fn given_up(ground: &dyn Ground, volume: &Volume) -> Result<()> {
+    if !volume.may_lose {
+        let text = format!("{}: its data would be lost, and nothing allows it", volume.path);
+        return Err(Fault::Refused(text));
+    }
+    ground.unused(&volume.path)
+}
+
+/// Thirty-two hexadecimal digits for a name: a UUID of ours, by which a thing is found again
+/// wherever it is after a reboot.
+fn mark(name: &str) -> String {
+    let digits = |byte: &u8| [byte >> 4, byte & 15].map(|it| char::from_digit(it.into(), 16));
+    Sha256::digest(name).iter().take(16).flat_map(digits).flatten().collect()
 }
 
 /// Refuses a machine without these programs.

@@ -68,6 +68,12 @@ impl<'a> Text<'a> {
     }
 }
 
+/// What stands between a reason and its remedy.
+const HELP: &str = "\n  = help: ";
+
+/// A word of more letters is no slip of the pen, and would take long to compare.
+const WORD_MAX: usize = 64;
+
 /// A campaign that is refused: the place, the reason, and the remedy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refused {
@@ -80,9 +86,15 @@ pub struct Refused {
 }
 
 impl Refused {
-    /// A refusal.
+    /// A refusal. A reason that brings its own remedy keeps it.
     pub fn new(place: &Place, reason: impl Into<String>, help: impl Into<String>) -> Self {
-        Self { place: place.clone(), reason: reason.into(), help: help.into() }
+        let (place, reason) = (place.clone(), reason.into());
+        match reason.split_once(HELP) {
+            Some((reason, help)) => {
+                Self { place, reason: reason.to_owned(), help: help.to_owned() }
+            }
+            None => Self { place, reason, help: help.into() },
+        }
     }
 
     /// A word that is not known. The help names the nearest of the known words, or all of them.
@@ -105,7 +117,7 @@ impl Refused {
 
 impl fmt::Display for Refused {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}\n  = help: {}", self.place, self.reason, self.help)
+        write!(f, "{}: {}{HELP}{}", self.place, self.reason, self.help)
     }
 }
 
@@ -117,6 +129,9 @@ pub type Result<T> = std::result::Result<T, Refused>;
 /// The known word that was probably meant: the one with the fewest letters to change, at most a
 /// third of them.
 fn nearest<'a>(word: &str, known: &[&'a str]) -> Option<&'a str> {
+    if word.len() > WORD_MAX {
+        return None;
+    }
     let distance = |known: &str| strsim::damerau_levenshtein(word, known);
     let nearest = known.iter().min_by_key(|known| distance(known))?;
     let (letters, wrong) = (word.chars().count(), distance(nearest));
@@ -126,6 +141,16 @@ fn nearest<'a>(word: &str, known: &[&'a str]) -> Option<&'a str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_reason_keeps_its_remedy_and_a_long_word_is_like_none() {
+        let place = Text::new("a.toml", "x=1\n").place(&(0..1));
+        let refused = Refused::new(&place, "it is wrong\n  = help: mend it", "leave it");
+        assert_eq!(refused.to_string(), "a.toml:1:1: it is wrong\n  = help: mend it");
+        let long = "speedup".repeat(10_000);
+        let refused = Refused::unknown(&place, "key", &long, ["speedup"]);
+        assert_eq!(refused.help, "known are speedup");
+    }
 
     #[test]
     fn a_place_is_a_line_and_a_column_of_characters() {

@@ -54,11 +54,14 @@ pub struct Cell {
     pub device: String,
     /// The target.
     pub target: String,
+    /// The targets that its stack begins with, where there are several.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub members: Vec<String>,
     /// The load.
     pub trace: String,
     /// Who replays on other hosts, all together; none if this machine does.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub members: Vec<Member>,
+    pub hosts: Vec<Member>,
     /// Everything that decides the result.
     pub identity: Identity,
     /// Cells of one branch differ in the climbed axis alone.
@@ -89,7 +92,7 @@ impl Cell {
 
     /// Where its members replay, each host with its target.
     pub fn targets(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.members.iter().map(|member| (member.host.as_str(), member.target.as_str()))
+        self.hosts.iter().map(|member| (member.host.as_str(), member.target.as_str()))
     }
 
     /// The cell in words.
@@ -425,20 +428,20 @@ impl Plan {
             ground.load(trace).map_err(|reason| Refused::new(place, reason, help))
         };
         let most = own.remove(TARGETS_MAX).map(|(most, place)| (most.concat(), place));
-        let members =
+        let hosts =
             self.members(of_file, &traces, most, &|text| Self::fill(text, &point, repeat))?;
-        let (target, identified) = match members.first() {
-            Some(first) => (first.target.clone(), there(of_file, &members)),
+        let (members, target, identified) = match hosts.first() {
+            Some(first) => (Vec::new(), first.target.clone(), there(of_file, &hosts)),
             None => self.identified(of_file, &stack, &point, repeat, ground)?,
         };
-        if members.is_empty() && traces.len() > 1 {
+        if hosts.is_empty() && traces.len() > 1 {
             let help = "name the device's hosts, or make an axis of trace";
             return Err(Refused::new(place, "several loads are for several hosts", help));
         }
-        let trace = members.first().map(|it| &it.trace).or(traces.first()).cloned();
+        let trace = hosts.first().map(|it| &it.trace).or(traces.first()).cloned();
         let trace = trace.unwrap_or_default();
-        let requests = members::requests(&trace, &members, &load)?;
-        check_there(&stack, &members, &self.file.place)?;
+        let requests = members::requests(&trace, &hosts, &load)?;
+        check_there(&stack, &hosts, &self.file.place)?;
         let mut identity = Identity::new(replay, chain, identified, requests, repeat);
         let path = point.iter().find(|(axis, _)| axis == PATH);
         identity.path = path.map(|(_, path)| path.clone());
@@ -451,15 +454,16 @@ impl Plan {
             repeat,
             device,
             target,
-            trace,
             members,
+            trace,
+            hosts,
             identity,
             branch,
             parts,
         }))
     }
 
-    /// The target of a device, and what it is.
+    /// The targets of a device that consists of several, its target, and what it is.
     fn identified(
         &self,
         device: &Device,
@@ -467,20 +471,30 @@ impl Plan {
         point: &[(String, String)],
         repeat: u32,
         ground: &dyn Ground,
-    ) -> Result<(String, String)> {
-        let Some(path) = &device.path else {
-            if stack.is_empty() {
-                let reason = format!("the stack makes '{}', and it is empty", device.name);
-                return Err(Refused::new(&device.place, reason, "write [[stack]] entries"));
-            }
-            return Ok((FROM_STACK.to_owned(), FROM_STACK.to_owned()));
-        };
-        self.check_names(&Value::One(path.clone()), &device.place, &[])?;
-        let target = Self::fill(path, point, repeat);
-        let identified = ground.device(&target, &device.proof).map_err(|reason| {
-            Refused::new(&device.place, reason, "name another device, or correct this one")
-        })?;
-        Ok((target, identified))
+    ) -> Result<(Vec<String>, String, String)> {
+        if device.path.is_none() && stack.is_empty() {
+            let reason = format!("the stack makes '{}', and it is empty", device.name);
+            return Err(Refused::new(&device.place, reason, "write [[stack]] entries"));
+        }
+        if device.path.is_none() && device.of.is_empty() {
+            return Ok((Vec::new(), FROM_STACK.to_owned(), FROM_STACK.to_owned()));
+        }
+        let (mut members, mut identities) = (Vec::new(), Vec::new());
+        for one in self.file.devices_of(device) {
+            let path = one.path.clone().unwrap_or_default();
+            self.check_names(&Value::One(path.clone()), &one.place, &[])?;
+            let target = Self::fill(&path, point, repeat);
+            let identified = ground.device(&target, &one.proof).map_err(|reason| {
+                Refused::new(&one.place, reason, "name another device, or correct this one")
+            })?;
+            members.push(target);
+            identities.push(identified);
+        }
+        let (target, identified) = (members.join(" + "), identities.join(" + "));
+        if device.of.is_empty() {
+            members.clear();
+        }
+        Ok((members, target, identified))
     }
 
     /// The modules of a cell, with everything filled in.

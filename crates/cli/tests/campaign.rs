@@ -93,6 +93,8 @@ fn a_mistake_is_told_with_its_place_before_anything_runs() {
         ("trace =", "trase =", "c.toml:11:1", "did you mean 'trace'?"),
         ("[4, 1, 16]", "[4, 'fast', 16]", "c.toml:9:15", "is not a number"),
         ("p99.response", "p98.response", "c.toml:14:8", "is not known"),
+        ("model=const,units=1", "model=none,units=1", "c.toml:5:1", "model 'none' is not known"),
+        ("\"load\"", "\"gen:randon\"", "c.toml:11:1", "there is no kind of load 'randon'"),
         ("\"load\"", "\"lost\"", "c.toml:11:1", "lost"),
     ] {
         let fixture = with(&LADDER.replace(from, to));
@@ -205,7 +207,7 @@ fn a_short_load_beyond_the_capacity_ends_a_ladder_through_its_drain() {
 
 #[test]
 fn what_fails_is_told_and_never_ends_the_others() {
-    let text = LADDER.replace("model=const,units=1,service=1ms,", "model=none,");
+    let text = LADDER.replace("model=const,units=1,service=1ms,", "learnt=nowhere,");
     let fixture = with(&text);
     let output = fixture.run(&["campaign", "run", "c.toml"]);
     let told = said(&output);

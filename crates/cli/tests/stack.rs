@@ -16,6 +16,7 @@ use std::time::Duration;
 
 use fixture::{Fixture, said};
 use ioecho_fixture::skip::skipped;
+use ioecho_fixture::{LoopDevice, MountPoint, or_skip};
 
 const CAMPAIGN: &str = r#"
 name = "stack"
@@ -23,7 +24,11 @@ name = "stack"
 disk = {from = "stack"}
 [replay]
 device = "disk"
-trace = "gen:random?read=50&size=4k&area=32M&rate=200&duration=DURATION"
+trace = "gen:random?read=50&size=4k&area=32M&endless=yes"
+# Without a schedule nothing is late, however busy this machine is.
+timing = "afap"
+in-flight-max = 4
+end-after = "DURATION"
 [axes]
 type = ["ext4", "xfs"]
 [[stack]]
@@ -221,4 +226,32 @@ fn data_that_nobody_gave_up_are_not_lost() {
     assert_eq!(output.status.code(), Some(6), "{}", said(&output));
     assert!(said(&output).contains("--destroy d"), "{}", said(&output));
     assert_eq!(fs::read(fixture.path("disk.img")).unwrap(), vec![7; 1 << 20]);
+}
+
+#[test]
+fn a_device_that_somebody_uses_is_refused_before_anything_is_touched() {
+    let _turn = my_turn();
+    if let Some(reason) = lacks() {
+        return skipped(reason);
+    }
+    let device = or_skip!(LoopDevice::new(32 << 20));
+    let path = device.path();
+    let made = Command::new("mkfs.ext4").args(["-q", path]).status().unwrap();
+    assert!(made.success());
+    let mount = or_skip!(MountPoint::of(Path::new(path)));
+    fs::write(mount.path().join("precious"), "x").unwrap();
+    let name = path.rsplit('/').next().unwrap();
+    let backing = fs::read_to_string(format!("/sys/block/{name}/loop/backing_file")).unwrap();
+    let fixture = Fixture::regular(10, 10);
+    let campaign = format!(
+        "name='x'\n[devices]\nd={{path='{path}',backing='{}'}}\n[replay]\ndevice='d'\n\
+         trace='gen:random?area=1M&rate=10&duration=1s'\n[[stack]]\nmodule='fill'\n",
+        backing.trim()
+    );
+    fs::write(fixture.path("c.toml"), campaign).unwrap();
+    let run = ["campaign", "run", "c.toml", "--destroy", "d"];
+    let output = ioecho(&fixture, &run).output().unwrap();
+    assert_eq!(output.status.code(), Some(6), "{}", said(&output));
+    assert!(said(&output).contains("mounted"), "{}", said(&output));
+    assert_eq!(fs::read(mount.path().join("precious")).unwrap(), b"x");
 }

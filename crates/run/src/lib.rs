@@ -25,7 +25,7 @@ mod lanes;
 mod links;
 mod load;
 mod routes;
-mod simulated;
+pub mod simulated;
 mod start;
 mod verification;
 mod watch;

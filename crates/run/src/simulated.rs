@@ -8,8 +8,8 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use ioecho_replay::sim::SimSpec;
 use ioecho_replay::sim::models::{Learning, Learnt};
+use ioecho_replay::sim::{SimSpec, SimSpecError};
 use ioecho_trace::formats::ReadOptions;
 use ioecho_trace::transform::Load;
 use ioecho_trace::wording::Wording;
@@ -57,6 +57,17 @@ pub(crate) fn parse(text: &str) -> Result<Simulation> {
         spec.capacity = capacity;
     }
     Ok(Simulation { spec, learnt: Some(Arc::new(learnt)), rotational })
+}
+
+/// Refuses a wrong description of a simulated device, without looking at a run that it names.
+///
+/// # Errors
+///
+/// Why it is wrong.
+pub fn check(text: &str) -> std::result::Result<(), SimSpecError> {
+    let is_model = |pair: &&str| !pair.starts_with(KEY);
+    let spec = text.split(',').filter(is_model).collect::<Vec<_>>().join(",");
+    spec.parse::<SimSpec>().map(drop)
 }
 
 fn modelled(text: &str) -> Result<SimSpec> {

@@ -76,17 +76,30 @@ pub fn duration(path: &Path) -> Option<Nanos> {
     parse(line).ok()?.settings.duration
 }
 
+/// Whether the description `path` is one.
+///
+/// # Errors
+///
+/// Why it is none.
+pub fn check(path: &Path) -> Result<(), TraceError> {
+    parse(&path.to_string_lossy()).map(drop).map_err(|error| unusable(path, &error))
+}
+
+fn unusable(path: &Path, error: &ArgumentError) -> TraceError {
+    TraceError::Unusable {
+        path: path.to_owned(),
+        reason: error.to_string(),
+        remedy: "docs/generators.md lists the kinds of loads and their settings".into(),
+    }
+}
+
 /// The load that `path`, a line as [`is_line`] recognises it, describes.
 pub fn open(path: &Path) -> Result<Box<dyn Source>, TraceError> {
     let line = path.to_string_lossy();
     let generated = parse(&line).and_then(|load| Generated::new(&line, load));
     match generated {
         Ok(source) => Ok(Box::new(source)),
-        Err(error) => Err(TraceError::Unusable {
-            path: path.to_owned(),
-            reason: error.to_string(),
-            remedy: "docs/generators.md lists the kinds of loads and their settings".into(),
-        }),
+        Err(error) => Err(unusable(path, &error)),
     }
 }
 

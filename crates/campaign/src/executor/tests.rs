@@ -107,8 +107,18 @@ fn lived_through(plan: &Plan, mut seed: u64) -> (Vec<State>, usize) {
 
 #[test]
 fn whatever_happens_each_cell_is_done_once_or_has_a_reason() {
+    live(0..3000);
+}
+
+#[test]
+#[ignore = "takes a while"]
+fn whatever_happens_in_a_hundred_thousand_lives() {
+    live(3000..103_000);
+}
+
+fn live(seeds: std::ops::Range<u64>) {
     let plan = plan(CAMPAIGN);
-    for seed in 0..3000 {
+    for seed in seeds {
         let (states, attempts) = lived_through(&plan, seed);
         for (cell, state) in plan.cells.iter().zip(&states) {
             match state {

@@ -299,14 +299,14 @@ impl<'t, 'a> Reader<'t, 'a> {
     fn devices(&self, hosts: &[Host]) -> Result<Vec<Device>> {
         let mut devices = Vec::new();
         for (name, place, value) in self.entries("devices")? {
-            let (path, proof, hosts, set) = if value.get_ref().is_str() {
+            let (path, of, proof, hosts, set) = if value.get_ref().is_str() {
                 let path = Some(self.top.text_at(value)?);
-                (path, Proof::default(), Vec::new(), Layer::new())
+                (path, Vec::new(), Proof::default(), Vec::new(), Layer::new())
             } else {
                 let table = self.table(value)?;
                 table.only(
                     "key of a device",
-                    &["path", "serial", "wwn", "uuid", "backing", "from", "set", "host"],
+                    &["path", "serial", "wwn", "uuid", "backing", "from", "of", "set", "host"],
                     &[],
                 )?;
                 let text = |key| table.get(key).map(|value| table.text_at(value)).transpose();
@@ -319,16 +319,24 @@ impl<'t, 'a> Reader<'t, 'a> {
                 let path = text("path")?;
                 let stack = |text: &str| (text == "stack").then_some(());
                 let from = table.parsed("from", stack, "write from = \"stack\"")?;
-                if path.is_some() == from.is_some() {
+                let of = table.get("of").map_or(Ok(Vec::new()), |value| table.texts_at(value))?;
+                let given = [path.is_some(), from.is_some(), !of.is_empty()];
+                if given.iter().filter(|it| **it).count() != 1 {
                     let reason = format!("the device '{name}' has no path, or two");
-                    let help = "write path = \"/dev/…\", or from = \"stack\" if the stack makes it";
+                    let help = "write path = \"/dev/…\", from = \"stack\" if the stack makes it, \
+                                or of = [\"a\", \"b\"] if it makes it of these";
                     return Err(Refused::new(&place, reason, help));
                 }
                 let hosts = match table.get("host") {
                     Some(value) => hosts::hosts_of(&table, value, hosts)?,
                     None => Vec::new(),
                 };
-                (path, proof, hosts, self.layer_at(&table, "set")?)
+                if !of.is_empty() && (proof.is_given() || !hosts.is_empty()) {
+                    let reason = format!("'{name}' consists of devices that prove themselves");
+                    let help = "write the serial numbers at those, which are of this machine";
+                    return Err(Refused::new(&place, reason, help));
+                }
+                (path, of, proof, hosts, self.layer_at(&table, "set")?)
             };
             if let Err(reason) = names(path.as_deref().unwrap_or_default()) {
                 return Err(Refused::new(
@@ -337,8 +345,9 @@ impl<'t, 'a> Reader<'t, 'a> {
                     "write {{ and }} for the braces themselves",
                 ));
             }
-            devices.push(Device { name, path, hosts, proof, set, place });
+            devices.push(Device { name, path, hosts, of, proof, set, place });
         }
+        check_groups(&devices)?;
         Ok(devices)
     }
 
@@ -605,4 +614,27 @@ fn condition(table: &Table<'_, '_>, key: &str, subjects: &Subjects) -> Result<Ru
         let (reason, help) = reason.split_once("\n  = help: ").unwrap_or((&reason, ""));
         table.wrong(value, reason, help)
     })
+}
+
+/// Refuses devices of others that are not there, or are not one device each.
+fn check_groups(devices: &[Device]) -> Result<()> {
+    for group in devices {
+        for (number, (name, place)) in group.of.iter().enumerate() {
+            let Some(device) = devices.iter().find(|device| device.name == *name) else {
+                let names = devices.iter().map(|device| device.name.as_str());
+                return Err(Refused::unknown(place, "device", name, names));
+            };
+            let is_one = |path: &String| names(path).is_ok_and(|names| names.is_empty());
+            let reason = if !device.path.as_ref().is_some_and(is_one) {
+                format!("'{name}' is not one device with a path")
+            } else if group.of[..number].iter().any(|(other, _)| other == name) {
+                format!("'{name}' is there twice")
+            } else {
+                continue;
+            };
+            let help = "name devices that have a path each";
+            return Err(Refused::new(place, reason, help));
+        }
+    }
+    Ok(())
 }

@@ -274,3 +274,25 @@ fn what_a_cell_lacks_is_told_with_a_place() {
     );
     assert!(refused(&twice).starts_with("c.toml:6:"), "{}", refused(&twice));
 }
+
+#[test]
+fn a_device_of_others_is_told_apart_by_each_of_them() {
+    let text = "name='x'\n[devices]\na={path='/dev/sda',serial='1'}\nb='/dev/sdb'\n\
+                pool={of=['a','b']}\n[replay]\ndevice='pool'\ntrace='1'\n[[stack]]\nmodule='md'\n\
+                level=1\n";
+    let plan = plan(text);
+    let cell = &plan.cells[0];
+    assert_eq!((cell.members.len(), cell.target.as_str()), (2, "/dev/sda + /dev/sdb"));
+    assert_eq!(cell.identity.device, "/dev/sda + /dev/sdb");
+    for (from, to, reason) in [
+        ("['a','b']", "['a','d']", "no device 'd'"),
+        ("['a','b']", "['a','a']", "'a' is there twice"),
+        ("['a','b']", "['a','pool']", "'pool' is not one device with a path"),
+        ("{of=['a','b']}", "{of=['a','b'],serial='1'}", "consists of devices"),
+        ("{of=['a','b']}", "{of=['a','b'],path='/dev/sdc'}", "no path, or two"),
+        ("[[stack]]\nmodule='md'\nlevel=1\n", "", "the stack makes 'pool', and it is empty"),
+    ] {
+        let told = refused(&text.replace(from, to));
+        assert!(told.contains(reason), "{told}");
+    }
+}

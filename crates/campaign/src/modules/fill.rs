@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use super::{Every, Family, Given, Keys, Module, Outlook, Wrong};
-use crate::ground::{Command, Fault, Ground, Kind, Result, Volume};
+use crate::ground::{Command, Fault, Ground, Result, Volume};
 use crate::ledger::Ledger;
 
 /// The module.
@@ -52,7 +52,7 @@ impl Fill {
 
 /// Refuses a stack without a real volume.
 pub(super) fn real(on: &[Volume]) -> Result<&[Volume]> {
-    if on.is_empty() || on.iter().any(|volume| volume.kind == Kind::Simulated) {
+    if on.is_empty() || on.iter().any(|volume| !volume.kind.is_real()) {
         return Err(Fault::Refused("there is no real volume below it in the stack".to_owned()));
     }
     Ok(on)

@@ -1,6 +1,7 @@
 //! The settings of a module, as they are given.
 
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use ioecho_trace::{Bytes, Nanos};
@@ -90,6 +91,41 @@ impl Given {
         let help = format!("write {}", known.join(" or "));
         let find = |text: &str| words.iter().find(|(word, _)| *word == text).map(|(_, it)| *it);
         Ok(self.parsed(key, find, &help)?.unwrap_or(words[0].1))
+    }
+
+    /// The word of a key that decides which other keys belong to it; `kinds` has the words with
+    /// the keys of each. A key that ends in a table's name stands for the whole table.
+    ///
+    /// # Errors
+    ///
+    /// If it is missing or another word, or a key is given that belongs to other words only.
+    pub fn kind(&self, key: &str, kinds: &[(&'static str, &[&str])]) -> Result<&'static str> {
+        let word = self.needed(key)?;
+        let words: Vec<&str> = kinds.iter().map(|(word, _)| *word).collect();
+        let Some((word, own)) = kinds.iter().find(|(known, _)| *known == word) else {
+            let help = format!("write {}", words.join(", "));
+            return Err(Wrong::new(key, format!("'{word}' is not possible for {key}"), help));
+        };
+        let is_of = |keys: &[&str], key: &str| {
+            keys.iter().any(|own| key == *own || key.starts_with(&format!("{own}.")))
+        };
+        let is_of_another =
+            |key: &&String| kinds.iter().any(|(_, keys)| is_of(keys, key)) && !is_of(own, key);
+        if let Some(foreign) = self.settings.keys().find(is_of_another) {
+            let reason = format!("'{foreign}' does not belong to the {key} {word}");
+            return Err(Wrong::new(foreign, reason, format!("{word} has {}", own.join(", "))));
+        }
+        Ok(word)
+    }
+
+    /// A whole number within a range.
+    ///
+    /// # Errors
+    ///
+    /// If it is none.
+    pub fn count(&self, key: &str, range: RangeInclusive<u32>) -> Result<Option<u32>> {
+        let read = |text: &str| text.parse().ok().filter(|number| range.contains(number));
+        self.parsed(key, read, &format!("write {} to {}", range.start(), range.end()))
     }
 
     /// A span such as `10m`.

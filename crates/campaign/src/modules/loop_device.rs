@@ -9,13 +9,16 @@ use crate::ground::{Command, Fault, Ground, Kind, Result, Volume};
 use crate::ledger::line::Probe;
 use crate::ledger::{Ledger, Making, Presence};
 
+/// The most devices; more is a slip of the pen.
+const COUNT_MAX: u32 = 100;
+
 /// How often a free device is asked for.
 const TRIES: usize = 8;
 
 /// The module.
 pub(super) const FAMILY: Family = Family {
     name: "loop",
-    keys: Keys::These(&["size", "directory", "direct", "sector-size"]),
+    keys: Keys::These(&["size", "count", "directory", "direct", "sector-size"]),
     every: Every::Once,
     read: |given| Ok(Box::new(Loop::read(given)?)),
 };
@@ -24,7 +27,9 @@ struct Loop {
     name: String,
     /// The size of a file that is made, if there is none below.
     size: Option<u64>,
-    /// Where it is made.
+    /// How many files are made, each with a device.
+    count: u32,
+    /// Where they are made.
     directory: String,
     is_direct: bool,
     sector_size: Option<u64>,
@@ -33,9 +38,15 @@ struct Loop {
 
 impl Loop {
     fn read(given: &Given) -> std::result::Result<Self, Wrong> {
+        let (size, count) = (given.size("size")?, given.count("count", 1..=COUNT_MAX)?);
+        if let (None, Some(_)) = (size, count) {
+            let help = "write the size of each file as well";
+            return Err(Wrong::new("count", "no file is made here", help));
+        }
         Ok(Self {
             name: given.name.clone(),
-            size: given.size("size")?,
+            size,
+            count: count.unwrap_or(1),
             directory: given.path(given.text("directory")?.unwrap_or("/var/tmp")),
             is_direct: given.switch("direct")?.unwrap_or(true),
             sector_size: given.size("sector-size")?,
@@ -76,9 +87,15 @@ impl Loop {
         }
     }
 
-    fn make_file(&self, ledger: &mut Ledger<'_>, size: u64) -> Result<String> {
+    /// The name of a file that is made, of which there may be several.
+    fn file_name(&self, tag: &str, number: u32) -> String {
+        let number = if self.count > 1 { format!("-{number}") } else { String::new() };
+        format!("{tag}-{}{number}.img", self.name)
+    }
+
+    fn make_file(&self, ledger: &mut Ledger<'_>, number: u32, size: u64) -> Result<String> {
         let directory = super::real_directory(ledger.ground(), &self.directory)?;
-        let file = format!("{directory}/{}-{}.img", ledger.tag(), self.name);
+        let file = format!("{directory}/{}", self.file_name(&ledger.tag(), number));
         let length = size.to_string();
         ledger.make(Making {
             kind: "file",
@@ -127,26 +144,35 @@ impl Module for Loop {
                     let text = format!("{}: there is no such directory", self.directory);
                     return Err(Fault::Lacking(text));
                 }
-                (format!("{}/ioecho-*-{}.img", self.directory, self.name), size, true)
+                (String::new(), size, true)
             }
         };
-        let mut does = Vec::new();
-        if below.is_none() {
-            does.push(format!("fallocate --length {size} {file}"));
+        let (mut does, mut volumes) = (Vec::new(), Vec::new());
+        for number in 1..=self.count {
+            let mut file = file.clone();
+            if below.is_none() {
+                file = format!("{}/{}", self.directory, self.file_name("ioecho-*", number));
+                does.push(format!("fallocate --length {size} {file}"));
+            }
+            does.push(self.attach("/dev/loop*", &file).to_string());
+            let (path, kind) = ("/dev/loop*".to_owned(), Kind::Block);
+            volumes.push(Volume { path, kind, size, may_lose, is_there: false });
         }
-        does.push(self.attach("/dev/loop*", &file).to_string());
-        let (path, kind) = ("/dev/loop*".to_owned(), Kind::Block);
-        let volumes = vec![Volume { path, kind, size, may_lose, is_there: false }];
         Ok(Outlook { does, volumes, ..Outlook::default() })
     }
 
     fn apply(&self, ledger: &mut Ledger<'_>, on: &[Volume]) -> Result<Vec<Volume>> {
-        let (file, may_lose) = match (self.below(on)?, self.size) {
-            (Some(file), _) => (file.path.clone(), file.may_lose),
-            (None, size) => (self.make_file(ledger, size.unwrap_or_default())?, true),
-        };
-        let device = self.make_device(ledger, &file)?;
-        Ok(vec![Volume { may_lose, ..ledger.ground().volume(&device)? }])
+        let below = self.below(on)?.cloned();
+        let mut volumes = Vec::new();
+        for number in 1..=self.count {
+            let (file, may_lose) = match (&below, self.size) {
+                (Some(file), _) => (file.path.clone(), file.may_lose),
+                (None, size) => (self.make_file(ledger, number, size.unwrap_or_default())?, true),
+            };
+            let device = self.make_device(ledger, &file)?;
+            volumes.push(Volume { may_lose, ..ledger.ground().volume(&device)? });
+        }
+        Ok(volumes)
     }
 
     fn verify(&self, ground: &dyn Ground, on: &[Volume]) -> Result<()> {

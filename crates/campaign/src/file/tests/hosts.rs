@@ -28,9 +28,9 @@ fn loads_are_dealt_in_turn_and_the_first_hosts_take_part() {
     let replay = "trace=['w{1..2}-{host}','x']\n[axes]\ntargets-max=[1,4]\n";
     let plan = plan(&with(device, replay));
     let [one, all] = &plan.cells[..] else { panic!() };
-    assert_eq!((one.members.len(), all.members.len()), (1, 4));
+    assert_eq!((one.hosts.len(), all.hosts.len()), (1, 4));
     let told: Vec<String> =
-        all.members.iter().map(|it| format!("{} {} {}", it.host, it.target, it.trace)).collect();
+        all.hosts.iter().map(|it| format!("{} {} {}", it.host, it.target, it.trace)).collect();
     assert_eq!(
         told,
         ["n08 /dev/n08 w1-n08", "n09 /dev/n09 w2-n09", "n10 /dev/n10 x", "lab /dev/lab w1-lab"]

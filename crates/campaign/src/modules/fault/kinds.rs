@@ -49,23 +49,7 @@ fi
 
 impl Kind {
     pub(super) fn read(given: &Given) -> std::result::Result<Self, Wrong> {
-        let word = given.needed("kind")?;
-        let words = KINDS.map(|(word, _)| word);
-        let Some((_, own)) = KINDS.iter().find(|(known, _)| *known == word) else {
-            let help = format!("write {}", words.join(", "));
-            return Err(Wrong::new("kind", format!("'{word}' is no kind of fault"), help));
-        };
-        let is_of = |keys: &[&str], key: &str| {
-            keys.iter().any(|own| key == *own || key.starts_with(&format!("{own}.")))
-        };
-        let is_of_another = |key: &&String| {
-            let mut all = KINDS.iter().map(|(_, keys)| *keys);
-            all.any(|keys| is_of(keys, key)) && !is_of(own, key)
-        };
-        if let Some(key) = given.settings.keys().find(is_of_another) {
-            let reason = format!("'{key}' does not belong to the kind {word}");
-            return Err(Wrong::new(key, reason, format!("{word} has {}", own.join(", "))));
-        }
+        let word = given.kind("kind", &KINDS)?;
         let limit = given.limit()?;
         let command = |key: &str| {
             let missing = || {

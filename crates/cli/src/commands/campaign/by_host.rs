@@ -34,7 +34,7 @@ pub(super) fn table(executor: &Executor<'_>, store: &Store) -> CampaignTable {
     let mut hosts: BTreeMap<&str, OfHost> = BTreeMap::new();
     let rows = rows(executor);
     let mut read = 0;
-    for row in rows.iter().filter(|row| row.cell.members.len() > 1) {
+    for row in rows.iter().filter(|row| row.cell.hosts.len() > 1) {
         for (host, run) in runs(row, store) {
             let Some(Ok(summary)) = RunDirectory::at(&run).map(|run| run.read_summary()) else {
                 continue;
@@ -107,5 +107,5 @@ fn runs<'e>(row: &Row<'e>, store: &Store) -> Vec<(&'e str, PathBuf)> {
     let run = Path::new(&run);
     let (Some(above), Some(name)) = (run.parent(), run.file_name()) else { return Vec::new() };
     let path = |host: &str| store.path().join(above).join(HOSTS).join(host).join(name);
-    row.cell.members.iter().map(|member| (&*member.host, path(&member.host))).collect()
+    row.cell.hosts.iter().map(|member| (&*member.host, path(&member.host))).collect()
 }

@@ -96,17 +96,19 @@ fn check_destroy(made: &Made, destroy: &[String]) -> anyhow::Result<()> {
             );
             return Err(Coded::error(exit::USAGE, text));
         };
-        let path = device.shown_path();
-        // What a path is on other hosts their agents see.
-        let is_here = device.hosts.is_empty();
-        if is_here && !device.proof.is_given() && made.here.is_block(path) {
-            let text = format!(
-                "--destroy {name}: {path} has no serial number in the campaign, and a path may \
-                 lead to another disk tomorrow\n  = help: write serial = \"…\" (from /sys or lsblk \
-                 -o serial), or wwn, uuid or backing, at {}",
-                device.place
-            );
-            return Err(Coded::error(exit::REFUSED, text));
+        for device in made.plan.file.devices_of(device) {
+            let path = device.shown_path();
+            // What a path is on other hosts their agents see.
+            let is_here = device.hosts.is_empty();
+            if is_here && !device.proof.is_given() && made.here.is_block(path) {
+                let text = format!(
+                    "--destroy {name}: {path} has no serial number in the campaign, and a path \
+                     may lead to another disk tomorrow\n  = help: write serial = \"…\" (from /sys \
+                     or lsblk -o serial), or wwn, uuid or backing, at {}",
+                    device.place
+                );
+                return Err(Coded::error(exit::REFUSED, text));
+            }
         }
     }
     Ok(())
@@ -194,11 +196,7 @@ fn carry_out(
             _ => break Over::Complete,
         }
     };
-    let left = doer.hosts.map_or(Vec::new(), |hosts| hosts.into_inner().end());
-    for left in &left {
-        tell(&format!("left as it is: {left}"));
-    }
-    let is_as_found = doer.host.map_or(Ok(Vec::new()), Host::end)?.is_empty() && left.is_empty();
+    let is_as_found = ended(doer.hosts, doer.host)?;
     journal.add(Happening::Over { why: told_over(over).to_owned() })?;
     let mut conclusion = conclude(&executor);
     baseline::compare(&executor, store, made.here.base(), &mut conclusion)?;
@@ -209,7 +207,7 @@ fn carry_out(
         print(out, &conclusion)?;
     }
     let code = code_of(&executor, &conclusion, if is_as_found { over } else { Over::Left });
-    store.put_status(conclusion.clone(), None, true);
+    store.put_status(store.seen(), conclusion.clone(), None, true);
     let written = report::write(&executor, store, &store.held(), &conclusion).and_then(|()| {
         let Some(junit) = &doing.junit else { return Ok(()) };
         Ok(gate.put(junit, junit::text(&executor, &conclusion).as_bytes())?)
@@ -231,7 +229,7 @@ fn hosts_of<'a>(
 ) -> anyhow::Result<Option<Hosts<'a>>> {
     let missing = executor.cells().iter().zip(executor.states());
     let missing = missing.filter(|(_, state)| **state == State::Missing).map(|(cell, _)| cell);
-    let far: Vec<&Cell> = missing.filter(|cell| !cell.members.is_empty()).collect();
+    let far: Vec<&Cell> = missing.filter(|cell| !cell.hosts.is_empty()).collect();
     if made.plan.file.hosts.is_empty() {
         return Ok(None);
     }
@@ -239,6 +237,15 @@ fn hosts_of<'a>(
     let mut hosts = Hosts::new(&made.plan.file.hosts, store.path(), is_quiet, asked)?;
     hosts.prepare(made, &far, destroy)?;
     Ok(Some(hosts))
+}
+
+/// Takes down what is set up, on other hosts first; whether everything is as it was found.
+fn ended(hosts: Option<RefCell<Hosts<'_>>>, host: Option<Host<'_>>) -> anyhow::Result<bool> {
+    let left = hosts.map_or(Vec::new(), |hosts| hosts.into_inner().end());
+    for left in &left {
+        tell(&format!("left as it is: {left}"));
+    }
+    Ok(host.map_or(Ok(Vec::new()), Host::end)?.is_empty() && left.is_empty())
 }
 
 /// What the replays of a cell run on.
@@ -281,7 +288,7 @@ impl Doer<'_> {
         journal.add(Happening::Attempt { key: cell.key.clone(), attempt })?;
         let place = self.store.begin(cell, attempt)?;
         if let Some((conclusion, seconds_left)) = status {
-            self.store.put_status(conclusion, seconds_left, false);
+            self.store.put_status(self.store.seen(), conclusion, seconds_left, false);
         }
         let mut stored = Attempt {
             version: ATTEMPT_VERSION,
@@ -309,7 +316,7 @@ impl Doer<'_> {
         place: &OpenDirectory,
         stored: &mut Attempt,
     ) -> anyhow::Result<End> {
-        if let Some(hosts) = self.hosts.as_ref().filter(|_| !cell.members.is_empty()) {
+        if let Some(hosts) = self.hosts.as_ref().filter(|_| !cell.hosts.is_empty()) {
             let mut hosts = hosts.borrow_mut();
             return hosts.attempt(self.made, cell, self.destroy, place, stored);
         }
@@ -337,7 +344,7 @@ impl Doer<'_> {
             host.clear()?;
             return Ok(On { launch: Vec::new(), targets });
         }
-        let bottom = host.bottom(&cell.target, may_destroy)?;
+        let bottom = host.bottom(cell, may_destroy)?;
         let place = host.raise(&cell.identity.stack, bottom, (cell.branch, cell.repeat))?;
         let targets = place.volumes.into_iter().map(|volume| (volume.path, volume.may_lose));
         Ok(On { launch: place.launch, targets: targets.collect() })
@@ -412,9 +419,14 @@ impl Doer<'_> {
     /// Whether the device and the programs are those that the plan means: another device may have
     /// the path by now, and somebody may have edited a script.
     fn is_still_the_same(&self, cell: &Cell) -> Result<(), String> {
-        let (here, device) = (&self.made.here, self.made.plan.file.device(&cell.device));
-        let proof = device.map(|device| device.proof.clone()).unwrap_or_default();
-        if here.device_now(&cell.target, &proof)? != cell.identity.device {
+        let (here, file) = (&self.made.here, &self.made.plan.file);
+        let devices = file.device(&cell.device).map_or_else(Vec::new, |it| file.devices_of(it));
+        let mut now = Vec::new();
+        for (number, device) in devices.iter().enumerate() {
+            let target = cell.members.get(number).unwrap_or(&cell.target);
+            now.push(here.device_now(target, &device.proof)?);
+        }
+        if now.join(" + ") != cell.identity.device {
             let target = &cell.target;
             return Err(format!("{target} is another device than when the campaign was planned"));
         }

@@ -70,22 +70,32 @@ pub(super) fn check(plan: &Plan, cells: &[Cell]) -> anyhow::Result<()> {
     let line = Args::line();
     let refusal = |words: &[String]| {
         let fixed = ["ioecho", "replay", "--target=sim"].map(str::to_owned);
-        let all = fixed.iter().chain(words).cloned().chain(["--".to_owned(), "t".to_owned()]);
+        // What is typed last must not take a later word for its value.
+        let all = fixed.into_iter().chain(["t".to_owned()]).chain(words.iter().cloned());
         line.clone().try_get_matches_from(all).err()
     };
+    let place_of = |cell: &Cell, key: &str| {
+        let origins = plan.origins(&cell.point, cell.repeat).unwrap_or_default();
+        origins.get(key).and_then(|all| all.last()).map(|it| it.place.to_string())
+    };
     let (mut seen, mut seen_together) = (BTreeSet::new(), BTreeSet::new());
+    let mut seen_in_chain = BTreeSet::new();
+    // A flag that needs another one is looked at together with it below.
+    let is_wrong = |error: &clap::Error| error.kind() != ErrorKind::MissingRequiredArgument;
     for cell in cells.iter().flat_map(Cell::replays) {
         for (key, value) in &cell.identity.replay {
             if !seen.insert((key, value)) {
                 continue;
             }
-            // A flag that needs another one is looked at together with it below.
             let alone = refusal(&words(key, value));
-            let wrong = alone.filter(|it| it.kind() != ErrorKind::MissingRequiredArgument);
-            if let Some(error) = wrong {
-                let origins = plan.origins(&cell.point, cell.repeat).unwrap_or_default();
-                let place = origins.get(key).and_then(|all| all.last()).map(|it| &it.place);
-                return Err(told(place.map(ToString::to_string), &error));
+            if let Some(error) = alone.filter(is_wrong) {
+                return Err(told(place_of(cell, key), &error));
+            }
+        }
+        for line in &cell.identity.chain {
+            let alone = seen_in_chain.insert(line).then(|| refusal(&[transform(line)])).flatten();
+            if let Some(error) = alone.filter(is_wrong) {
+                return Err(told(place_of(cell, "chain"), &error));
             }
         }
         let keys: Vec<_> = cell.identity.replay.keys().collect();

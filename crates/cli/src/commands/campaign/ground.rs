@@ -14,6 +14,8 @@ use ioecho_campaign::file::{FROM_STACK, Proof};
 use ioecho_campaign::plan::{Ground, is_simulated};
 use ioecho_run::digest;
 use ioecho_run::named::file_named;
+use ioecho_run::simulated;
+use ioecho_trace::generate;
 
 use crate::exit;
 use crate::fetch::is_url;
@@ -149,6 +151,13 @@ impl Ground for Here {
         if let Some(known) = self.known.borrow().get(trace) {
             return Ok(known.clone());
         }
+        // A wrong description is not something that is missing.
+        let described = Path::new(trace);
+        if generate::is_line(described)
+            && let Err(error) = generate::check(described)
+        {
+            return self.refuse(exit::USAGE, error.to_string());
+        }
         let found = self.or_lacking(trace, self.load_now(trace))?;
         self.known.borrow_mut().insert(trace.to_owned(), found.clone());
         Ok(found)
@@ -167,6 +176,11 @@ impl Ground for Here {
         let name = format!("device {target}");
         if let Some(known) = self.known.borrow().get(&name) {
             return Ok(known.clone());
+        }
+        if let Some(described) = target.strip_prefix("sim:")
+            && let Err(error) = simulated::check(described)
+        {
+            return self.refuse(exit::USAGE, error.to_string());
         }
         let found = self.or_lacking(target, self.device_now(target, proof))?;
         self.known.borrow_mut().insert(name, found.clone());

@@ -181,14 +181,21 @@ impl Ground for Machine<'_> {
         let lacking = |error: io::Error| Fault::Lacking(format!("{path}: {error}"));
         let real = fs::canonicalize(self.base.join(path)).map_err(lacking)?;
         let data = fs::metadata(&real).map_err(lacking)?;
-        let (kind, size) = if data.file_type().is_block_device() {
+        let (real, kind, size) = if data.file_type().is_block_device() {
             let number = data.rdev();
             let (major, minor) = (rustix::fs::major(number), rustix::fs::minor(number));
-            let sectors = fs::read_to_string(format!("/sys/dev/block/{major}:{minor}/size"));
+            let facts = format!("/sys/dev/block/{major}:{minor}");
+            let sectors = fs::read_to_string(format!("{facts}/size"));
             let sectors = sectors.ok().and_then(|text| text.trim().parse::<u64>().ok());
-            (Kind::Block, sectors.unwrap_or(0).saturating_mul(512))
+            // The kernel's own name, by which its settings are found: without udev, names such as
+            // those of logical volumes are nodes of their own.
+            let own = fs::canonicalize(facts).ok();
+            let own = own.and_then(|own| Some(Path::new("/dev").join(own.file_name()?)));
+            let is_same = |own: &PathBuf| fs::metadata(own).is_ok_and(|it| it.rdev() == number);
+            let real = own.filter(is_same).unwrap_or(real);
+            (real, Kind::Block, sectors.unwrap_or(0).saturating_mul(512))
         } else if data.is_file() {
-            (Kind::File, data.len())
+            (real, Kind::File, data.len())
         } else {
             return Err(Fault::Refused(format!("{path} is neither a block device nor a file")));
         };

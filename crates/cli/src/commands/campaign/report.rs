@@ -41,13 +41,14 @@ pub(super) const FIGURE: &str = "p99.all.response";
 
 pub(super) fn run(args: &ReportCampaignArgs, out: &mut Out) -> anyhow::Result<u8> {
     let store = Store::open(&args.campaign)?;
+    let (is_running, seen) = (store.is_taken(), store.seen());
     let (made, _) = kept(&store)?;
     let held = store.held();
     let mut executor = Executor::new(&made.plan, &made.here, held.attempts.clone(), 0.0);
     settle(&mut executor)?;
     let conclusion = conclude(&executor);
-    if !store.is_taken() {
-        store.put_status(conclusion.clone(), None, true);
+    if !is_running {
+        store.put_status(seen, conclusion.clone(), None, true);
     }
     write(&executor, &store, &held, &conclusion)?;
     out.tells_of_files();

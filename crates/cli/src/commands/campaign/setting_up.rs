@@ -131,9 +131,10 @@ pub(super) fn tell_undone(undone: &Undone) {
 /// What the stack of a cell builds on.
 pub(super) fn bottom(
     machine: &Machine<'_>,
-    target: &str,
+    cell: &Cell,
     may_lose: bool,
 ) -> Result<Vec<Volume>, Fault> {
+    let target = &*cell.target;
     if target == FROM_STACK {
         return Ok(Vec::new());
     }
@@ -141,7 +142,13 @@ pub(super) fn bottom(
         let (path, kind) = (target.to_owned(), Kind::Simulated);
         return Ok(vec![Volume { path, kind, size: 0, may_lose, is_there: true }]);
     }
-    Ok(vec![Volume { may_lose, ..machine.volume(target)? }])
+    let targets = if cell.members.is_empty() {
+        std::slice::from_ref(&cell.target)
+    } else {
+        cell.members.as_slice()
+    };
+    let volume = |target: &String| Ok(Volume { may_lose, ..machine.volume(target)? });
+    targets.iter().map(volume).collect()
 }
 
 /// What the stacks of these cells would do: each stack on each device once, by a name.
@@ -152,15 +159,14 @@ pub(super) fn foreseen(
     destroy: &[String],
 ) -> Vec<(String, Result<Vec<Foreseen>, Fault>)> {
     let (mut seen, mut all) = (BTreeSet::new(), Vec::new());
-    let is_here = |cell: &&Cell| cell.members.is_empty() && !cell.identity.stack.is_empty();
+    let is_here = |cell: &&Cell| cell.hosts.is_empty() && !cell.identity.stack.is_empty();
     for cell in cells.iter().filter(is_here) {
         if !seen.insert((&cell.target, &cell.identity.stack)) {
             continue;
         }
-        let of_cell =
-            bottom(machine, &cell.target, destroy.contains(&cell.device)).and_then(|bottom| {
-                outlook(machine, &cell.identity.stack, &bottom, &base.display().to_string())
-            });
+        let of_cell = bottom(machine, cell, destroy.contains(&cell.device)).and_then(|bottom| {
+            outlook(machine, &cell.identity.stack, &bottom, &base.display().to_string())
+        });
         all.push((cell.device.clone(), of_cell));
     }
     all
@@ -233,13 +239,20 @@ impl<'m> Host<'m> {
             let text = "the stack makes no volume to replay against";
             return Err(Fault::Refused(text.to_owned()));
         }
+        if let Some(volume) = volumes.iter().find(|volume| volume.kind == Kind::Exported) {
+            return Err(Fault::Refused(format!(
+                "the stack ends with {}, which is no device of this host\n  = help: add an \
+                 initiator to it",
+                volume.path
+            )));
+        }
         let launch = setup.launch()?;
         Ok(Place { launch, volumes })
     }
 
     /// What a stack builds on here.
-    pub(super) fn bottom(&self, target: &str, may_lose: bool) -> Result<Vec<Volume>, Fault> {
-        bottom(self.machine, target, may_lose)
+    pub(super) fn bottom(&self, cell: &Cell, may_lose: bool) -> Result<Vec<Volume>, Fault> {
+        bottom(self.machine, cell, may_lose)
     }
 
     /// Takes down what stands, for a cell that needs nothing.

@@ -69,11 +69,17 @@ fn known(store: &Store) -> anyhow::Result<(Conclusion, Option<f64>)> {
     if let Some(StoredStatus { conclusion, seconds_left, .. }) = store.status() {
         return Ok((conclusion, seconds_left));
     }
+    let (is_running, seen) = (store.is_taken(), store.seen());
     let (made, _) = kept(store)?;
     let held = store.held();
     let mut executor = Executor::new(&made.plan, &made.here, held.attempts.clone(), 0.0);
     settle(&mut executor)?;
-    Ok((conclude(&executor), forecast::seconds(&executor, &held)))
+    let (conclusion, left) = (conclude(&executor), forecast::seconds(&executor, &held));
+    if !is_running {
+        // The next one who asks need not read everything again.
+        store.put_status(seen, conclusion.clone(), left, true);
+    }
+    Ok((conclusion, left))
 }
 
 /// How much is settled.

@@ -44,7 +44,7 @@ const PLAN_VERSION: u32 = 1;
 const CAMPAIGN: &str = "campaign.toml";
 const PLAN: &str = "plan.json";
 /// The version of `status.json`.
-const STATUS_VERSION: u32 = 1;
+const STATUS_VERSION: u32 = 2;
 
 const STATUS: &str = "status.json";
 const JOURNAL: &str = "journal.jsonl";
@@ -112,18 +112,26 @@ impl StoredPlan {
 pub(super) struct StoredStatus {
     /// [`STATUS_VERSION`] of the program that wrote it.
     pub(super) version: u32,
-    /// The length of the journal then.
-    journal: u64,
-    /// SHA-256 of the plan.
-    plan: Option<String>,
-    /// When a cell came or went last.
-    cells: (i64, i64),
+    /// What it was drawn from.
+    seen: Seen,
     /// Whether no run was going on.
     is_last: bool,
     /// How long the missing runs took at most, as runs had taken so far.
     #[serde(default)]
     pub(super) seconds_left: Option<f64>,
     pub(super) conclusion: Conclusion,
+}
+
+/// What tells whether anything has happened since.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Seen {
+    /// The length of the journal.
+    journal: u64,
+    /// SHA-256 of the plan.
+    plan: Option<String>,
+    /// When a cell came or went last.
+    cells: (i64, i64),
 }
 
 /// When an attempt began, how long it took, and the hash of its result.
@@ -367,45 +375,39 @@ impl Store {
         Ok(file)
     }
 
-    /// The conclusion that was stored last, if nothing has happened since.
+    /// The conclusion that was stored last, if nothing has happened since, or if a process works
+    /// on the campaign: that one stores it every second, between two runs.
     pub(super) fn status(&self) -> Option<StoredStatus> {
         let bytes = regular::read(&self.path().join(STATUS)).ok()?;
         let status: StoredStatus = stored::from_json(&bytes, STATUS_VERSION).ok()?;
-        let is_same = status.journal == self.journal_bytes()
-            && status.plan == self.plan_digest()
-            && status.cells == self.cells_changed();
-        // A run that ended behind it counts only where its process tells.
-        (is_same && (status.is_last || self.is_taken())).then_some(status)
+        let is_told = if self.is_taken() {
+            !status.is_last && status.seen.plan == self.plan_digest()
+        } else {
+            status.is_last && status.seen == self.seen()
+        };
+        is_told.then_some(status)
     }
 
-    /// Stores a conclusion for those who ask while nothing more happens. Where it cannot be stored,
-    /// they draw it themselves.
+    /// What tells later whether anything has happened since.
+    pub(super) fn seen(&self) -> Seen {
+        let journal = fs::metadata(self.path().join(JOURNAL)).map_or(0, |metadata| metadata.len());
+        let cells = fs::metadata(self.path().join("cells"));
+        let cells = cells.map_or((0, 0), |cells| (cells.mtime(), cells.mtime_nsec()));
+        Seen { journal, plan: self.plan_digest(), cells }
+    }
+
+    /// Stores a conclusion for those who ask while nothing more happens. `seen` is from before it
+    /// was drawn. Where it cannot be stored, they draw it themselves.
     pub(super) fn put_status(
         &self,
+        seen: Seen,
         conclusion: Conclusion,
         seconds_left: Option<f64>,
         is_last: bool,
     ) {
-        let status = StoredStatus {
-            version: STATUS_VERSION,
-            journal: self.journal_bytes(),
-            plan: self.plan_digest(),
-            cells: self.cells_changed(),
-            is_last,
-            seconds_left,
-            conclusion,
-        };
+        let status =
+            StoredStatus { version: STATUS_VERSION, seen, is_last, seconds_left, conclusion };
         let _ = serde_json::to_vec(&status).map(|bytes| self.place.put_soon(STATUS, &bytes));
-    }
-
-    fn journal_bytes(&self) -> u64 {
-        fs::metadata(self.path().join(JOURNAL)).map_or(0, |metadata| metadata.len())
-    }
-
-    /// When a cell came or went last, in seconds and nanoseconds.
-    fn cells_changed(&self) -> (i64, i64) {
-        let cells = fs::metadata(self.path().join("cells"));
-        cells.map_or((0, 0), |cells| (cells.mtime(), cells.mtime_nsec()))
     }
 
     fn plan_digest(&self) -> Option<String> {
@@ -460,7 +462,18 @@ pub(super) fn read_text(path: &Path) -> anyhow::Result<String> {
         Coded::error(exit::USAGE, format!("cannot read {}: {reason}", path.display()))
     };
     let bytes = regular::read(path).map_err(|error| broken(error.to_string()))?;
-    String::from_utf8(bytes).map_err(|error| broken(error.to_string()))
+    String::from_utf8(bytes).map_err(|error| {
+        let good = &error.as_bytes()[..error.utf8_error().valid_up_to()];
+        let good = String::from_utf8_lossy(good);
+        let (line, column) = (good.matches('\n').count() + 1, good.lines().last().unwrap_or(""));
+        let column = if good.ends_with('\n') { 0 } else { column.chars().count() };
+        let text = format!(
+            "{}:{line}:{}: this is no text\n  = help: store the file as UTF-8",
+            path.display(),
+            column + 1
+        );
+        Coded::error(exit::USAGE, text)
+    })
 }
 
 /// The attempt in a file; `None` if it is not there. The error says why it does not count.

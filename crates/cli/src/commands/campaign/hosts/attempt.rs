@@ -99,7 +99,7 @@ impl Hosts<'_> {
         let mut seen = BTreeSet::new();
         for cell in cells {
             let device = made.plan.file.device(&cell.device);
-            for (host, member) in self.who(cell).into_iter().zip(&cell.members) {
+            for (host, member) in self.who(cell).into_iter().zip(&cell.hosts) {
                 if !seen.insert((host, &member.target, &cell.identity.stack)) {
                     continue;
                 }
@@ -114,7 +114,7 @@ impl Hosts<'_> {
 
     /// The numbers of the hosts of a cell, in the order of its members.
     fn who(&self, cell: &Cell) -> Vec<usize> {
-        cell.members.iter().filter_map(|member| self.number(&member.host)).collect()
+        cell.hosts.iter().filter_map(|member| self.number(&member.host)).collect()
     }
 
     /// Does an attempt at a cell.
@@ -162,7 +162,7 @@ impl Hosts<'_> {
         let device = made.plan.file.device(&cell.device);
         let may_lose = destroy.contains(&cell.device);
         let loads = self.loads(made, cell, who)?;
-        let apply = cell.members.iter().map(|member| ToAgent::Apply {
+        let apply = cell.hosts.iter().map(|member| ToAgent::Apply {
             stack: cell.identity.stack.clone(),
             device: there(device, &member.target, may_lose),
             turn: (cell.branch, cell.repeat),
@@ -276,7 +276,7 @@ impl Hosts<'_> {
         let mut begun = |all: Vec<(i64, Compared)>| {
             let of =
                 |(member, (told_ns, before)): (&Member, _)| (member.host.clone(), told_ns, before);
-            let members = cell.members.iter().zip(all).map(of).collect();
+            let members = cell.hosts.iter().zip(all).map(of).collect();
             let begun = StoredBegun { version: START_VERSION, members };
             // Without it the results count as well, unless this process is killed.
             let _ = serde_json::to_vec(&begun).map(|bytes| place.put(BEGUN, &bytes));
@@ -306,8 +306,7 @@ impl Hosts<'_> {
         let begun: StoredBegun = stored::from_json(&bytes, START_VERSION).ok()?;
         let is_same =
             |(member, (host, ..)): (&Member, &(String, i64, Compared))| member.host == *host;
-        if begun.members.len() != who.len() || !cell.members.iter().zip(&begun.members).all(is_same)
-        {
+        if begun.members.len() != who.len() || !cell.hosts.iter().zip(&begun.members).all(is_same) {
             return None;
         }
         let name = course::directory(cell, 0, 1);
@@ -363,7 +362,7 @@ impl Hosts<'_> {
         let mut all = Vec::new();
         for part in cell.replays() {
             let mut of_part = Vec::new();
-            for (host, member) in who.iter().zip(&part.members) {
+            for (host, member) in who.iter().zip(&part.hosts) {
                 let known = made.here.load(&member.trace).map_err(End::Failed)?;
                 let Some(sha256) = known.strip_prefix("sha256:") else {
                     of_part.push(LoadThere::Text(member.trace.clone()));
@@ -396,7 +395,7 @@ impl Hosts<'_> {
         replayed: &[Replayed],
         who: &[usize],
     ) -> Or<()> {
-        for ((host, member), replayed) in who.iter().zip(&cell.members).zip(replayed) {
+        for ((host, member), replayed) in who.iter().zip(&cell.hosts).zip(replayed) {
             let there = &self.all[*host].host;
             let by = |why: String| End::Fault(format!("{}: {why}", member.host));
             let into = directory(cell, place, &member.host, &run.name)
@@ -418,7 +417,7 @@ impl Hosts<'_> {
         skew_max_ns: i64,
     ) -> anyhow::Result<Or<Measured>> {
         let axis = axis();
-        let hosts = cell.members.iter().zip(replayed).map(|(member, it)| StoredZero {
+        let hosts = cell.hosts.iter().zip(replayed).map(|(member, it)| StoredZero {
             host: &member.host,
             told_ns: it.told_ns,
             zero_ns: it.zero_ns,
@@ -434,8 +433,8 @@ impl Hosts<'_> {
         let put = place.put(&name, &serde_json::to_vec_pretty(&start)?);
         put.map_err(|error| unwritable(&place.path().join(&name), &error))?;
         let output = place.path().join(&run.name);
-        if cell.members.len() > 1 {
-            let all = cell.members.iter().zip(replayed).map(|(member, it)| {
+        if cell.hosts.len() > 1 {
+            let all = cell.hosts.iter().zip(replayed).map(|(member, it)| {
                 let (low, high) = it.zero_ns;
                 let begun = Begun {
                     axis: axis.clone(),
@@ -473,7 +472,7 @@ impl Hosts<'_> {
     /// Tells how far apart the hosts of a cell began, and which was the slowest.
     fn tell_hosts(&self, cell: &Cell, place: &OpenDirectory, run: &str, whole: &RunSummary) {
         let mut slow = Vec::new();
-        for member in &cell.members {
+        for member in &cell.hosts {
             let path = place.path().join(HOSTS).join(&member.host).join(run);
             let summary = RunDirectory::at(&path).and_then(|run| run.read_summary().ok());
             slow.extend(summary.as_ref().and_then(p99).map(|p99| (p99, &member.host)));
@@ -484,7 +483,7 @@ impl Hosts<'_> {
         let skew = whole.verdict.check(START_SKEW).map_or("", |check| &check.measured);
         tell(&format!(
             "    {} hosts: {skew}; the slowest is {slowest}, p99 {p99} (median of hosts {middle})",
-            cell.members.len()
+            cell.hosts.len()
         ));
     }
 
@@ -527,7 +526,7 @@ fn directory(
     host: &str,
     run: &str,
 ) -> std::io::Result<OpenDirectory> {
-    if cell.members.len() == 1 {
+    if cell.hosts.len() == 1 {
         return place.make_in(run);
     }
     let made = |above: &OpenDirectory, name: &str| match above.make_in(name) {

@@ -1,0 +1,253 @@
+//! `iscsi-target` and `iscsi-initiator`: volumes over iSCSI.
+//!
+//! A load that is measured on a local disk says nothing about the network between. The target is
+//! the kernel's own (LIO), set up through configfs, so nothing but the kernel is needed; the
+//! initiator is open-iscsi. Between the two modules a volume is an address, and no device.
+
+#[cfg(test)]
+mod tests;
+
+use std::time::Duration;
+
+use super::exported::{self, Address};
+use super::{
+    Every, Family, Given, Keys, Module, Outlook, Wrong, block_volumes, given_up, mark, tools,
+};
+use crate::ground::{Command, Fault, Ground, Kind, Result, Volume};
+use crate::ledger::line::Probe;
+use crate::ledger::{Ledger, Making};
+
+/// The module that exports.
+pub(super) const TARGET: Family = Family {
+    name: "iscsi-target",
+    keys: Keys::These(&["portal", "iqn"]),
+    every: Every::Once,
+    read: |given| Ok(Box::new(Target::read(given)?)),
+};
+
+/// The module that makes devices of what is exported.
+pub(super) const INITIATOR: Family = Family {
+    name: "iscsi-initiator",
+    keys: Keys::These(&[]),
+    every: Every::Once,
+    read: |given| Ok(Box::new(Initiator { limit: given.limit()? })),
+};
+
+/// Where LIO is set up (`Documentation/target` of the kernel).
+const LIO: &str = "/sys/kernel/config/target";
+
+/// The port of iSCSI (RFC 7143).
+const PORT: u16 = 3260;
+
+/// What an address of ours begins with.
+const SCHEME: &str = "iscsi";
+
+/// Shows the session of a target; `$0` is its name.
+const SESSION: &str = r#"iscsiadm -m session 2>/dev/null | grep -F " $0 ""#;
+
+struct Target {
+    name: String,
+    /// Address and port, at which it listens.
+    portal: String,
+    /// The name of the target; without it, one with our tag.
+    iqn: Option<String>,
+    limit: Duration,
+}
+
+impl Target {
+    fn read(given: &Given) -> std::result::Result<Self, Wrong> {
+        // RFC 7143, 4.2.7.3: letters, digits, dots, dashes and colons.
+        let iqn = |text: &str| {
+            let is_part =
+                |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || ".-:".contains(c);
+            let is_name = text.starts_with("iqn.") && text.len() <= 223;
+            (is_name && text.chars().all(is_part)).then(|| text.to_owned())
+        };
+        Ok(Self {
+            name: exported::plain_name(given)?,
+            portal: exported::portal(given, PORT)?,
+            iqn: given.parsed("iqn", iqn, "write iqn.2026-01.org.example:disk")?,
+            limit: given.limit()?,
+        })
+    }
+
+    fn iqn(&self, tag: &str) -> String {
+        let own = || format!("iqn.2026-01.io.ioecho:{tag}-{}", self.name);
+        self.iqn.clone().unwrap_or_else(own)
+    }
+
+    fn directory(&self, path: &str) -> Making {
+        exported::directory(path, self.limit)
+    }
+
+    /// The directory of the store of a volume, below that of its adapter, whose number is made of
+    /// our tag.
+    fn adapter(&self, tag: &str) -> String {
+        let digits = mark(&format!("{tag}-{}", self.name));
+        let number = u32::from_str_radix(&digits[..6], 16).unwrap_or(0);
+        format!("{LIO}/core/iblock_{number}")
+    }
+
+    fn export(&self, ledger: &mut Ledger<'_>, on: &[Volume]) -> Result<()> {
+        let (tag, adapter) = (ledger.tag(), self.adapter(&ledger.tag()));
+        ledger.make(self.directory(&adapter))?;
+        for (number, volume) in on.iter().enumerate() {
+            let store = format!("{adapter}/{tag}-{number}");
+            ledger.make(self.directory(&store))?;
+            ledger
+                .set_within(&format!("{store}/control"), &format!("udev_path={}", volume.path))?;
+            // Two stores with one serial number would be one disk to multipath.
+            let serial = mark(&format!("{tag}-{}-{number}", self.name));
+            ledger.set_within(&format!("{store}/wwn/vpd_unit_serial"), &serial)?;
+            ledger.set_within(&format!("{store}/enable"), "1")?;
+        }
+        let fabric = format!("{LIO}/iscsi");
+        if !ledger.ground().exists(&fabric) {
+            ledger.make(self.directory(&fabric))?;
+        }
+        let target = format!("{fabric}/{}", self.iqn(&tag));
+        ledger.make(self.directory(&target))?;
+        let group = format!("{target}/tpgt_1");
+        ledger.make(self.directory(&group))?;
+        for (number, _) in on.iter().enumerate() {
+            let unit = format!("{group}/lun/lun_{number}");
+            ledger.make(self.directory(&unit))?;
+            let (store, link) = (format!("{adapter}/{tag}-{number}"), format!("{unit}/{tag}"));
+            ledger.make(exported::link(&store, &link, self.limit))?;
+        }
+        // Whoever reaches the portal may write, as long as the campaign goes on.
+        for (name, value) in [
+            ("authentication", "0"),
+            ("generate_node_acls", "1"),
+            ("cache_dynamic_acls", "1"),
+            ("demo_mode_write_protect", "0"),
+        ] {
+            ledger.set_within(&format!("{group}/attrib/{name}"), value)?;
+        }
+        ledger.make(self.directory(&format!("{group}/np/{}", self.portal)))?;
+        ledger.set_within(&format!("{group}/enable"), "1")
+    }
+
+    fn volumes(&self, tag: &str, on: &[Volume]) -> Vec<Volume> {
+        let each = on.iter().enumerate().map(|(number, volume)| {
+            let name = self.iqn(tag);
+            let address =
+                Address { scheme: SCHEME, portal: self.portal.clone(), name, unit: number as u32 };
+            Volume { path: address.to_string(), kind: Kind::Exported, ..volume.clone() }
+        });
+        each.collect()
+    }
+}
+
+impl Module for Target {
+    fn check(&self, ground: &dyn Ground, on: &[Volume]) -> Result<Outlook> {
+        let on = block_volumes(on)?;
+        tools(ground, &["mkdir", "rmdir", "ln", "rm"])?;
+        exported::kernel_has(ground, LIO, "target_core_mod iscsi_target_mod target_core_iblock")?;
+        let tag = "ioecho-*";
+        let iqn = self.iqn(tag);
+        if self.iqn.is_some() && ground.exists(&format!("{LIO}/iscsi/{iqn}")) {
+            let text = format!("there is a target '{iqn}' already, which is not this campaign's");
+            return Err(Fault::Refused(text));
+        }
+        let does = on.iter().enumerate().map(|(number, volume)| {
+            format!("exports {} as unit {number} of {iqn} at {}", volume.path, self.portal)
+        });
+        let mut volumes = self.volumes(tag, on);
+        for volume in &mut volumes {
+            volume.is_there = false;
+        }
+        // Whoever reaches the portal may write.
+        let loses = on.iter().map(|volume| volume.path.clone()).collect();
+        Ok(Outlook { does: does.collect(), loses, seconds: None, volumes })
+    }
+
+    fn apply(&self, ledger: &mut Ledger<'_>, on: &[Volume]) -> Result<Vec<Volume>> {
+        let on = block_volumes(on)?;
+        on.iter().try_for_each(|volume| given_up(ledger.ground(), volume))?;
+        self.export(ledger, on)?;
+        Ok(self.volumes(&ledger.tag(), on))
+    }
+}
+
+struct Initiator {
+    limit: Duration,
+}
+
+impl Initiator {
+    fn command<S: Into<String>>(&self, argv: impl IntoIterator<Item = S>) -> Command {
+        Command::new(argv).within(self.limit)
+    }
+
+    fn node(&self, address: &Address, words: &[&str]) -> Command {
+        let fixed = ["iscsiadm", "-m", "node", "-T", &address.name, "-p", &address.portal];
+        self.command(fixed.into_iter().chain(words.iter().copied()))
+    }
+
+    fn making(&self, address: &Address) -> [Making; 2] {
+        let name = address.name.clone();
+        let record = Making {
+            kind: "record of an iSCSI target",
+            id: name.clone(),
+            create: self.node(address, &["-o", "new"]),
+            remove: self.node(address, &["-o", "delete"]),
+            exists: Probe::Command { ask: self.node(address, &["-o", "show"]), ours: name.clone() },
+        };
+        let session = Making {
+            kind: "iSCSI session",
+            id: name.clone(),
+            create: self.node(address, &["--login"]),
+            remove: self.node(address, &["--logout"]),
+            exists: Probe::Command { ask: self.command(["sh", "-c", SESSION, &name]), ours: name },
+        };
+        [record, session]
+    }
+
+    /// The disks of a target that is logged in, by their units.
+    fn disks(ground: &dyn Ground, name: &str) -> Result<Vec<(u32, String)>> {
+        let (sessions, mut disks) = ("/sys/class/iscsi_session", Vec::new());
+        for session in ground.list(sessions)? {
+            let session = format!("{sessions}/{session}");
+            let of = ground.read(&format!("{session}/targetname"))?.unwrap_or_default();
+            if of.trim() != name {
+                continue;
+            }
+            let device = format!("{session}/device");
+            for target in ground.list(&device)?.iter().filter(|it| it.starts_with("target")) {
+                for unit in ground.list(&format!("{device}/{target}"))? {
+                    // HOST:CHANNEL:TARGET:UNIT
+                    let number = unit.rsplit(':').next().and_then(|it| it.parse().ok());
+                    let disk = ground.list(&format!("{device}/{target}/{unit}/block"))?;
+                    let disk = disk.first().map(|name| format!("/dev/{name}"));
+                    disks.extend(number.zip(disk));
+                }
+            }
+        }
+        Ok(disks)
+    }
+}
+
+impl Module for Initiator {
+    fn check(&self, ground: &dyn Ground, on: &[Volume]) -> Result<Outlook> {
+        tools(ground, &["iscsiadm", "sh", "grep"])?;
+        let addresses = exported::addresses(on, SCHEME)?;
+        let login = |address: &Address| self.node(address, &["--login"]).to_string();
+        let does = exported::names(&addresses).into_iter().map(login).collect();
+        Ok(Outlook { does, volumes: exported::foreseen(on), ..Outlook::default() })
+    }
+
+    fn apply(&self, ledger: &mut Ledger<'_>, on: &[Volume]) -> Result<Vec<Volume>> {
+        let addresses = exported::addresses(on, SCHEME)?;
+        for address in exported::names(&addresses) {
+            for making in self.making(address) {
+                ledger.make(making)?;
+            }
+        }
+        let ground = ledger.ground();
+        exported::appeared(ground, on, &addresses, self.limit, &Self::disks)
+    }
+
+    fn verify(&self, ground: &dyn Ground, on: &[Volume]) -> Result<()> {
+        exported::are_there(ground, on)
+    }
+}
