@@ -131,7 +131,7 @@ fn listen(
     orders: &mpsc::Sender<ToAgent>,
     starts: &mpsc::Sender<i64>,
 ) {
-    let (clock, mut lines, mut some) = (MonotonicClock::new(), Lines::default(), [0; 64 << 10]);
+    let (clock, mut lines, mut some) = (MonotonicClock::new(), Lines::default(), [0; 8 << 10]);
     let now_ns = || {
         use ioecho_replay::Clock as _;
         (clock.origin() + clock.now()).0

@@ -97,26 +97,22 @@ impl Replaying<'_> {
         let (mut child, mut gate) = self.begin(&words, &place, &output).map_err(failed)?;
         let mut figures = Figures::of(&mut child).map_err(failed)?;
         let mut begun = Instant::now();
-        let mut was_asked = false;
-        let status = match self.armed(&mut child, &mut gate).map_err(failed)? {
-            Some(status) => status,
-            None => {
-                self.voice.say(&FromAgent::Armed);
-                let told = self.start(&mut child).map_err(failed)?;
-                if let Some(at_ns) = told {
-                    begun = Instant::now() + until(at_ns);
-                    let line = format!("{{\"start_at_monotonic_ns\":{at_ns}}}\n");
-                    gate.write_all(line.as_bytes()).map_err(failed)?;
-                }
-                drop(gate);
-                let (status, asked, fault) =
-                    self.watch(&mut child, begun, &mut figures).map_err(failed)?;
-                was_asked = asked || told.is_none() && self.asked.to_stop();
-                if let Some(fault) = fault {
-                    return Err(fault);
-                }
-                status
+        let (mut was_asked, mut fault) = (false, None);
+        let status = if let Some(status) = self.armed(&mut child, &mut gate).map_err(failed)? {
+            status
+        } else {
+            self.voice.say(&FromAgent::Armed);
+            let told = self.start(&mut child).map_err(failed)?;
+            if let Some(at_ns) = told {
+                begun = Instant::now() + until(at_ns);
+                let line = format!("{{\"start_at_monotonic_ns\":{at_ns}}}\n");
+                gate.write_all(line.as_bytes()).map_err(failed)?;
             }
+            drop(gate);
+            let status;
+            (status, was_asked, fault) =
+                self.watch(&mut child, begun, &mut figures).map_err(failed)?;
+            status
         };
         let seconds = begun.elapsed().as_secs_f64();
         let run_path = place.path().join(&run.name);
@@ -124,8 +120,9 @@ impl Replaying<'_> {
         let end = child::end(&run_path, status, was_asked || self.asked.to_stop(), &said);
         let is_measured = matches!(end, End::Measured(_));
         let ended = self.host.map_or(Ok(()), |host| host.ended(seconds));
-        if is_measured {
-            ended?;
+        // A replay that failed tells more than what could not be done beside it.
+        if let Some(fault) = fault.or(ended.err().filter(|_| is_measured)) {
+            return Err(fault);
         }
         match end {
             End::Measured(_) => {
@@ -314,7 +311,7 @@ impl Figures {
 
     /// Reads what there is.
     fn read(&mut self) {
-        let mut some = [0; 16 << 10];
+        let mut some = [0; 8 << 10];
         while let Some(count) =
             self.from.as_mut().and_then(|from| from.read(&mut some).ok()).filter(|it| *it > 0)
         {

@@ -139,9 +139,9 @@ impl Worker {
                     Err(TryLockError::Error(error)) => Err(unusable(error)),
                 }
             };
-            let _own = lock("lock", "another agent of this campaign is still there, as")?;
+            let own_lock = lock("lock", "another agent of this campaign is still there, as")?;
             let running = lock("running", "a replay that an earlier agent began still runs, as")?;
-            self.works_for = Some(For { campaign, spool, running, _own });
+            self.works_for = Some(For { campaign, spool, running, _own: own_lock });
         }
         Ok(FromAgent::Hello { protocol: PROTOCOL, build: own, facts: environment() })
     }

@@ -141,7 +141,7 @@ impl Link {
 
 /// Reads what an agent says until it ends or says what cannot be.
 fn hear(mut from: impl Read, host: usize, turn: u32, to: &SyncSender<Came>) {
-    let (clock, mut lines, mut some) = (MonotonicClock::new(), Lines::default(), [0; 16 << 10]);
+    let (clock, mut lines, mut some) = (MonotonicClock::new(), Lines::default(), [0; 8 << 10]);
     let (mut since, mut count) = (Instant::now(), 0_u32);
     let why = 'all: loop {
         let read = match from.read(&mut some) {
