@@ -206,6 +206,22 @@ class Experiment:
                 if mode in self.options.modes and not (mode in modes.PREDICTED and repeat):
                     self.cell(lambda m=mode: self._replay(slow, fast, case, m),
                               "real", slow, fast, case, mode, repeat)
+            for name, command in self.options.other:
+                self.cell(lambda c=command: self._other(slow, fast, case, c),
+                          "real", slow, fast, case, name, repeat)
+
+    def _other(self, slow, fast, case, command):
+        """Replayed on the fast device by another program, which is recorded as the truth is."""
+        trace = os.path.join(self.directory, "other.hfplayer.csv")
+        lab.run([self.ioecho, "convert", self.recording(slow, case), trace])
+        parts, seen = (os.path.join(self.directory, name + ".parquet") for name in ("parts", "seen"))
+        size = APPLICATIONS[case].size_of(self.amount(slow))
+        with lab.device(self.stand_ins[fast], size, self.directory) as device:
+            lab.run([self.ioecho, "record", device.path, "-o", parts, "-q", "--force",
+                     "--event", self.options.event, "--", "sh", "-c", command, "sh", trace,
+                     device.path])
+        self._rejoin(parts, seen)
+        return figures.describe(figures.rows(self.ioecho, seen))
 
     def unscaled(self, name, case):
         """Replayed by dependencies on the device on which it was recorded."""

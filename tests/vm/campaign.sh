@@ -2,23 +2,23 @@
 # Campaigns that set devices up which not every machine can have: logical volumes, RAID sets whose
 # leg fails beside the replay, mapped devices, control groups of the unified hierarchy. Whatever
 # happens, the machine is left as it was found.
+#
+#   campaign.sh [PART…]      the functions below; by default all of them
 set -u
 # shellcheck source=tests/vm/lib.sh
 . /vm/lib.sh
 # shellcheck source=tests/vm/stacks.sh
 . /vm/stacks.sh
 
-ready || skip 'this kernel lacks the device mapper or RAID'
-
-step 'logical volumes: linear, striped, thin, and equal shares of what is free'
-campaign lvm pool "$(entry lvm 'vg = "vg-test"' 'count = 2' 'size = "16M"' 'extra.log = "4M"')" 1s 2
-campaign stripes pool "$(entry lvm 'stripes = 2' 'stripe-size = "64K"' 'size-max = "32M"')
+volumes() {
+    step 'logical volumes: linear, striped, thin, and equal shares of what is free'
+    campaign lvm pool \
+        "$(entry lvm 'vg = "vg-test"' 'count = 2' 'size = "16M"' 'extra.log = "4M"')" 1s 2
+    campaign stripes pool "$(entry lvm 'stripes = 2' 'stripe-size = "64K"' 'size-max = "32M"')
 $(entry queue 'set = {read_ahead_kb = 64}')"
-campaign thin pool "$(entry lvm 'pool = "40M"' 'size = "1G"')"
+    campaign thin pool "$(entry lvm 'pool = "40M"' 'size = "1G"')"
+}
 
-step 'a volume group of somebody else is refused, and nothing is touched'
-pvcreate --yes "/dev/$b" >/dev/null 2>&1 && vgcreate vg-test "/dev/$b" >/dev/null 2>&1
-vgs --noheadings -o vg_name,vg_uuid >foreign.before 2>/dev/null
 refused() { # device line…
     device=$1
     shift
@@ -27,71 +27,106 @@ refused() { # device line…
     grep -q 'vg-test' foreign.log || { fail 'not told'; cat foreign.log; }
     rm -rf foreign.campaign
 }
-refused b 'size = "16M"'
-refused c 'vg = "vg-test"' 'size = "16M"'
-vgs --noheadings -o vg_name,vg_uuid >foreign.after 2>/dev/null
-cmp -s foreign.before foreign.after || fail 'the foreign group was touched'
 
-step 'and used as it is where that is asked for'
-lvcreate --yes --size 16M --name theirs vg-test >/dev/null 2>&1
-run kept b "$(entry lvm 'vg = "vg-test"' 'keep = true')"
-[ "$code" = 0 ] || { fail "exit code $code"; cat kept.log; }
-[ "$(lvs --noheadings -o lv_name vg-test 2>/dev/null | tr -d ' ')" = theirs ] ||
-    fail 'their volume is gone'
-vgremove --yes vg-test >/dev/null 2>&1
-pvremove --yes "/dev/$b" >/dev/null 2>&1
-as_found 'a foreign group'
+foreign() {
+    step 'a volume group of somebody else is refused, and nothing is touched'
+    pvcreate --yes "/dev/$b" >/dev/null 2>&1 && vgcreate vg-test "/dev/$b" >/dev/null 2>&1
+    vgs --noheadings -o vg_name,vg_uuid >foreign.before 2>/dev/null
+    refused b 'size = "16M"'
+    refused c 'vg = "vg-test"' 'size = "16M"'
+    vgs --noheadings -o vg_name,vg_uuid >foreign.after 2>/dev/null
+    cmp -s foreign.before foreign.after || fail 'the foreign group was touched'
 
-step 'RAID sets, with legs that agree before the replay begins'
-for level in 0 1 10; do
-    campaign "raid$level" pool "$(entry md "level = $level")"
-done
-campaign degraded pool "$(entry md 'level = 1' 'degrade = 1')"
-campaign five pool "$(entry lvm 'count = 4' 'size = "12M"')
+    step 'and used as it is where that is asked for'
+    lvcreate --yes --size 16M --name theirs vg-test >/dev/null 2>&1
+    run kept b "$(entry lvm 'vg = "vg-test"' 'keep = true')"
+    [ "$code" = 0 ] || { fail "exit code $code"; cat kept.log; }
+    [ "$(lvs --noheadings -o lv_name vg-test 2>/dev/null | tr -d ' ')" = theirs ] ||
+        fail 'their volume is gone'
+    vgremove --yes vg-test >/dev/null 2>&1
+    pvremove --yes "/dev/$b" >/dev/null 2>&1
+    as_found 'a foreign group'
+}
+
+sets() {
+    step 'RAID sets, with legs that agree before the replay begins'
+    for level in 0 1 10; do
+        campaign "raid$level" pool "$(entry md "level = $level")"
+    done
+    campaign degraded pool "$(entry md 'level = 1' 'degrade = 1')"
+    campaign five pool "$(entry lvm 'count = 4' 'size = "12M"')
 $(entry md 'level = 5' 'spares = 1' 'chunk = "16K"')"
+}
 
-step 'a leg fails beside the replay, and is put back'
-campaign leg pool "$(entry md 'level = 1')
-$(entry fault 'kind = "fail-leg"' "device = \"/dev/$c\"" 'at = "3s"' 'for = "1s"')" 8s
-grep -q 'it was put right' leg.campaign/cells/*/1/fault.txt || fail 'the leg did not fail'
+leg() {
+    step 'a leg fails beside the replay, and is put back'
+    campaign leg pool "$(entry md 'level = 1')
+$(entry fault 'kind = "fail-leg"' "device = \"/dev/$c\"" 'at = "5s"' 'for = "2s"')" 15s
+    grep -q 'it was put right' leg.campaign/cells/*/1/fault.txt || fail 'the leg did not fail'
+}
 
-step 'mapped devices of each kind'
-mapped() { # device line…
+of_kind() { # device line…
     device=$1
     shift
     campaign mapped "$device" "$(entry dm "$@")"
     rm -rf mapped.campaign
 }
-mapped b 'kind = "linear"' 'from = "1M"'
-mapped b 'kind = "delay"' 'read-delay = "2ms"'
-mapped b 'kind = "error"' 'from = "40M"' 'size = "1M"'
-mapped b 'kind = "crypt"'
-mapped pool 'kind = "log-writes"'
-mapped pool 'kind = "cache"' 'mode = "writeback"'
 
-step 'a flaky device is a finding, and not a fault of the measurement'
-campaign flaky b "$(entry dm 'kind = "flakey"' 'up = "1s"' 'down = "2s"')" 5s
-grep -q '"end":{"measured"' flaky.campaign/cells/*/1/attempt.json ||
-    { fail 'it was not measured'; cat flaky.campaign/cells/*/1/attempt.json; }
-ioecho analyze --json flaky.campaign/cells/*/1/run 2>/dev/null | grep -q '"failed": *[1-9]' ||
-    fail 'no request failed'
+mapped() {
+    step 'mapped devices of each kind'
+    of_kind b 'kind = "linear"' 'from = "1M"'
+    of_kind b 'kind = "delay"' 'read-delay = "2ms"'
+    of_kind b 'kind = "error"' 'from = "40M"' 'size = "1M"'
+    of_kind b 'kind = "crypt"'
+    of_kind pool 'kind = "log-writes"'
+    of_kind pool 'kind = "cache"' 'mode = "writeback"'
+}
 
-step 'limits of a control group of the unified hierarchy'
-campaign limits b "$(entry cgroup 'read-iops = 20' 'write-iops = 20')" 3s
+flaky() {
+    step 'a flaky device is a finding, and not a fault of the measurement'
+    campaign flaky b "$(entry dm 'kind = "flakey"' 'up = "2s"' 'down = "2s"')" 8s
+    grep -q '"measured"' flaky.campaign/cells/*/1/attempt.json ||
+        { fail 'it was not measured'; cat flaky.campaign/cells/*/1/attempt.json; }
+    grep -q '"failed": *[1-9]' flaky.campaign/cells/*/1/run/summary.json ||
+        fail 'no request failed'
+}
 
-step 'a killed campaign is undone, wherever it was'
-open=0
-for millis in 700 2000 5000; do
-    write killed pool "$(deep)" 30s
-    ioecho campaign run killed.toml --destroy pool --quiet >killed.log 2>&1 &
-    campaign=$!
-    usleep $((millis * 1000))
-    kill -KILL "$campaign"
-    wait "$campaign" 2>/dev/null
-    [ -z "$(ls /var/lib/ioecho/undo/*.jsonl 2>/dev/null)" ] || open=$((open + 1))
-    ioecho campaign undo >undo.log 2>&1 || { fail "undo after $millis ms"; cat undo.log; }
-    as_found "killed after $millis ms"
-    rm -rf killed.campaign
+limits() {
+    step 'limits of a control group of the unified hierarchy'
+    campaign limits b "$(entry cgroup 'read-iops = 20' 'write-iops = 20')" 3s
+}
+
+killed() {
+    step 'a killed campaign is undone, wherever it was'
+    open=0
+    for millis in 700 2000 5000; do
+        write killed pool "$(deep)" 30s
+        ioecho campaign run killed.toml --destroy pool --quiet >killed.log 2>&1 &
+        campaign=$!
+        usleep $((millis * 1000))
+        kill -KILL "$campaign"
+        wait "$campaign" 2>/dev/null
+        [ -z "$(ls /var/lib/ioecho/undo/*.jsonl 2>/dev/null)" ] || open=$((open + 1))
+        ioecho campaign undo >undo.log 2>&1 || { fail "undo after $millis ms"; cat undo.log; }
+        as_found "killed after $millis ms"
+        rm -rf killed.campaign
+    done
+    [ "$open" -gt 0 ] || fail 'no kill came while something was set up; the test shows nothing'
+}
+
+ready || skip 'this kernel lacks the device mapper or RAID'
+[ "$#" -gt 0 ] || set -- volumes foreign sets leg mapped flaky limits killed
+for part; do
+    case $part in
+    volumes) volumes ;;
+    foreign) foreign ;;
+    sets) sets ;;
+    leg) leg ;;
+    mapped) mapped ;;
+    flaky) flaky ;;
+    limits) limits ;;
+    killed) killed ;;
+    *) fail "there is no part $part" ;;
+    esac
 done
-[ "$open" -gt 0 ] || fail 'no kill came while something was set up; the test shows nothing'
 finish

@@ -23,13 +23,25 @@ pub(crate) fn all() -> impl Iterator<Item = (&'static str, &'static str)> {
     })
 }
 
-/// The meaning of a word or of an exit code.
+/// The meaning of a word, of an exit code, or of a unit or figure.
 pub(crate) fn page(word: &str) -> Option<String> {
     if let Some((word, text)) = parts().find(|(of, _)| *of == word) {
         return Some(format!("# {word}\n\n{}", text.trim()));
     }
-    let (code, meaning) = codes().find(|(code, _)| *code == word)?;
-    Some(format!("# exit code {code}\n\n{meaning}"))
+    if let Some((code, meaning)) = codes().find(|(code, _)| *code == word) {
+        return Some(format!("# exit code {code}\n\n{meaning}"));
+    }
+    let is_it = |of: &str| of.eq_ignore_ascii_case(&word.replace('-', " "));
+    let (names, meaning) = units().find(|(names, _)| names.split(", ").any(is_it))?;
+    Some(format!("# {names}\n\n{meaning}"))
+}
+
+/// The rows of the table of units: names, with commas between them, and their meaning.
+fn units() -> impl Iterator<Item = (&'static str, &'static str)> {
+    let table = parts().find(|(word, _)| *word == "units").map_or("", |(_, table)| table);
+    // The first two lines are the heading of the table.
+    let rows = table.lines().filter(|line| line.starts_with('|')).skip(2);
+    rows.filter_map(|row| row.strip_prefix("| ")?.strip_suffix(" |")?.split_once(" | "))
 }
 
 /// Exit codes with their meanings.
@@ -64,6 +76,16 @@ mod tests {
     }
 
     #[test]
+    fn units_and_figures_are_explained_one_by_one() {
+        assert_eq!(page("IOPS").unwrap(), "# IOPS\n\nrequests per second");
+        for word in ["ms", "MiB/s", "p99", "p99.9", "service time", "service-time", "drain"] {
+            assert!(page(word).unwrap().len() > 30, "{word}");
+        }
+        assert_eq!(page("p98"), None);
+        assert_eq!(page("stands for"), None);
+    }
+
+    #[test]
     fn every_exit_code_is_explained() {
         let codes: Vec<u8> = codes().filter_map(|(code, _)| code.parse().ok()).collect();
         for code in [
@@ -77,5 +99,6 @@ mod tests {
             assert!(codes.contains(&code), "{code}");
         }
         assert!(page("10").unwrap().contains("device-limited"));
+        assert!(page("exit-codes").is_some());
     }
 }

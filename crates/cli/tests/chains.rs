@@ -162,6 +162,58 @@ fn a_dry_run_says_how_many_requests_wait() {
     );
 }
 
+/// A recording of requests that go to two volumes in turn, each of which waited for the one before
+/// it: hfplayer's columns, with its annotations or without.
+fn in_turn(annotated: bool) -> String {
+    let mut text = "#DUMP_OFFSET.I,ELAPSED_USECS.D,ELAPSED_TICKS.I,CMD.S,INFLIGHT_IOS.I,TS.I,\
+                    SEQID.I,LUN_SSID.I,OP.I,PHASE.I,LBA.I,NBLKS.I,LATENCY_TICKS.I,HOST_ID.I,\
+                    HOST_LUN.I,LATENCY_USECS.D"
+        .to_owned();
+    text += if annotated { ",DEP_PARENT_COUNT.I,DEP_PARENT_LIST.S\n" } else { "\n" };
+    for n in 0..COUNT {
+        let (us, lun, lba) = (n * 1090, 6 + n % 2, n % 64 * 8);
+        write!(text, "{n},{us}.000,0,RD,0,0,{n},{lun},0,0,{lba},8,0,0,0,1000.000").unwrap();
+        match n.checked_sub(1).filter(|_| annotated) {
+            Some(parent) => writeln!(text, ",1,{parent}").unwrap(),
+            None if annotated => writeln!(text, ",0,NA").unwrap(),
+            None => writeln!(text).unwrap(),
+        }
+    }
+    text
+}
+
+#[test]
+fn a_chain_goes_on_across_targets() {
+    let fixture = looped();
+    let other = "sim:size=32M,model=const,units=8,service=300us";
+    for (trace, annotated, made_by) in [("named", true, "depend"), ("inferred", false, "convert")] {
+        let (csv, native) = (format!("{trace}.csv"), format!("{trace}.parquet"));
+        fs::write(fixture.path(&csv), in_turn(annotated)).unwrap();
+        let to: &[&str] = if annotated { &["-o", &native] } else { &[&native] };
+        let output = fixture.run(&[&[made_by, &csv], to].concat());
+        assert!(output.status.success(), "{}", said(&output));
+        let run = format!("{trace}-run");
+        let (summary, facts) = replayed(&fixture, &native, &run, "100us", &["--target", other]);
+        let chains = facts["plan"]["chains"].as_str().unwrap();
+        assert_eq!(chains.starts_with("as the trace names them"), annotated, "{chains}");
+        takes(&summary, 90);
+        let mean = summary["service_time"]["all"]["mean_ns"].as_f64().unwrap() / 1e3;
+        // The transfer of 4 KiB beside.
+        assert!((200.0..220.0).contains(&mean), "both devices in turn: {mean} µs");
+        let path = &summary["critical_path"];
+        assert_eq!((&path["requests"], &path["last_row"]), (&COUNT.into(), &(COUNT - 1).into()));
+    }
+    // A seed repeats the run exactly, though each target has a thread.
+    let rows = |run: &str| {
+        let csv = format!("{run}.rows.csv");
+        let output = fixture.run(&["convert", run, &csv]);
+        assert!(output.status.success(), "{}", said(&output));
+        fs::read(fixture.path(&csv)).unwrap()
+    };
+    replayed(&fixture, "named.parquet", "again", "100us", &["--target", other]);
+    assert_eq!(rows("named-run"), rows("again"));
+}
+
 #[test]
 fn what_cannot_be_followed_is_refused_before_anything_is_issued() {
     let fixture = looped();
@@ -178,7 +230,6 @@ fn what_cannot_be_followed_is_refused_before_anything_is_issued() {
     for (trace, options, code, words) in [
         ("load", &["--speedup", "1"][..], 3, "does not say when requests completed"),
         ("circle.csv", &[], 3, "request 0 waits for request 1"),
-        ("loop", &["--target", "sim:size=32M"], 2, "one target"),
         ("loop", &["--iops-scale", "2"], 2, "iops-scale"),
         ("loop", &["--follow-in-flight"], 2, "follow-in-flight"),
         ("loop", &["--verify", "paranoia"], 2, "would delay what waits for it"),

@@ -91,6 +91,75 @@ fn a_described_device_is_that_of_a_simulated_replay() {
 }
 
 #[test]
+fn a_replay_on_a_learnt_device_warns_of_what_the_run_never_did() {
+    let home = tempfile::tempdir().unwrap();
+    let home = home.path();
+    let load = |read: &str| format!("gen:random?read={read}&size=4k&rate=500&count=500&area=1G");
+    for (read, run) in [("100", "of-reads"), ("50", "of-both")] {
+        ioecho(home, &["replay", &load(read), "-q", "-t", DEVICE, "-o", run]);
+    }
+    let warned = |run: &str| {
+        let target = format!("sim:learnt={run}");
+        let output = format!("on-{run}");
+        let replay = ["replay", &load("50"), "-q", "-t", &target, "-o", &output];
+        String::from_utf8(ioecho(home, &replay).stderr).unwrap()
+    };
+    let said = warned("of-reads");
+    assert!(said.contains("had no write: each takes as long as whatever it had"), "{said}");
+    assert!(!warned("of-both").contains("had no"));
+}
+
+#[test]
+fn a_device_of_twice_the_speed_takes_half_as_long_for_what_waits_for_it() {
+    let home = tempfile::tempdir().unwrap();
+    let home = home.path();
+    let load = "gen:random?read=60&size=4k&rate=6000&count=20000&area=1G&seed=1";
+    let afap = ["--timing", "afap", "--in-flight-max", "16"];
+    let replay = ["replay", load, "-q", "-t", DEVICE, "-o", "known"];
+    ioecho(home, &[&replay[..], &afap].concat());
+    for device in [DEVICE, "known"] {
+        let took = |speed: &str| {
+            let predict = ["predict", load, "--device", device, "--storage-speed", speed, "--json"];
+            json(home, &[&predict[..], &afap].concat())["predicted"]["duration_ns"]
+                .as_f64()
+                .unwrap()
+        };
+        within(took("1") / took("2"), 2.0, 0.02);
+        within(took("1") / took("0.5"), 0.5, 0.02);
+    }
+}
+
+#[test]
+fn a_run_teaches_nothing_about_what_it_did_not_do() {
+    let home = tempfile::tempdir().unwrap();
+    let home = home.path();
+    let load =
+        |read: u32| format!("gen:random?read={read}&size=4k&rate=2000&count=2000&area=1G&seed=1");
+    for (read, run) in [(100, "reads"), (0, "writes"), (50, "both")] {
+        ioecho(home, &["replay", &load(read), "-q", "-t", DEVICE, "-o", run]);
+    }
+    for (read, run, words) in [(50, "reads", "writes, and the run"), (50, "writes", "reads, and")] {
+        let predict = ["predict", &load(read), "--device", run, "--timing", "timed"];
+        let output = ioecho(home, &predict);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(3), "{said}");
+        assert!(said.contains(words) && said.contains("reads and writes"), "{said}");
+    }
+    // Of other operations it is only told.
+    std::fs::write(
+        home.join("flushes.csv"),
+        "issue_ns,op,flags,offset_bytes,length_bytes\n0,write,,0,4096\n1000000,flush,,0,0\n",
+    )
+    .unwrap();
+    let timed = ["--timing", "timed"];
+    let predict = ["predict", "flushes.csv", "--device", "both"];
+    let told = json(home, &[&predict[..], &timed, &["--json"]].concat());
+    assert_eq!(told["unseen"], serde_json::json!([{ "operation": "flush", "requests": 1 }]));
+    let text = ioecho(home, &[&predict[..], &timed].concat()).stdout;
+    assert!(String::from_utf8_lossy(&text).contains("flush (1): the run had none"));
+}
+
+#[test]
 fn what_is_no_run_teaches_no_device() {
     let home = tempfile::tempdir().unwrap();
     let load = "gen:random?rate=100&count=10&area=1G";

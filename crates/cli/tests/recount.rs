@@ -1,6 +1,7 @@
-//! Whatever tells of a run tells the same: terminal, page, summary, analysis, comparison, info,
-//! lines of intervals and metrics are held against a recount of the run's requests in Python.
-//! (`ioecho check` has one of its own, `check/slow.py`, and so has the analysis, `analysis/`.)
+//! Whatever tells of a run tells the same: terminal, page, pictures, summary, analysis, comparison,
+//! info, lines of intervals, metrics and the check of a witnessed run are held against a recount of
+//! the run's requests in Python. (The times of `ioecho check` have one of their own,
+//! `check/slow.py`, and so has the analysis, `analysis/`.)
 
 // Helpers of tests panic as tests do; clippy.toml allows it only in the tests themselves.
 #![allow(clippy::unwrap_used)]
@@ -15,7 +16,7 @@ use std::process::{Command, Output, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use ioecho_fixture::skipped;
+use ioecho_fixture::{LoopDevice, or_skip, skipped};
 use program::ioecho;
 
 /// How a run is told of while it goes on.
@@ -49,6 +50,12 @@ fn counts_again(load: &str, replay: &[&str], code: i32) {
 fn held(home: &Path, replayed: &Output, load: &str, code: i32) {
     let said = String::from_utf8_lossy(&replayed.stderr);
     assert_eq!(replayed.status.code(), Some(code), "{load}: {said}");
+    counts(home, replayed, load);
+}
+
+/// The same for a run on this host, which may be busy: it ended as it did.
+#[track_caller]
+fn counts(home: &Path, replayed: &Output, load: &str) {
     fs::write(home.join("printed.txt"), &replayed.stdout).unwrap();
     ioecho(home, &["convert", "run/requests.parquet", "requests.csv"]);
     for (name, arguments) in [
@@ -62,8 +69,11 @@ fn held(home: &Path, replayed: &Output, load: &str, code: i32) {
             fs::write(home.join(name), told).unwrap();
         }
     }
+    let pictures = ["--only", "g000.overview.thrp,g01.latency.realtime,g04.delay.setpoint"];
+    let plot = ["plot", "run", "-o", "pictures", "--to", "svg"];
+    ioecho(home, &[&plot[..], &pictures].concat());
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/recount/recount.py");
-    let Ok(output) = Command::new("python3").arg(script).arg(home).output() else {
+    let Ok(output) = Command::new("python3").arg("-B").arg(script).arg(home).output() else {
         skipped("there is no python3");
         return;
     };
@@ -179,4 +189,32 @@ fn flushes_discards_odd_sizes_and_a_single_request() {
         fs::write(&path, text).unwrap();
         counts_again(path.to_str().unwrap(), &["-t", "sim:size=16M,service=2ms,units=4"], 0);
     }
+}
+
+#[test]
+fn a_run_that_shares_its_device() {
+    let home = tempfile::tempdir().unwrap();
+    let home = home.path();
+    let device = or_skip!(LoopDevice::new(64 << 20));
+    // Nothing is merged, so that each request of either can be counted.
+    or_skip!(device.set("nomerges", "2"));
+    let load = "gen:random?read=100&size=4k,8k&rate=500&duration=3s&area=32M";
+    let on = ["-t", device.path(), "--read-only", "--witness"];
+    let dry = ioecho(home, &[&["replay", load, "-o", "dry", "--dry-run"], &on[..]].concat());
+    if !dry.status.success() {
+        return skipped(String::from_utf8_lossy(&dry.stderr));
+    }
+    let script = "while :; do dd if=\"$1\" of=/dev/null bs=64k count=256 iflag=direct; done";
+    let mut stranger = Command::new("sh")
+        .args(["-c", script, "sh", device.path()])
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let replayed = ioecho(home, &[&["replay", load], &TOLD[..], &on].concat());
+    stranger.kill().unwrap();
+    stranger.wait().unwrap();
+    let checked = ioecho(home, &["check", "run", "--json"]).stdout;
+    fs::write(home.join("checked.json"), checked).unwrap();
+    ioecho(home, &["convert", "run/witness.parquet", "seen.csv"]);
+    counts(home, &replayed, load);
 }

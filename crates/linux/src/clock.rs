@@ -10,6 +10,7 @@ use rustix::io::Errno;
 use rustix::thread::clock_nanosleep_absolute;
 use rustix::time::{ClockId, Timespec, clock_getres, clock_gettime};
 
+use crate::pulse;
 use crate::thread::ThreadCpu;
 use crate::watch::own_wait;
 
@@ -69,10 +70,15 @@ impl Clock for MonotonicClock {
     fn waited(&self) -> Option<Nanos> {
         own_wait()
     }
+
+    fn stood_still(&self, from: Nanos, to: Nanos) -> Nanos {
+        let on_kernel = |at: Nanos| self.origin.saturating_add(at.0);
+        pulse::stood_still(on_kernel(from), on_kernel(to))
+    }
 }
 
 /// Nanoseconds since a boot-time origin; 63 bits last for 292 years.
-fn kernel_now() -> i64 {
+pub(crate) fn kernel_now() -> i64 {
     let now = clock_gettime(ClockId::Monotonic);
     now.tv_sec * 1_000_000_000 + now.tv_nsec
 }

@@ -21,6 +21,7 @@ mod inherited;
 mod mounts;
 pub mod open_directory;
 pub mod pipe;
+pub mod pulse;
 pub mod record;
 pub mod setting;
 mod sysfs;

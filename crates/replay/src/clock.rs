@@ -21,6 +21,12 @@ pub trait Clock {
         None
     }
 
+    /// For how much of the time between two instants the whole process is known to have stood
+    /// still, stopped or frozen. A call that was slow meanwhile is not to blame.
+    fn stood_still(&self, _from: Nanos, _to: Nanos) -> Nanos {
+        Nanos::ZERO
+    }
+
     /// Whether time jumps to the next deadline (simulation): then a sleeper need not wake up
     /// regularly, and a month without a request takes no time.
     fn jumps(&self) -> bool {

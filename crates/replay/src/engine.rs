@@ -8,6 +8,7 @@
 //! The engine notices each of its own delays, and records which requests it made late and why:
 //! without that, a slow generator looks like a slow device.
 
+mod across;
 mod audit;
 mod cut;
 pub mod telemetry;
@@ -18,6 +19,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering::R
 
 use ioecho_trace::{Bytes, Flags, LateCause, Nanos, Op, Outcome};
 
+use crate::across::Across;
 use crate::clock::Clock;
 use crate::device::{Completion, Device, Io, PAYLOAD_BLOCK, Payload};
 pub use crate::pacing::{Pacing, PacingMode};
@@ -34,6 +36,10 @@ const NAP_MAX: Nanos = Nanos::from_millis(20);
 
 /// How long to wait for input that is not ready before looking again.
 const INPUT_NAP: Nanos = Nanos::from_micros(200);
+
+/// How long to sleep at most while requests wait for others on other targets, whose completions
+/// wake nobody.
+const ACROSS_NAP: Nanos = Nanos::from_micros(20);
 
 /// How many requests are taken from the input at a time: a long look-ahead is refilled by and by,
 /// so that no step takes long.
@@ -108,6 +114,16 @@ pub trait Input {
     /// than its own.
     fn parents(&self) -> &[u64] {
         &[]
+    }
+
+    /// The link to the replays on other targets, where requests wait for requests there.
+    fn across(&mut self) -> Option<&mut Across> {
+        None
+    }
+
+    /// A number that no request to come is below.
+    fn next_seq(&mut self) -> u64 {
+        0
     }
 
     /// The cause if there are no more requests yet.
@@ -397,12 +413,14 @@ impl<C: Clock> Engine<'_, C> {
             if self.gauges.is_some() {
                 self.gauge(now, doing, input);
             }
-            let wake = self.step(now, starved.unwrap_or(gap_cause))?;
+            let wake = self.step(input, now, starved.unwrap_or(gap_cause))?;
             starved = (wake == Wake::Input && !has_more).then(|| input.late_cause());
             if wake == Wake::Finished && self.unsubmitted == 0 {
                 return Ok(());
             }
-            if matches!(wake, Wake::Completion | Wake::Finished)
+            let is_asked = self.unsubmitted > 0 || self.scheduler.in_flight() > 0;
+            if is_asked
+                && matches!(wake, Wake::Completion | Wake::Finished | Wake::Input)
                 && now - self.heard_at > self.pacing.silence_max
             {
                 self.totals.silent = true;
@@ -473,7 +491,12 @@ impl<C: Clock> Engine<'_, C> {
     }
 
     /// Takes completions, lets the scheduler decide, records results.
-    fn step(&mut self, now: Nanos, gap_cause: LateCause) -> io::Result<Wake> {
+    fn step(
+        &mut self,
+        input: &mut dyn Input,
+        now: Nanos,
+        gap_cause: LateCause,
+    ) -> io::Result<Wake> {
         let woken = self.completions.len();
         self.device.reap(&mut self.completions)?;
         if !self.completions.is_empty() {
@@ -504,6 +527,7 @@ impl<C: Clock> Engine<'_, C> {
             }
         }
         self.submissions.clear();
+        self.hear_across(input);
         let wake = self.scheduler.step(
             now,
             gap_cause,
@@ -512,6 +536,7 @@ impl<C: Clock> Engine<'_, C> {
             &mut self.records,
         );
         self.completions.clear();
+        self.tell_across(input);
         self.flush_records();
         self.control.in_flight.store(self.scheduler.in_flight(), Relaxed);
         self.control.now_ns.store(now.0, Relaxed);
@@ -588,11 +613,13 @@ impl<C: Clock> Engine<'_, C> {
         let after = self.clock.now();
         let took = after - before;
         self.totals.submission_max = self.totals.submission_max.max(took);
-        if took > LATENESS_TOLERATED && self.was_preempted() && self.was_host(took) {
+        let is_slow = took > LATENESS_TOLERATED;
+        let was_host = is_slow && self.was_preempted() && self.was_host(took);
+        if was_host || is_slow && self.clock.stood_still(before, after) > Nanos(took.0 / 2) {
             spent.put_aside += took;
         } else {
             spent.submitting += took;
-            self.totals.slow_submissions += u64::from(took > LATENESS_TOLERATED);
+            self.totals.slow_submissions += u64::from(is_slow);
         }
         spent.since = after;
         if let Some(gauges) = &mut self.gauges {
@@ -638,6 +665,8 @@ impl<C: Clock> Engine<'_, C> {
         };
         let hungry = self.scheduler.is_hungry();
         let until = if hungry { until.min(now + INPUT_NAP) } else { until };
+        let is_woken = self.clock.jumps() || !self.scheduler.waits_elsewhere();
+        let until = if is_woken { until } else { until.min(now + ACROSS_NAP) };
         let until = self.not_beyond_the_end(until, now);
         let drafts_until = match wake {
             // Without a schedule the instant in a request's payload is not known yet.

@@ -10,6 +10,7 @@
 //! [`device`] (written with [`pattern`]) → a [`Record`].
 #![forbid(unsafe_code)]
 
+pub mod across;
 pub mod calibrate;
 pub mod clock;
 pub mod conflict;

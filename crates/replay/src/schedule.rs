@@ -32,6 +32,7 @@ use crate::conflict::{ConflictMode, Ranges, Strong};
 use crate::device::{Completion, Io};
 use crate::plan::{Planned, TimingMode};
 use chains::Chains;
+pub(crate) use chains::span;
 use past::Past;
 
 /// Lateness up to this needs no cause: a timer's wake-up and one step of the engine take as much.
@@ -257,6 +258,25 @@ impl Scheduler {
             Some(chains) => chains.offer(planned, parents),
             None => self.ahead.push_back(planned),
         }
+    }
+
+    /// The request of this number, on another target, has ended: those that wait for it wait no
+    /// longer.
+    pub fn ended_elsewhere(&mut self, seq: u64, at: Nanos) {
+        if let Some(chains) = &mut self.chains {
+            chains.complete_elsewhere(seq, at);
+        }
+    }
+
+    /// Whether requests wait for others on other targets.
+    pub fn waits_elsewhere(&self) -> bool {
+        self.chains.as_ref().is_some_and(|chains| chains.waits_elsewhere())
+    }
+
+    /// The least number of the requests handed over that have not ended, where requests wait for
+    /// others.
+    pub fn oldest(&mut self) -> Option<u64> {
+        self.chains.as_mut()?.oldest()
     }
 
     /// Whether a request that was not handed over yet may be due before all those that were.

@@ -31,7 +31,7 @@ function build() {
   for (const panel of allPanels) {
     if (!panel.small) panel.figure.firstChild.append(saver(panel));
   }
-  listStalls();
+  listMoments();
   allPanels[focused]?.plot.focus();
 }
 

@@ -110,6 +110,10 @@ class Panel {
   /// Fits both canvases to the page and to the pixels of the screen.
   fit() {
     const wide = this.plot.clientWidth, dense = window.devicePixelRatio || 1;
+    // On paper all of them fit on two sheets.
+    const printing = document.documentElement.classList.contains("printing");
+    this.tall ??= this.height;
+    this.height = Math.round(this.tall * (printing ? 0.68 : 1));
     for (const canvas of [this.base, this.over]) {
       canvas.width = Math.max(1, Math.round(wide * dense));
       canvas.height = Math.round(this.height * dense);

@@ -11,7 +11,7 @@ use ioecho_stats::compare::{
     Answer, Blocks, Comparison, Decision, DifferenceMap, Distribution, Obstacle, Outcome, Pair,
     Row, SIZE_NAMES, Word, kind_word, percent,
 };
-use ioecho_trace::units::two_digits;
+use ioecho_stats::headline::drained;
 use ioecho_trace::visible::replaced;
 use ioecho_trace::{Bytes, Nanos};
 use serde::Serialize;
@@ -183,7 +183,7 @@ fn row_view(row: &Row) -> RowView {
         Decision::Worse => ("invalid", "▲ worse"),
         Decision::Better => ("pass", "▼ better"),
         Decision::NotToldApart => ("none", "not told apart"),
-        Decision::TooFew => ("none", "too few requests"),
+        Decision::TooFew => ("none", "too little to judge"),
         Decision::NotJudged => ("none", "not judged"),
     };
     let value = |value: f64| match row.scope.span {
@@ -212,7 +212,7 @@ fn row_view(row: &Row) -> RowView {
 
 /// The drain of both sides, which is not judged.
 fn drain_view(drains: [f64; 2]) -> RowView {
-    let [baseline, other] = drains.map(|percent| format!("{} %", two_digits(percent)));
+    let [baseline, other] = drains.map(drained);
     RowView {
         name: "drain".to_owned(),
         kind: kind_word(None),

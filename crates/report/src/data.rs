@@ -9,7 +9,7 @@ mod volumes;
 
 use ioecho_stats::analysis::seconds::Extremes;
 use ioecho_stats::histogram::{BEYOND, Latencies};
-use ioecho_stats::picture::{Class, Kind, Panels, Span};
+use ioecho_stats::picture::{Class, Kind, Moment, Panels, Span};
 use ioecho_stats::raster::{LOWEST_NS, ROWS, ROWS_PER_DECADE, Raster};
 use serde::Serialize;
 
@@ -24,6 +24,7 @@ pub(crate) struct Data<'a> {
     rows_per_decade: usize,
     lowest_ns: i64,
     panels: &'a Panels,
+    slow_moments: SlowMoments,
     stamp: &'a str,
     has_schedule: bool,
     has_due_instants: bool,
@@ -69,6 +70,30 @@ impl Percentiles {
     }
 }
 
+/// How many slow moments a page lists.
+const MOMENTS_SHOWN: usize = 6;
+
+/// The slowest moments of a run, and how many there are in all.
+#[derive(Serialize)]
+struct SlowMoments {
+    shown: Vec<Moment>,
+    all: usize,
+}
+
+impl SlowMoments {
+    /// Those of a run; a load has none, for its device is not the one in question.
+    fn of(page: &Page, panels: &Panels) -> Self {
+        let mut shown = match page.subject {
+            Subject::Run => panels.slow_moments(),
+            Subject::Load => Vec::new(),
+        };
+        let all = shown.len();
+        shown.sort_by_key(|moment| std::cmp::Reverse(moment.slowest_ns));
+        shown.truncate(MOMENTS_SHOWN);
+        Self { shown, all }
+    }
+}
+
 /// A raster under its name.
 #[derive(Serialize)]
 struct Packed {
@@ -106,6 +131,7 @@ pub(crate) fn data<'a>(page: &'a Page, panels: &'a Panels) -> Data<'a> {
         rows_per_decade: ROWS_PER_DECADE,
         lowest_ns: LOWEST_NS,
         panels,
+        slow_moments: SlowMoments::of(page, panels),
         stamp: &page.stamp,
         has_schedule: page.has_schedule(),
         has_due_instants: page.has_due_instants(),

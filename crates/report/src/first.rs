@@ -1,10 +1,10 @@
 //! The first screen of a page: the finding, its validity, and six figures.
 
-use ioecho_stats::headline::{Headline, span};
+use ioecho_stats::headline::{Headline, drained, span};
 use ioecho_stats::run_summary::Percentiles;
 use ioecho_stats::verdict::{Finding, Validity, Verdict};
 use ioecho_trace::Nanos;
-use ioecho_trace::units::{three_digits, two_digits};
+use ioecho_trace::units::three_digits;
 
 use crate::Page;
 use crate::tables::grouped;
@@ -41,9 +41,9 @@ pub(crate) fn of<'a>(page: &'a Page, verdict: &'a Verdict) -> First<'a> {
         sentence: headline.map_or(&verdict.summary, |headline| &headline.sentence),
         tone: tone(verdict),
         validity: match verdict.validity {
-            Validity::Valid => ("pass", "Valid"),
-            Validity::Suspect => ("suspect", "Suspect"),
-            Validity::Invalid => ("invalid", "Invalid"),
+            Validity::Valid => ("pass", "Figures valid"),
+            Validity::Suspect => ("suspect", "Figures suspect"),
+            Validity::Invalid => ("invalid", "Figures invalid"),
         },
         finding: verdict.finding.name(),
         summary: &verdict.summary,
@@ -91,7 +91,8 @@ fn figures(page: &Page, headline: &Headline) -> Vec<Figure> {
             beside,
         ));
     }
-    let took = span(picture.achieved_end().0.max(0).unsigned_abs());
+    let end = picture.achieved_end();
+    let took = if end > Nanos::ZERO { span(end.0.unsigned_abs()) } else { "–".to_owned() };
     let asked = if page.has_schedule() {
         let load = span(picture.demanded_end().0.max(0).unsigned_abs());
         // A drain that nobody would notice is told elsewhere.
@@ -119,11 +120,6 @@ fn told(percentiles: &Percentiles) -> (&'static str, String, String) {
         return ("max", shown(max_ns), format!("p50 {}", shown(p50_ns)));
     };
     ("p99", shown(p99_ns), format!("p50 {}, max {}", shown(p50_ns), shown(max_ns)))
-}
-
-/// A share of the demanded duration, in percent.
-fn drained(percent: f64) -> String {
-    format!("{} %", two_digits(percent))
 }
 
 /// A rate in three digits; large rates as whole numbers.

@@ -11,8 +11,8 @@ use std::fmt::{self, Write as _};
 
 use askama::Template;
 use ioecho_stats::verdict::{Check, Grade, Verdict};
-use ioecho_trace::TimingMode;
 use ioecho_trace::visible::replaced;
+use ioecho_trace::{Nanos, TimingMode};
 use serde::Serialize;
 
 use crate::first::{self, First};
@@ -36,7 +36,7 @@ const SCRIPTS: [&str; 15] = [
     include_str!("../assets/timechart.js"),
     include_str!("../assets/ownchart.js"),
     include_str!("../assets/save.js"),
-    include_str!("../assets/stalls.js"),
+    include_str!("../assets/moments.js"),
     include_str!("../assets/address.js"),
     include_str!("../assets/page.js"),
 ];
@@ -254,11 +254,13 @@ fn essentials(page: &Page) -> String {
         let how = page.timing.map(|timing| match timing {
             TimingMode::Timed => "timed (open loop)",
             TimingMode::Afap => "as fast as possible",
-            TimingMode::Load => "as fast as possible, in flight as recorded",
+            TimingMode::Load => "as fast as possible, no more in flight than recorded",
             TimingMode::Dependency => "each request after those that it waits for",
         });
         parts.extend(how.map(str::to_owned));
-        parts.push(if page.has_schedule() {
+        parts.push(if took == Nanos::ZERO {
+            "nothing was completed".to_owned()
+        } else if page.has_schedule() {
             format!("took {took} for a load of {}", picture.demanded_end())
         } else {
             // Without a schedule no length was asked for.

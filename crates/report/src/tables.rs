@@ -142,7 +142,9 @@ pub(crate) fn requests(page: &Page) -> Section {
     if page.has_schedule() {
         rows.push(("demanded duration".to_owned(), picture.demanded_end().to_string()));
     }
-    rows.push(("length of the run".to_owned(), picture.achieved_end().to_string()));
+    if picture.achieved_end() > Nanos::ZERO {
+        rows.push(("length of the run".to_owned(), picture.achieved_end().to_string()));
+    }
     Section { heading: "Requests".to_owned(), rows }
 }
 

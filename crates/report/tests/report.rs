@@ -103,7 +103,7 @@ fn the_first_screen_says_what_was_found_then_whether_to_believe_it_then_six_figu
     let parts = [
         "<section class=\"finding limit\"",
         "The device was too slow for this load: 2.6 times as long.</p>",
-        "<strong class=\"pass\">Valid</strong>",
+        "<strong class=\"pass\">Figures valid</strong>",
         "<b>155</b>",
         "of 407 demanded",
         "reads, p99 response time",
@@ -222,7 +222,7 @@ fn nobody_elses_words_turn_the_page_around() {
 fn a_run_that_the_device_limited_is_valid_and_its_check_is_told_apart() {
     let page = Page { verdict: Some(verdict(Validity::Valid, Grade::Limited)), ..small() };
     let text = html(&page).unwrap();
-    assert!(text.contains(">Valid</strong>") && text.contains("◆ limited"));
+    assert!(text.contains(">Figures valid</strong>") && text.contains("◆ limited"));
     assert!(text.contains("<tr class=\"limited\">"));
     assert!(svg(&Chart::default(), &Sheet::of(&page)).contains("verdict: valid"));
 }
@@ -334,7 +334,9 @@ fn how_the_run_was_timed_stands_below_its_title() {
     let text = html(&page(TimingMode::Afap)).unwrap();
     assert!(text.contains("12 requests · as fast as possible · took 550 ms</p>"));
     assert!(
-        html(&page(TimingMode::Load)).unwrap().contains("possible, in flight as recorded · took")
+        html(&page(TimingMode::Load))
+            .unwrap()
+            .contains("possible, no more in flight than recorded · took")
     );
 }
 

@@ -208,6 +208,8 @@ fn work(
         source,
         planner,
         links: plan.links(),
+        look_ahead: plan.scheduler.look_ahead,
+        simulated: plan.targets.iter().any(Target::is_simulated),
         controls: controls.clone(),
         stop: Arc::clone(stop),
         timed: plan.timing.mode.has_schedule(),

@@ -3,16 +3,19 @@
 //! Each target has a ring. Requests without room in the ring wait in the target's backlog, so that
 //! the other targets still get theirs; the backlog only grows while another target would soon have
 //! nothing to do. Which requests a request waits for goes through a ring beside it, because there
-//! may be any number of them.
+//! may be any number of them; where these are on other targets, no target gets requests far beyond
+//! what the others have done ([`ioecho_replay::across`]).
 
 use std::collections::VecDeque;
 use std::io;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use ioecho_replay::across::{Across, Reach};
 use ioecho_replay::engine::{Control, Feed, Input};
 use ioecho_replay::plan::{PlanTotals, Planned, Planner};
 use ioecho_trace::batch::BATCH_ROWS;
@@ -165,6 +168,10 @@ pub(crate) struct RingInput {
     taken: Vec<u64>,
     /// A request whose parents have not arrived yet.
     next: Option<Planned>,
+    /// The link to the other targets, where requests wait for requests there.
+    pub(crate) across: Option<Across>,
+    /// The target's requests below this number are in the ring.
+    handed: Arc<AtomicU64>,
     /// In simulated time the reader's real time must not count, so the engine waits for it.
     pub(crate) blocking: bool,
     /// Whether reading pauses because of another target's backlog.
@@ -204,6 +211,13 @@ impl RingInput {
         true
     }
 
+    /// Whether the engine waits for the reader: in simulated time, unless the reader waits for
+    /// other targets.
+    fn waits(&self) -> bool {
+        let is_held = self.across.is_some() && self.held.load(Relaxed);
+        self.blocking && !is_held && !self.stop.load(Relaxed)
+    }
+
     /// Shows the requests in the ring without taking them. All are visible as long as the ring has
     /// not wrapped around.
     pub(crate) fn look_ahead(&mut self, look: impl FnOnce(&[Planned])) {
@@ -221,7 +235,7 @@ impl Input for RingInput {
             match self.take() {
                 Some(planned) => return Feed::Request(planned),
                 None if abandoned => return Feed::Ended,
-                None if self.blocking && !self.stop.load(Relaxed) => thread::yield_now(),
+                None if self.waits() => thread::yield_now(),
                 None => return Feed::NotYet,
             }
         }
@@ -229,6 +243,18 @@ impl Input for RingInput {
 
     fn parents(&self) -> &[u64] {
         &self.taken
+    }
+
+    fn across(&mut self) -> Option<&mut Across> {
+        self.across.as_mut()
+    }
+
+    fn next_seq(&mut self) -> u64 {
+        // What is handed over meanwhile is seen in the ring.
+        let handed = self.handed.load(Acquire);
+        let abandoned = self.consumer.is_abandoned();
+        let first = self.next.as_ref().or_else(|| self.consumer.peek().ok());
+        first.map_or(if abandoned { u64::MAX } else { handed }, |first| first.seq)
     }
 
     fn late_cause(&self) -> LateCause {
@@ -256,10 +282,16 @@ enum Next {
 struct Stock {
     /// Absent once all requests were handed out, or the target takes no more.
     rings: Vec<Option<Producer<Planned>>>,
-    /// For the parents of requests. If requests wait for others, there is one target.
-    parents: Option<Producer<u64>>,
-    /// Parents without room in their ring.
-    parents_behind: VecDeque<u64>,
+    /// By target: for the parents of requests, if requests wait for others.
+    parents: Vec<Producer<u64>>,
+    /// By target: parents without room in their ring.
+    parents_behind: Vec<VecDeque<u64>>,
+    /// How far apart the targets' replays may be, if requests wait for those on other targets.
+    reach: Option<Reach>,
+    /// By target: its requests below this number are in its ring.
+    handed: Vec<Arc<AtomicU64>>,
+    /// The number of the next request that is read.
+    next_seq: u64,
     backlogs: Backlogs,
     /// Whether requests have times.
     timed: bool,
@@ -277,43 +309,98 @@ impl Stock {
         stop: &Arc<AtomicBool>,
     ) -> (Self, Vec<RingInput>) {
         let held = Arc::new(AtomicBool::new(false));
-        let (rings, inputs) = (0..targets)
-            .map(|_| {
+        let handed: Vec<_> = (0..targets).map(|_| Arc::<AtomicU64>::default()).collect();
+        let (rings, inputs) = handed
+            .iter()
+            .map(|handed| {
                 let (producer, consumer) = RingBuffer::new(RING);
                 let (held, stop) = (Arc::clone(&held), Arc::clone(stop));
                 let (_, parents) = RingBuffer::new(1);
                 let (taken, next, blocking) = (Vec::new(), None, false);
-                (Some(producer), RingInput { consumer, parents, taken, next, blocking, held, stop })
+                let (across, handed) = (None, Arc::clone(handed));
+                let input = RingInput {
+                    consumer,
+                    parents,
+                    taken,
+                    next,
+                    across,
+                    handed,
+                    blocking,
+                    held,
+                    stop,
+                };
+                (Some(producer), input)
             })
             .unzip();
         let backlogs = Backlogs::new(targets, bounds, directory);
-        let (parents, parents_behind) = (None, VecDeque::new());
-        let read_until = Nanos(i64::MIN);
-        (Self { rings, parents, parents_behind, backlogs, timed, read_until, held }, inputs)
+        let stock = Self {
+            rings,
+            parents: Vec::new(),
+            parents_behind: Vec::new(),
+            reach: None,
+            handed,
+            next_seq: 0,
+            backlogs,
+            timed,
+            read_until: Nanos(i64::MIN),
+            held,
+        };
+        (stock, inputs)
     }
 
-    /// Makes the ring for parents.
-    fn with_parents(&mut self, inputs: &mut [RingInput]) {
-        let (producer, consumer) = RingBuffer::new(PARENTS_RING);
-        if let Some(input) = inputs.first_mut() {
+    /// Makes the rings for parents, and links the targets where there are several.
+    fn with_parents(&mut self, inputs: &mut [RingInput], look_ahead: usize, simulated: bool) {
+        for input in &mut *inputs {
+            let (producer, consumer) = RingBuffer::new(PARENTS_RING);
             input.parents = consumer;
             input.taken.reserve(PARENTS_RING);
-            self.parents = Some(producer);
+            self.parents.push(producer);
+            self.parents_behind.push(VecDeque::new());
+        }
+        if inputs.len() > 1 {
+            let (links, reach) = Across::new(inputs.len(), look_ahead, simulated);
+            self.reach = Some(reach);
+            for (input, link) in inputs.iter_mut().zip(links) {
+                input.across = Some(link);
+            }
         }
     }
 
-    /// Adds the parents of requests: of each their count, and their numbers.
-    fn push_parents(&mut self, parents: &[u64]) {
-        self.parents_behind.extend(parents);
+    /// Adds the parents of these requests: of each that waits for others their count, and their
+    /// numbers.
+    fn push_parents(&mut self, planned: &[Planned], parents: &[u64]) {
+        let mut rest = parents;
+        for one in planned.iter().filter(|one| one.think.is_some()) {
+            let count = rest.first().map_or(0, |count| 1 + *count as usize);
+            let (own, behind) = rest.split_at(count.min(rest.len()));
+            self.parents_behind[usize::from(one.target)].extend(own);
+            rest = behind;
+        }
         self.fill_parents();
     }
 
     fn fill_parents(&mut self) {
-        let Some(ring) = &mut self.parents else { return };
-        while let Some(parent) = self.parents_behind.pop_front() {
-            if let Err(PushError::Full(parent)) = ring.push(parent) {
-                self.parents_behind.push_front(parent);
-                return;
+        for (ring, behind) in self.parents.iter_mut().zip(&mut self.parents_behind) {
+            while let Some(parent) = behind.pop_front() {
+                if let Err(PushError::Full(parent)) = ring.push(parent) {
+                    behind.push_front(parent);
+                    break;
+                }
+            }
+        }
+    }
+
+    /// Whether the target's last requests have been handed over, with their parents.
+    fn has_handed_over(&self, target: usize) -> bool {
+        self.backlogs.is_empty(target)
+            && self.parents_behind.get(target).is_none_or(VecDeque::is_empty)
+    }
+
+    /// Tells the targets up to which number they have their requests.
+    fn tell_handed(&self) {
+        for (target, handed) in self.handed.iter().enumerate() {
+            if self.has_handed_over(target) {
+                handed.store(self.next_seq, Release);
             }
         }
     }
@@ -341,11 +428,13 @@ impl Stock {
             if ring.is_abandoned() {
                 self.backlogs.forget(target);
                 *place = None;
+                self.parents_behind.get_mut(target).map(VecDeque::clear);
             } else if !ring.is_full() {
                 let hand_out = |planned| ring.push(planned).map_err(|PushError::Full(back)| back);
                 self.backlogs.drain(target, hand_out)?;
             }
         }
+        self.tell_handed();
         Ok(())
     }
 
@@ -353,6 +442,13 @@ impl Stock {
     fn next(&mut self, now: &[Nanos]) -> Next {
         let room = self.backlogs.room_for(BATCH_ROWS);
         let is_behind = !self.backlogs.are_empty();
+        let has_parents = self.parents_behind.iter().any(|behind| behind.len() > PARENTS_RING);
+        if has_parents && self.rings.len() == 1 {
+            // Enough requests are ahead, and each may have hundreds of parents.
+            return Next::Wait;
+        }
+        let is_apart = self.reach.as_ref().is_some_and(|reach| !reach.holds(self.next_seq));
+        let is_beyond = has_parents || is_apart;
         let mut next = Next::Wait;
         for (target, ring) in self.rings.iter().enumerate() {
             let Some(ring) = ring.as_ref().filter(|ring| !ring.is_full()) else { continue };
@@ -366,7 +462,7 @@ impl Stock {
                 Room::File | Room::Nowhere => RING - ring.slots() < AHEAD_IN_RING,
             };
             if needs {
-                let is_held = is_behind && room == Room::Nowhere;
+                let is_held = is_beyond || is_behind && room == Room::Nowhere;
                 next = if is_held { Next::Held } else { Next::Read };
             }
         }
@@ -377,9 +473,9 @@ impl Stock {
     /// Ends the rings of targets without further requests, and returns whether all have ended. To
     /// be called after the trace was read.
     fn end(&mut self) -> bool {
-        for (target, ring) in self.rings.iter_mut().enumerate() {
-            if self.backlogs.is_empty(target) && self.parents_behind.is_empty() {
-                *ring = None;
+        for target in 0..self.rings.len() {
+            if self.has_handed_over(target) {
+                self.rings[target] = None;
             }
         }
         self.rings.iter().all(Option::is_none)
@@ -397,6 +493,10 @@ pub(crate) struct Feeding {
     pub(crate) planner: Planner,
     /// Who waits for whom, if that decides when requests are issued.
     pub(crate) links: Option<Links>,
+    /// The look-ahead of each target's replay, in requests.
+    pub(crate) look_ahead: usize,
+    /// Whether the targets are simulated.
+    pub(crate) simulated: bool,
     /// One per target.
     pub(crate) controls: Vec<Arc<Control>>,
     pub(crate) stop: Arc<AtomicBool>,
@@ -417,7 +517,7 @@ pub(crate) fn spawn(feeding: Feeding) -> io::Result<(Feeder, Vec<RingInput>)> {
     let (mut stock, mut inputs) =
         Stock::new(targets, feeding.timed, bounds, feeding.run.path(), &feeding.stop);
     if feeding.links.is_some() {
-        stock.with_parents(&mut inputs);
+        stock.with_parents(&mut inputs, feeding.look_ahead, feeding.simulated);
     }
     let demand = Arc::new(Mutex::new(Demand::with_intervals(feeding.interval)));
     let filled = Arc::new(AtomicBool::new(false));
@@ -484,7 +584,7 @@ fn feed(
                 if let Err(error) = linked {
                     break Some(error);
                 }
-                stock.push_parents(&parents);
+                stock.push_parents(&planned, &parents);
             }
             None => cut = plan(&batch, &mut planner, until, &mut planned),
         }
@@ -495,7 +595,9 @@ fn feed(
                 demand.add(request.scheduled.0);
             }
         }
+        stock.next_seq = planner.totals().planned;
         planned.drain(..).for_each(|planned| stock.push(planned));
+        stock.tell_handed();
     };
     if let Some(left_out) = links.as_ref().map(Links::left_out).filter(|left_out| *left_out > 0) {
         run.log(&format!(

@@ -287,7 +287,7 @@ fn a_target_that_has_ended_takes_nothing_more_and_the_others_go_on() {
 fn chained() -> (Stock, RingInput) {
     let stop = Arc::new(AtomicBool::new(false));
     let (mut stock, mut inputs) = Stock::new(1, false, Bounds::default(), Path::new("."), &stop);
-    stock.with_parents(&mut inputs);
+    stock.with_parents(&mut inputs, 16, false);
     (stock, inputs.pop().unwrap())
 }
 
@@ -307,7 +307,7 @@ fn a_request_is_given_once_its_parents_are_there() {
     assert_eq!(input.poll(), Feed::Request(open));
     assert!(input.parents().is_empty());
     assert_eq!(input.poll(), Feed::NotYet);
-    stock.push_parents(&[2, 7, 8]);
+    stock.push_parents(&[waiting(1)], &[2, 7, 8]);
     assert_eq!(input.poll(), Feed::Request(waiting(1)));
     assert_eq!(input.parents(), [7, 8]);
     assert_eq!(input.poll(), Feed::Request(Planned { seq: 2, ..open }));
@@ -323,7 +323,7 @@ fn parents_without_room_in_their_ring_come_when_there_is_room_again() {
     let parents: Vec<u64> = std::iter::once(count).chain(0..count).collect();
     for seq in 0..10 {
         stock.push(waiting(seq));
-        stock.push_parents(&parents);
+        stock.push_parents(&[waiting(seq)], &parents);
     }
     assert!(!stock.end(), "the last parents are not in the ring yet");
     for seq in 0..10 {

@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex};
 
 use ioecho_linux::target::{Layer, Places, TargetContent};
 use ioecho_linux::{Access, MonotonicClock, Recheck, open_device, target, thread as host_thread};
+use ioecho_replay::across::Across;
 use ioecho_replay::calibrate;
 use ioecho_replay::engine::{Control, Pacing, PacingMode, Replay, Totals, Verification};
 use ioecho_replay::pattern::Pattern;
@@ -292,17 +293,30 @@ pub(crate) fn run(
                 return (end, None);
             }
             let clock = SimClock::new(SIM_LOOK);
-            let device = match learnt {
-                Some(learnt) => SimDevice::learnt(*spec, learnt, clock.clone()),
-                None => SimDevice::new(*spec, clock.clone()),
-            };
-            let mut device = if plan.spec.verify.is_on() { device.with_data() } else { device };
+            let mut device = simulated(plan, *spec, learnt, &clock);
+            if let Some(pace) = rings.input.across.as_ref().and_then(Across::pace) {
+                device.keep_in_step(pace.clone());
+            }
             let pacing = Pacing { spin: Nanos::ZERO, ..pacing(plan) };
             replay(plan, &mut rings, &mut end, (&mut device, &clock, pacing));
         }
     }
     end.results_lost = rings.recorder.lost;
     (end, closing)
+}
+
+/// The simulated device of this description, or the one that was learnt.
+fn simulated(
+    plan: &ReplayPlan,
+    spec: SimSpec,
+    learnt: Option<Arc<Learnt>>,
+    clock: &SimClock,
+) -> SimDevice {
+    let device = match learnt {
+        Some(learnt) => SimDevice::learnt(spec, learnt, clock.clone()),
+        None => SimDevice::new(spec, clock.clone()),
+    };
+    if plan.spec.verify.is_on() { device.with_data() } else { device }
 }
 
 /// Between a lane and the other threads of the run: the requests, their data, and the results.

@@ -35,6 +35,7 @@ pub(crate) fn facts(
         fill_random_percent: Some(plan.fill.random),
         dedup: Some(plan.fill.dedup),
         rotational: rotational(&plan.targets),
+        generated: Some(is_generated(recorded)),
     }
 }
 
@@ -100,10 +101,15 @@ fn content_facts(content: &TargetContent, places: PlacesSeen) -> ContentFacts {
     }
 }
 
+/// Whether a generator made the trace.
+fn is_generated(header: &Header) -> bool {
+    header.source.starts_with("gen:")
+}
+
 /// The recorded device whose size differs most from that of its place on the target. A generated
 /// load has no recorded device; its area is the one asked for.
 pub(crate) fn size(map: &Map, header: &Header) -> Option<SizeFacts> {
-    if header.source.starts_with("gen:") {
+    if is_generated(header) {
         return None;
     }
     let mut unknown = 0;

@@ -320,11 +320,6 @@ fn targets(spec: &ReplaySpec, routes: &[RouteSpec]) -> Result<Vec<Target>> {
         }
         targets.push(target);
     }
-    if spec.timing.has_parents() && targets.len() > 1 {
-        let text = "requests that wait for others are replayed on one target only, so far";
-        let help = "name one target: it takes all volumes, side by side";
-        return Err(RunError::with_help(Kind::Usage, text, help));
-    }
     let block = |target: &Target| target.limits().block_size;
     if let Some(other) = targets.iter().find(|target| block(target) != block(&targets[0]))
         && spec.alignment == Alignment::Refuse

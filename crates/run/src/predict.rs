@@ -4,24 +4,27 @@
 //! and a model may be wrong. So its error is stated where the truth is known: the run is predicted
 //! on the device that was learnt from it ([`fit`]).
 
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use ioecho_stats::judge::IN_FLIGHT_DEFAULT;
+use ioecho_stats::picture;
 use ioecho_stats::run_summary::RunSummary;
 use ioecho_stats::trace_summary::{TraceFigures, TraceSummary};
 use ioecho_trace::formats::ReadOptions;
 use ioecho_trace::transform::Load;
-use ioecho_trace::{Batch, Stop, TimingMode};
+use ioecho_trace::{Batch, Op, Stop, TimingMode};
 use serde::Serialize;
 
 use crate::directory::RunDirectory;
-use crate::error::Result;
+use crate::error::{Kind, Result, RunError};
 use crate::execute::execute;
 use crate::observer::{Nobody, Observer, Stopping};
 use crate::open::{self, Opener};
 use crate::plan::ReplayPlan;
 use crate::spec::ReplaySpec;
+use crate::target::Target;
 
 /// The device of a prediction.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,13 +45,56 @@ impl Device {
         }
     }
 
-    /// The target that it is in a replay.
-    pub fn target(&self) -> String {
-        match self {
+    /// The target that it is in a replay, so many times as fast.
+    pub fn target(&self, speed: f64) -> String {
+        let text = match self {
             Self::Model(text) => text.clone(),
             Self::Run(run) => format!("sim:learnt={}", run.display()),
+        };
+        match text.as_str() {
+            _ if (speed - 1.0).abs() < f64::EPSILON => text,
+            "sim" | "sim:" => format!("sim:speed={speed}"),
+            _ => format!("{text},speed={speed}"),
         }
     }
+}
+
+/// Requests of an operation that the run did not have from which the device was learnt: they take
+/// as long as its writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Unseen {
+    /// The operation, as native files name it.
+    pub operation: &'static str,
+    /// How many the load has.
+    pub requests: u64,
+}
+
+/// The requests of a load whose operation the learnt device of a plan has never done.
+///
+/// # Errors
+/// [`Kind::Trace`] of reads or writes: how long the one takes says nothing about the other.
+pub fn unseen(plan: &ReplayPlan, load: &TraceFigures) -> Result<Vec<Unseen>> {
+    let learnt = plan.targets.iter().find_map(Target::learnt);
+    let Some(learnt) = learnt else { return Ok(Vec::new()) };
+    let data = [("reads", Op::Read, load.reads), ("writes", Op::Write, load.writes)];
+    let others = [
+        ("flush", Op::Flush, load.flushes),
+        ("discard", Op::Discard, load.discards),
+        ("write_zeroes", Op::WriteZeroes, load.write_zeroes),
+    ];
+    let is_unseen = |(_, op, requests): &(&str, Op, u64)| *requests > 0 && !learnt.has(*op);
+    if let Some((operation, _, requests)) = data.into_iter().find(is_unseen) {
+        return Err(RunError::with_help(
+            Kind::Trace,
+            format!(
+                "the load has {requests} {operation}, and the run that the device is learnt from \
+                 has none: nobody knows how long they take there"
+            ),
+            "learn from a run that reads and writes",
+        ));
+    }
+    let others = others.into_iter().filter(is_unseen);
+    Ok(others.map(|(operation, _, requests)| Unseen { operation, requests }).collect())
 }
 
 /// A measured figure and the predicted one.
@@ -102,7 +148,7 @@ pub fn fit(run: &Path, scratch: &Path, opener: &dyn Opener) -> Result<Option<Fit
     let speedup = plan.speedup.filter(|_| timing.has_schedule()).unwrap_or(1.0);
     let spec = ReplaySpec {
         trace: run.to_owned(),
-        targets: vec![Device::Run(run.to_owned()).target()],
+        targets: vec![Device::Run(run.to_owned()).target(1.0)],
         output: Some(scratch.to_owned()),
         timing,
         speedup,
@@ -127,6 +173,47 @@ fn compared(measured: &RunSummary, predicted: &RunSummary) -> Option<Fit> {
         mean: pair(truth.mean_ns, guess.mean_ns),
         p99: truth.p99_ns.zip(guess.p99_ns).map(|(measured, predicted)| pair(measured, predicted)),
     })
+}
+
+/// An operation of the load that the run which a device was learnt from did not have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Untaught {
+    /// The kind of the operation.
+    pub kind: picture::Kind,
+    /// What it was taken to last as long as: a write, or, if the run had none either, any other
+    /// request (`None`).
+    pub taken_for: Option<picture::Kind>,
+}
+
+/// The kinds of requests in these results of which the learnt devices of the plan know nothing. The
+/// results say nothing about them.
+pub fn untaught(plan: &ReplayPlan, results: &RunSummary) -> Vec<Untaught> {
+    let mut found = Vec::new();
+    for learnt in plan.targets.iter().filter_map(Target::learnt) {
+        let knows = |kind: picture::Kind| {
+            Op::ALL.iter().any(|op| picture::Kind::of(*op) == kind && learnt.has(*op))
+        };
+        let has = |kind: &picture::Kind| results.service_time.get(kind.name()).is_some();
+        let taken_for = Some(picture::Kind::Write).filter(|kind| knows(*kind));
+        let lacking = picture::Kind::ALL.into_iter().filter(|kind| has(kind) && !knows(*kind));
+        found.extend(lacking.map(|kind| Untaught { kind, taken_for }));
+    }
+    found
+}
+
+impl fmt::Display for Untaught {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let like = match self.taken_for {
+            Some(kind) => format!("a {}", kind.label()),
+            None => "whatever it had".to_owned(),
+        };
+        write!(
+            f,
+            "the run that the device was learnt from had no {}: each takes as long as {like}, \
+             which is a guess",
+            self.kind.name()
+        )
+    }
 }
 
 /// The figures of the load as it was recorded.

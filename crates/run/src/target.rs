@@ -96,6 +96,14 @@ impl Target {
         }
     }
 
+    /// The service times that a simulated device has learnt from a run, if it has.
+    pub(crate) fn learnt(&self) -> Option<&Learnt> {
+        match self {
+            Self::Simulated { learnt, .. } => learnt.as_deref(),
+            Self::Real { .. } => None,
+        }
+    }
+
     /// Whether it is simulated, so that no real device is read or written.
     pub fn is_simulated(&self) -> bool {
         matches!(self, Self::Simulated { .. })

@@ -10,9 +10,9 @@ use ioecho_trace::{LateCause, Nanos, TimingMode};
 
 use crate::facts::EngineFacts;
 use crate::judge::{GENERATOR, HOST, IN_FLIGHT_DEFAULT, OWN, is_starved_by};
-use crate::late::DEVICE;
-use crate::picture::{Kind, Panels, Span};
-use crate::run_summary::{ByKind, Percentiles, RunSummary, cause_name};
+use crate::late::{DEVICE, LATE};
+use crate::picture::{Kind, Moment, Panels, Span};
+use crate::run_summary::{ByKind, Percentiles, RunSummary, TargetFigures, cause_name};
 use crate::verdict::{Check, Finding, Grade, Validity};
 
 /// From this ratio of the run's duration to the demanded duration on, the sentence mentions it.
@@ -20,6 +20,16 @@ const LONGER: f64 = 1.05;
 
 /// From this share of the load on, the sentence mentions requests that were left out.
 const LEFT_OUT: f64 = 0.01;
+
+/// A device that needs at least so long at its slowest moments is said to have had such moments.
+const SLOW_TOLD: Nanos = Nanos::from_millis(100);
+
+/// Moments are exceptions while they cover no more than this share of the run.
+const MOMENTS_MOST: f64 = 0.25;
+
+/// This share of what was late must have been late at such moments, or the device was too slow for
+/// the load beside them.
+const MOMENTS_OWN: f64 = 0.9;
 
 /// The first screen of a run.
 #[derive(Clone, Debug, PartialEq)]
@@ -108,11 +118,13 @@ fn sentence(summary: &RunSummary, panels: &Panels, rates: Option<&Throughput>) -
     let text = match verdict.finding {
         Finding::DataDamaged => damaged(summary),
         // No share of the load is stated: it was not read to its end.
-        Finding::Incomplete => format!(
-            "The run ended before its end, after {}: {}.",
-            span(summary.achieved_duration_ns.max(0) as u64),
-            engine.incomplete.lines().next().unwrap_or_default()
-        ),
+        Finding::Incomplete => {
+            // Of requests without an answer no instant is known.
+            let last = summary.achieved_duration_ns.max(0) as u64;
+            let after = if last > 0 { format!(", after {}", span(last)) } else { String::new() };
+            let why = engine.incomplete.lines().next().unwrap_or_default();
+            format!("The run ended before its end{after}: {why}.")
+        }
         _ if engine.issued == 0 => "Nothing was replayed: no request was issued.".to_owned(),
         Finding::GeneratorLimited => format!(
             "The measurement failed: ioecho did not issue {} in time.",
@@ -128,10 +140,10 @@ fn sentence(summary: &RunSummary, panels: &Panels, rates: Option<&Throughput>) -
         Finding::Faithful | Finding::Unscheduled | Finding::DeviceLimited
             if verdict.validity == Validity::Invalid =>
         {
-            format!("Do not use these figures: {}.", failed(summary))
+            format!("Do not use these figures: {}.", failed(summary, panels))
         }
         Finding::DeviceLimited => too_slow(summary, panels),
-        Finding::Faithful | Finding::Unscheduled => held(summary, rates),
+        Finding::Faithful | Finding::Unscheduled => held(summary, panels, rates),
     };
     if engine.simulated { format!("Simulated: {}", lower(&text)) } else { text }
 }
@@ -157,6 +169,8 @@ fn too_slow(summary: &RunSummary, panels: &Panels) -> String {
         && most == Some(&LateCause::InFlightCap);
     let device = if is_capped {
         format!("With at most {} in flight the device was too slow", engine.in_flight_max)
+    } else if let Some((name, devices)) = slowest(summary) {
+        format!("{name}, the slowest of {devices} devices, was too slow")
     } else {
         "The device was too slow".to_owned()
     };
@@ -166,27 +180,76 @@ fn too_slow(summary: &RunSummary, panels: &Panels) -> String {
     } else {
         String::new()
     };
-    let response = summary.response_time.get("all");
-    let slow = response.map_or(String::new(), |all| match all.p99_ns {
+    let is_over = longer.is_empty() && !summary.verdict.checks.iter().any(is_behind);
+    let moments = slow_moments(engine, panels).filter(|moments| {
+        let late = panels.late_share_within(moments, LATE.0);
+        is_over && !is_capped && late >= MOMENTS_OWN
+    });
+    if let Some(moments) = moments {
+        return format!("{device} for {load} {}{}.", at_moments(&moments), response(summary));
+    }
+    let slow = summary.response_time.get("all").map_or(String::new(), |all| match all.p99_ns {
         Some(p99) => format!("p99 response {}", span(p99)),
         None => format!("the slowest response {}", span(all.max_ns)),
     });
     format!("{device} for {load}: {longer}{slow}.")
 }
 
-fn held(summary: &RunSummary, rates: Option<&Throughput>) -> String {
+/// Of several devices the name of the one whose requests took longest in the mean since they were
+/// due, and how many there are.
+fn slowest(summary: &RunSummary) -> Option<(&str, usize)> {
+    let mean = |of: Option<Percentiles>| of.map_or(0, |of| of.mean_ns);
+    let response =
+        |target: &&TargetFigures| mean(target.lateness).saturating_add(mean(target.service_time));
+    let slowest = summary.per_target.iter().max_by_key(response)?;
+    let name = &summary.engine.load.targets.get(usize::from(slowest.target))?.name;
+    (summary.per_target.len() > 1 && !name.is_empty())
+        .then_some((name.as_str(), summary.per_target.len()))
+}
+
+/// Whether this is the check of the duration, and the run was behind at its end.
+fn is_behind(check: &Check) -> bool {
+    check.name == "duration" && check.grade >= Grade::Limited
+}
+
+/// The moments at which the device was far slower than it mostly was, if there were some, and they
+/// are worth a word, and exceptions.
+fn slow_moments(engine: &EngineFacts, panels: &Panels) -> Option<Vec<Moment>> {
+    let moments = panels.slow_moments();
+    let slowest = moments.iter().map(|moment| moment.slowest_ns);
+    let (least, most) = (slowest.clone().min()?, slowest.max()?);
+    // While the host was away, completions were not seen either.
+    let is_device = engine.host_stall_max_ns.saturating_mul(2) < least;
+    let is_told = most >= SLOW_TOLD.0 && panels.share_of(&moments) <= MOMENTS_MOST;
+    (is_device && is_told).then_some(moments)
+}
+
+/// How many moments there were, in words.
+fn at_moments(moments: &[Moment]) -> String {
+    match moments.len() {
+        1 => "at one moment".to_owned(),
+        some => format!("at {some} moments"),
+    }
+}
+
+/// The 99th percentile of the response times, if there are enough requests, and the slowest.
+fn response(summary: &RunSummary) -> String {
+    summary.response_time.get("all").map_or(String::new(), |all| {
+        let p99 = all.p99_ns.map_or(String::new(), |ns| format!("p99 response {}, ", span(ns)));
+        format!(": {p99}the slowest {}", span(all.max_ns))
+    })
+}
+
+fn held(summary: &RunSummary, panels: &Panels, rates: Option<&Throughput>) -> String {
     let engine = &summary.engine;
     if engine.has_schedule() {
-        let response = summary.response_time.get("all");
-        let p99 = response.map_or(String::new(), |all| {
-            let p99 = all.p99_ns.map_or(String::new(), |ns| format!("p99 response {}, ", span(ns)));
-            format!(": {p99}the slowest {}", span(all.max_ns))
-        });
-        return format!("The device kept up with {}{p99}.", load(summary));
+        let but = slow_moments(engine, panels)
+            .map_or(String::new(), |moments| format!(" but was slow {}", at_moments(&moments)));
+        return format!("The device kept up with {}{but}{}.", load(summary), response(summary));
     }
     let how = match engine.timing {
         TimingMode::Load => {
-            format!("As fast as possible, with as many in flight as recorded{}", ended(engine))
+            format!("As fast as possible, with no more in flight than recorded{}", ended(engine))
         }
         TimingMode::Dependency => format!("With the waits of {}", load(summary)),
         TimingMode::Timed | TimingMode::Afap => format!("As fast as possible{}", ended(engine)),
@@ -212,12 +275,29 @@ fn against_recording(summary: &RunSummary) -> String {
     let is_part = engine.ended_after.is_some();
     if !engine.timing.has_parents() || is_part || recorded <= 0.0 || took <= 0.0 {
         String::new()
-    } else if (recorded / took - 1.0).abs() <= SAME_DURATION {
-        ", as long as recorded".to_string()
-    } else if took <= recorded {
-        format!(", {} times as fast as recorded", two_digits(recorded / took))
     } else {
-        format!(", {} times as long as recorded", two_digits(took / recorded))
+        format!(", {}", as_recorded(took, recorded))
+    }
+}
+
+/// A duration compared with the recorded one, both more than zero and in the same unit, in words.
+pub fn as_recorded(took: f64, recorded: f64) -> String {
+    if (recorded / took - 1.0).abs() <= SAME_DURATION {
+        "as long as recorded".to_owned()
+    } else if took <= recorded {
+        format!("{} times as fast as recorded", two_digits(recorded / took))
+    } else {
+        format!("{} times as long as recorded", two_digits(took / recorded))
+    }
+}
+
+/// A share of the demanded duration, in percent, in words: what nobody would notice has no digits.
+pub fn drained(percent: f64) -> String {
+    const NOTICED: f64 = 0.01;
+    if percent > 0.0 && percent < NOTICED {
+        format!("< {NOTICED} %")
+    } else {
+        format!("{} %", two_digits(percent))
     }
 }
 
@@ -292,10 +372,16 @@ fn share_of(causes: &[LateCause], summary: &RunSummary) -> String {
 }
 
 /// The checks that make a run invalid.
-fn failed(summary: &RunSummary) -> String {
+fn failed(summary: &RunSummary, panels: &Panels) -> String {
     let checks = &summary.verdict.checks;
     let failed: Vec<_> = checks.iter().filter(|check| check.grade == Grade::Invalid).collect();
     if let [Check { name, measured, .. }] = *failed {
+        if let Some(at) = failed_since(panels).filter(|_| name == "failures") {
+            let share = summary.failed as f64 / summary.recorded.max(1) as f64;
+            let share = two_digits(share * 100.0);
+            let at = span(at);
+            return format!("from {at} on every request failed, {share} % of all (check {name})");
+        }
         return format!("{measured} (check {name})");
     }
     let names: Vec<&str> = failed.iter().map(|check| check.name.as_str()).collect();
@@ -303,6 +389,17 @@ fn failed(summary: &RunSummary) -> String {
         [] => "no check says that they measure what they should".to_owned(),
         [first @ .., last] => format!("the checks {} and {last} failed", first.join(", ")),
     }
+}
+
+/// The instant from which on no request succeeded any more, if none had failed before: then the
+/// device is gone.
+fn failed_since(panels: &Panels) -> Option<u64> {
+    let first = panels.failed.iter().position(|failed| *failed > 0)?;
+    let succeeded = panels.achieved_requests.iter().rposition(|achieved| *achieved > 0)?;
+    let at = first as u64 * panels.width_ns.unsigned_abs();
+    // A single failure at the end of a run is one.
+    let failed: u64 = panels.failed.iter().sum();
+    (succeeded <= first && failed > 1).then_some(at)
 }
 
 /// The sentence as a continuation after a colon.
@@ -332,8 +429,10 @@ pub fn span(ns: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::facts::{CpuFacts, EndedAfter, EngineFacts, LoadFacts, Recording};
+    use crate::facts::{CpuFacts, EndedAfter, EngineFacts, LoadFacts, Recording, TargetFacts};
+    use crate::picture::tests::{picture, request};
     use crate::run_summary::{LateShare, RunFigures};
+    use ioecho_trace::Op;
 
     fn run(finding: Finding, validity: Validity) -> RunSummary {
         let engine = EngineFacts { planned: 100, issued: 100, ..EngineFacts::default() };
@@ -362,6 +461,61 @@ mod tests {
         let mut panels = crate::picture::RunPicture::new().finish();
         (panels.demanded_end_ns, panels.achieved_end_ns) = (3_600, 9_421);
         sentence(summary, &panels, None)
+    }
+
+    /// Panels of a hundred buckets of a second, with a read of 100 µs in each.
+    fn quick() -> Panels {
+        let reads = (0..100).map(|n| request(Op::Read, n * 1_000_000_000, 0, 100_000));
+        picture(&reads.collect::<Vec<_>>()).finish()
+    }
+
+    #[test]
+    fn moments_at_which_a_device_was_slow_are_told_and_do_not_make_it_slow_throughout() {
+        let mut panels = quick();
+        let said = |finding, panels: &Panels, stall_ns| {
+            let mut summary = run(finding, Validity::Valid);
+            summary.engine.host_stall_max_ns = stall_ns;
+            sentence(&summary, panels, None)
+        };
+        for bucket in [3, 40] {
+            let at = bucket * panels.buckets / 100;
+            panels.service_max_ns[0][at] = Some(800_000_000);
+            panels.lateness_max_ns[at] = Some(700_000_000);
+        }
+        assert_eq!(
+            said(Finding::Faithful, &panels, 0),
+            "The device kept up with this load but was slow at 2 moments: p99 response 96 min, \
+             the slowest 2.6 h."
+        );
+        let slow = said(Finding::DeviceLimited, &panels, 0);
+        assert!(
+            slow.starts_with("The device was too slow for this load at 2 moments: p99"),
+            "{slow}"
+        );
+        // Whether host or device stood still is not known then.
+        let unknown = said(Finding::Faithful, &panels, 500_000_000);
+        assert!(unknown.starts_with("The device kept up with this load: "), "{unknown}");
+        // Requests were late at other times as well.
+        panels.lateness_max_ns.fill(Some(2_000_000));
+        let throughout = said(Finding::DeviceLimited, &panels, 0);
+        assert!(
+            throughout.starts_with("The device was too slow for this load: p99"),
+            "{throughout}"
+        );
+    }
+
+    #[test]
+    fn a_device_that_is_gone_is_told_with_the_instant() {
+        let mut panels = quick();
+        assert_eq!(failed_since(&panels), None);
+        let half = panels.buckets / 2;
+        panels.achieved_requests[half..].fill(0);
+        panels.failed[half..].fill(1);
+        let at = half as u64 * panels.width_ns as u64;
+        assert_eq!(failed_since(&panels), Some(at));
+        // Where some succeed afterwards, it is not gone.
+        panels.achieved_requests[half + 1] = 1;
+        assert_eq!(failed_since(&panels), None);
     }
 
     #[test]
@@ -503,6 +657,28 @@ mod tests {
         );
         summary.engine.timing = TimingMode::Afap;
         assert_eq!(told(&summary), "Simulated: as fast as possible, the slowest took 2.6 h.");
+    }
+
+    #[test]
+    fn of_several_devices_the_slowest_is_named() {
+        let mut summary = run(Finding::DeviceLimited, Validity::Valid);
+        let one = summary.response_time["all"];
+        let target = |target, mean_ns| TargetFigures {
+            target,
+            service_time: Some(Percentiles { mean_ns, ..one }),
+            ..TargetFigures::default()
+        };
+        summary.per_target = vec![target(0, 5), target(1, 9)];
+        let named = |name: &str| TargetFacts { name: name.to_owned(), ..TargetFacts::default() };
+        summary.engine.load.targets = ["/dev/a", "/dev/b"].map(named).to_vec();
+        let told = told(&summary);
+        assert!(told.starts_with("/dev/b, the slowest of 2 devices, was too slow for"), "{told}");
+    }
+
+    #[test]
+    fn a_drain_that_nobody_would_notice_has_no_digits() {
+        let shown = [0.0, 1.3e-7, 0.01, 20.04];
+        assert_eq!(shown.map(drained), ["0 %", "< 0.01 %", "0.01 %", "20 %"]);
     }
 
     #[test]

@@ -15,6 +15,7 @@
 //!   to the end of the run.
 
 mod flow;
+mod moments;
 mod panels;
 mod rate;
 mod volumes;
@@ -30,6 +31,7 @@ use crate::raster::Raster;
 use crate::timeline::Timeline;
 
 use flow::Bucket;
+pub use moments::Moment;
 pub use panels::Panels;
 pub use rate::Rate;
 use volumes::Volumes;
@@ -378,4 +380,4 @@ impl RunPicture {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

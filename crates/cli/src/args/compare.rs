@@ -41,6 +41,10 @@ pub(crate) struct CompareArgs {
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     pub(crate) seed: u64,
 
+    /// Tell every figure: all spans and operations, where they differ most, and over time
+    #[arg(long, short)]
+    pub(crate) verbose: bool,
+
     /// Print JSON (stable, see docs/compare.md) instead of text
     #[arg(long)]
     pub(crate) json: bool,

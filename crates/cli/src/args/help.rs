@@ -82,6 +82,102 @@ const HELP: &[Help] = &[
         ],
     },
     Help {
+        command: "demo",
+        few: &[],
+        examples: &[("A replay and its page, without a device", "ioecho demo")],
+    },
+    Help {
+        command: "prepare",
+        few: &[],
+        examples: &[
+            ("Fill a device", "ioecho prepare /dev/nvme1n1"),
+            ("A file of 64 GiB, made and filled", "ioecho prepare disk.img --size 64G"),
+            (
+                "Only where a load goes",
+                "ioecho prepare /dev/nvme1n1 --part touched --trace sda.parquet",
+            ),
+        ],
+    },
+    Help {
+        command: "check",
+        few: &[],
+        examples: &[
+            ("A run that had a witness", "ioecho check run1"),
+            ("A replay by another program, as recorded", "ioecho check sda.parquet seen.parquet"),
+        ],
+    },
+    Help {
+        command: "verify",
+        few: &[],
+        examples: &[("Whether the target still holds what a run wrote", "ioecho verify run1")],
+    },
+    Help {
+        command: "merge",
+        few: &[],
+        examples: &[(
+            "Runs that went on together, as one system",
+            "ioecho merge host1 host2 -o all",
+        )],
+    },
+    Help {
+        command: "analyze",
+        few: &[],
+        examples: &[
+            ("What a load asks for", "ioecho analyze sda.parquet"),
+            ("What a cache of a gigabyte would leave", "ioecho analyze sda.parquet --cache 1G"),
+        ],
+    },
+    Help {
+        command: "plot",
+        few: &[],
+        examples: &[
+            ("Every picture of a run", "ioecho plot run1 -o pictures"),
+            ("One, for a paper", "ioecho plot run1 --only g01.latency.realtime --to svg"),
+        ],
+    },
+    Help {
+        command: "depend",
+        few: &[],
+        examples: &[(
+            "Which request waited for which, kept in the trace",
+            "ioecho depend sda.parquet -o linked.parquet",
+        )],
+    },
+    Help {
+        command: "predict",
+        few: &[],
+        examples: &[(
+            "How long a load would take on the device of a run",
+            "ioecho predict sda.parquet --device run1",
+        )],
+    },
+    Help {
+        command: "fit",
+        few: &[],
+        examples: &[("A model of a load, for fio", "ioecho fit sda.parquet --fio sda.fio")],
+    },
+    Help {
+        command: "calibrate",
+        few: &[],
+        examples: &[("The highest rate that this host can pace", "ioecho calibrate")],
+    },
+    Help {
+        command: "explain",
+        few: &[],
+        examples: &[
+            ("A check of a verdict", "ioecho explain lateness"),
+            ("An exit code", "ioecho explain 10"),
+        ],
+    },
+    Help {
+        command: "library",
+        few: &[],
+        examples: &[
+            ("Keep a load, with its origin", "ioecho library add loads sda.parquet"),
+            ("Replay it", "ioecho replay loads#sda --target /dev/nvme1n1"),
+        ],
+    },
+    Help {
         command: "campaign",
         few: &[],
         examples: &[

@@ -32,6 +32,10 @@ pub(crate) struct PredictArgs {
     #[arg(long, value_name = "FACTOR", default_value_t = 1.0, value_parser = factor)]
     pub(crate) server_speed: f64,
 
+    /// Take a device that is this many times as fast as the one described or learnt
+    #[arg(long, value_name = "FACTOR", default_value_t = 1.0, value_parser = factor)]
+    pub(crate) storage_speed: f64,
+
     /// Never have more requests in flight
     #[arg(
         long,

@@ -87,7 +87,7 @@ pub(crate) fn run(args: &CompareArgs, out: &mut Out) -> anyhow::Result<u8> {
         };
         out.json(&printed)?;
     } else {
-        text::print(out, comparison, obstacles, differences)?;
+        text::print(out, comparison, obstacles, differences, args.verbose)?;
         text::print_criteria(out, criteria)?;
     }
     let Some(path) = &args.output else { return Ok(code) };

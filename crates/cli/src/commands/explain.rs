@@ -9,6 +9,10 @@ use crate::exit::{self, Coded};
 use crate::print::Out;
 use crate::{pitfalls, terms};
 
+/// What can be asked for.
+const KNOWN: &str =
+    "`ioecho explain` lists them; exit codes, units and figures such as p99 are explained too";
+
 pub(crate) fn run(args: &ExplainArgs, out: &mut Out) -> anyhow::Result<u8> {
     let names = judge::names();
     let Some(word) = &args.word else {
@@ -23,13 +27,8 @@ pub(crate) fn run(args: &ExplainArgs, out: &mut Out) -> anyhow::Result<u8> {
     };
     let page = pitfalls::page(word).map(str::to_owned).or_else(|| terms::page(word));
     let page = page.ok_or_else(|| {
-        let terms: Vec<&str> = terms::all().map(|(term, _)| term).collect();
-        let text = format!(
-            "'{word}' is no check, and no other word of a verdict\n  = help: known are {}, {}, and \
-             exit codes",
-            names.join(", "),
-            terms.join(", ")
-        );
+        let what = "is no check, and no other word of a verdict";
+        let text = format!("'{word}' {what}\n  = help: {KNOWN}");
         Coded::error(exit::USAGE, text)
     })?;
     writeln!(out, "{}", without_links(page.trim_end()))?;
@@ -38,7 +37,7 @@ pub(crate) fn run(args: &ExplainArgs, out: &mut Out) -> anyhow::Result<u8> {
 
 /// A page for a terminal. A link `[words](target)` becomes its words. The target follows only if it
 /// is on the web, because the reader does not have the files of the documentation.
-fn without_links(page: &str) -> String {
+pub(crate) fn without_links(page: &str) -> String {
     let mut text = String::with_capacity(page.len());
     let mut rest = page;
     while let Some(begin) = rest.find('[') {

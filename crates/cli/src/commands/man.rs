@@ -5,6 +5,7 @@ use std::io::{self, Write};
 use clap::Command;
 use clap_mangen::Man;
 
+use super::explain::without_links;
 use crate::args::{Args, ManArgs, help};
 use crate::exit::{self, Coded};
 use crate::outputs::Gate;
@@ -23,7 +24,9 @@ pub(crate) fn run(args: &ManArgs) -> anyhow::Result<u8> {
         // The examples and exit codes stand in sections of their own in a man page.
         let (man, mut page) = (Man::new(command.after_help("")), Vec::new());
         man.render(&mut page)?;
-        sections(&mut page, name.rsplit('-').next().unwrap_or(&name))?;
+        // Below `ioecho`, the words of a command stand in the name: `ioecho-campaign-report`.
+        let words = name.split_once('-').map_or(&*name, |(_, words)| words).replace('-', " ");
+        sections(&mut page, &words)?;
         Gate::default().put(&place.join(man.get_filename()), &page)?;
     }
     Ok(exit::OK)
@@ -36,11 +39,12 @@ fn sections(page: &mut Vec<u8>, command: &str) -> io::Result<()> {
         writeln!(page, ".SH EXAMPLES")?;
     }
     for (what, line) in examples {
-        writeln!(page, ".TP\n{}\n{}", roff(what), roff(line))?;
+        // A line to copy is neither broken nor stretched.
+        writeln!(page, ".PP\n{}:\n.PP\n.RS 4\n.nf\n{}\n.fi\n.RE", roff(what), roff(line))?;
     }
     writeln!(page, ".SH \"EXIT STATUS\"")?;
     for (code, meaning) in terms::codes() {
-        writeln!(page, ".TP\n{code}\n{}", roff(meaning))?;
+        writeln!(page, ".TP\n{code}\n{}", marked(&without_links(meaning)))?;
     }
     Ok(())
 }
@@ -51,9 +55,57 @@ fn roff(text: &str) -> String {
     if text.starts_with(['.', '\'']) { format!("\\&{text}") } else { text }
 }
 
+/// The same with the marks of Markdown in the fonts of a man page: `code` bold, *words* italic.
+fn marked(text: &str) -> String {
+    let mut marked = roff(text);
+    for (mark, font) in [('`', "\\fB"), ('*', "\\fI")] {
+        let parts = marked.split(mark).enumerate().map(|(n, part)| match n {
+            0 => part.to_owned(),
+            n if n % 2 == 1 => format!("{font}{part}"),
+            _ => format!("\\fR{part}"),
+        });
+        marked = parts.collect();
+    }
+    marked
+}
+
 /// Writes the page of a command and those of its subcommands.
 fn all(command: Command) -> Vec<Command> {
     let below = command.get_subcommands().filter(|one| !one.is_hide_set()).cloned();
     let below: Vec<Command> = below.flat_map(all).collect();
     std::iter::once(command).chain(below).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn marks_of_markdown_become_fonts() {
+        assert_eq!(marked("`a` and *b*, no more"), "\\fBa\\fR and \\fIb\\fR, no more");
+        assert_eq!(marked("-- plain"), "\\-\\- plain");
+    }
+
+    #[test]
+    fn a_command_below_another_has_no_examples_of_its_namesake() {
+        let place = tempfile::tempdir().unwrap();
+        run(&ManArgs { directory: place.path().to_owned() }).unwrap();
+        let page = |name: &str| std::fs::read_to_string(place.path().join(name)).unwrap();
+        assert!(page("ioecho-report.1").contains("ioecho report run1"));
+        assert!(!page("ioecho-campaign-report.1").contains("ioecho report run1"));
+        assert!(page("ioecho-campaign-report.1").contains("EXIT STATUS"));
+    }
+
+    #[test]
+    fn a_page_shows_neither_marks_nor_links_and_breaks_no_line_to_copy() {
+        let mut page = Vec::new();
+        sections(&mut page, "replay").unwrap();
+        let page = String::from_utf8(page).unwrap();
+        assert!(!page.contains('`') && !page.contains("](") && !page.contains('*'), "{page}");
+        let copied = page.split(".nf\n").skip(1).filter_map(|part| part.split(".fi").next());
+        let copied: Vec<&str> = copied.map(str::trim_end).collect();
+        let lines = help::examples_of("replay");
+        assert_eq!(copied.len(), lines.len());
+        assert!(copied.iter().zip(lines).all(|(copied, (_, line))| *copied == roff(line)));
+    }
 }

@@ -8,13 +8,13 @@
 
 use std::io::{self, Write};
 
-use ioecho_stats::headline::{Headline, Throughput};
+use ioecho_stats::headline::{Headline, Throughput, drained};
 use ioecho_stats::picture::{RunPicture, Span};
 use ioecho_stats::required::{self, Requirement};
 use ioecho_stats::run_summary::{Percentiles, RunSummary};
 use ioecho_stats::verdict::{Check, Grade};
 use ioecho_trace::Nanos;
-use ioecho_trace::units::{counted, three_digits, two_digits};
+use ioecho_trace::units::{counted, three_digits};
 
 use crate::print::{is_read, visible};
 
@@ -76,7 +76,14 @@ pub(crate) fn print_outcome(
             format!("{kind} {}", few(percentiles, is_host_owned))
         };
         let all: Vec<String> = headline.percentiles.iter().map(of).collect();
-        line(out, headline.span.name(), &all.join("; "))?;
+        let one = all.join("; ");
+        // Reads and writes stand below each other where they do not fit beside each other.
+        let lines =
+            if is_read() && INDENT + one.chars().count() > COLUMNS { all } else { vec![one] };
+        let labels = std::iter::once(headline.span.name()).chain(std::iter::repeat(""));
+        for (label, text) in labels.zip(&lines) {
+            line(out, label, text)?;
+        }
     }
     if let Some(path) = &summary.critical_path {
         line(out, "critical path", &path.sentence())?;
@@ -102,12 +109,13 @@ pub(crate) fn line(out: &mut dyn Write, label: &str, text: &str) -> io::Result<(
     Ok(())
 }
 
-/// Breaks a text into lines of at most so many letters, where its words are short enough.
+/// Breaks a text into lines of at most so many letters, where its words are short enough. A number
+/// and the word behind it, which is mostly its unit, stay together.
 fn broken(text: &str, width: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
     let mut used = 0_usize;
-    for word in text.split(' ') {
-        let length = word.chars().count();
+    for words in kept_together(text) {
+        let length = words.chars().count();
         if used > 0 && used.saturating_add(1 + length) > width {
             lines.push(String::new());
             used = 0;
@@ -117,11 +125,24 @@ fn broken(text: &str, width: usize) -> Vec<String> {
                 last.push(' ');
                 used += 1;
             }
-            last.push_str(word);
+            last.push_str(words);
             used += length;
         }
     }
     lines
+}
+
+/// The parts of a text between which a line may be broken.
+fn kept_together(text: &str) -> impl Iterator<Item = &str> {
+    let mut rest = Some(text);
+    std::iter::from_fn(move || {
+        let all = rest?;
+        let spaces = all.match_indices(' ').map(|(at, _)| at);
+        let end = spaces.into_iter().find(|at| !all[..*at].ends_with(|c: char| c.is_ascii_digit()));
+        let (words, behind) = end.map_or((all, None), |at| (&all[..at], Some(&all[at + 1..])));
+        rest = behind;
+        Some(words)
+    })
 }
 
 fn rates(throughput: &Throughput) -> String {
@@ -250,9 +271,9 @@ fn details(out: &mut dyn Write, summary: &RunSummary) -> io::Result<()> {
     }
     requests(out, summary, &others)?;
     if let Some(percent) = summary.drain_percent {
+        let percent = drained(percent);
         let text = format!(
-            "{} % of the demanded duration, from the last due instant to the last completion",
-            two_digits(percent)
+            "{percent} of the demanded duration, from the last due instant to the last completion"
         );
         line(out, "drain", &text)?;
     }
@@ -303,6 +324,8 @@ mod tests {
         assert_eq!(broken("one two three", 7), ["one two", "three"]);
         assert_eq!(broken("onetwothree four", 4), ["onetwothree", "four"]);
         assert_eq!(broken("one two", usize::MAX), ["one two"]);
+        assert_eq!(broken("p99 response 96 min", 15), ["p99 response", "96 min"]);
+        assert_eq!(broken("of 12 %", 5), ["of", "12 %"]);
     }
 
     #[test]

@@ -8,14 +8,15 @@ use ioecho_run::execute::execute;
 use ioecho_run::observer::Observer;
 use ioecho_run::page;
 use ioecho_run::plan::ReplayPlan;
-use ioecho_run::predict::{self, Device, Fit};
+use ioecho_run::predict::{self, Device, Fit, Unseen};
 use ioecho_run::spec::ReplaySpec;
 use ioecho_stats::critical_path::CriticalPath;
+use ioecho_stats::headline::as_recorded;
 use ioecho_stats::histogram::{Percentiles, Summary};
 use ioecho_stats::run_summary::RunSummary;
 use ioecho_stats::trace_summary::TraceFigures;
 use ioecho_trace::Nanos;
-use ioecho_trace::units::{counted, two_digits};
+use ioecho_trace::units::counted;
 use serde::Serialize;
 
 use crate::args::PredictArgs;
@@ -34,9 +35,11 @@ pub(crate) fn run(args: &PredictArgs, out: &mut Out) -> anyhow::Result<u8> {
     let device = Device::named(&args.device);
     let scratch = tempfile::tempdir().context("no directory for temporary files")?;
     let output = args.output.clone().unwrap_or_else(|| scratch.path().join("run"));
-    let spec = args.spec(device.target(), output);
+    let target = device.target(args.storage_speed);
+    let spec = args.spec(target.clone(), output);
     let recorded = predict::recorded(&spec.trace, &spec.read, &spec.load(), &Named)?;
     let (plan, source) = ReplayPlan::new(spec, command::words(), &Named)?;
+    let unseen = predict::unseen(&plan, &recorded)?;
     let stopping = stop_on_signals()?;
     let observer: Arc<dyn Observer> = Arc::new(Screen::new(LivePlan::default(), true, &stopping));
     let finished = execute(&plan, source, &stopping, &observer)?;
@@ -44,8 +47,15 @@ pub(crate) fn run(args: &PredictArgs, out: &mut Out) -> anyhow::Result<u8> {
         Device::Run(run) => predict::fit(run, &scratch.path().join("fit"), &Named)?,
         Device::Model(_) => None,
     };
-    let told =
-        Told { plan: &plan.spec, device: &device, recorded, fit, predicted: &finished.summary };
+    let told = Told {
+        plan: &plan.spec,
+        device: &device,
+        target,
+        recorded,
+        unseen,
+        fit,
+        predicted: &finished.summary,
+    };
     if args.json {
         out.json(&told.json())?;
     } else {
@@ -68,7 +78,9 @@ pub(crate) fn run(args: &PredictArgs, out: &mut Out) -> anyhow::Result<u8> {
 struct Told<'a> {
     plan: &'a ReplaySpec,
     device: &'a Device,
+    target: String,
     recorded: TraceFigures,
+    unseen: Vec<Unseen>,
     predicted: &'a RunSummary,
     fit: Option<Fit>,
 }
@@ -82,6 +94,8 @@ struct Json<'a> {
     requests: u64,
     recorded: Recorded<'a>,
     predicted: Predicted<'a>,
+    /// What the run that was learnt from did not have.
+    unseen: &'a [Unseen],
     fit: Option<Fit>,
 }
 
@@ -115,7 +129,7 @@ impl Told<'_> {
         let (duration_ns, requests_per_s) = self.predicted();
         Json {
             version: VERSION,
-            device: self.device.target(),
+            device: self.target.clone(),
             timing: self.plan.timing.name(),
             requests: self.recorded.requests,
             recorded: Recorded {
@@ -131,6 +145,7 @@ impl Told<'_> {
                 critical_path: self.predicted.critical_path,
                 finding: self.predicted.verdict.finding.name(),
             },
+            unseen: &self.unseen,
             fit: self.fit,
         }
     }
@@ -138,17 +153,17 @@ impl Told<'_> {
     fn print(&self, out: &mut impl Write) -> io::Result<()> {
         let recorded = &self.recorded;
         let (duration_ns, requests_per_s) = self.predicted();
-        let ratio = duration_ns as f64 / recorded.duration_ns.max(1) as f64;
+        let [took, known] = [duration_ns, recorded.duration_ns].map(|ns| ns.max(1) as f64);
         let mut row = |name: &str, value: String| writeln!(out, "{name:<14}{}", visible(&value));
         row("load", counted(recorded.requests, "request"))?;
-        row("device", self.device.target())?;
+        row("device", self.target.clone())?;
         row(
             "duration",
             format!(
-                "{} predicted, {} recorded ({} times as long)",
+                "{} predicted, {} recorded: {}",
                 Nanos(duration_ns),
                 Nanos(recorded.duration_ns),
-                two_digits(ratio)
+                as_recorded(took, known)
             ),
         )?;
         row(
@@ -174,6 +189,14 @@ impl Told<'_> {
         }
         if let Some(path) = &self.predicted.critical_path {
             row("critical path", path.sentence())?;
+        }
+        for Unseen { operation, requests } in &self.unseen {
+            row(
+                "unseen",
+                format!(
+                    "{operation} ({requests}): the run had none, so it takes as long as a write"
+                ),
+            )?;
         }
         if let Some(Fit { requests, duration, mean, p99 }) = self.fit {
             let percent = |error: f64| format!("{:+.1} %", error * 100.0);

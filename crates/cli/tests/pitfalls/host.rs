@@ -221,6 +221,22 @@ fn a_partition_that_begins_in_the_middle_of_a_block_is_told() {
 }
 
 #[test]
+fn a_loop_device_that_begins_in_the_middle_of_a_page_is_told() {
+    let bench = or_skip!(Bench::new());
+    let below = Backing::on_disk(65 << 20);
+    let graded = |offset: &str, run: &str| {
+        let device = Attached::over(&below.path, &["--direct-io=off", "--offset", offset])?;
+        let load = "gen:random?size=4k&rate=1000&count=200&area=64M&read=0";
+        let run = bench.replay_on(device.path(), load, run, &[]);
+        Ok::<_, String>((grade(&run, "alignment"), measured(&run, "alignment")))
+    };
+    let (shifted, told) = or_skip!(graded("512", "shifted"));
+    assert_eq!(shifted, "suspect", "{told}");
+    let (right, told) = or_skip!(graded("4096", "right"));
+    assert_eq!(right, "pass", "{told}");
+}
+
+#[test]
 fn writes_of_a_part_of_a_page_are_told_and_those_of_whole_pages_pass() {
     let bench = or_skip!(Bench::new());
     let load = |size: &str| format!("gen:random?size={size}&rate=1000&count=200&area=64M&read=0");

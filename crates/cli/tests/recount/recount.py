@@ -3,9 +3,10 @@
 
 recount.py DIRECTORY: there lie requests.csv (the run's requests, converted), run/ (its directory),
 and whatever else was written of it: analysis.json, info.json, compared.json, printed.txt,
-intervals.csv, intervals.json, intervals.flat, metrics.prom, and, where the device was recorded,
-checked.json and seen.csv (the recording, converted). Each figure is counted here in the plainest way, from one sorted list. Prints a
-line for each figure that is another one, and at the end how many were compared.
+intervals.csv, intervals.json, intervals.flat, metrics.prom, pictures/, and, where the device was
+recorded, checked.json and seen.csv (the recording, converted). Each figure is counted here in the
+plainest way, from one sorted list. Prints a line for each figure that is another one, and at the
+end how many were compared.
 
 Figures of a histogram may be too high by its resolution, which is stated beside each.
 """
@@ -16,7 +17,10 @@ import math
 import re
 import sys
 from bisect import bisect_left
+from collections import Counter
 from pathlib import Path
+
+from pictures import Picture
 
 # A count of three digits: the upper edge of a bin of 1/1024 of its value.
 THREE_DIGITS = 1 / 1024
@@ -557,6 +561,58 @@ def first_lines(text, requests, timed):
         hold("terminal IOPS", float(achieved.group(1).replace(",", "")), rate, up=PRINTED, down=PRINTED)
 
 
+def drawn(directory, requests, told_summary):
+    """Pictures: what lies below the lines, and the highest mark."""
+    done = answered(requests)
+    issued = [one for one in requests if one.was_issued()]
+    for path in sorted(directory.glob("*.svg")):
+        picture = Picture(path.read_text())
+        # Lines are drawn to a tenth of a pixel.
+        if "overview.thrp" in path.name:
+            hold(f"{path.name}, achieved", picture.area("achieved"), len(done), up=0.01, down=0.01)
+            if "demanded" in picture.colours:
+                hold(f"{path.name}, demanded", picture.area("demanded"), len(requests), up=0.01, down=0.01)
+        # What failed is drawn elsewhere.
+        if len(told_summary["outcomes"]) > 1:
+            continue
+        for name, spans in (
+            ("g01.latency", map(Request.service_time, done)),
+            ("g04.delay", map(Request.lateness, issued)),
+        ):
+            longest = max(spans, default=0)
+            # The scale does not go below.
+            if name in path.name and longest > 1_000:
+                least, most = picture.highest()
+                between(f"{path.name}, highest", longest, least, most)
+
+
+def at_the_device(told, seen, requests, told_summary):
+    """`ioecho check --json` of a run that the kernel's recording has beside other programs'."""
+    asked = Counter((one.op, one.offset, one.bytes) for one in requests if one.was_issued())
+    saw = Counter((row["op"], int(row["offset_bytes"]), int(row["length_bytes"])) for row in seen)
+    found = asked & saw
+    figures = told["figures"]
+    total = lambda counts: sum(counts.values())
+    hold("check asked", figures["asked"]["requests"], total(asked))
+    hold("check found", figures["found"], total(found))
+    hold("check missing", figures["missing"], total(asked) - total(found))
+    hold("check extra", figures["extra"], total(saw) - total(found))
+    witness = told_summary["engine"]["witness"]
+    during = figures["extra"] - figures["extra_outside"]
+    for name, true in (("asked", total(asked)), ("found", total(found)), ("extra", during)):
+        hold(f"witness {name}", witness[name], true)
+    for op, kind in figures["kinds"].items():
+        of_op = lambda counts: sum(count for (of, _, _), count in counts.items() if of == op)
+        hold(f"check {op} asked", kind["asked"], of_op(asked))
+        hold(f"check {op} found", kind["found"], of_op(found))
+        hold(f"check {op} extra", kind["extra"], of_op(saw) - of_op(found))
+    verdict = told_summary["verdict"]
+    if verdict["finding"] == "foreign-load":
+        count, percent = re.search(r"(\d+) requests of all .* \(([\d.]+) %\)", verdict["summary"]).groups()
+        hold("headline, foreign requests", int(count), during)
+        hold("headline, share of foreign requests", float(percent), during / (total(found) + during) * 100, 0.01, 0.01)
+
+
 def main():
     directory = Path(sys.argv[1])
     read = lambda name: (directory / name).read_text()
@@ -580,6 +636,10 @@ def main():
         metrics(read("metrics.prom"), requests, told)
     if (directory / "compared.json").exists():
         comparison(json.loads(read("compared.json")), requests)
+    drawn(directory / "pictures", requests, told)
+    if (directory / "checked.json").exists():
+        with open(directory / "seen.csv", newline="") as file:
+            at_the_device(json.loads(read("checked.json")), list(csv.DictReader(file)), requests, told)
     for line in wrong:
         print(line)
     print(f"{compared} figures compared")

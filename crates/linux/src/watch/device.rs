@@ -125,6 +125,8 @@ pub struct DeviceState {
     pub optimal: u64,
     /// Where the target begins on its disk, in bytes.
     pub partition_start: u64,
+    /// Where that disk begins in the layer that has `block`: a loop device may begin anywhere.
+    pub begins_at: u64,
     /// `write back` or `write through`.
     pub write_cache: String,
     /// Whether it is known to have a volatile cache, whatever `write_cache` says.
@@ -147,7 +149,8 @@ impl DeviceState {
         let mut state = Self { is_file, ..Self::default() };
         if is_file && let Ok(data) = fs::metadata(&target.canonical) {
             let kind = target.file_system.as_deref().unwrap_or("the file system");
-            state.has_block(data.blksize().min(FILE_BLOCK_MAX + 1), || format!("blocks of {kind}"));
+            let block = data.blksize().min(FILE_BLOCK_MAX + 1);
+            state.has_block(block, 0, || format!("blocks of {kind}"));
         }
         let Some((node, disk)) = node.and_then(|node| Some((node.clone(), node.disk()?))) else {
             state.unknown = match &target.file_system {
@@ -188,21 +191,26 @@ impl DeviceState {
         self.discard_max = number("queue/discard_max_bytes");
     }
 
-    fn has_block(&mut self, block: u64, of: impl FnOnce() -> String) {
+    /// A layer has blocks of this size, and the disk of the target begins there at this byte.
+    fn has_block(&mut self, block: u64, begins_at: u64, of: impl FnOnce() -> String) {
         if block > self.block && block <= FILE_BLOCK_MAX {
             self.block = block;
             self.block_of = of();
+            self.begins_at = begins_at;
         }
     }
 
     /// Follows the device down.
     fn below(&mut self, disk: &BlockNode) {
         let mut seen: Vec<Dev> = vec![disk.dev];
-        let mut open = vec![(disk.clone(), self.is_file)];
-        while let Some((disk, is_file)) = open.pop().filter(|_| seen.len() <= LAYERS_MAX) {
+        let mut open = vec![(disk.clone(), self.is_file, 0_u64)];
+        while let Some((disk, is_file, begins_at)) = open.pop().filter(|_| seen.len() <= LAYERS_MAX)
+        {
             let block = disk.number("queue/physical_block_size").unwrap_or(0);
-            self.has_block(block, || format!("blocks of {}", disk.name));
-            let (next, has_file) = self.next_below(&disk);
+            self.has_block(block, begins_at, || format!("blocks of {}", disk.name));
+            // A loop device may begin anywhere in what it stands on.
+            let begins_at = begins_at.saturating_add(disk.number("loop/offset").unwrap_or(0));
+            let (next, has_file) = self.next_below(&disk, begins_at);
             let is_below_file = is_file || has_file;
             for node in next {
                 let Some(disk) = node.disk().filter(|disk| !seen.contains(&disk.dev)) else {
@@ -210,16 +218,17 @@ impl DeviceState {
                 };
                 seen.push(disk.dev);
                 self.layers.push(LayerState { is_below_file, ..layer(&disk) });
-                open.push((disk, is_below_file));
+                open.push((disk, is_below_file, begins_at));
             }
         }
     }
 
-    /// The devices directly below a disk, and whether it is a file on them.
-    fn next_below(&mut self, disk: &BlockNode) -> (Vec<BlockNode>, bool) {
+    /// The devices directly below a disk, which begins at this byte there, and whether it is a file
+    /// on them.
+    fn next_below(&mut self, disk: &BlockNode, begins_at: u64) -> (Vec<BlockNode>, bool) {
         let Some(below) = Loop::of(disk) else { return (disk.slaves(), false) };
         if disk.number("loop/dio") != Some(1) {
-            self.has_block(PAGE, || format!("pages of the cache below {}", disk.name));
+            self.has_block(PAGE, begins_at, || format!("pages of the cache below {}", disk.name));
         }
         let (dev, is_file) = match below.keeper {
             Keeper::File { dev, .. } => (Some(dev), true),

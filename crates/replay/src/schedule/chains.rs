@@ -14,6 +14,9 @@
 //! the smallest number waits only for requests that are issued or due. Memory is allocated once.
 //! Where any part of it is used up, nothing is taken in until there is room again, which needs no
 //! further input for the same reason.
+//!
+//! A parent whose number was never seen here is one on another target ([`crate::across`]): it is
+//! waited for until its completion is told.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -28,6 +31,10 @@ use crate::plan::Planned;
 /// its records back into order.
 const SPAN: usize = 16;
 
+/// Parents stand no further before their request than this part of that distance, where they are on
+/// another target.
+const PARENTS: usize = 4;
+
 /// Links for each request of the look-ahead, on average.
 const LINKS: usize = 4;
 
@@ -36,6 +43,11 @@ const NONE: u32 = u32::MAX;
 
 /// Before every instant.
 const NEVER: Nanos = Nanos(i64::MIN);
+
+/// How many of the last requests are known by number, with this look-ahead.
+pub(crate) const fn span(look_ahead: usize) -> usize {
+    (SPAN * look_ahead).next_power_of_two()
+}
 
 /// The requests that are held, and what is known of those before them.
 #[derive(Clone, Debug)]
@@ -52,6 +64,12 @@ pub(super) struct Chains {
     due: BinaryHeap<Reverse<(Nanos, u64, u32)>>,
     held: usize,
     next_seq: u64,
+    /// No request of a smaller number that was taken in is open.
+    oldest: u64,
+    /// Requests on other targets that are waited for.
+    elsewhere: usize,
+    /// What is kept free of the links: as many as one request may need.
+    links_kept: usize,
     /// The latest completion of those that `seen` no longer has.
     forgotten: Nanos,
     is_over: bool,
@@ -67,6 +85,9 @@ struct Seen {
 enum State {
     /// It has not completed, and this is its node.
     Open(u32),
+    /// It is on another target and has not completed, and this is the first of the links to those
+    /// that wait for it.
+    Elsewhere(u32),
     /// It completed at this instant.
     Done(Nanos),
 }
@@ -103,8 +124,10 @@ struct Link {
 impl Chains {
     pub(super) fn new(config: &Config) -> Self {
         let nodes_max = config.look_ahead + (config.waiting_max + config.device_slots()) as usize;
-        let links = LINKS * config.look_ahead + nodes_max;
-        let span = (SPAN * config.look_ahead).next_power_of_two();
+        let span = span(config.look_ahead);
+        // No request waits for more than there are nodes here, and parents elsewhere.
+        let links_kept = nodes_max + span / PARENTS;
+        let links = LINKS * config.look_ahead + links_kept;
         Self {
             seen: vec![Seen { seq: u64::MAX, state: State::Done(NEVER) }; span],
             nodes: Vec::with_capacity(nodes_max),
@@ -115,6 +138,9 @@ impl Chains {
             due: BinaryHeap::with_capacity(config.look_ahead),
             held: 0,
             next_seq: 0,
+            oldest: 0,
+            elsewhere: 0,
+            links_kept,
             forgotten: NEVER,
             is_over: false,
         }
@@ -128,8 +154,7 @@ impl Chains {
     /// Whether there is memory for one more request with any number of parents.
     pub(super) fn has_room(&self) -> bool {
         let has_node = !self.nodes_free.is_empty() || self.nodes.len() < self.nodes_max;
-        // No request waits for more than there are nodes.
-        let has_links = self.links_free.len() >= self.nodes_max;
+        let has_links = self.links_free.len() >= self.links_kept;
         let oldest = self.seen[self.place(self.next_seq)];
         has_node && has_links && !matches!(oldest.state, State::Open(_))
     }
@@ -150,7 +175,7 @@ impl Chains {
         for parent in parents.iter().filter(|parent| **parent < seq) {
             match self.state(*parent) {
                 State::Done(at) => self.nodes[number as usize].has_completed(*parent, at),
-                State::Open(parent) => self.link(parent, number),
+                State::Open(_) | State::Elsewhere(_) => self.link(*parent, number),
             }
         }
         let place = self.place(seq);
@@ -173,7 +198,52 @@ impl Chains {
             return;
         }
         self.seen[place].state = State::Done(at);
-        let mut next = self.nodes[number as usize].children;
+        self.let_go(self.nodes[number as usize].children, seq, at);
+        self.nodes_free.push(number);
+    }
+
+    /// The same of a request on another target.
+    pub(super) fn complete_elsewhere(&mut self, seq: u64, at: Nanos) {
+        let place = self.place(seq);
+        let Seen { seq: of, state } = self.seen[place];
+        if self.is_over || of != u64::MAX && of > seq {
+            return;
+        }
+        self.seen[place] = Seen { seq, state: State::Done(at) };
+        match state {
+            State::Elsewhere(children) => {
+                debug_assert_eq!(of, seq, "the replays are too far apart");
+                self.elsewhere -= 1;
+                self.let_go(children, seq, at);
+            }
+            State::Done(at) => self.forgotten = self.forgotten.max(at),
+            State::Open(_) => debug_assert!(false, "request {seq} is on two targets"),
+        }
+    }
+
+    /// The least number of the requests taken in that have not completed.
+    pub(super) fn oldest(&mut self) -> Option<u64> {
+        if self.is_over {
+            return None;
+        }
+        let is_open = |seen: &Seen, seq| seen.seq == seq && matches!(seen.state, State::Open(_));
+        while self.oldest < self.next_seq {
+            if is_open(&self.seen[self.place(self.oldest)], self.oldest) {
+                return Some(self.oldest);
+            }
+            self.oldest += 1;
+        }
+        None
+    }
+
+    /// Whether requests on other targets are waited for.
+    pub(super) fn waits_elsewhere(&self) -> bool {
+        self.elsewhere > 0 && !self.is_over
+    }
+
+    /// Those that this list of links leads to wait for one request less.
+    fn let_go(&mut self, children: u32, seq: u64, at: Nanos) {
+        let mut next = children;
         while next != NONE {
             let Link { child, next: behind } = self.links[next as usize];
             self.links_free.push(next);
@@ -185,7 +255,6 @@ impl Chains {
                 self.fall_due(child);
             }
         }
-        self.nodes_free.push(number);
     }
 
     /// The first request that is due, which is no longer held then.
@@ -232,20 +301,38 @@ impl Chains {
     }
 
     /// The state of an earlier request. Of one that is forgotten only an instant is known at which
-    /// it had completed.
-    fn state(&self, seq: u64) -> State {
-        let seen = self.seen[self.place(seq)];
-        if seen.seq == seq { seen.state } else { State::Done(self.forgotten) }
+    /// it had completed; one that was never seen is on another target.
+    fn state(&mut self, seq: u64) -> State {
+        let place = self.place(seq);
+        let seen = self.seen[place];
+        if seen.seq == seq {
+            return seen.state;
+        }
+        if seen.seq != u64::MAX && seen.seq > seq {
+            return State::Done(self.forgotten);
+        }
+        if let State::Done(at) = seen.state {
+            self.forgotten = self.forgotten.max(at);
+        }
+        debug_assert!(matches!(seen.state, State::Done(_)), "the replays are too far apart");
+        self.elsewhere += 1;
+        self.seen[place] = Seen { seq, state: State::Elsewhere(NONE) };
+        self.seen[place].state
     }
 
-    fn link(&mut self, parent: u32, child: u32) {
+    /// Lets a request wait for an earlier one, which has not completed.
+    fn link(&mut self, parent: u64, child: u32) {
         let Some(link) = self.links_free.pop() else {
             debug_assert!(false, "more parents than requests");
             return;
         };
-        let parent = &mut self.nodes[parent as usize];
-        self.links[link as usize] = Link { child, next: parent.children };
-        parent.children = link;
+        let place = self.place(parent);
+        let children = match &mut self.seen[place].state {
+            State::Open(parent) => &mut self.nodes[*parent as usize].children,
+            State::Elsewhere(children) => children,
+            State::Done(_) => return,
+        };
+        self.links[link as usize] = Link { child, next: std::mem::replace(children, link) };
         self.nodes[child as usize].unmet += 1;
     }
 

@@ -16,6 +16,7 @@ use super::data::{Ending, Held};
 use super::faults::ENODEV;
 use super::mischief::{Mischief, MischiefKind, Misdeed};
 use super::models::{Arrival, Drawing, Learnt, Model};
+use super::pace::Pace;
 use super::sectors::SectorStore;
 use super::spec::SimSpec;
 use crate::clock::Clock;
@@ -43,6 +44,13 @@ struct InFlight {
     outcome: i32,
 }
 
+/// An instant on a clock that is so many times as fast: a device of twice the speed is one whose
+/// time passes twice as fast, whatever its model.
+fn times(ns: i64, speed: f64) -> i64 {
+    let is_its_own = (speed - 1.0).abs() < f64::EPSILON;
+    if is_its_own { ns } else { (ns as f64 * speed).round() as i64 }
+}
+
 /// A device that exists only in simulated time.
 #[derive(Debug)]
 pub struct SimDevice {
@@ -62,6 +70,8 @@ pub struct SimDevice {
     held: Option<Box<Held>>,
     /// The run that its service times were learnt from, in words.
     learnt: Option<String>,
+    /// What keeps its clock in step with those of other devices.
+    pace: Option<Pace>,
 }
 
 impl SimDevice {
@@ -81,6 +91,7 @@ impl SimDevice {
             vanishes_ns: None,
             held: None,
             learnt: None,
+            pace: None,
         };
         if spec.lies > 0.0 {
             let kinds = MischiefKind::ALL.to_vec();
@@ -95,6 +106,12 @@ impl SimDevice {
         let name = format!("{learnt}");
         let model = Model::Learnt(Box::new(Drawing::new(learnt)));
         Self { model, learnt: Some(name), ..Self::new(spec, clock) }
+    }
+
+    /// Keeps its clock in step with those of other devices, from the instant on at which all do.
+    pub fn keep_in_step(&mut self, pace: Pace) {
+        pace.wait(Nanos(self.clock.standing_ns()));
+        self.pace = Some(pace);
     }
 
     /// The same device, holding what is written to it. It costs memory for every sector written and
@@ -155,7 +172,8 @@ impl SimDevice {
     /// Decides when and how a request ends.
     fn start(&mut self, io: &Io, now_ns: i64, vanishes_ns: i64) {
         let in_flight = self.in_flight.len() + 1;
-        let arrival = Arrival { io, now_ns, in_flight };
+        let speed = self.spec.speed;
+        let arrival = Arrival { io, now_ns: times(now_ns, speed), in_flight };
         let transfers = matches!(io.op, Op::Read | Op::Write);
         let fate = self.spec.faults.decide(transfers, &mut self.faults);
         let mut outcome = fate.outcome;
@@ -163,7 +181,7 @@ impl SimDevice {
             NEVER
         } else {
             let done = self.model.completes_ns(&arrival, &mut self.random);
-            done.saturating_add(fate.longer_ns)
+            times(done, 1.0 / speed).max(now_ns).saturating_add(fate.longer_ns)
         };
         if let Some(held) = &mut self.held {
             let hangs = fate.hangs;
@@ -265,7 +283,9 @@ impl Device for SimDevice {
     }
 
     fn wait(&mut self, until: Nanos, completions: &mut Vec<Completion>) -> io::Result<()> {
-        self.clock.advance_to(until.min(self.next_completion()));
+        let until = until.min(self.next_completion());
+        let until = self.pace.as_ref().map_or(until, |pace| pace.wait(until));
+        self.clock.advance_to(until);
         self.reap(completions)
     }
 

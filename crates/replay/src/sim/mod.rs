@@ -16,6 +16,7 @@ mod device;
 mod faults;
 mod mischief;
 pub mod models;
+mod pace;
 mod sectors;
 mod spec;
 
@@ -24,5 +25,6 @@ pub use device::SimDevice;
 pub use faults::Faults;
 pub use mischief::{Mischief, MischiefKind, Misdeed};
 pub use models::ServiceModel;
+pub use pace::Pace;
 pub use sectors::{SECTOR_BYTES, SectorStore};
 pub use spec::{SimSpec, SimSpecError};

@@ -30,6 +30,8 @@ pub struct SimSpec {
     pub model: ServiceModel,
     /// Bytes per second that a unit transfers.
     pub bandwidth: u64,
+    /// It is so many times as fast as its model says, in everything that takes time.
+    pub speed: f64,
     /// Reported faults.
     pub faults: Faults,
     /// The share of reads and writes that are falsified and reported as successes, in every way of
@@ -69,10 +71,11 @@ pub struct SimSpecError {
 }
 
 /// Keys of every model.
-const COMMON: [&str; 14] = [
+const COMMON: [&str; 15] = [
     "size",
     "block",
     "bandwidth",
+    "speed",
     "model",
     "errors",
     "short",
@@ -117,6 +120,7 @@ impl SimSpec {
             flush_service: None,
             model,
             bandwidth: model.bandwidth(),
+            speed: 1.0,
             faults: Faults::default(),
             lies: 0.0,
             supports: Op::ALL.map(|op| op != Op::Zone),
@@ -159,6 +163,7 @@ impl SimSpec {
             "size" => self.capacity = parsed(key, value)?,
             "block" => self.block_size = parsed(key, value)?,
             "bandwidth" => self.bandwidth = parsed::<Bytes>(key, value)?.0,
+            "speed" => self.speed = parsed(key, value)?,
             "errors" => self.faults.error_share = share(key, value)?,
             "short" => self.faults.short_share = share(key, value)?,
             "stall" => {
@@ -206,6 +211,9 @@ impl SimSpec {
         if self.bandwidth == 0 {
             return refuse("at no bytes per second nothing is ever transferred");
         }
+        if !(1e-3..=1e3).contains(&self.speed) {
+            return refuse("a speed is from 0.001 to 1000");
+        }
         if !self.block_size.0.is_power_of_two() || !(512..=1 << 20).contains(&self.block_size.0) {
             return refuse("a block is a power of two from 512 bytes to 1 MiB");
         }
@@ -235,6 +243,9 @@ impl fmt::Display for SimSpec {
             }
         }
         write!(f, "{model}, bandwidth={}/s, {}", Bytes(*bandwidth), self.faults)?;
+        if (self.speed - 1.0).abs() >= f64::EPSILON {
+            write!(f, ", speed={}", self.speed)?;
+        }
         if self.lies > 0.0 {
             write!(f, ", lies={}", self.lies)?;
         }

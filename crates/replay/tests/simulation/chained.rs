@@ -106,7 +106,7 @@ fn simulate(seed: u64) -> Outcomes {
 }
 
 /// When nobody waits for the request of this record any more, if that ever was.
-fn ended(record: &Record) -> Option<Nanos> {
+pub(crate) fn ended(record: &Record) -> Option<Nanos> {
     let Measured { scheduled, completed, outcome, .. } = record.measured;
     // One that is not issued ends when it is due.
     (outcome != Outcome::Abandoned).then(|| completed.unwrap_or(scheduled))

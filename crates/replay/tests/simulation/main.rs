@@ -7,6 +7,7 @@
 // Helpers of tests panic as tests do; clippy.toml allows it only in the tests themselves.
 #![allow(clippy::unwrap_used)]
 
+mod across;
 mod chained;
 mod ended;
 mod expected;

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use ioecho_linux::HostDescription as Host;
 use ioecho_linux::host::CpuList;
+use ioecho_linux::pulse::{self, Pulse};
 use ioecho_linux::watch::{
     ClockSample, ClockWatch, CpuState, is_synchronised, mean_frequency_khz, usable_cpus,
 };
@@ -47,8 +48,10 @@ impl HostWatch {
             }
             let mut watched = Watched::begin(cpus);
             let mut looked = Instant::now();
+            let pulse = Pulse::begin();
             while !their_end.load(Relaxed) {
-                thread::park_timeout(LOOK_EVERY.saturating_sub(looked.elapsed()));
+                thread::park_timeout(pulse::EVERY);
+                pulse.beat();
                 if looked.elapsed() >= LOOK_EVERY {
                     watched.look();
                     looked = Instant::now();

@@ -66,7 +66,7 @@ impl LaneWatch {
             block: before.block,
             block_of: before.block_of,
             optimal: before.optimal,
-            partition_start: before.partition_start,
+            partition_start: before.partition_start.saturating_add(before.begins_at),
             write_cache: before.write_cache,
             write_cache_after: after.write_cache,
             is_volatile: before.is_volatile,

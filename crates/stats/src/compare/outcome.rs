@@ -31,7 +31,7 @@ impl Word {
         match self {
             Self::Slower => "Slower",
             Self::Faster => "Faster",
-            Self::Mixed => "Slower and faster",
+            Self::Mixed => "Slower in part, faster in part",
             Self::NotToldApart => "Not told apart",
         }
     }
@@ -72,9 +72,8 @@ pub(super) fn sentence(rows: &[Row], other: &str, baseline: &str) -> String {
                  beyond chance."
             );
         }
-        Word::Slower => "slower than",
-        Word::Faster => "faster than",
-        Word::Mixed => "slower and faster than",
+        Word::Slower | Word::Mixed => "slower",
+        Word::Faster => "faster",
     };
     // The figures that users ask for first.
     let order = |row: &&Row| match row.metric {
@@ -95,13 +94,16 @@ pub(super) fn sentence(rows: &[Row], other: &str, baseline: &str) -> String {
             };
             format!("{name} {}", percent(row.ratio))
         });
-        first.into_iter().chain(second)
+        first.into_iter().chain(second).collect::<Vec<_>>().join(", ")
     };
-    let told: Vec<String> = told(Decision::Worse).chain(told(Decision::Better)).collect();
+    let (worse, better) = (told(Decision::Worse), told(Decision::Better));
+    let told = match word {
+        Word::Mixed => format!("slower than {baseline} in {worse}, and faster in {better}"),
+        _ => format!("{what} than {baseline}: {worse}{better}"),
+    };
     let count = |decision| rows.iter().filter(|row| row.decision == decision).count();
     format!(
-        "{other} is {what} {baseline}: {}. Of {judged} figures {} are slower and {} faster.",
-        told.join(", "),
+        "{other} is {told}. Of {judged} figures {} are slower and {} faster.",
         count(Decision::Worse),
         count(Decision::Better)
     )

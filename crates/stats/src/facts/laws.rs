@@ -175,10 +175,12 @@ impl Draw {
             targets: self.some(known, target),
             recording: self.maybe(|draw| Recording {
                 requests: draw.count(),
+                replayed: draw.maybe(Self::count),
                 lost_by_recorder: draw.count(),
                 unreadable: draw.count(),
                 instants_guessed: draw.count(),
                 left_out: draw.count(),
+                unseen: draw.count(),
                 places_guessed: draw.count(),
                 latencies_guessed: draw.count(),
                 otherwise_guessed: draw.count(),
@@ -198,6 +200,7 @@ impl Draw {
             fill_random_percent: self.maybe(|draw| draw.below(101) as u8),
             dedup: self.maybe(Self::real),
             rotational: self.maybe(Self::yes),
+            generated: self.maybe(Self::yes),
         }
     }
 

@@ -23,13 +23,17 @@ pub struct LoadFacts {
     pub dedup: Option<f64>,
     /// Whether a disk turns in any of the targets; `None` where no device says so.
     pub rotational: Option<bool>,
+    /// Whether a generator made the load, so that there was no recorded device; `None` of runs that
+    /// do not say.
+    pub generated: Option<bool>,
 }
 
 impl LoadFacts {
     /// Adds those of another run. The runs have so many targets each, also where nothing is known
     /// of them.
     pub(super) fn merge(&mut self, mine: u32, other: &Self, theirs: u32) {
-        let Self { targets, recording, size, fill_random_percent, dedup, rotational } = other;
+        let Self { targets, recording, size, fill_random_percent, dedup, rotational, generated } =
+            other;
         // A list in the order of the targets: facts of a target are of it alone.
         let none = TargetFacts::default;
         merging::behind_each_other(&mut self.targets, mine, targets, theirs, none);
@@ -41,6 +45,8 @@ impl LoadFacts {
         self.dedup = merging::furthest(self.dedup, *dedup, |blocks| blocks);
         // One that turns is enough for seeks to count.
         self.rotational = merging::known(self.rotational, *rotational, |mine, other| mine | other);
+        // One that was recorded is enough for its device to count.
+        self.generated = merging::known(self.generated, *generated, |mine, other| mine & other);
     }
 }
 
@@ -143,8 +149,11 @@ impl SizeFacts {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Recording {
-    /// Requests that were read.
+    /// Requests that were read; the other figures are about these.
     pub requests: u64,
+    /// Those of them that were replayed, if a part was.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub replayed: Option<u64>,
     /// Events that the recorder itself says it lost.
     pub lost_by_recorder: u64,
     /// Lines or records that could not be read as requests.
@@ -152,6 +161,10 @@ pub struct Recording {
     /// Requests that were read and left out, because what was made of the trace had no place for
     /// them.
     pub left_out: u64,
+    /// Parts of the recording that are not there, of which nobody knows how many requests they
+    /// held.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub unseen: u64,
     /// Requests whose instant is guessed.
     pub instants_guessed: u64,
     /// Requests whose place is guessed.
@@ -185,8 +198,9 @@ impl Recording {
         let read = header.imported.as_ref().map_or(requests, |imported| imported.requests);
         let damage = damage(header).cloned();
         let transforms = header.transforms.clone();
+        let replayed = (requests < read).then_some(requests);
         let requests = read.max(requests);
-        let mut recording = Self { requests, damage, transforms, ..Self::default() };
+        let mut recording = Self { requests, replayed, damage, transforms, ..Self::default() };
         recording.count(header);
         let events = header.recording.as_ref().map(|recording| &recording.events);
         let of_kind = |kind| events.and_then(|events| events.get(kind)).copied().unwrap_or(0);
@@ -198,9 +212,11 @@ impl Recording {
     fn merge(&mut self, other: &Self) {
         let Self {
             requests,
+            replayed,
             lost_by_recorder,
             unreadable,
             left_out,
+            unseen,
             instants_guessed,
             places_guessed,
             latencies_guessed,
@@ -212,12 +228,18 @@ impl Recording {
             damage,
             transforms,
         } = other;
+        // Where one run replayed a part, so did all together.
+        if self.replayed.is_some() || replayed.is_some() {
+            let mine = self.replayed.unwrap_or(self.requests);
+            self.replayed = Some(mine.saturating_add(replayed.unwrap_or(*requests)));
+        }
         // Losses and totals both add up, also for two runs of one recording.
         for (mine, theirs) in [
             (&mut self.requests, requests),
             (&mut self.lost_by_recorder, lost_by_recorder),
             (&mut self.unreadable, unreadable),
             (&mut self.left_out, left_out),
+            (&mut self.unseen, unseen),
             (&mut self.instants_guessed, instants_guessed),
             (&mut self.places_guessed, places_guessed),
             (&mut self.latencies_guessed, latencies_guessed),
@@ -247,6 +269,7 @@ impl Recording {
                 NoteKind::LostByRecorder => &mut self.lost_by_recorder,
                 NoteKind::Unreadable => &mut self.unreadable,
                 NoteKind::LeftOut => &mut self.left_out,
+                NoteKind::Unseen => &mut self.unseen,
                 NoteKind::Stacked => &mut self.doubled,
                 NoteKind::Layered => &mut self.layered,
                 NoteKind::Instant | NoteKind::UnchosenSecond => &mut self.instants_guessed,
@@ -260,6 +283,12 @@ impl Recording {
             *sum = sum.saturating_add(note.count);
         }
     }
+}
+
+/// Whether a count says nothing, so that it is not stored.
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+const fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 /// Where the trace, or the first of those merged into it that does, ends before its end.
@@ -277,6 +306,7 @@ mod tests {
         header.losses.add(NoteKind::LostByRecorder.of(words), 3, None);
         header.losses.add(NoteKind::Unreadable.of(words), 5, None);
         header.losses.add(NoteKind::LeftOut.of(words), 10, None);
+        header.losses.add(NoteKind::Unseen.of(words), 2, None);
         header.losses.add(NoteKind::Beside.of(words), 700, None);
         header.guesses.add(NoteKind::Instant.of(words), 11, None);
         header.guesses.add(NoteKind::UnchosenSecond.of(words), 20, None);
@@ -295,9 +325,11 @@ mod tests {
     fn what_a_note_means_to_a_replay_is_told_by_its_kind_whatever_its_words_say() {
         let expected = Recording {
             requests: 1000,
+            replayed: None,
             lost_by_recorder: 3,
             unreadable: 5,
             left_out: 10,
+            unseen: 2,
             instants_guessed: 31,
             places_guessed: 13,
             latencies_guessed: 17,
@@ -349,6 +381,7 @@ mod tests {
             fill_random_percent: Some(100),
             dedup: Some(1.0),
             rotational: Some(false),
+            generated: Some(true),
         };
         let text = serde_json::to_string(&load).unwrap();
         assert_eq!(serde_json::from_str::<LoadFacts>(&text).unwrap(), load);

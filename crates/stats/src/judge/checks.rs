@@ -125,7 +125,9 @@ pub(super) fn lateness(figures: &RunFigures, engine: &EngineFacts, blame: Findin
     // A witness knows no instants but those of a schedule.
     let seen = engine.witness.as_ref().filter(|seen| seen.is_there() && engine.has_schedule());
     let Some(p99) = all.quantile(0.99) else {
-        return check("lateness", Grade::NotApplicable, "no request issued".into(), "", "");
+        // Of requests that were never answered no instant is known.
+        let why = if engine.abandoned > 0 { "no request answered" } else { "no request issued" };
+        return check("lateness", Grade::NotApplicable, why.into(), "", "");
     };
     let p50 = all.quantile(0.5).unwrap_or_default();
     let percent = |causes: &[LateCause]| late_share(figures, causes) * 100.0;
@@ -368,11 +370,11 @@ pub(super) fn issued(figures: &RunFigures, engine: &EngineFacts) -> Check {
     let refused = figures.recorded() - figures.issued() - figures.dropped();
     let left_out = share(engine.unmapped, engine.unmapped.saturating_add(figures.recorded()));
     let share = share(refused, figures.recorded());
-    let mut measured = vec![format!(
-        "{} could not be issued ({:.3} %)",
-        counted(refused, "request"),
-        share * 100.0
-    )];
+    let mut measured = Vec::new();
+    if refused > 0 || engine.unmapped == 0 {
+        let refused = counted(refused, "request");
+        measured.push(format!("{refused} could not be issued ({:.3} %)", share * 100.0));
+    }
     let kinds: Vec<String> = Op::ALL
         .into_iter()
         .filter(|op| figures.unsupported(*op) > 0)
@@ -382,7 +384,9 @@ pub(super) fn issued(figures: &RunFigures, engine: &EngineFacts) -> Check {
         measured.push(format!("the target cannot do {}", kinds.join(", ")));
     }
     if engine.unmapped > 0 {
-        measured.push(format!("{} of volumes without a target were left out", engine.unmapped));
+        let unmapped = counted(engine.unmapped, "request");
+        let percent = left_out * 100.0;
+        measured.push(format!("{unmapped} of volumes without a target left out ({percent:.3} %)"));
     }
     if engine.rounded > 0 {
         measured.push(format!("{} were widened to the block size", engine.rounded));
@@ -406,15 +410,24 @@ pub(super) fn failures(figures: &RunFigures, engine: &EngineFacts) -> Check {
     let grade = graded(share, 0.0, FAILED_SHARE);
     let mut measured =
         vec![format!("{} failed ({:.3} %)", counted(failed, "request"), share * 100.0)];
+    let unanswered = engine.abandoned.min(failed);
+    if unanswered > 0 {
+        measured.push(format!("{unanswered} of them never answered"));
+    }
     if engine.device_errors > 0 {
         measured.push(format!("the device failed as a whole {}", times(engine.device_errors)));
     }
+    let advice = if unanswered == failed && failed > 0 {
+        "The device never answered these: look for one that hangs, and see the kernel log."
+    } else {
+        "The device answered with errors or short transfers: see the outcomes and the kernel log."
+    };
     check(
         "failures",
         if engine.device_errors > 0 { grade.max(Grade::Suspect) } else { grade },
         measured.join("; "),
         "none (invalid above 1 %)",
-        "The device answered with errors or short transfers: see the outcomes and the kernel log.",
+        advice,
     )
 }
 
@@ -502,16 +515,23 @@ pub(super) fn demand(engine: &EngineFacts) -> Check {
 pub(super) fn conflicts(figures: &RunFigures, engine: &EngineFacts) -> Check {
     let damaged = engine.pushed_back.saturating_add(engine.dropped).saturating_add(engine.ordered);
     let share = share(damaged, figures.recorded());
+    let counts = [
+        (engine.pushed_back, "pushed back by overlapping ones in flight"),
+        (engine.dropped, "dropped on conflict"),
+        (engine.ordered, "held up all others on conflict"),
+    ];
+    let counts = counts.into_iter().filter(|(count, _)| *count > 0);
+    let told: Vec<String> =
+        counts.map(|(count, what)| format!("{} {what}", counted(count, "request"))).collect();
+    let measured = if told.is_empty() {
+        "no request overlapped one in flight".to_owned()
+    } else {
+        format!("{} ({:.2} %)", told.join(", "), share * 100.0)
+    };
     check(
         "conflicts",
         graded(share, CONFLICT_SHARE, f64::INFINITY),
-        format!(
-            "{} of any operation pushed back, {} dropped, {} held up others ({:.2} %)",
-            engine.pushed_back,
-            engine.dropped,
-            engine.ordered,
-            share * 100.0
-        ),
+        measured,
         "at most 5 % of the requests",
         "Many requests overlapped one in flight: the target is slower or smaller than the recorded \
          device, so this is no longer the recorded load.",

@@ -57,11 +57,13 @@ pub(super) fn sentence(
 
 /// How exactly the schedule was held: as the witness saw it, otherwise as the engine did.
 fn in_time(figures: &RunFigures, engine: &EngineFacts) -> String {
-    let took = figures.last_submitted().as_secs_f64();
+    let took = figures.last_submitted();
+    let over = if took > Nanos::ZERO { format!(", over {took}") } else { String::new() };
     let all = figures.picture().spans_of_all(Span::Lateness);
     let (p99, max) = (all.quantile(0.99).unwrap_or_default(), all.max().unwrap_or_default());
     let (who, within) = nearly_all(all.count(), p99, max);
-    let were = if all.count() == 1 { "was" } else { "were" };
+    let is_one = all.count() == 1;
+    let (were, their) = if is_one { ("was", "its") } else { ("were", "their") };
     if engine.timing.has_parents() {
         // A witness does not know which completions a request waited for.
         let recorded = Nanos((engine.demanded_duration_ns as f64 * engine.speedup) as i64);
@@ -70,19 +72,17 @@ fn in_time(figures: &RunFigures, engine: &EngineFacts) -> String {
         let recorded = if is_whole { format!(", recorded over {recorded}") } else { String::new() };
         return format!(
             "{who} {were} issued within {within} of the completions that they waited for, plus \
-             think times, over {}{recorded}",
-            figures.last_submitted()
+             think times{over}{recorded}"
         );
     }
     if let Some(seen) = engine.witness.as_ref().filter(|seen| seen.is_there()) {
         let [p99, max] = [seen.delay_p99_ns(), seen.delay_max_ns()].map(Nanos);
         let (who, within) = nearly_all(seen.found, p99, max);
         return format!(
-            "{who} reached the device within {within} of their time, as a witness saw, over \
-             {took:.1} s"
+            "{who} reached the device within {within} of {their} time, as a witness saw{over}"
         );
     }
-    format!("{who} {were} issued within {within} of their time, over {took:.1} s")
+    format!("{who} {were} issued within {within} of {their} time{over}")
 }
 
 /// Whom a bound is told for, and the bound: 99 in 100 requests, where there are so many.
@@ -122,6 +122,7 @@ fn late_for(figures: &RunFigures, causes: &[LateCause]) -> String {
     let were = if spans.count() == 1 { "was" } else { "were" };
     let how = match spans.count() {
         1 => format!("by {max}"),
+        2..=99 => format!("by up to {max}"),
         _ => format!("99 % of these by up to {p99}, one by {max}"),
     };
     format!(
@@ -207,18 +208,19 @@ fn host_stalled(figures: &RunFigures, engine: &EngineFacts) -> String {
 
 /// The first sentence on a run without a schedule.
 fn unscheduled(figures: &RunFigures, engine: &EngineFacts) -> String {
-    let took = figures.picture().achieved_end().as_secs_f64();
+    let took = figures.picture().achieved_end();
     let issued = figures.issued();
     let how = match engine.timing {
         TimingMode::Load => ", never more in flight than in the recording",
         TimingMode::Timed | TimingMode::Afap | TimingMode::Dependency => "",
     };
-    let rate = issued as f64 / took.max(1e-9);
+    let rate = issued as f64 / took.as_secs_f64().max(1e-9);
     let what = counted(issued, "request");
-    let pauses = figures.load().pauses().filter(|pauses| pauses.share() > STOOD_STILL);
+    let is_whole = engine.results_lost == 0;
+    let pauses = figures.load().pauses().filter(|pauses| is_whole && pauses.share() > STOOD_STILL);
     let stood_still = pauses.map_or(String::new(), |pauses| format!(" {}.", stood_still(&pauses)));
     format!(
-        "As fast as possible{how}: {what} in {took:.1} s, {} requests/s.{stood_still}",
+        "As fast as possible{how}: {what} in {took}, {} requests/s.{stood_still}",
         two_digits(rate)
     )
 }
@@ -226,18 +228,18 @@ fn unscheduled(figures: &RunFigures, engine: &EngineFacts) -> String {
 /// The time without a completion, in words.
 pub(super) fn stood_still(pauses: &Pauses) -> String {
     let longest = match pauses.pauses {
-        1 => format!("after {:.1} s", pauses.longest_at.as_secs_f64()),
+        1 => format!("after {}", pauses.longest_at),
         _ => format!(
-            "{}, the longest time for {} after {:.1} s",
+            "{}, the longest time for {} after {}",
             times(pauses.pauses),
             pauses.longest,
-            pauses.longest_at.as_secs_f64()
+            pauses.longest_at
         ),
     };
     format!(
-        "Nothing was completed for {} of these {:.1} s ({:.1} %): {longest}",
+        "Nothing was completed for {} of these {} ({:.1} %): {longest}",
         pauses.total,
-        pauses.span.as_secs_f64(),
+        pauses.span,
         pauses.share() * 100.0
     )
 }

@@ -375,8 +375,8 @@ fn requests_that_the_target_cannot_do_are_told_by_kind() {
     assert_eq!(
         check.measured,
         "3 requests could not be issued (30.000 %); the target cannot do 2 discard, 1 \
-         write-zeroes; 6 of volumes without a target were left out; 4 were widened to the block \
-         size"
+         write-zeroes; 6 requests of volumes without a target left out (37.500 %); 4 were widened \
+         to the block size"
     );
     assert!(check.advice.contains("they can be widened to it"));
     assert_eq!(figures.summary(facts).unsupported["discard"], 2);

@@ -3,7 +3,8 @@
 //! If the number in flight is hardly limited, an overloaded device accepts every request in time
 //! and completes it ever later. No request is late, the replay holds its schedule, and all figures
 //! depend on the length of the run. The sign is the backlog: response times that grow during the
-//! run and are longest when the load ends.
+//! run and are longest when the load ends, while the device never has all done that was asked for.
+//! If it has, the load grew, and not the backlog: each burst is larger than the one before.
 
 use ioecho_trace::Nanos;
 
@@ -56,12 +57,15 @@ pub(super) struct Backlog {
 struct Responses {
     count: u64,
     sum_ns: i128,
+    /// When the last of these requests was completed.
+    done_ns: i64,
 }
 
 impl Cell for Responses {
     fn merge(&mut self, other: &Self) {
         self.count += other.count;
         self.sum_ns += other.sum_ns;
+        self.done_ns = self.done_ns.max(other.done_ns);
     }
 }
 
@@ -84,6 +88,7 @@ impl Backlog {
         let cell = self.line.at(due);
         cell.count += 1;
         cell.sum_ns += i128::from(response.0.max(0));
+        cell.done_ns = cell.done_ns.max(due.saturating_add(response).0);
     }
 
     pub(super) fn merge(&mut self, other: &Self) {
@@ -107,7 +112,8 @@ impl Backlog {
         }
         let (lowest, highest) =
             (known().fold(f64::INFINITY, f64::min), known().fold(0.0, f64::max));
-        let tail = &cells[cells.len().saturating_sub(cells.len().div_ceil(10))..];
+        let tail_from = cells.len().saturating_sub(cells.len().div_ceil(10));
+        let tail = &cells[tail_from..];
         let last = mean(tail, 1);
         let arrived: u64 = tail.iter().map(|cell| cell.count).sum();
         let behind = last - lowest;
@@ -118,6 +124,7 @@ impl Backlog {
             && last >= highest / 2.0
             && behind > (behind_share * span).max(BEHIND_MIN_NS)
             && waiting >= WAITING_MIN
+            && !self.was_all_done(tail_from)
             && (rises(&rounds) || rises(&rounds[rounds.len() / 2..]));
         grew.then_some(Growth {
             from: Nanos(lowest as i64),
@@ -125,6 +132,21 @@ impl Backlog {
             waiting: waiting as u64,
             throughout: rises(&rounds[..rounds.len() / 2]),
         })
+    }
+
+    /// Whether from this part of the axis on a request ever found all done that was due before.
+    fn was_all_done(&self, from: usize) -> bool {
+        let width = self.line.width().0;
+        let mut done_ns = 0;
+        for (number, cell) in
+            self.line.cells().iter().enumerate().filter(|(_, cell)| cell.count > 0)
+        {
+            if number >= from && done_ns <= width.saturating_mul(number as i64) {
+                return true;
+            }
+            done_ns = done_ns.max(cell.done_ns);
+        }
+        false
     }
 }
 
@@ -186,6 +208,22 @@ mod tests {
             backlog.observe(Nanos::from_micros(due), Nanos::from_micros(free - due));
         }
         backlog.growth()
+    }
+
+    #[test]
+    fn bursts_that_grow_and_are_worked_off_before_the_next_are_no_backlog() {
+        // So many requests more each second, of a device that does 1000 in a second.
+        let bursts = |more: i64| {
+            let (mut backlog, mut free) = (Backlog::default(), 0);
+            for second in (0..20).flat_map(|second| (0..second * more).map(move |_| second)) {
+                let due = second * 1_000_000;
+                free = due.max(free) + 1000;
+                backlog.observe(Nanos::from_micros(due), Nanos::from_micros(free - due));
+            }
+            backlog.growth()
+        };
+        assert_eq!(bursts(40), None);
+        assert!(bursts(120).is_some());
     }
 
     #[test]

@@ -189,6 +189,9 @@ impl Drift {
     pub(super) fn course(&self) -> Course {
         let buckets = self.line.cells();
         let width = self.line.width().0;
+        if buckets.is_empty() {
+            return Course::Unknown("no request was done");
+        }
         if width.saturating_mul(buckets.len() as i64) < RUN_MIN.0 {
             return Course::Unknown("a run of less than a second says nothing of the device after");
         }

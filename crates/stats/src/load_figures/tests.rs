@@ -207,6 +207,34 @@ fn two_copies_of_a_load_are_told_from_two_loads() {
     let members = members.same_demand().unwrap();
     assert!(members.correlation > 0.9 && members.equal < 0.1, "{members:?}");
     assert_eq!(two_volumes(|_| 5, |_| 5).same_demand(), None, "nothing rises and falls");
+    // Three requests in two seconds: one second has one more than the other, in all copies.
+    let slow = two_volumes(|second| 1 + second % 2, |second| 1 + second % 2);
+    assert_eq!(slow.same_demand(), None, "nothing rises and falls");
+}
+
+#[test]
+fn copies_of_a_load_whose_seconds_are_all_alike_are_told_by_its_bursts() {
+    let arrivals = |seed: u64| {
+        let mut random = Random(seed);
+        // Of independent arrivals, 300 in a second.
+        (0..18_000).map(move |_| random.below(60_000_000) as i64 * 1000)
+    };
+    let of = |first: u64, second: u64| {
+        let mut all: Vec<Request> = Vec::new();
+        for (volume, seed) in [(0, first), (1, second)] {
+            all.extend(arrivals(seed).map(|at| {
+                let mut one = request(Op::Read, Nanos(at), 0, PAGE, Nanos(1));
+                one.volume = VolumeId(volume);
+                one
+            }));
+        }
+        all.sort_by_key(|one| one.issue);
+        figures(&all).same_demand().unwrap()
+    };
+    let copies = of(1, 1);
+    assert!(copies.equal > 0.99 && copies.correlation > 0.99, "{copies:?}");
+    let others = of(1, 2);
+    assert!(others.equal < 0.3 && others.correlation < 0.3, "{others:?}");
 }
 
 #[test]

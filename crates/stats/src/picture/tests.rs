@@ -6,7 +6,7 @@ use proptest::prelude::*;
 const COLUMNS: Columns =
     Columns { latency: true, origin: false, measured: true, dependencies: false };
 
-fn request(op: Op, scheduled: i64, lateness: i64, service: i64) -> Request {
+pub(crate) fn request(op: Op, scheduled: i64, lateness: i64, service: i64) -> Request {
     let mut request = Request::new(Nanos(scheduled), op, Bytes(0), Bytes(4096));
     let submitted = Nanos(scheduled + lateness);
     request.measured = Some(Measured {
@@ -25,7 +25,7 @@ fn request(op: Op, scheduled: i64, lateness: i64, service: i64) -> Request {
     request
 }
 
-fn picture(requests: &[Request]) -> RunPicture {
+pub(crate) fn picture(requests: &[Request]) -> RunPicture {
     let mut batch = Batch::new(COLUMNS);
     for request in requests {
         batch.push(request);

@@ -17,7 +17,9 @@ mod tests;
 mod writer;
 
 use super::fields::Fields;
-use super::import::{Epoch, Facts, Fault, Intake, RecordError, RecordParser, Records, records};
+use super::import::{
+    Epoch, Facts, Fault, Intake, RecordError, RecordParser, Records, Told, records,
+};
 use super::{Format, Opening, Several, Writable};
 use crate::batch::Columns;
 use crate::error::TraceError;
@@ -211,10 +213,8 @@ impl RecordParser for Parser {
         Ok(true)
     }
 
-    fn end(&mut self, intake: &mut Intake) {
-        if self.is_unit_guessed {
-            intake.header.guesses.add(AS_NANOSECONDS, intake.requests(), None);
-        }
+    fn tell(&self, told: &mut Told) {
+        told.guess_all(self.is_unit_guessed, AS_NANOSECONDS);
     }
 }
 

@@ -21,7 +21,9 @@ mod shape;
 mod tests;
 
 use self::layout::Layout;
-use super::import::{Epoch, Facts, Fault, Intake, RecordError, RecordParser, Records, records};
+use super::import::{
+    Epoch, Facts, Fault, Intake, RecordError, RecordParser, Records, Told, records,
+};
 use super::{Format, Opening, Several};
 use crate::batch::Columns;
 use crate::error::TraceError;
@@ -224,25 +226,25 @@ impl RecordParser for Parser {
         Ok(true)
     }
 
+    fn tell(&self, told: &mut Told) {
+        if let Some(guess) = self.guess {
+            told.guess_all(true, guess);
+        }
+        let what = NoteKind::Unit
+            .of("objects taken for blocks of 512 bytes (`block-size` says otherwise)");
+        told.guess_all(self.is_block_guessed, what);
+        told.guesses.add(GUESSED_READ, self.guessed_reads, None);
+    }
+
     fn end(&mut self, intake: &mut Intake) {
         let requests = intake.requests();
-        let guesses = &mut intake.header.guesses;
-        if let Some(guess) = self.guess {
-            guesses.add(guess, requests, None);
-        }
         if let (Some(said), Some((least, most))) = (self.seconds, self.times) {
             let said = u128::from(said) * u128::from(SECOND_NS.unsigned_abs());
             let found = u128::from(most - least) * u128::from(self.unit_ns.unsigned_abs());
             if said > found * DURATION_FACTOR || found > said * DURATION_FACTOR {
-                guesses.add(OTHER_DURATION, requests, None);
+                intake.header.guesses.add(OTHER_DURATION, requests, None);
             }
         }
-        if self.is_block_guessed {
-            let what = NoteKind::Unit
-                .of("objects taken for blocks of 512 bytes (`block-size` says otherwise)");
-            guesses.add(what, requests, None);
-        }
-        guesses.add(GUESSED_READ, self.guessed_reads, None);
     }
 }
 

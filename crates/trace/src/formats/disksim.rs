@@ -12,7 +12,8 @@
 //! guess, unless `--format` named it.
 
 use super::import::{
-    self, Blanks, Delimited, Epoch, Facts, Fault, Intake, Look, Numbered, OnVolume, looks_like,
+    self, Blanks, Delimited, Epoch, Facts, Fault, Intake, Look, Numbered, OnVolume, Told,
+    looks_like,
 };
 use super::{Format, Opening, Several};
 use crate::batch::Columns;
@@ -146,9 +147,9 @@ impl Delimited for Parser {
         self.devices.give(row, intake)
     }
 
-    fn finish(&mut self, intake: &mut Intake) {
-        intake.guess_all(self.is_guessed, AS_SIMULATOR);
-        self.guess.into_iter().for_each(|guess| intake.guess_all(true, guess));
+    fn tell(&self, told: &mut Told) {
+        told.guess_all(self.is_guessed, AS_SIMULATOR);
+        self.guess.into_iter().for_each(|guess| told.guess_all(true, guess));
     }
 }
 

@@ -29,6 +29,17 @@ pub const DATE: Topic<'static> = NoteKind::Assumed
     .of("requests dated before 1990 or behind 2100, left there: their time stamps \
          may be wrong, or count another unit");
 
+/// The doubt about a clock of whole seconds.
+pub const SECONDS: Topic<'static> = NoteKind::Instant
+    .of("requests of which only the second is known, left there: those of a second are issued at \
+         once");
+
+/// Fewer requests than these tell nothing about a clock.
+const SECONDS_LEAST: u64 = 100;
+
+/// A second in nanoseconds.
+const SECOND_NS: i64 = 1_000_000_000;
+
 /// Checks the instants of `source` while it is read.
 pub(super) fn questioned(source: Box<dyn Source>) -> Box<dyn Source> {
     Box::new(Labelled::new(source, Clock::default()))
@@ -42,9 +53,16 @@ struct Stretch {
     requests: u64,
 }
 
-/// The instants seen, as stretches: at most one for each of the 584 years that fit into 64 bits.
+/// The instants seen.
 #[derive(Debug, Default)]
-struct Clock(Vec<Stretch>);
+struct Clock {
+    /// As stretches: at most one for each of the 584 years that fit into 64 bits.
+    stretches: Vec<Stretch>,
+    /// Whether one of them was no whole second.
+    is_fine: bool,
+    /// Requests at the same instant as the one before.
+    alike: u64,
+}
 
 impl Label for Clock {
     fn see(&mut self, batch: &Batch) {
@@ -61,30 +79,51 @@ impl Clock {
     /// Checks further instants, which are later than those before.
     fn look(&mut self, instants: &[i64]) {
         let (Some(first), Some(last)) = (instants.first(), instants.last()) else { return };
-        let before = self.0.last().map_or(*first, |stretch| stretch.last);
-        if last.saturating_sub(before) <= GAP_NS && !self.0.is_empty() {
-            if let Some(stretch) = self.0.last_mut() {
+        let before = self.stretches.last().map_or(*first, |stretch| stretch.last);
+        self.look_at_seconds(instants, self.stretches.last().map(|stretch| stretch.last));
+        if last.saturating_sub(before) <= GAP_NS && !self.stretches.is_empty() {
+            if let Some(stretch) = self.stretches.last_mut() {
                 stretch.requests += instants.len() as u64;
                 stretch.last = *last;
             }
             return;
         }
         for instant in instants {
-            match self.0.last_mut() {
+            match self.stretches.last_mut() {
                 Some(stretch) if instant.saturating_sub(stretch.last) <= GAP_NS => {
                     stretch.requests += 1;
                     stretch.last = *instant;
                 }
-                _ => self.0.push(Stretch { first: *instant, last: *instant, requests: 1 }),
+                _ => self.stretches.push(Stretch { first: *instant, last: *instant, requests: 1 }),
             }
+        }
+    }
+
+    /// Looks for instants that are no whole seconds. Mostly the first one is, and nothing is left
+    /// to do.
+    fn look_at_seconds(&mut self, instants: &[i64], before: Option<i64>) {
+        let mut before = before;
+        for instant in instants {
+            self.is_fine = self.is_fine || instant % SECOND_NS != 0;
+            if self.is_fine {
+                return;
+            }
+            self.alike += u64::from(before == Some(*instant));
+            before = Some(*instant);
         }
     }
 
     /// Notes the doubts; `start` is the date of the trace's zero, where it is known.
     fn tell(&self, start: Option<i64>, guesses: &mut Notes) {
-        let most = self.0.iter().map(|stretch| stretch.requests).max().unwrap_or(0);
-        let all: u64 = self.0.iter().map(|stretch| stretch.requests).sum();
-        let gap = self.0.windows(2).next().map(|pair| {
+        let most = self.stretches.iter().map(|stretch| stretch.requests).max().unwrap_or(0);
+        let all: u64 = self.stretches.iter().map(|stretch| stretch.requests).sum();
+        // Most requests share their second with others. What a reader did about that is told.
+        let is_told = guesses.has(NoteKind::Instant) || guesses.has(NoteKind::UnchosenSecond);
+        let is_likely = all >= SECONDS_LEAST && self.alike * 2 > all && self.alike + 1 < all;
+        if !self.is_fine && is_likely && !is_told {
+            guesses.add(SECONDS, all, None);
+        }
+        let gap = self.stretches.windows(2).next().map(|pair| {
             let gap = Nanos(pair[1].first.saturating_sub(pair[0].last));
             format!("nothing for {gap} (h:mm:ss) behind the first {}", pair[0].requests)
         });
@@ -92,7 +131,7 @@ impl Clock {
         let Some(start) = start else { return };
         let is_strange =
             |date: i64| !(EARLIEST_NS..LATEST_NS).contains(&start.saturating_add(date));
-        let strange = self.0.iter().filter(|stretch| is_strange(stretch.first));
+        let strange = self.stretches.iter().filter(|stretch| is_strange(stretch.first));
         let example = strange.clone().next().map(|stretch| {
             format!("from {} on", calendar::rfc3339(start.saturating_add(stretch.first)))
         });
@@ -122,6 +161,27 @@ mod tests {
             assert_eq!(told(&[i64::MIN, i64::MAX], None, batch), (1, 0));
         }
         assert_eq!(told(&[], None, 1), (0, 0));
+    }
+
+    #[test]
+    fn a_clock_of_whole_seconds_is_told_if_most_share_theirs() {
+        let told = |instants: &[i64], batch: usize| {
+            let (mut clock, mut guesses) = (Clock::default(), Notes::default());
+            instants.chunks(batch).for_each(|batch| clock.look(batch));
+            clock.tell(None, &mut guesses);
+            guesses.count_of(SECONDS)
+        };
+        let of = |share: i64| -> Vec<i64> { (0..100).map(|n| n / share * SECOND_NS).collect() };
+        for batch in [1, 7, 100] {
+            assert_eq!(told(&of(5), batch), 100);
+            // A request a second is no reason, nor is a load that names no instants, nor a burst.
+            assert_eq!(told(&of(1), batch), 0);
+            assert_eq!(told(&of(100), batch), 0);
+            assert_eq!(told(&of(5)[..50], batch), 0);
+            let fine = [of(5), vec![20 * SECOND_NS + 5]].concat();
+            assert_eq!(told(&fine, batch), 0);
+        }
+        assert_eq!(told(&[], 1), 0);
     }
 
     #[test]

@@ -21,7 +21,7 @@ mod columns;
 mod tests;
 
 use self::columns::{Columns as Places, Values};
-use super::import::{self, Epoch, Facts, Fault, Intake, LineParser, Look, Said};
+use super::import::{self, Epoch, Facts, Fault, Intake, LineParser, Look, Said, Told};
 use super::{Format, Opening, Several};
 use crate::batch::Columns;
 use crate::error::TraceError;
@@ -117,19 +117,13 @@ impl LineParser for Parser {
         Ok(Said::Request)
     }
 
-    fn end(&mut self, intake: &mut Intake) {
-        let requests = intake.requests();
-        let guesses = &mut intake.header.guesses;
-        if self.places.issue.is_none() {
-            let what = NoteKind::Instant
-                .of("instants of issue computed from completions known to the millisecond");
-            guesses.add(what, requests, None);
-        }
-        if !self.unit_is_given {
-            let what = NoteKind::Unit
-                .of("latencies taken as nanoseconds (fio before 3.0 wrote microseconds: \
-                     `time-unit` us)");
-            guesses.add(what, requests, None);
-        }
+    fn tell(&self, told: &mut Told) {
+        let what = NoteKind::Instant
+            .of("instants of issue computed from completions known to the millisecond");
+        told.guess_all(self.places.issue.is_none(), what);
+        let what = NoteKind::Unit.of(
+            "latencies taken as nanoseconds (fio before 3.0 wrote microseconds: `time-unit` us)",
+        );
+        told.guess_all(!self.unit_is_given, what);
     }
 }

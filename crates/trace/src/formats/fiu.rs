@@ -5,7 +5,7 @@
 //! host's start, sectors, `R` or `W`, the device, and a digest of the content, which no request
 //! keeps. The files are called `*.blkparse` and are none.
 
-use super::import::{self, Blanks, Delimited, Epoch, Facts, Fault, Intake, looks_delimited};
+use super::import::{self, Blanks, Delimited, Epoch, Facts, Fault, Intake, Told, looks_delimited};
 use super::{Format, Several};
 use crate::batch::Columns;
 use crate::header::NoteKind;
@@ -139,7 +139,7 @@ impl Delimited for Parser {
         Ok(())
     }
 
-    fn finish(&mut self, intake: &mut Intake) {
-        intake.header.losses.add(NoteKind::Beside.of("digests of content"), self.digests, None);
+    fn tell(&self, told: &mut Told) {
+        told.losses.add(NoteKind::Beside.of("digests of content"), self.digests, None);
     }
 }

@@ -6,7 +6,7 @@
 
 use super::import::{
     self, AS_MILLISECONDS, Blanks, Commas, Delimited, Epoch, Facts, Fault, Fields, Intake, Look,
-    Numbered, OnVolume, looks_delimited,
+    Numbered, OnVolume, Told, looks_delimited,
 };
 use super::{Format, Opening, Several};
 use crate::batch::Columns;
@@ -97,8 +97,8 @@ impl Delimited for Parser {
         self.disks.give(row, intake)
     }
 
-    fn finish(&mut self, intake: &mut Intake) {
-        intake.guess_all(self.is_format_guessed, AS_HUAICHENG);
-        intake.guess_all(self.is_unit_guessed, AS_MILLISECONDS);
+    fn tell(&self, told: &mut Told) {
+        told.guess_all(self.is_format_guessed, AS_HUAICHENG);
+        told.guess_all(self.is_unit_guessed, AS_MILLISECONDS);
     }
 }

@@ -20,6 +20,7 @@ mod seconds;
 mod source;
 #[cfg(test)]
 mod tests;
+mod told;
 
 pub use self::delimited::{Delimited, looks_delimited};
 pub use self::fields::{Blanks, Commas, Fields, is_header};
@@ -30,6 +31,7 @@ pub use self::objects::Slots;
 pub use self::records::{RecordError, RecordParser, Records, records};
 pub use self::seconds::WholeSeconds;
 pub(super) use self::seconds::are_whole_seconds;
+pub use self::told::Told;
 
 use crate::batch::Columns;
 use crate::header::{NoteKind, Topic};

@@ -272,6 +272,9 @@ fn recognise<R: Read + Send + 'static>(
     if is_archive {
         return open_archive(stream, path, options, regular, asked, members);
     }
+    if let Some(refusal) = wrapped(stream.first_bytes(), path).filter(|_| asked.is_none()) {
+        return Err(refusal);
+    }
     let format =
         asked.or_else(|| FORMATS.iter().find(|format| (format.recognise)(stream.first_bytes())));
     if let Some(format) = format
@@ -314,14 +317,38 @@ fn open_archive(
 }
 
 /// First bytes of files packed in unsupported ways, and the programs that unpack them.
-const PACKED: [(&[u8], &str, &str); 6] = [
+const PACKED: [(&[u8], &str, &str); 7] = [
     (b"PK\x03\x04", "zip", "unzip FILE"),
     (b"7z\xbc\xaf\x27\x1c", "7z", "7z x FILE"),
     (b"Rar!\x1a\x07", "RAR", "unrar x FILE"),
     (b"\x04\x22\x4d\x18", "lz4", "lz4 -d FILE"),
     (b"\x89LZO\0\r\n\x1a\n", "lzop", "lzop -d FILE"),
     (b"\x1f\x9d", "compress", "uncompress FILE"),
+    (b"\xff\x06\0\0sNaPpY", "snappy", "snzip -d FILE"),
 ];
+
+/// First bytes of the files of recorders whose printed text is read, and the commands that print it
+/// (trace-cmd.dat(5), "INITIAL FORMAT"; perf.data-file-format.txt, "header").
+const UNPRINTED: [(&[u8], &str, &str); 2] = [
+    (b"\x17\x08\x44tracing", "trace-cmd", "trace-cmd report -t FILE > FILE.txt"),
+    (b"PERFILE2", "perf", "perf script --ns -i FILE > FILE.txt"),
+];
+
+/// The refusal of a file that holds a trace in a way that is not read. It comes before any format,
+/// for what is packed without compression looks like its content (`zip -0`).
+fn wrapped(first_bytes: &[u8], path: &Path) -> Option<TraceError> {
+    let is_it = |(magic, ..): &&(&[u8], &str, &str)| first_bytes.starts_with(magic);
+    let packed = PACKED.iter().find(is_it).map(|(_, name, command)| {
+        let reason = format!("this is packed as {name}, which is not unpacked here");
+        (reason, format!("unpack it: `{command}`"))
+    });
+    let unprinted = UNPRINTED.iter().find(is_it).map(|(_, name, command)| {
+        let reason = format!("this is {name}'s own file, of which only the printed text is read");
+        (reason, format!("print it: `{command}`"))
+    });
+    let (reason, remedy) = packed.or(unprinted)?;
+    Some(TraceError::Unusable { path: path.to_owned(), reason, remedy: remedy.into() })
+}
 
 /// The end of a remedy: the option that reads a file of unknown format all the same.
 fn forced() -> Wording {
@@ -350,15 +377,6 @@ fn unrecognised(stream: &mut Stream, path: &Path) -> TraceError {
     let first_bytes = stream.first_bytes();
     if first_bytes.is_empty() {
         return TraceError::Empty { path };
-    }
-    let packed = PACKED.iter().find(|(magic, ..)| first_bytes.starts_with(magic));
-    if let Some((_, name, remedy)) = packed {
-        let reason = format!("this is packed as {name}, which is not unpacked here");
-        return TraceError::Unusable {
-            path,
-            reason,
-            remedy: format!("unpack it: `{remedy}`").into(),
-        };
     }
     TraceError::Unrecognised {
         path,
@@ -416,8 +434,11 @@ mod tests {
 
     #[test]
     fn what_is_packed_in_another_way_is_told_with_what_unpacks_it() {
-        for (magic, name, remedy) in PACKED {
+        for (magic, name, remedy) in PACKED.into_iter().chain(UNPRINTED) {
             let error = refusal("x", &[magic, &[0; 40]].concat()).to_string();
+            assert!(error.contains(name) && error.contains(remedy), "{error}");
+            // A trace that is packed without compression stands there as it is.
+            let error = refusal("x", &[magic, b"\0x\n", LOAD.as_bytes()].concat()).to_string();
             assert!(error.contains(name) && error.contains(remedy), "{error}");
         }
     }

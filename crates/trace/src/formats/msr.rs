@@ -11,7 +11,7 @@
 //! less than 100 ns.
 
 use super::import::{
-    self, Commas, Delimited, Epoch, Facts, Fault, Intake, are_whole_seconds, looks_delimited,
+    self, Commas, Delimited, Epoch, Facts, Fault, Intake, Told, are_whole_seconds, looks_delimited,
 };
 use super::{Format, Opening, Several};
 use crate::batch::Columns;
@@ -183,7 +183,7 @@ impl Delimited for Parser {
         intake.push(&Request { volume, latency, ..request })
     }
 
-    fn finish(&mut self, intake: &mut Intake) {
-        intake.guess_all(self.is_unit_guessed, AS_TICKS);
+    fn tell(&self, told: &mut Told) {
+        told.guess_all(self.is_unit_guessed, AS_TICKS);
     }
 }

@@ -5,7 +5,8 @@
 //! format is noted as a guess, unless `--format` named it.
 
 use super::import::{
-    self, AS_MILLISECONDS, Blanks, Delimited, Epoch, Facts, Fault, Intake, Look, looks_delimited,
+    self, AS_MILLISECONDS, Blanks, Delimited, Epoch, Facts, Fault, Intake, Look, Told,
+    looks_delimited,
 };
 use super::{Format, Opening, Several};
 use crate::batch::Columns;
@@ -76,8 +77,8 @@ impl Delimited for Parser {
         intake.push(&request)
     }
 
-    fn finish(&mut self, intake: &mut Intake) {
-        intake.guess_all(self.is_format_guessed, AS_SMREPLAY);
-        intake.guess_all(self.is_unit_guessed, AS_MILLISECONDS);
+    fn tell(&self, told: &mut Told) {
+        told.guess_all(self.is_format_guessed, AS_SMREPLAY);
+        told.guess_all(self.is_unit_guessed, AS_MILLISECONDS);
     }
 }

@@ -7,7 +7,7 @@
 //! from the start. The specification's own example holds a malformed line.
 
 use super::import::{
-    self, Commas, Delimited, Epoch, Facts, Fault, Intake, Numbered, OnVolume, looks_delimited,
+    self, Commas, Delimited, Epoch, Facts, Fault, Intake, Numbered, OnVolume, Told, looks_delimited,
 };
 use super::{Format, Opening, Several};
 use crate::batch::Columns;
@@ -76,7 +76,7 @@ impl Delimited for Parser {
         self.units.give(row, intake)
     }
 
-    fn finish(&mut self, intake: &mut Intake) {
-        intake.guess_all(self.is_guessed, AS_SECTORS);
+    fn tell(&self, told: &mut Told) {
+        told.guess_all(self.is_guessed, AS_SECTORS);
     }
 }

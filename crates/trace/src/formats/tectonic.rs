@@ -10,7 +10,7 @@
 //! and an offset in it. Blocks are placed by [`Slots`]. Instants are whole seconds mostly.
 
 use super::import::{
-    self, Blanks, Delimited, Epoch, Facts, Fault, Intake, Look, Slots, looks_delimited,
+    self, Blanks, Delimited, Epoch, Facts, Fault, Intake, Look, Slots, Told, looks_delimited,
 };
 use super::{Format, Opening, Several};
 use crate::batch::Columns;
@@ -213,8 +213,8 @@ impl Delimited for Parser {
         Ok(())
     }
 
-    fn finish(&mut self, intake: &mut Intake) {
-        intake.guess_all(true, PLACED);
-        intake.header.guesses.add(REPEATED, self.repeated, None);
+    fn tell(&self, told: &mut Told) {
+        told.guess_all(true, PLACED);
+        told.guesses.add(REPEATED, self.repeated, None);
     }
 }

@@ -9,7 +9,9 @@
 //! and the latency from arrival to response (`simulated_latency`). There is no device: a request
 //! names a file, by a hash, and an offset in it. Files are placed by [`Slots`].
 
-use super::import::{self, Delimited, Epoch, Facts, Fault, Intake, Look, Slots, looks_delimited};
+use super::import::{
+    self, Delimited, Epoch, Facts, Fault, Intake, Look, Slots, Told, looks_delimited,
+};
 use super::{Format, Several};
 use crate::batch::Columns;
 use crate::header::{NoteKind, Topic};
@@ -220,8 +222,8 @@ impl Delimited for Parser {
         Ok(())
     }
 
-    fn finish(&mut self, intake: &mut Intake) {
-        intake.guess_all(true, PLACED);
-        intake.header.guesses.add(CACHED, self.cached, None);
+    fn tell(&self, told: &mut Told) {
+        told.guess_all(true, PLACED);
+        told.guesses.add(CACHED, self.cached, None);
     }
 }

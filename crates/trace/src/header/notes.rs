@@ -25,6 +25,8 @@ pub enum NoteKind {
     Unreadable,
     /// A loss: requests that were read and then left out, because the output has no place for them.
     LeftOut,
+    /// A loss: parts of the recording are not there, and nobody knows how many requests they held.
+    Unseen,
     /// A loss of something that is no request: names, digests, latencies, copies of requests.
     Beside,
     /// A guess: the instant of a request is not the recorded one.

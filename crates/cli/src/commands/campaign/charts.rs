@@ -112,6 +112,9 @@ fn began(row: &Row<'_>, held: &Held) -> Option<Timestamp> {
     held.clocks.get(&(row.key.to_owned(), attempt))?.started.parse().ok()
 }
 
+/// The smallest change over a campaign that makes early and late results differ, as a share.
+const DRIFT_MIN: f64 = 0.01;
+
 /// Whether results rise or fall with the time of the campaign, in words.
 pub(super) fn drift(executor: &Executor<'_>, held: &Held) -> String {
     let rows = rows(executor);
@@ -136,6 +139,10 @@ pub(super) fn drift(executor: &Executor<'_>, held: &Held) -> String {
         None => "Too few repeats to tell a drift.".to_owned(),
         Some(trend) if trend.tau.abs() < 0.2 => {
             format!("No drift: neither rising nor falling prevails (tau {:.2}).", trend.tau)
+        }
+        Some(trend) if trend.gain.abs() < DRIFT_MIN => {
+            let least = DRIFT_MIN * 100.0;
+            format!("No drift: {FIGURE} changes by less than {least} % over the campaign.")
         }
         Some(trend) => format!(
             "{FIGURE} {} by {:.0} % over the campaign (tau {:.2}): what was measured late is not \

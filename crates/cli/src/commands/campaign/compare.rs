@@ -61,6 +61,7 @@ pub(super) fn run(args: &CompareCampaignArgs, out: &mut Out) -> anyhow::Result<u
         least: 1.0,
         resamples: 1000,
         seed: 1,
+        verbose: true,
         json: args.json,
         output: args.output.clone(),
     };

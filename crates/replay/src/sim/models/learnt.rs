@@ -174,12 +174,16 @@ impl fmt::Display for Learnt {
 }
 
 impl Learnt {
+    /// Whether the run had requests of this operation.
+    pub fn has(&self, op: Op) -> bool {
+        self.classes.keys().any(|class| class.op == op)
+    }
+
     /// The distribution of the requests that are nearest to this class. A factor of two in size or
     /// in flight is a step, and so is it to follow another request. An operation that the run did
     /// not have takes as long as a write, or else as any other.
     fn nearest(&self, meant: Class) -> Draws {
-        let has = |op: &Op| self.classes.keys().any(|class| class.op == *op);
-        let op = [meant.op, Op::Write].into_iter().find(has);
+        let op = [meant.op, Op::Write].into_iter().find(|op| self.has(*op));
         let alike = self.classes.iter().filter(|(class, _)| op.is_none_or(|op| class.op == op));
         let mut near: Vec<_> = alike.collect();
         near.sort_by_key(|(class, _)| {

@@ -1,6 +1,7 @@
 //! Checks of the load in relation to the target, and of the run's length in relation to the
 //! device's memory.
 
+use ioecho_trace::units::{counted, three_digits};
 use ioecho_trace::{Bytes, LateCause, Nanos, TimingMode};
 
 use super::host::are_processors_taken;
@@ -185,6 +186,9 @@ pub(in crate::judge) fn standstill(figures: &RunFigures, engine: &EngineFacts) -
         }
         TimingMode::Afap | TimingMode::Load => {}
     }
+    if engine.results_lost > 0 {
+        return not_applicable(NAME, "results are missing, so nobody knows what completed");
+    }
     let Some(pauses) = figures.load().pauses() else {
         return not_applicable(NAME, "nothing was completed");
     };
@@ -225,6 +229,9 @@ fn target_size(engine: &EngineFacts) -> Check {
                   for the same load. Use a target of its size (a partition), or scale the load's \
                   places.";
     let Some(size) = engine.load.size else {
+        if engine.load.generated == Some(true) {
+            return not_applicable(NAME, "a generated load: there was no recorded device");
+        }
         let Some(factor) = engine.wraparound_factor.filter(|factor| *factor > 0.0) else {
             return not_applicable(NAME, "the size of the recorded device is not known");
         };
@@ -347,10 +354,18 @@ fn is_drift(unsettled: &Unsettled) -> bool {
 }
 
 fn course(unsettled: &Unsettled) -> String {
+    if !is_drift(unsettled) {
+        // That is no change, and nobody waits for it.
+        return format!(
+            "service times of like requests ended at {} of their first level, which counts as \
+             the same",
+            three_digits(unsettled.ratio)
+        );
+    }
     format!(
-        "service times of like requests ended at {:.2} of their first level, reached after {:.1} s \
+        "service times of like requests ended at {} of their first level, reached after {:.1} s \
          of {:.1} s",
-        unsettled.ratio,
+        three_digits(unsettled.ratio),
         unsettled.since.as_secs_f64(),
         unsettled.end.as_secs_f64()
     )
@@ -449,9 +464,12 @@ fn in_flight(figures: &RunFigures, engine: &EngineFacts, blame: Option<Finding>)
         NAME,
         grade,
         format!(
-            "reads and writes: in the mean {replayed:.2} in flight{by_whom}, {recorded:.2} in the \
-             recording{} (factor {ratio:.2})",
-            if (speed - 1.0).abs() > f64::EPSILON { " at this speed" } else { "" }
+            "reads and writes: in the mean {} in flight{by_whom}, {} in the recording{} (factor \
+             {})",
+            three_digits(replayed),
+            three_digits(recorded),
+            if (speed - 1.0).abs() > f64::EPSILON { " at this speed" } else { "" },
+            three_digits(ratio)
         ),
         "0.5 to 2 times the recorded number (suspect above 10 times)",
         advice,
@@ -497,7 +515,9 @@ fn compression(figures: &RunFigures, engine: &EngineFacts) -> Check {
     }
     let shrinks = random < INCOMPRESSIBLE_PERCENT || dedup > 1.0;
     let layer = facts.targets.iter().find_map(|target| target.compressing.as_ref());
-    let written = format!("data that compress to {random} %, {dedup} blocks of one content");
+    let alike =
+        if dedup > 1.0 { format!(", {dedup} blocks of each content") } else { String::new() };
+    let written = format!("data that compress to {random} %{alike}");
     let (grade, measured) = match layer {
         Some(layer) if shrinks => (Grade::Suspect, format!("{written}, on {layer}")),
         Some(layer) => (Grade::Pass, format!("data that do not compress, on {layer}")),
@@ -525,7 +545,7 @@ fn recording(engine: &EngineFacts) -> Check {
         if count > recording.requests { 1.0 } else { count as f64 / all as f64 }
     };
     let among = |count: u64| (count as f64 / recording.requests.max(1) as f64).min(1.0);
-    let counted = [
+    let shares = [
         (beside(recording.lost_by_recorder), LOST_SHARE, "events lost by the recorder"),
         (beside(recording.unreadable), GUESSED_SHARE, "that could not be read"),
         (beside(recording.left_out), GUESSED_SHARE, "left out"),
@@ -543,7 +563,7 @@ fn recording(engine: &EngineFacts) -> Check {
         recording.latencies_guessed,
         recording.doubled,
     ];
-    let told: Vec<String> = counted
+    let told: Vec<String> = shares
         .iter()
         .zip(counts)
         .filter(|(_, count)| *count > 0)
@@ -559,18 +579,32 @@ fn recording(engine: &EngineFacts) -> Check {
             // No share: a guessed unit is one guess about all requests.
             format!("other guesses: {} (the trace names them)", recording.otherwise_guessed)
         }))
+        .chain((recording.unseen > 0).then(|| {
+            let parts = recording.unseen;
+            format!("{parts} parts of it are missing, of unknown size (the trace names them)")
+        }))
         .chain(recording.damage.as_ref().map(|damage| format!("damaged: {damage}")))
         .collect();
-    let broken = counted.iter().any(|(share, most, _)| share > most);
+    let broken = shares.iter().any(|(share, most, _)| share > most);
+    let is_cut = recording.damage.is_some() || recording.unseen > 0;
     let grade = if beside(recording.left_out) > GUESSED_SHARE {
         Grade::Invalid
-    } else if broken || recording.layered > 0 || recording.damage.is_some() {
+    } else if broken || recording.layered > 0 || is_cut {
         Grade::Suspect
     } else {
         Grade::Pass
     };
-    let measured =
-        if told.is_empty() { "no request lost or guessed".to_owned() } else { told.join("; ") };
+    let of = recording.replayed.map_or(String::new(), |replayed| {
+        let read = counted(recording.requests, "request");
+        format!("of {read} that were read, {replayed} of them replayed: ")
+    });
+    let measured = match told.as_slice() {
+        [] if engine.load.generated == Some(true) => {
+            return not_applicable(NAME, "a generated load: nothing was recorded");
+        }
+        [] => "no request lost or guessed".to_owned(),
+        told => format!("{of}{}", told.join("; ")),
+    };
     check(
         NAME,
         grade,

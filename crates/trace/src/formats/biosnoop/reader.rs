@@ -2,7 +2,7 @@
 
 use super::clock::Clock;
 use super::layout::{Column, Layout};
-use crate::formats::import::{Fault, Intake, LineParser, Said};
+use crate::formats::import::{Fault, Intake, LineParser, Said, Told};
 use crate::header::NoteKind;
 use crate::request::{Flags, Op, Origin, Request};
 use crate::text::{Cursor, rwbs};
@@ -257,7 +257,10 @@ impl LineParser for Parser {
     fn end(&mut self, intake: &mut Intake) {
         let issue = if self.has_queue { "inserted (I)" } else { "issued to the driver (D)" };
         intake.header.event = Some(issue.to_owned());
-        let guesses = &mut intake.header.guesses;
+    }
+
+    fn tell(&self, told: &mut Told) {
+        let guesses = &mut told.guesses;
         if !self.letters {
             let what = NoteKind::Assumed
                 .of("reads that may be anything but a write, as older versions print them");

@@ -129,11 +129,11 @@ impl<R: Positioned + Send> Source for Reader<R> {
             self.fill(crate::batch::BATCH_ROWS)?;
             self.sorter.feed(&mut self.batch)?;
             if self.ended {
-                self.state.finish(self.lines.number());
+                self.state.note(self.lines.number());
                 self.sorter.note(&mut self.state.header.guesses);
             }
         }
-        self.state.note();
+        self.state.note(self.lines.number());
         self.watch.look(batch);
         Ok(true)
     }

@@ -13,7 +13,7 @@ use super::{
 use crate::batch::{Batch, Columns};
 use crate::error::TraceError;
 use crate::formats::import::Fault;
-use crate::header::{Header, Imported, NoteKind, Topic, Volume};
+use crate::header::{Header, Imported, NoteKind, Notes, Topic, Volume};
 use crate::request::{Integrity, LateCause, Measured, Op, Outcome, Request};
 use crate::text;
 use crate::units::{Bytes, Nanos};
@@ -280,36 +280,30 @@ impl State {
         Ok(())
     }
 
-    /// Notes the guesses since the last time; called for every batch, so that a trace that is read
-    /// in part has them too.
-    pub(super) fn note(&mut self) {
-        self.header.guesses.add(
-            NoteKind::Latency.of("latencies that the converter guessed, as the column header says"),
-            std::mem::take(&mut self.guessed_latencies),
-            None,
-        );
-    }
-
-    /// Notes the facts that are known only at the end.
-    pub(super) fn finish(&mut self, lines: u64) {
+    /// Notes what was read, lost and guessed since the last time; called for every batch, so that a
+    /// trace that is read in part has it too.
+    pub(super) fn note(&mut self, lines: u64) {
         let unit = "lines".to_owned();
         self.header.imported = Some(Imported { unit, units: lines, requests: self.requests });
         let guesses = &mut self.header.guesses;
         guesses.add(
+            NoteKind::Latency.of("latencies that the converter guessed, as the column header says"),
+            std::mem::take(&mut self.guessed_latencies),
+            None,
+        );
+        guesses.add(
             NoteKind::Assumed.of(
                 "starts without nine decimals, taken as fractions (blkreplay takes 0.5 for 5 ns)",
             ),
-            self.odd_decimals,
+            std::mem::take(&mut self.odd_decimals),
             self.first_odd_decimals.take(),
         );
-        self.odd_decimals = 0;
         if self.kind == Some(Kind::Result) {
-            guesses.add(
-                NoteKind::Assumed
-                    .of("outcomes taken as success, because blkreplay does not record them"),
-                self.requests,
-                None,
-            );
+            let mut all = Notes::default();
+            let what = NoteKind::Assumed
+                .of("outcomes taken as success, because blkreplay does not record them");
+            all.add(what, self.requests, None);
+            guesses.catch_up(&all);
         }
         self.header.losses.add(
             NoteKind::Beside

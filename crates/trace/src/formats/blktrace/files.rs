@@ -31,7 +31,7 @@ pub(super) struct Files {
 const MISSING_MAX: usize = 64;
 
 /// The loss of processors without a file. blktrace makes a file for each that is switched on.
-pub(super) const MISSING: Topic<'static> = NoteKind::Unreadable
+pub(super) const MISSING: Topic<'static> = NoteKind::Unseen
     .of("processors without a file: unless they were switched off, what \
          happened on them is missing");
 

@@ -126,8 +126,8 @@ impl Instants {
         }
     }
 
-    /// Notes requests that use another event than most, and devices without any.
-    pub(in crate::formats) fn tell(&self, guesses: &mut Notes, losses: &mut Notes) {
+    /// Notes requests that use another event than most.
+    pub(in crate::formats) fn tell(&self, guesses: &mut Notes) {
         let main = kind::name(self.main);
         for (kind, taken) in KINDS.into_iter().zip(self.taken) {
             if kind != self.main {
@@ -139,6 +139,11 @@ impl Instants {
                 guesses.add(NoteKind::Assumed.of(&what), taken, None);
             }
         }
+    }
+
+    /// Notes devices without an event of issue.
+    pub(in crate::formats) fn tell_devices(&self, losses: &mut Notes) {
+        let main = kind::name(self.main);
         let mut without: Vec<u32> =
             self.best.iter().filter(|(_, kind)| **kind == 0).map(|(device, _)| *device).collect();
         without.sort_unstable();
@@ -179,7 +184,8 @@ mod tests {
         let mut instants = Instants::of(IssueEvent::Issued, &first);
         assert_eq!(instants.at(&event(1, kind::QUEUE)), kind::ISSUE);
         let (mut guesses, mut losses) = (Notes::default(), Notes::default());
-        instants.tell(&mut guesses, &mut losses);
+        instants.tell(&mut guesses);
+        instants.tell_devices(&mut losses);
         assert!(guesses.is_empty());
         let note = losses.iter().next().unwrap();
         assert_eq!((note.count, &note.examples[..]), (1, &["0:1".to_owned()][..]));

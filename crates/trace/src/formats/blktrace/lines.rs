@@ -11,7 +11,7 @@ use super::requests::Requests;
 use super::{PROBE_EVENTS, kinds_wanted};
 use crate::batch::{Batch, Columns};
 use crate::formats::IssueEvent;
-use crate::formats::import::{Fault, Intake, LineParser, Said};
+use crate::formats::import::{Fault, Intake, LineParser, Said, Told};
 use crate::header::{NoteKind, Topic};
 use crate::text::{Cursor, NumberError};
 use crate::units::SECTOR;
@@ -202,20 +202,22 @@ impl<T: Tongue> LineParser for Parser<T> {
         if let Some(requests) = &mut self.requests {
             requests.close();
             while requests.pop(&mut self.batch) {}
-            let header = &mut intake.header;
-            requests.tell(&mut header.losses, &mut header.guesses);
+            requests.tell_devices(&mut intake.header.losses);
         }
         self.give(intake);
+    }
+
+    fn tell(&self, told: &mut Told) {
+        if let Some(requests) = &self.requests {
+            requests.tell(&mut told.losses, &mut told.guesses);
+        }
         // Each is issued once but need not be inserted.
         let issued = self.passthrough[usize::from(kind::ISSUE)];
         let inserted = self.passthrough[usize::from(kind::INSERT)];
         let passthrough = if issued > 0 { issued } else { inserted };
-        intake.header.losses.add(NoteKind::Beside.of("passthrough commands"), passthrough, None);
-        intake.header.guesses.add(
-            NoteKind::Order.of("events out of time order"),
-            self.order.too_late,
-            None,
-        );
+        told.losses.add(NoteKind::Beside.of("passthrough commands"), passthrough, None);
+        let what = NoteKind::Order.of("events out of time order");
+        told.guesses.add(what, self.order.too_late, None);
     }
 }
 

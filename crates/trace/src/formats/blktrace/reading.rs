@@ -18,7 +18,7 @@ use super::{PROBE_EVENTS, bits, kinds_wanted};
 use crate::batch::{Batch, Columns};
 use crate::error::TraceError;
 use crate::formats::ReadOptions;
-use crate::header::{Header, Imported, NoteKind, Topic};
+use crate::header::{Header, Imported, NoteKind, Notes, Topic};
 use crate::recording::{Device, Gap, Recording};
 use crate::stacked;
 
@@ -163,6 +163,8 @@ impl<L: Lane> Reading<L> {
         }
         if batch.is_empty() {
             self.finish(path, header)?;
+        } else {
+            self.tell(header);
         }
         Ok(!batch.is_empty())
     }
@@ -175,24 +177,33 @@ impl<L: Lane> Reading<L> {
         if self.requests.taken == 0 {
             return Err(no_requests(path, self.issue, &self.merge));
         }
-        header.imported = Some(Imported {
-            unit: "events".to_owned(),
-            units: self.merge.kinds().iter().sum(),
-            requests: self.requests.taken,
-        });
-        let losses = &mut header.losses;
-        losses.add(self.lost_note, self.merge.lost(), None);
-        let outside = self.merge.feeds().iter().map(Lane::outside).sum();
-        losses.add(NoteKind::Beside.of("events outside the recorded partitions"), outside, None);
-        losses.add(NoteKind::Beside.of("passthrough commands"), self.merge.passthrough(), None);
-        self.requests.tell(losses, &mut header.guesses);
-        let out_of_order = self.merge.feeds().iter().map(Lane::out_of_order).sum();
-        header.guesses.add(NoteKind::Order.of("events out of time order"), out_of_order, None);
+        self.tell(header);
+        self.requests.tell_devices(&mut header.losses);
         if let Some(facts) = &mut header.recording {
             self.tell_facts(facts);
         }
         Self::tell_layers(header);
         Ok(())
+    }
+
+    /// Notes what was read, lost and guessed so far; called for every batch, so that a trace that
+    /// is read in part has it too.
+    fn tell(&self, header: &mut Header) {
+        header.imported = Some(Imported {
+            unit: "events".to_owned(),
+            units: self.merge.kinds().iter().sum(),
+            requests: self.requests.taken,
+        });
+        let (mut losses, mut guesses) = (Notes::default(), Notes::default());
+        losses.add(self.lost_note, self.merge.lost(), None);
+        let outside = self.merge.feeds().iter().map(Lane::outside).sum();
+        losses.add(NoteKind::Beside.of("events outside the recorded partitions"), outside, None);
+        losses.add(NoteKind::Beside.of("passthrough commands"), self.merge.passthrough(), None);
+        self.requests.tell(&mut losses, &mut guesses);
+        let out_of_order = self.merge.feeds().iter().map(Lane::out_of_order).sum();
+        guesses.add(NoteKind::Order.of("events out of time order"), out_of_order, None);
+        header.losses.catch_up(&losses);
+        header.guesses.catch_up(&guesses);
     }
 
     /// Writes the facts about the quality of the recording.

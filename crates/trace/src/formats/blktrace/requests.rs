@@ -335,21 +335,21 @@ impl Requests {
     }
 
     /// Notes the events that became no request, and the events that count as issue.
-    pub(in crate::formats) fn tell(&mut self, losses: &mut Notes, guesses: &mut Notes) {
-        self.instants.tell(guesses, losses);
+    pub(in crate::formats) fn tell(&self, losses: &mut Notes, guesses: &mut Notes) {
+        self.instants.tell(guesses);
         for (what, (count, example)) in [
-            (NoteKind::Beside.of("requests without a completion"), &mut self.counts.unmatched),
-            (NoteKind::Unreadable.of("completions without a request"), &mut self.counts.strays),
+            (NoteKind::Beside.of("requests without a completion"), &self.counts.unmatched),
+            (NoteKind::Unreadable.of("completions without a request"), &self.counts.strays),
             (
                 NoteKind::Unreadable.of("events of neither a range nor a known command"),
-                &mut self.counts.without_range,
+                &self.counts.without_range,
             ),
             (
                 NoteKind::Unreadable.of("requests beyond the last possible byte"),
-                &mut self.counts.beyond_reach,
+                &self.counts.beyond_reach,
             ),
         ] {
-            losses.add(what, *count, example.take());
+            losses.add(what, *count, example.clone());
         }
         let failed = self.matching.figures().failed;
         losses.add(
@@ -369,6 +369,11 @@ impl Requests {
         );
         losses.add(SECOND_ATTEMPTS, self.counts.second_attempts, None);
         losses.add(REFUSED, self.counts.refused, None);
+    }
+
+    /// Notes the devices of which no request was read, which is known only at the end.
+    pub(in crate::formats) fn tell_devices(&self, losses: &mut Notes) {
+        self.instants.tell_devices(losses);
     }
 }
 

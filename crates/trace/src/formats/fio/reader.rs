@@ -2,7 +2,7 @@
 
 use super::line::parse;
 use super::{VERSION_2, VERSION_3};
-use crate::formats::import::{Fault, Intake, LineParser, Said};
+use crate::formats::import::{Fault, Intake, LineParser, Said, Told};
 use crate::header::NoteKind;
 use crate::request::{Op, Request};
 use crate::units::{Bytes, Nanos};
@@ -91,23 +91,26 @@ impl LineParser for Parser {
         Ok(Said::Request)
     }
 
-    fn end(&mut self, intake: &mut Intake) {
-        let requests = intake.requests();
-        let guesses = &mut intake.header.guesses;
+    fn tell(&self, told: &mut Told) {
         if self.headings > 1 {
             let what = NoteKind::Assumed
                 .of("further logs in the file, taken to have begun with the first");
-            guesses.add(what, self.headings - 1, None);
-        }
-        if !self.has_stamp && self.waits == 0 {
-            let what = NoteKind::Instant
-                .of("requests without an instant (no waits), taken to be issued at once");
-            guesses.add(what, requests, None);
+            told.guesses.add(what, self.headings - 1, None);
         }
         if self.waits > 0 && !self.unit_is_given {
             let what = NoteKind::Unit
                 .of("waits taken as microseconds since the wait before, as fio documents them");
-            guesses.add(what, self.waits, None);
+            told.guesses.add(what, self.waits, None);
+        }
+    }
+
+    fn end(&mut self, intake: &mut Intake) {
+        // A wait may follow the first requests.
+        if !self.has_stamp && self.waits == 0 {
+            let what = NoteKind::Instant
+                .of("requests without an instant (no waits), taken to be issued at once");
+            let requests = intake.requests();
+            intake.header.guesses.add(what, requests, None);
         }
     }
 }

@@ -7,7 +7,7 @@ use super::parents::Parents;
 use crate::batch::Columns;
 use crate::calendar;
 use crate::formats::described::number;
-use crate::formats::import::{Fault, Intake, LineParser, Said};
+use crate::formats::import::{Fault, Intake, LineParser, Said, Told};
 use crate::header::{NoteKind, Topic};
 use crate::request::{Op, Request};
 use crate::units::{Bytes, Nanos};
@@ -90,8 +90,10 @@ impl LineParser for Parser {
 
     fn end(&mut self, intake: &mut Intake) {
         self.pairs.end(intake);
-        let contradictions = std::mem::take(&mut self.contradictions);
-        intake.header.guesses.add(CONTRADICTIONS, contradictions, None);
+    }
+
+    fn tell(&self, told: &mut Told) {
+        told.guesses.add(CONTRADICTIONS, self.contradictions, None);
     }
 }
 

@@ -4,7 +4,7 @@
 //! anywhere and is no loss. Any other line that does not parse is a loss, and a file is recognised
 //! by its lines. So a format only parses its columns ([`Delimited`]); the rest is here.
 
-use super::{Fault, Intake, LineParser, Look, Said, is_header, looks_like};
+use super::{Fault, Intake, LineParser, Look, Said, Told, is_header, looks_like};
 
 /// Reads the lines of a format whose lines are requests.
 pub trait Delimited: Send {
@@ -32,7 +32,13 @@ pub trait Delimited: Send {
     /// Gives the request of a row to `intake`.
     fn give(&mut self, row: Self::Row<'_>, intake: &mut Intake) -> Result<(), Fault>;
 
-    /// Adds notes after the last line.
+    /// Adds what was lost and guessed so far, counted from the beginning of the file. Called for
+    /// every batch, so that a trace that is read in part has it too.
+    fn tell(&self, told: &mut Told) {
+        let _ = told;
+    }
+
+    /// Adds what is known after the last line only.
     fn finish(&mut self, intake: &mut Intake) {
         let _ = intake;
     }
@@ -46,6 +52,10 @@ impl<D: Delimited> LineParser for D {
             Err(_) if self.other(line) != Look::Strange => Ok(Said::Other),
             Err(fault) => Err(fault),
         }
+    }
+
+    fn tell(&self, told: &mut Told) {
+        Delimited::tell(self, told);
     }
 
     fn end(&mut self, intake: &mut Intake) {

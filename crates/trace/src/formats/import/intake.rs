@@ -4,11 +4,11 @@ use std::path::{Path, PathBuf};
 
 use rustc_hash::FxHashMap;
 
-use super::Facts;
+use super::{Facts, Told};
 use crate::batch::{Batch, Columns};
 use crate::dependencies::Dependency;
 use crate::error::TraceError;
-use crate::header::{Header, NoteKind, Topic, Volume};
+use crate::header::{Header, Imported, NoteKind, Topic, Volume};
 use crate::request::{Op, Request};
 use crate::text;
 use crate::units::{Bytes, VolumeId};
@@ -175,16 +175,18 @@ impl Intake {
         true
     }
 
-    /// Notes a guess about every request, if it `is_made`.
-    pub fn guess_all(&mut self, is_made: bool, what: Topic<'_>) {
-        if is_made {
-            self.header.guesses.add(what, self.requests, None);
-        }
-    }
-
     /// The number of requests taken.
     pub fn requests(&self) -> u64 {
         self.requests
+    }
+
+    /// Notes what the parser lost and guessed, and how much was read: `units` of the name `unit`.
+    /// All of it counts from the beginning of the file.
+    pub(super) fn learn(&mut self, told: &Told, unit: &str, units: u64) {
+        self.header.losses.catch_up(&told.losses);
+        self.header.guesses.catch_up(&told.guesses);
+        let (unit, requests) = (unit.to_owned(), self.requests);
+        self.header.imported = Some(Imported { unit, units, requests });
     }
 
     /// Counts a line as lost, or refuses it if reading is strict.

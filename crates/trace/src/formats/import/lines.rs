@@ -1,7 +1,7 @@
 //! Reading text: a parser sees a line at a time.
 
 use super::source::{Feed, Imported};
-use super::{Facts, Fault, Intake};
+use super::{Facts, Fault, Intake, Told};
 use crate::compression::{self, Positioned};
 use crate::error::TraceError;
 use crate::formats::Opening;
@@ -24,7 +24,13 @@ pub trait LineParser: Send {
     /// [`Intake::push`]. A fault makes it a lost line.
     fn line(&mut self, line: &[u8], intake: &mut Intake) -> Result<Said, Fault>;
 
-    /// At the end: gives requests that were held back, and adds final notes.
+    /// Adds what was lost and guessed so far, counted from the beginning of the file. Called for
+    /// every batch, so that a trace that is read in part has it too.
+    fn tell(&self, told: &mut Told) {
+        let _ = told;
+    }
+
+    /// At the end: gives requests that were held back, and adds what is known only then.
     fn end(&mut self, intake: &mut Intake) {
         let _ = intake;
     }
@@ -127,6 +133,10 @@ impl<R: Positioned + Send, P: LineParser> Feed for Lines<R, P> {
             }
         }
         Ok(true)
+    }
+
+    fn tell(&self, told: &mut Told) {
+        self.parser.tell(told);
     }
 
     fn units(&self) -> u64 {

@@ -3,7 +3,7 @@
 use std::io::{self, Read};
 
 use super::source::{Feed, Imported};
-use super::{Facts, Fault, Intake};
+use super::{Facts, Fault, Intake, Told};
 use crate::compression::{self, Positioned};
 use crate::error::TraceError;
 use crate::formats::{Opening, Stream};
@@ -23,7 +23,13 @@ pub trait RecordParser: Send {
     /// go on says so in [`Header::damage`](crate::Header::damage) and ends.
     fn record(&mut self, records: &mut Records, intake: &mut Intake) -> Result<bool, RecordError>;
 
-    /// At the end: gives requests that were held back, and adds final notes.
+    /// Adds what was lost and guessed so far, counted from the beginning of the file. Called for
+    /// every batch, so that a trace that is read in part has it too.
+    fn tell(&self, told: &mut Told) {
+        let _ = told;
+    }
+
+    /// At the end: gives requests that were held back, and adds what is known only then.
     fn end(&mut self, intake: &mut Intake) {
         let _ = intake;
     }
@@ -180,6 +186,10 @@ impl<P: RecordParser> Feed for Recorded<P> {
             }
         }
         Ok(true)
+    }
+
+    fn tell(&self, told: &mut Told) {
+        self.parser.tell(told);
     }
 
     fn units(&self) -> u64 {

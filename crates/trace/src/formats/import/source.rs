@@ -3,12 +3,12 @@
 use std::path::Path;
 
 use super::seconds::{self, Seconds, WholeSeconds};
-use super::{Epoch, Facts, Intake};
+use super::{Epoch, Facts, Intake, Told};
 use crate::batch::{BATCH_ROWS, Batch};
 use crate::calendar;
 use crate::error::TraceError;
 use crate::formats::{ReadOptions, idle};
-use crate::header::{Header, Imported as Import, NoteKind, Topic, Volume};
+use crate::header::{Header, NoteKind, Topic, Volume};
 use crate::order::Sorter;
 use crate::stream::Source;
 use crate::wording::Wording;
@@ -33,6 +33,9 @@ pub(super) trait Feed: Send {
 
     /// Reads until `intake` holds `rows` requests; answers `false` when nothing follows.
     fn fill(&mut self, intake: &mut Intake, rows: usize) -> Result<bool, TraceError>;
+
+    /// Adds what was lost and guessed so far.
+    fn tell(&self, told: &mut Told);
 
     /// The number of units that were read.
     fn units(&self) -> u64;
@@ -124,11 +127,12 @@ impl<F: Feed> Imported<F> {
     fn read(&mut self, rows: usize) -> Result<(), TraceError> {
         let more = self.feed.fill(&mut self.intake, rows)?;
         self.sorter.feed(&mut self.intake.batch)?;
+        let mut told = Told::of(self.intake.requests);
+        self.feed.tell(&mut told);
+        self.intake.learn(&told, F::UNIT, self.feed.units());
         if !more {
             self.ended = true;
             let header = &mut self.intake.header;
-            let (unit, units) = (F::UNIT.to_owned(), self.feed.units());
-            header.imported = Some(Import { unit, units, requests: self.intake.requests });
             if header.volumes.is_empty() {
                 header.volumes.push(Volume::default());
             }

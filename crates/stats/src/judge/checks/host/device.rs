@@ -363,11 +363,11 @@ pub(super) fn alignment(figures: &RunFigures, engine: &EngineFacts) -> Check {
             return DeviceGrade {
                 grade: Grade::Suspect,
                 measured: format!(
-                    "the partition begins at byte {}, in the middle of a block of {block} ({})",
+                    "the target begins at byte {}, in the middle of a block of {block} ({})",
                     device.partition_start, device.block_of
                 ),
                 advice: "Every write touches a block more than it should, which is read first. \
-                         Make the partition anew at a multiple of 1 MiB.",
+                         Make the partition (or the loop device) anew at a multiple of 1 MiB.",
             };
         }
         let misaligned = reach.misaligned_writes(device.block);

@@ -150,6 +150,10 @@ fn a_device_twice_as_large_passes_and_a_larger_one_does_not() {
     };
     assert_eq!((by_extent(1.0), by_extent(2.1)), (Grade::Pass, Grade::Suspect));
     assert_eq!((by_extent(0.1), by_extent(11.0)), (Grade::NotApplicable, Grade::Invalid));
+    // A generator's load has an area, and no device that it was recorded on.
+    let load = LoadFacts { generated: Some(true), ..LoadFacts::default() };
+    let made = EngineFacts { wraparound_factor: Some(11.0), ..engine(load) };
+    assert_eq!(target_size(&made).grade, Grade::NotApplicable);
 }
 
 #[test]
@@ -186,6 +190,7 @@ fn a_recording_may_lose_hardly_anything_and_guess_little() {
     assert_eq!(grade_of(Recording { left_out: 2000, ..clean.clone() }), Grade::Invalid);
     assert_eq!(grade_of(Recording { doubled: 2000, ..clean.clone() }), Grade::Suspect);
     assert_eq!(grade_of(Recording { layered: 1, ..clean.clone() }), Grade::Suspect);
+    assert_eq!(grade_of(Recording { unseen: 1, ..clean.clone() }), Grade::Suspect);
     assert_eq!(grade_of(Recording { damage: Some("cut".to_owned()), ..clean }), Grade::Suspect);
 }
 
@@ -252,7 +257,7 @@ fn the_number_in_flight_knows_the_speed_and_believes_the_witness() {
     assert!(faster.measured.contains("4.00 in the recording at this speed"), "{faster:?}");
     assert_eq!(faster.grade, Grade::Limited);
     let seen = of(&facts(1.0, Some(0.3)));
-    assert!(seen.measured.contains("0.30 in flight, as a witness saw"), "{seen:?}");
+    assert!(seen.measured.contains("0.3 in flight, as a witness saw"), "{seen:?}");
     assert_eq!(seen.grade, Grade::Limited);
 }
 
@@ -271,4 +276,28 @@ fn guessed_latencies_count_as_guessed_instants_and_no_guess_is_called_none() {
     let assumed = Recording { requests: 1_000, otherwise_guessed: 92, ..Recording::default() };
     let told = recording_of(assumed);
     assert_eq!((told.grade, told.measured.contains("other guesses: 92")), (Grade::Pass, true));
+}
+
+#[test]
+fn of_a_part_of_a_trace_it_is_said_what_was_read_and_what_was_replayed() {
+    let part = recording_of(Recording {
+        requests: 8193,
+        replayed: Some(1008),
+        instants_guessed: 8193,
+        ..Recording::default()
+    });
+    assert_eq!(
+        part.measured,
+        "of 8193 requests that were read, 1008 of them replayed: 8193 with guessed instants (100 %)"
+    );
+}
+
+#[test]
+fn nothing_is_said_of_the_recording_of_a_generated_load_unless_something_was_guessed() {
+    let made = |otherwise_guessed| {
+        let recording = Some(Recording { requests: 9, otherwise_guessed, ..Recording::default() });
+        let load = LoadFacts { recording, generated: Some(true), ..LoadFacts::default() };
+        super::recording(&engine(load)).grade
+    };
+    assert_eq!((made(0), made(1)), (Grade::NotApplicable, Grade::Pass));
 }

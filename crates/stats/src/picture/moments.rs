@@ -1,0 +1,148 @@
+//! The moments at which a device was far slower than it mostly is.
+//!
+//! Seven stalls of a second in a minute own the 99th percentile, and a reader of that figure takes
+//! the device for one that is always too slow. So they are found, counted and told apart. A
+//! percentile cannot be the yardstick, because many stalls move it; the median is.
+
+use serde::Serialize;
+
+use super::{Class, Panels};
+use crate::raster::{Column, edge};
+use crate::timeline::Cell;
+
+/// Requests that take so many times the median are slow. A queue at random arrivals has its slowest
+/// of a million requests at some twenty times the median (exponential spans: ln 1e6 / ln 2).
+const MEDIANS: i64 = 100;
+
+/// What takes less is never slow, in nanoseconds: on a device that answers within microseconds, a
+/// hundred times that is still quick.
+const LEAST_NS: i64 = 10_000_000;
+
+/// A part of the run in which requests took far longer than most.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Moment {
+    /// The first bucket in which a slow request was submitted.
+    pub from: usize,
+    /// The last one.
+    pub to: usize,
+    /// The slowest of them, in nanoseconds.
+    pub slowest_ns: i64,
+    /// Its class, by its place in [`Class::ALL`].
+    pub class: usize,
+}
+
+impl Moment {
+    /// The bucket in which the last of its requests may have completed.
+    fn end(&self, width_ns: i64) -> usize {
+        let buckets = self.slowest_ns / width_ns.max(1) + 1;
+        self.to.saturating_add(usize::try_from(buckets).unwrap_or(usize::MAX))
+    }
+}
+
+impl Panels {
+    /// The service time above which a request is slow, in nanoseconds; `None` where there is none.
+    fn slow_ns(&self) -> Option<i64> {
+        let mut rows = Column::default();
+        let columns = self.sonar.iter().flat_map(|raster| raster.cells());
+        columns.for_each(|column| rows.merge(column));
+        let median = edge(rows.quantile(0.5)? + 1);
+        Some(median.saturating_mul(MEDIANS).max(LEAST_NS))
+    }
+
+    /// The moments at which the slowest request took more than a hundred times the median service
+    /// time, and at least 10 ms, in the order of time. Slow requests that follow each other, or
+    /// that were submitted while another was slow, are one moment.
+    pub fn slow_moments(&self) -> Vec<Moment> {
+        let Some(limit) = self.slow_ns() else { return Vec::new() };
+        let mut moments: Vec<Moment> = Vec::new();
+        for bucket in 0..self.buckets {
+            let slowest = (0..Class::ALL.len())
+                .filter_map(|class| {
+                    Some((self.service_max_ns[class].get(bucket).copied()??, class))
+                })
+                .max();
+            let Some((slowest_ns, class)) = slowest.filter(|(ns, _)| *ns >= limit) else {
+                continue;
+            };
+            let here = Moment { from: bucket, to: bucket, slowest_ns, class };
+            match moments.last_mut().filter(|last| bucket <= last.end(self.width_ns)) {
+                Some(last) => {
+                    last.to = bucket;
+                    if slowest_ns > last.slowest_ns {
+                        (last.slowest_ns, last.class) = (slowest_ns, class);
+                    }
+                }
+                None => moments.push(here),
+            }
+        }
+        moments
+    }
+
+    /// The share of the buckets in which one of these moments was going on.
+    pub(crate) fn share_of(&self, moments: &[Moment]) -> f64 {
+        let covered: usize = moments
+            .iter()
+            .map(|moment| moment.end(self.width_ns).min(self.buckets) - moment.from)
+            .sum();
+        covered as f64 / self.buckets.max(1) as f64
+    }
+
+    /// The share of the buckets with requests later than this that lie within one of these moments
+    /// or, while it was worked off, behind it for as long again.
+    pub(crate) fn late_share_within(&self, moments: &[Moment], late_ns: i64) -> f64 {
+        let late = self.lateness_max_ns.iter().enumerate();
+        let late: Vec<usize> = late
+            .filter(|(_, most)| most.is_some_and(|most| most > late_ns))
+            .map(|(bucket, _)| bucket)
+            .collect();
+        let is_within = |bucket: &&usize| {
+            moments.iter().any(|moment| {
+                let end = moment.end(self.width_ns);
+                let behind = end.saturating_add(end - moment.from);
+                (moment.from.saturating_sub(1)..=behind).contains(*bucket)
+            })
+        };
+        late.iter().filter(is_within).count() as f64 / late.len().max(1) as f64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ioecho_trace::{Nanos, Op};
+
+    use super::super::RunPicture;
+    use super::super::tests::{picture, request};
+    use super::*;
+
+    /// The panels of a read every millisecond for ten seconds, each with this service time.
+    fn of(service: impl Fn(i64) -> Nanos) -> Panels {
+        let requests = (0..10_000).map(|n| request(Op::Read, n * 1_000_000, 0, service(n).0));
+        picture(&requests.collect::<Vec<_>>()).finish()
+    }
+
+    /// Half a second in which nothing completes, from this millisecond on.
+    fn stalled(n: i64, from: i64) -> Option<Nanos> {
+        (from..from + 500).contains(&n).then(|| Nanos::from_millis(from + 500 - n))
+    }
+
+    #[test]
+    fn stalls_are_counted_one_by_one_however_many_own_the_percentiles() {
+        let usual = Nanos::from_micros(100);
+        let panels = of(|n| stalled(n, 2000).or(stalled(n, 7000)).unwrap_or(usual));
+        let moments = panels.slow_moments();
+        assert_eq!(moments.len(), 2, "{moments:?}");
+        assert_eq!(moments[0].slowest_ns, 500_000_000);
+        let at = moments[0].from as i64 * panels.width_ns;
+        assert!((1_900_000_000..=2_000_000_000).contains(&at), "{at}");
+        assert!(panels.share_of(&moments) < 0.25);
+    }
+
+    #[test]
+    fn a_device_that_is_always_slow_has_no_slow_moments() {
+        assert_eq!(of(|_| Nanos::from_millis(300)).slow_moments(), []);
+        // Nor has one whose quick answers become a little less quick.
+        let spread = |n: i64| Nanos::from_micros(if n % 100 == 0 { 9_000 } else { 60 });
+        assert_eq!(of(spread).slow_moments(), []);
+        assert_eq!(RunPicture::new().finish().slow_moments(), []);
+    }
+}
