@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 pub mod analysis;
+pub mod begun;
 pub mod change_points;
 pub mod compare;
 pub mod count;

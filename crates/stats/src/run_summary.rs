@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use ioecho_trace::{LateCause, Nanos, Op};
 use serde::{Deserialize, Serialize};
 
+use crate::begun::Begun;
 use crate::critical_path::CriticalPath;
 pub use crate::facts::{EngineFacts, VerifyFigures};
 pub use crate::histogram::Percentiles;
@@ -90,6 +91,9 @@ pub struct MergedRun {
     pub engine: EngineFacts,
     /// How it was judged where it ran.
     pub verdict: Verdict,
+    /// When it began, if somebody compared the clocks of the hosts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub begun: Option<Begun>,
 }
 
 impl MergedRun {
@@ -99,7 +103,8 @@ impl MergedRun {
         let RunSummary { engine, verdict, merged, .. } = summary;
         if merged.is_empty() {
             let (name, shift_ns) = (name.to_owned(), shift.0);
-            return vec![Self { name, shift_ns, engine: engine.clone(), verdict: verdict.clone() }];
+            let (engine, verdict) = (engine.clone(), verdict.clone());
+            return vec![Self { name, shift_ns, engine, verdict, begun: None }];
         }
         let of_it = |run: &Self| Self {
             name: format!("{name}:{}", run.name),
