@@ -16,10 +16,12 @@
 //!  95 1 bits: 1 pushed back, 2 origin known; bits 4..7 cause of lateness
 //!  96 2 target    98 1 integrity  99 1 zero
 //! 100 4 behind
-//! 104 4 CRC-32C of the 104 bytes before
+//! 104 2 flow     106 2 zero
+//! 108 4 CRC-32C of the 108 bytes before
 //! ```
 //!
-//! Version 3 has no `behind`, so its checksum stands four bytes earlier.
+//! Version 4 has no flow, and version 3 no `behind` either, so their checksums stand four and eight
+//! bytes earlier.
 //!
 //! Instants in ns as in [`ioecho_trace::Measured`]; an unknown one is the smallest 64-bit number.
 
@@ -34,17 +36,19 @@ use ioecho_trace::{
 use crate::plan::Planned;
 use crate::schedule::Record;
 
-/// How a journal begins, and how one of the version before did.
-const JOURNAL_MAGIC: &[u8; 16] = b"IOECHO-JOURNAL-4";
+/// How a journal begins, and how those of the versions before did.
+const JOURNAL_MAGIC: &[u8; 16] = b"IOECHO-JOURNAL-5";
+const JOURNAL_MAGIC_4: &[u8; 16] = b"IOECHO-JOURNAL-4";
 const JOURNAL_MAGIC_3: &[u8; 16] = b"IOECHO-JOURNAL-3";
 
 /// The size of what is before the records.
 pub const JOURNAL_HEADER_BYTES: usize = 24;
 
 /// The size of a record.
-pub const RECORD_BYTES: usize = 108;
+pub const RECORD_BYTES: usize = 112;
 
-/// The size of a record of version 3.
+/// The sizes of records of versions 4 and 3.
+const RECORD_BYTES_4: usize = 108;
 const RECORD_BYTES_3: usize = 104;
 
 /// The size of the record's checksum, with which it ends.
@@ -52,6 +56,9 @@ const CRC_BYTES: usize = 4;
 
 /// Where `behind` stands.
 const BEHIND_AT: usize = 100;
+
+/// Where the flow stands.
+const FLOW_AT: usize = 104;
 
 const UNKNOWN: i64 = i64::MIN;
 const PUSHED_BACK: u8 = 1;
@@ -99,14 +106,17 @@ pub fn encode(record: &Record) -> [u8; RECORD_BYTES] {
     put(&measured.target.to_le_bytes());
     put(&[measured.integrity as u8, 0]);
     put(&measured.behind.to_le_bytes());
+    put(&measured.flow.to_le_bytes());
+    put(&[0, 0]);
     let crc = crc32c::crc32c(&bytes[..RECORD_BYTES - CRC_BYTES]);
     bytes[RECORD_BYTES - CRC_BYTES..].copy_from_slice(&crc.to_le_bytes());
     bytes
 }
 
-/// The record that these bytes hold, of this version or of version 3; `None` if they hold none.
+/// The record that these bytes hold, of this version or of versions 3 and 4; `None` if they hold
+/// none.
 pub fn decode(bytes: &[u8]) -> Option<Record> {
-    if bytes.len() != RECORD_BYTES && bytes.len() != RECORD_BYTES_3 {
+    if ![RECORD_BYTES, RECORD_BYTES_4, RECORD_BYTES_3].contains(&bytes.len()) {
         return None;
     }
     let word = |at: usize| i64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"));
@@ -116,9 +126,11 @@ pub fn decode(bytes: &[u8]) -> Option<Record> {
     if half(crc_at) != crc32c::crc32c(&bytes[..crc_at]) {
         return None;
     }
-    let behind = if bytes.len() == RECORD_BYTES { half(BEHIND_AT) } else { 0 };
+    let behind = if crc_at > BEHIND_AT { half(BEHIND_AT) } else { 0 };
+    let quarter = |at: usize| u16::from_le_bytes([bytes[at], bytes[at + 1]]);
+    let flow = if crc_at > FLOW_AT { quarter(FLOW_AT) } else { 0 };
     let bits = bytes[95];
-    let target = u16::from_le_bytes([bytes[96], bytes[97]]);
+    let target = quarter(96);
     let target_offset = instant(64).map(|at| Bytes(at.0 as u64));
     let trace_offset = Bytes(word(40) as u64);
     let origin = Origin { pid: half(76), cpu: half(80) };
@@ -129,7 +141,7 @@ pub fn decode(bytes: &[u8]) -> Option<Record> {
         scheduled,
         issue: Nanos(word(16)),
         op: Op::from_code(bytes[94])?,
-        flags: Flags::from_bits(u16::from_le_bytes([bytes[92], bytes[93]]))?,
+        flags: Flags::from_bits(quarter(92))?,
         trace_offset,
         offset: target_offset.unwrap_or(trace_offset),
         length: Bytes(word(48) as u64),
@@ -141,6 +153,7 @@ pub fn decode(bytes: &[u8]) -> Option<Record> {
         refusal: (!outcome.was_issued()).then_some(outcome),
         think: None,
         behind,
+        flow,
     };
     let measured = Measured {
         scheduled,
@@ -154,6 +167,7 @@ pub fn decode(bytes: &[u8]) -> Option<Record> {
         target,
         integrity: Integrity::from_code(bytes[98])?,
         behind,
+        flow,
     };
     Some(Record { planned, measured })
 }
@@ -226,6 +240,7 @@ impl<R: Read> JournalReader<R> {
         reader.read_exact(&mut run)?;
         let record_bytes = match &magic {
             JOURNAL_MAGIC => RECORD_BYTES,
+            JOURNAL_MAGIC_4 => RECORD_BYTES_4,
             JOURNAL_MAGIC_3 => RECORD_BYTES_3,
             _ => return Err(io::Error::new(io::ErrorKind::InvalidData, "not a journal of ioecho")),
         };
@@ -319,6 +334,7 @@ mod tests {
             refusal: None,
             think: None,
             behind: seq as u32 % 7,
+            flow: seq as u16 % 5,
         };
         let measured = Measured {
             scheduled: planned.scheduled,
@@ -332,6 +348,7 @@ mod tests {
             target: planned.target,
             integrity: Integrity::Torn,
             behind: planned.behind,
+            flow: planned.flow,
         };
         Record { planned, measured }
     }
@@ -362,22 +379,25 @@ mod tests {
     }
 
     #[test]
-    fn a_journal_of_version_3_is_read() {
-        let mut bytes = header(RUN).to_vec();
-        bytes[..JOURNAL_MAGIC_3.len()].copy_from_slice(JOURNAL_MAGIC_3);
-        for seq in 0..4 {
-            let old = &encode(&record(seq))[..BEHIND_AT];
-            bytes.extend(old);
-            bytes.extend(crc32c::crc32c(old).to_le_bytes());
-        }
-        let without = |seq| {
-            let Record { planned, measured } = record(seq);
-            Record {
-                planned: Planned { behind: 0, ..planned },
-                measured: Measured { behind: 0, ..measured },
+    fn journals_of_versions_3_and_4_are_read() {
+        for (magic, end) in [(JOURNAL_MAGIC_3, BEHIND_AT), (JOURNAL_MAGIC_4, FLOW_AT)] {
+            let mut bytes = header(RUN).to_vec();
+            bytes[..magic.len()].copy_from_slice(magic);
+            for seq in 0..4 {
+                let old = &encode(&record(seq))[..end];
+                bytes.extend(old);
+                bytes.extend(crc32c::crc32c(old).to_le_bytes());
             }
-        };
-        assert_eq!(read_all(&bytes), ((0..4).map(without).collect(), 0));
+            let without = |seq| {
+                let Record { planned, measured } = record(seq);
+                let behind = if end > BEHIND_AT { planned.behind } else { 0 };
+                Record {
+                    planned: Planned { behind, flow: 0, ..planned },
+                    measured: Measured { behind, flow: 0, ..measured },
+                }
+            };
+            assert_eq!(read_all(&bytes), ((0..4).map(without).collect(), 0));
+        }
     }
 
     #[test]

@@ -47,6 +47,7 @@ impl Story {
             refusal: None,
             think: think_us.map(Nanos::from_micros),
             behind: 0,
+            flow: 0,
         };
         self.next_seq += 1;
         self.scheduler.offer_after(planned, parents);

@@ -21,6 +21,7 @@ fn request(op: Op, scheduled: i64, lateness: i64, service: i64) -> Request {
         target: 0,
         integrity: Integrity::Unchecked,
         behind: 0,
+        flow: 0,
     });
     request
 }

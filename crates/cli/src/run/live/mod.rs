@@ -362,6 +362,7 @@ mod tests {
                 target: 0,
                 integrity: Integrity::Unchecked,
                 behind: 0,
+                flow: 0,
             };
             interval.observe(op, Bytes(4096), &measured);
         }
