@@ -127,11 +127,57 @@ pub fn of_found(run: &RunDirectory, summary: &RunSummary, found: &AllFigures) ->
         witness: witness::section(run, &facts, &summary.engine, found.picture().achieved_end()),
         charts: charts::of(&found.analysis, header),
         expert: expert(run, found),
-        listings: critical_path(summary)
+        listings: of_flows(summary)
             .into_iter()
+            .chain(critical_path(summary))
             .chain(charts::listings(&found.analysis, header))
             .collect(),
         ..Page::default()
+    })
+}
+
+/// The flows of a run, side by side.
+fn of_flows(summary: &RunSummary) -> Option<Listing> {
+    if summary.per_flow.is_empty() {
+        return None;
+    }
+    let columns = [
+        "flow", "issued by", "requests", "per second", "failed", "late", "read", "written",
+        "response 50 %", "response 99 %", "response max", "service 50 %", "lateness 99 %",
+    ];
+    let span = |spans: &Option<Percentiles>, of: fn(&Percentiles) -> Option<u64>| {
+        let ns = spans.as_ref().and_then(of);
+        ns.map_or("–".to_owned(), |ns| Nanos(i64::try_from(ns).unwrap_or(i64::MAX)).to_string())
+    };
+    let row = |flow: &FlowFigures| {
+        let who = match flow.threads {
+            Some(threads) => counted(threads.into(), "waiting client"),
+            None => "its load's instants".to_owned(),
+        };
+        vec![
+            flow.name.clone(),
+            who,
+            flow.requests.to_string(),
+            two_digits(flow.per_second),
+            flow.failed.to_string(),
+            flow.late.to_string(),
+            Bytes(flow.bytes_read).to_string(),
+            Bytes(flow.bytes_written).to_string(),
+            span(&flow.response_time, |all| Some(all.p50_ns)),
+            span(&flow.response_time, |all| all.p99_ns),
+            span(&flow.response_time, |all| Some(all.max_ns)),
+            span(&flow.service_time, |all| Some(all.p50_ns)),
+            span(&flow.lateness, |all| all.p99_ns),
+        ]
+    };
+    Some(Listing {
+        heading: "Flows".to_owned(),
+        note: "Response times count from the instant at which a request was due. A waiting client's \
+               next request is due when its last has completed and it has thought: such times are \
+               those of so many clients, and of nobody who comes meanwhile."
+            .to_owned(),
+        columns: columns.map(str::to_owned).to_vec(),
+        rows: summary.per_flow.iter().map(row).collect(),
     })
 }
 

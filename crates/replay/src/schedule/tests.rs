@@ -1,6 +1,8 @@
 use ioecho_trace::{Bytes, Flags, Op, VolumeId};
 
 use super::*;
+use crate::conflict::Strong;
+use crate::plan::TimingMode;
 
 /// A small language to tell a scheduler's story in.
 struct Story {

@@ -10,6 +10,7 @@
 mod chained;
 mod ended;
 mod expected;
+mod flows;
 #[path = "../over/mod.rs"]
 mod over;
 mod random;
