@@ -192,12 +192,26 @@ pub fn to_request(record: &Record) -> Request {
 /// this many younger ones comes out of order, and is counted.
 const REORDER_MAX: usize = 1 << 20;
 
-/// Reads a journal and gives its records in the order of their numbers.
+/// The same where records are ordered by their instants of issue, which have gaps.
+const REORDER_BY_ISSUE: usize = 1 << 18;
+
+/// What decides in which order records are given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum JournalOrder {
+    /// Their numbers, which have no gaps.
+    Number,
+    /// Their instants of issue: the lanes of flows number their requests each for itself.
+    Issue,
+}
+
+/// Reads a journal and gives its records in order.
 pub struct JournalReader<R> {
     reader: R,
-    /// Held back until every earlier one was given; the smallest number first.
-    held: BinaryHeap<Reverse<(u64, HeldRecord)>>,
-    next_seq: u64,
+    order: JournalOrder,
+    /// Held back until every earlier one was given; the first first.
+    held: BinaryHeap<Reverse<(u64, u64, HeldRecord)>>,
+    /// The least number, or instant of issue, that is in order.
+    next: u64,
     ended: bool,
     /// The size of its records.
     record_bytes: usize,
@@ -247,8 +261,9 @@ impl<R: Read> JournalReader<R> {
         let held = BinaryHeap::new();
         Ok(Self {
             reader,
+            order: JournalOrder::Number,
             held,
-            next_seq: 0,
+            next: 0,
             ended: false,
             record_bytes,
             run: u64::from_le_bytes(run),
@@ -258,20 +273,44 @@ impl<R: Read> JournalReader<R> {
         })
     }
 
+    /// The same in another order than that of the numbers.
+    #[must_use]
+    pub fn ordered_by(self, order: JournalOrder) -> Self {
+        Self { order, ..self }
+    }
+
+    /// The place of a record in the order, and of one that may follow it.
+    fn place(&self, record: &Record) -> (u64, u64) {
+        match self.order {
+            JournalOrder::Number => (record.planned.seq, record.planned.seq + 1),
+            JournalOrder::Issue => {
+                let issue = record.planned.issue.0.max(0).unsigned_abs();
+                (issue, issue)
+            }
+        }
+    }
+
+    /// Whether the first of those held back, whose place this is, may be given.
+    fn may_give(&self, place: u64) -> bool {
+        match self.order {
+            JournalOrder::Number => place <= self.next || self.held.len() >= REORDER_MAX,
+            JournalOrder::Issue => self.held.len() >= REORDER_BY_ISSUE,
+        }
+    }
+
     /// The next record; `None` at the end.
     pub fn next_record(&mut self) -> io::Result<Option<Record>> {
         loop {
             let may_give = match self.held.peek() {
-                Some(Reverse((seq, _))) => {
-                    self.ended || *seq <= self.next_seq || self.held.len() >= REORDER_MAX
-                }
+                Some(Reverse((place, ..))) => self.ended || self.may_give(*place),
                 None => false,
             };
             if may_give {
-                let record = self.held.pop().map(|Reverse((_, held))| held.0);
+                let record = self.held.pop().map(|Reverse((.., held))| held.0);
                 if let Some(record) = &record {
-                    self.disordered += u64::from(record.planned.seq < self.next_seq);
-                    self.next_seq = self.next_seq.max(record.planned.seq + 1);
+                    let (place, next) = self.place(record);
+                    self.disordered += u64::from(place < self.next);
+                    self.next = self.next.max(next);
                 }
                 return Ok(record);
             }
@@ -300,7 +339,8 @@ impl<R: Read> JournalReader<R> {
             self.damaged_last += u64::from(filled > 0);
         } else if let Some(record) = decode(bytes) {
             self.damaged_last = 0;
-            self.held.push(Reverse((record.planned.seq, HeldRecord(record))));
+            let (place, _) = self.place(&record);
+            self.held.push(Reverse((place, record.planned.seq, HeldRecord(record))));
         } else {
             self.damaged_records += 1;
             self.damaged_last += 1;
@@ -376,6 +416,26 @@ mod tests {
         assert_eq!(records, (0..6).map(record).collect::<Vec<_>>());
         assert_eq!(damaged, 0);
         assert_eq!(JournalReader::new(&journal(&[])[..]).unwrap().run, RUN);
+    }
+
+    #[test]
+    fn records_of_several_lanes_come_back_in_the_order_of_their_issue() {
+        let mut bytes = header(RUN).to_vec();
+        // Two lanes, one of which is ten times as fast.
+        let numbers =
+            (0..40_u64).map(|n| (2 * n, n * 10)).chain((0..4).map(|n| (2 * n + 1, n * 100)));
+        for (seq, issue) in numbers {
+            let one = record(seq);
+            let planned = Planned { issue: Nanos(issue as i64), ..one.planned };
+            bytes.extend(encode(&Record { planned, ..one }));
+        }
+        let mut reader = JournalReader::new(&bytes[..]).unwrap().ordered_by(JournalOrder::Issue);
+        let mut issues = Vec::new();
+        while let Some(record) = reader.next_record().unwrap() {
+            issues.push(record.planned.issue);
+        }
+        assert!(issues.len() == 44 && issues.is_sorted());
+        assert_eq!(reader.disordered, 0);
     }
 
     #[test]

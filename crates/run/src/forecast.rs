@@ -159,7 +159,7 @@ fn of_flows(plan: &ReplayPlan, limits: &[TargetLimits]) -> Result<Forecast> {
     let timed = plan.timing.mode.has_schedule();
     let mut forecast = Forecast { timed, changes: changes.collect(), ..Forecast::default() };
     let stop = Arc::default();
-    let (readers, inputs) = Readers::start(&plan.flows, limits, plan.timing, &stop)?;
+    let (readers, inputs) = Readers::start(&plan.flows, limits, plan.timing, None, &stop)?;
     for input in inputs {
         let end = input.drain(&mut |planned| forecast.count(planned));
         flows::add(&mut forecast.totals, &end.totals);

@@ -7,11 +7,11 @@ use ioecho_report::{Chart, Listing, Page, Section, Subject, charts};
 use ioecho_stats::facts::HostFacts;
 use ioecho_stats::headline::Headline;
 use ioecho_stats::picture::RunPicture;
-use ioecho_stats::run_summary::RunSummary;
+use ioecho_stats::run_summary::{FlowFigures, Percentiles, RunSummary};
 use ioecho_stats::verdict::Validity;
 use ioecho_trace::transform::Load;
 use ioecho_trace::units::{counted, two_digits};
-use ioecho_trace::{Header, Nanos, Stop, formats};
+use ioecho_trace::{Bytes, Header, Nanos, Stop, formats};
 use serde::Serialize;
 
 use crate::directory::RunDirectory;
@@ -142,8 +142,19 @@ fn of_flows(summary: &RunSummary) -> Option<Listing> {
         return None;
     }
     let columns = [
-        "flow", "issued by", "requests", "per second", "failed", "late", "read", "written",
-        "response 50 %", "response 99 %", "response max", "service 50 %", "lateness 99 %",
+        "flow",
+        "issued by",
+        "requests",
+        "per second",
+        "failed",
+        "late",
+        "read",
+        "written",
+        "response 50 %",
+        "response 99 %",
+        "response max",
+        "service 50 %",
+        "lateness 99 %",
     ];
     let span = |spans: &Option<Percentiles>, of: fn(&Percentiles) -> Option<u64>| {
         let ns = spans.as_ref().and_then(of);
@@ -172,10 +183,11 @@ fn of_flows(summary: &RunSummary) -> Option<Listing> {
     };
     Some(Listing {
         heading: "Flows".to_owned(),
-        note: "Response times count from the instant at which a request was due. A waiting client's \
+        note:
+            "Response times count from the instant at which a request was due. A waiting client's \
                next request is due when its last has completed and it has thought: such times are \
                those of so many clients, and of nobody who comes meanwhile."
-            .to_owned(),
+                .to_owned(),
         columns: columns.map(str::to_owned).to_vec(),
         rows: summary.per_flow.iter().map(row).collect(),
     })

@@ -93,7 +93,8 @@ impl ReplayPlan {
         options.dependencies =
             spec.timing.has_parents() && load.is_whole() && !spec.writes.reads_only();
         let open = || open::trace_until(opener, &Stop::default(), &spec.trace, &options, &load);
-        let source = if spec.flows.is_empty() { open()? } else { Box::new(Nothing::default()) };
+        let source: Box<dyn Source> =
+            if spec.flows.is_empty() { open()? } else { Box::new(Nothing::default()) };
         refuse_unchosen_seconds(&spec, source.header())?;
         follows_what_is_known(&spec, source.header())?;
         let routes = routes::read(&spec.map, spec.map_file.as_deref())?;

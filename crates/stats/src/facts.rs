@@ -20,8 +20,8 @@ use ioecho_trace::{Nanos, TimingMode};
 use serde::{Deserialize, Serialize};
 
 pub use ended::EndedAfter;
-pub(crate) use flows::clients;
 pub use flows::FlowFacts;
+pub(crate) use flows::clients;
 pub use host::{
     ClockFacts, CountedFacts, CpuFacts, DeviceFacts, HostFacts, LayerFacts, RecorderFacts,
 };

@@ -205,7 +205,8 @@ fn held(summary: &RunSummary, rates: Option<&Throughput>) -> String {
 fn flows(engine: &EngineFacts) -> String {
     let open = engine.flows.iter().filter(|flow| flow.threads.is_none()).count() as u64;
     let clients = counted(clients(&engine.flows).into(), "waiting client");
-    let open = if open > 0 { format!(" and {}", counted(open, "open flow")) } else { String::new() };
+    let open =
+        if open > 0 { format!(" and {}", counted(open, "open flow")) } else { String::new() };
     format!("{clients}{open}{}", ended(engine))
 }
 

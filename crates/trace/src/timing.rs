@@ -34,8 +34,7 @@ pub enum TimingMode {
 
 impl TimingMode {
     /// All modes.
-    pub const ALL: [Self; 5] =
-        [Self::Timed, Self::Afap, Self::Load, Self::Dependency, Self::Flows];
+    pub const ALL: [Self; 5] = [Self::Timed, Self::Afap, Self::Load, Self::Dependency, Self::Flows];
 
     /// The modes of a load that is one stream of requests.
     pub const OF_STREAMS: [Self; 4] = [Self::Timed, Self::Afap, Self::Load, Self::Dependency];
@@ -125,7 +124,9 @@ mod tests {
         }
         let error = serde_json::from_str::<TimingMode>("\"Timed\"").unwrap_err().to_string();
         assert!(
-            error.starts_with("'Timed' is no timing; known are timed, afap, load, dependency and flows"),
+            error.starts_with(
+                "'Timed' is no timing; known are timed, afap, load, dependency and flows"
+            ),
             "{error}"
         );
         assert!(serde_json::from_str::<TimingMode>("1").is_err());

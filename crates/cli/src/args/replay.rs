@@ -28,8 +28,8 @@ use crate::exit::{self, Coded};
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct ReplayArgs {
     /// A trace in any known format, or the directory of a run
-    #[arg(required = false, required_unless_present_any = ["like", "flow"])]
-    pub(crate) trace: PathBuf,
+    #[arg(required_unless_present_any = ["like", "flow"])]
+    pub(crate) trace: Option<PathBuf>,
 
     /// In place of a trace: one of several loads at once, each by its own rule:
     /// [NAME=]LOAD[;threads=N;think=TIME;share=N|;cap=N][;on=TARGET;requests=N;data=SIZE;…]
@@ -148,7 +148,7 @@ impl ReplayArgs {
         let cpus = host.cpus.as_deref().map(str::parse).transpose();
         let load = load.asked();
         Ok(ReplaySpec {
-            trace: trace.clone(),
+            trace: trace.clone().unwrap_or_default(),
             flows: flow.clone(),
             read: read.options(),
             start: load.window.start,

@@ -92,7 +92,8 @@ impl<C: Clock> Engine<'_, C> {
         let mut left = REFILL;
         while self.flow_counted < self.scheduler.flows() {
             let flow = self.flow_counted;
-            let feed = if self.scheduler.is_open(flow) { input.poll_flow(flow) } else { Feed::Ended };
+            let feed =
+                if self.scheduler.is_open(flow) { input.poll_flow(flow) } else { Feed::Ended };
             match feed {
                 Feed::Request(planned) if planned.scheduled < end => {
                     if cut.requests == 0 {

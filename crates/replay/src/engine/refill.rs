@@ -42,9 +42,7 @@ impl<C: Clock> Engine<'_, C> {
             while left > 0 && self.scheduler.flow_room(flow) > 0 {
                 match input.poll_flow(flow) {
                     Feed::Request(planned) => {
-                        if starved
-                            && self.scheduler.is_open(flow)
-                            && planned.scheduled < self.now()
+                        if starved && self.scheduler.is_open(flow) && planned.scheduled < self.now()
                         {
                             self.count_stall();
                         }

@@ -199,7 +199,9 @@ fn check(seed: u64) -> u64 {
     let outcomes = simulate(seed, seed);
     let Outcomes { load, records, device, totals, told, is_ready } = &outcomes;
     // The numbers are dense, and rise with the instants of issue.
-    assert!(records.iter().zip(0..).all(|(record, seq)| record.planned.seq == seq || device.by.hangs()));
+    assert!(
+        records.iter().zip(0..).all(|(record, seq)| record.planned.seq == seq || device.by.hangs())
+    );
     assert!(records.is_sorted_by(|a, b| a.planned.seq < b.planned.seq), "recorded twice");
     assert!(records.is_sorted_by_key(|record| record.planned.issue));
     assert_eq!(totals.recorded as usize, records.len());
@@ -236,7 +238,9 @@ fn check(seed: u64) -> u64 {
     let members: Vec<(usize, f64)> =
         load.shares.iter().enumerate().filter_map(|(at, share)| Some((at, (*share)?))).collect();
     let mut counts = vec![0_u64; load.configs.len()];
-    for record in records.iter().filter(|one| load.shares[usize::from(one.measured.flow) - 1].is_some()) {
+    for record in
+        records.iter().filter(|one| load.shares[usize::from(one.measured.flow) - 1].is_some())
+    {
         counts[usize::from(record.measured.flow) - 1] += 1;
         let all: u64 = counts.iter().sum();
         for (at, share) in &members {

@@ -20,12 +20,14 @@ pub(crate) struct FlowsInput {
     streams: Vec<Stream>,
     /// In simulated time the readers' real time must not count, so the engine waits for them.
     pub(crate) blocking: bool,
+    /// What is due from here on takes no part in the run.
+    until: Nanos,
     stop: Arc<AtomicBool>,
 }
 
 /// A flow's requests.
 pub(super) struct Stream {
-    pub(super) from: From,
+    pub(super) from: Supply,
     pub(super) left: Left,
     /// Requests that were given.
     pub(super) given: u64,
@@ -36,7 +38,7 @@ pub(super) struct Stream {
 }
 
 /// Where they come from.
-pub(super) enum From {
+pub(super) enum Supply {
     /// The load is generated here.
     Here(Box<Generating>),
     /// A thread reads it.
@@ -154,8 +156,8 @@ pub(crate) struct FlowsEnd {
 }
 
 impl FlowsInput {
-    pub(super) fn new(streams: Vec<Stream>, stop: Arc<AtomicBool>) -> Self {
-        Self { streams, blocking: false, stop }
+    pub(super) fn new(streams: Vec<Stream>, until: Nanos, stop: Arc<AtomicBool>) -> Self {
+        Self { streams, blocking: false, until, stop }
     }
 
     /// The totals of what was given, and of what happened to it in planning where it was generated
@@ -165,8 +167,9 @@ impl FlowsInput {
         for stream in self.streams {
             let Stream { from, given, last_scheduled, .. } = stream;
             let mut totals = PlanTotals { last_scheduled, planned: given, ..PlanTotals::default() };
-            if let From::Here(generating) = from {
-                totals = PlanTotals { last_scheduled, planned: given, ..generating.planner.totals() };
+            if let Supply::Here(generating) = from {
+                totals =
+                    PlanTotals { last_scheduled, planned: given, ..generating.planner.totals() };
                 end.error = end.error.or(generating.error);
             }
             add(&mut end.totals, &totals);
@@ -196,7 +199,8 @@ impl FlowsInput {
 /// Adds the totals of one flow to those of others.
 pub(crate) fn add(all: &mut PlanTotals, one: &PlanTotals) {
     let distance = |factor: f64| if factor > 0.0 { factor.ln().abs() } else { -1.0 };
-    let PlanTotals { planned, left_out, substituted, copies, rounded, unmapped, wrapped, .. } = *one;
+    let PlanTotals { planned, left_out, substituted, copies, rounded, unmapped, wrapped, .. } =
+        *one;
     all.planned += planned;
     all.left_out += left_out;
     all.substituted += substituted;
@@ -222,8 +226,8 @@ impl Input for FlowsInput {
             return Feed::Ended;
         }
         let next = match &mut stream.from {
-            From::Here(generating) => generating.next(),
-            From::Reader(ring) => loop {
+            Supply::Here(generating) => generating.next(),
+            Supply::Reader(ring) => loop {
                 let abandoned = ring.is_abandoned();
                 match ring.pop() {
                     Ok(planned) => break Some(planned),
@@ -236,7 +240,9 @@ impl Input for FlowsInput {
         let Some(planned) = next else { return Feed::Ended };
         stream.left.count(&planned);
         stream.given += 1;
-        stream.last_scheduled = stream.last_scheduled.max(planned.scheduled);
+        if planned.scheduled < self.until {
+            stream.last_scheduled = stream.last_scheduled.max(planned.scheduled);
+        }
         Feed::Request(planned)
     }
 }

@@ -26,6 +26,7 @@ use ioecho_trace::transform::Load;
 use ioecho_trace::wording::Wording;
 use ioecho_trace::{Batch, Columns, Header, Source, Stop, TraceError, VolumeId, generate};
 
+use crate::directory::RunDirectory;
 use crate::error::{Kind, Result, RunError};
 use crate::open::{self, Opener};
 use crate::spec::{IN_FLIGHT, ReplaySpec};
@@ -115,7 +116,7 @@ impl Flows {
             header.columns.latency |= theirs.columns.latency;
             header.columns.origin |= theirs.columns.origin;
             list.push(Flow {
-                file: opener.file(&flow.load)?,
+                file: file_of(opener.file(&flow.load)?),
                 options: options.clone(),
                 target: target_of(flow, targets)?,
                 volumes,
@@ -126,8 +127,7 @@ impl Flows {
         }
         let told: Vec<String> = spec.flows.iter().map(ToString::to_string).collect();
         header.source = told.join(" + ");
-        header.description =
-            Some(format!("{} flows at once, each by its own rule", list.len()));
+        header.description = Some(format!("{} flows at once, each by its own rule", list.len()));
         let flows = Self { list };
         flows.every_target_is_used(targets)?;
         flows.caps_fit(targets)?;
@@ -265,9 +265,12 @@ impl LaneFlows {
 
 /// The volumes of a flow's load, behind those of the flows before it.
 fn volumes(theirs: &[Volume], first: u32, name: &str, flow: &FlowSpec) -> Result<Vec<Volume>> {
-    if theirs.is_empty() || theirs.iter().zip(0..).any(|(volume, id)| volume.id.0 != id) {
+    // A load that names none has one.
+    let one = [Volume::default()];
+    let theirs = if theirs.is_empty() { &one[..] } else { theirs };
+    if theirs.iter().zip(0..).any(|(volume, id)| volume.id.0 != id) {
         let text = format!(
-            "{}: a flow must know the volumes of its load, numbered from 0, before it is read",
+            "{}: the volumes of a flow's load must be numbered from 0",
             flow.load.display()
         );
         let help = Wording::from("convert it first with ").command("convert", "IN OUT.parquet");
@@ -275,16 +278,23 @@ fn volumes(theirs: &[Volume], first: u32, name: &str, flow: &FlowSpec) -> Result
     }
     let is_one = theirs.len() == 1;
     let named = |volume: &Volume| {
-        let of_it = if volume.name.is_empty() { volume.id.0.to_string() } else { volume.name.clone() };
+        let of_it =
+            if volume.name.is_empty() { volume.id.0.to_string() } else { volume.name.clone() };
         let name = if is_one { name.to_owned() } else { format!("{name}:{of_it}") };
         Volume { id: VolumeId(first + volume.id.0), name, size: volume.size }
     };
     Ok(theirs.iter().map(named).collect())
 }
 
+/// The file of a load that may be the directory of a run.
+fn file_of(path: PathBuf) -> PathBuf {
+    RunDirectory::at(&path).map_or(path, |run| run.requests())
+}
+
 /// The target of a flow.
 fn target_of(flow: &FlowSpec, targets: &[Target]) -> Result<usize> {
-    let usage = |text: String, help: &str| Err(RunError::with_help(Kind::Usage, text, help));
+    let usage =
+        |text: String, help: &'static str| Err(RunError::with_help(Kind::Usage, text, help));
     let Some(named) = &flow.target else {
         return match targets.len() {
             1 => Ok(0),

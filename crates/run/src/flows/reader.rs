@@ -1,8 +1,8 @@
 //! Reading the files of flows ahead of time, a thread for each.
 
 use std::io;
-use std::sync::{Arc, Mutex};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -11,7 +11,7 @@ use ioecho_trace::{Batch, Header, Nanos, Source, TraceError, generate};
 use rtrb::{Producer, PushError, RingBuffer};
 
 use super::Flows;
-use super::input::{FlowsEnd, FlowsInput, From, Generating, Left, Place, Stream, add};
+use super::input::{FlowsEnd, FlowsInput, Generating, Left, Place, Stream, Supply, add};
 use crate::feeder::{Demand, Feeder, FeederEnd};
 use crate::lane::LaneEnd;
 
@@ -50,12 +50,13 @@ pub(crate) struct ReadersEnd {
 }
 
 impl Readers {
-    /// Opens the loads of all flows for targets with these limits, and starts the threads. Returns
-    /// the input of each lane.
+    /// Opens the loads of all flows for targets with these limits, and starts the threads. What is
+    /// due at `until` or later takes no part in the run. Returns the input of each lane.
     pub(crate) fn start(
         flows: &Flows,
         limits: &[TargetLimits],
         timing: Timing,
+        until: Option<Nanos>,
         stop: &Arc<AtomicBool>,
     ) -> Result<(Self, Vec<FlowsInput>), TraceError> {
         let mut threads = Vec::new();
@@ -67,20 +68,22 @@ impl Readers {
             let mut first = Vec::new();
             let from = if generate::is_line(&flow.file) {
                 first = Generating::new(flow.open()?, planner.clone(), place).first(FIRST);
-                From::Here(Box::new(Generating::new(source, planner, place)))
+                Supply::Here(Box::new(Generating::new(source, planner, place)))
             } else {
                 let (ring, consumer) = RingBuffer::new(RING);
                 let stop = Arc::clone(stop);
                 let read = move || read(source, planner, place, ring, &stop);
                 let failed = |error: io::Error| TraceError::read(&flow.file, error);
                 threads.push(ioecho_linux::thread::start("ioecho-flow", read).map_err(failed)?);
-                From::Reader(consumer)
+                Supply::Reader(consumer)
             };
             let left = Left::new(flow.spec.ends);
             let last_scheduled = Nanos::ZERO;
             lanes[flow.target].push(Stream { from, left, given: 0, last_scheduled, first });
         }
-        let inputs = lanes.into_iter().map(|streams| FlowsInput::new(streams, Arc::clone(stop)));
+        let until = until.unwrap_or(Nanos::MAX);
+        let input = |streams| FlowsInput::new(streams, until, Arc::clone(stop));
+        let inputs = lanes.into_iter().map(input);
         Ok((Self { threads }, inputs.collect()))
     }
 

@@ -11,7 +11,7 @@ use ioecho_replay::sim::{SimClock, SimDevice, SimSpec};
 use ioecho_replay::{Record, Scheduler};
 use ioecho_trace::{Nanos, Op};
 
-use super::{Flows, FlowSpec, Readers};
+use super::{FlowSpec, Flows, Readers};
 use crate::open::Files;
 use crate::spec::ReplaySpec;
 use crate::target::Target;
@@ -29,7 +29,7 @@ fn simulate(lines: &[&str], device: &str, end_after: Option<Nanos>) -> Vec<Recor
     let (flows, _) = Flows::new(&spec, &spec.read, &targets, &Files).unwrap();
     let stop = Arc::new(AtomicBool::new(false));
     let timing = Timing { mode, ..Timing::default() };
-    let (_readers, mut inputs) = Readers::start(&flows, &[limits], timing, &stop).unwrap();
+    let (_readers, mut inputs) = Readers::start(&flows, &[limits], timing, None, &stop).unwrap();
     let mut input = inputs.remove(0);
     input.blocking = true;
     let lane = flows.lanes(1).unwrap().remove(0).unwrap();
@@ -125,9 +125,8 @@ fn the_shares_of_mixes_and_flows_hold_in_a_million_requests() {
     assert!(of_sizes < UNLIKELY[1], "sizes: χ² {of_sizes}");
     // At any moment, and not only at the end, where their requests run out.
     let half = &records[..records.len() / 2];
-    let flows = [1, 2, 3].map(|flow| {
-        half.iter().filter(|one| one.planned.flow == flow).count() as u64
-    });
+    let flows =
+        [1, 2, 3].map(|flow| half.iter().filter(|one| one.planned.flow == flow).count() as u64);
     let of_flows = chi_square(&flows, &[0.5, 0.3, 0.2]);
     assert!(of_flows < UNLIKELY[1], "flows: χ² {of_flows}");
 }
@@ -164,9 +163,11 @@ fn clients_go_on_until_the_instant_that_was_asked_for() {
 fn a_traces_requests_come_through_a_thread_and_are_the_same() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("t.load");
-    let mut text = String::from("start ; sector; length ; op ;  replay_delay=0 ; replay_duration=0\n");
+    let mut text =
+        String::from("start ; sector; length ; op ;  replay_delay=0 ; replay_duration=0\n");
     for n in 0..20_000 {
-        text += &format!("{}.{:09} ; {} ; 8 ; R ; 0.0 ; 0.0\n", n / 1000, n % 1000 * 1_000_000, n * 8);
+        text +=
+            &format!("{}.{:09} ; {} ; 8 ; R ; 0.0 ; 0.0\n", n / 1000, n % 1000 * 1_000_000, n * 8);
     }
     std::fs::write(&file, text).unwrap();
     let line = format!("{};cap=2", file.display());

@@ -277,12 +277,13 @@ fn altered(figures: &RunFigures, engine: &EngineFacts) -> String {
 /// meanwhile, so they say nothing of users who come whether or not others wait.
 fn clients(engine: &EngineFacts) -> Option<String> {
     let clients = facts::clients(&engine.flows);
-    let of = if engine.flows.iter().any(|flow| flow.threads.is_none()) { " of closed flows" } else { "" };
+    let of = if engine.flows.iter().any(|flow| flow.threads.is_none()) {
+        " of closed flows"
+    } else {
+        ""
+    };
     (clients > 0).then(|| {
-        format!(
-            " Response times{of} are those of {}.",
-            counted(clients.into(), "waiting client")
-        )
+        format!(" Response times{of} are those of {}.", counted(clients.into(), "waiting client"))
     })
 }
 
