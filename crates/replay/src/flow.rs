@@ -42,8 +42,8 @@ pub struct FlowConfig {
 }
 
 impl FlowConfig {
-    /// How many planned requests are held for it. More would be generated in vain; fewer might leave
-    /// a client without a request while the input is asked.
+    /// How many planned requests are held for it. More would be generated in vain; fewer might
+    /// leave a client without a request while the input is asked.
     pub const fn look_ahead(&self) -> usize {
         2 * self.cap as usize
     }

@@ -235,8 +235,7 @@ fn work(
     let counter = observer.starts(Meters {
         controls: controls.clone(),
         demand: feeders.demand(),
-        // What flows demand is known where they are issued alone.
-        has_schedule: plan.timing.mode.has_schedule() && plan.flows.is_empty(),
+        has_schedule: plan.tells_demand(),
         moments: Arc::clone(&moments),
         duration: known_duration(plan),
     })?;

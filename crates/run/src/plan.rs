@@ -169,6 +169,12 @@ impl ReplayPlan {
         Ok((plan, source))
     }
 
+    /// Whether what falls due is known while the run goes on, before it is issued. What flows demand
+    /// is known in their lanes alone.
+    pub fn tells_demand(&self) -> bool {
+        self.timing.mode.has_schedule() && self.flows.is_empty()
+    }
+
     /// Refuses targets that may hold a user's data, unless they were named for it; returns warnings
     /// about those that were named.
     pub fn guard(&self) -> Result<Vec<String>> {

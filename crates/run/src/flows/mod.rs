@@ -1,9 +1,9 @@
 //! A replay of flows: several loads at once, each by its own rule.
 //!
-//! The parts of a described load do not know of each other, so they cannot be one trace: how far one
-//! comes depends on the device, and must not depend on the others. Each flow therefore has its own
-//! source, read in the thread of its lane where it is generated, and ahead by a thread of its own
-//! where it is a file.
+//! The parts of a described load do not know of each other, so they cannot be one trace: how far
+//! one comes depends on the device, and must not depend on the others. Each flow therefore has its
+//! own source, read in the thread of its lane where it is generated, and ahead by a thread of its
+//! own where it is a file.
 
 mod input;
 mod reader;

@@ -73,7 +73,8 @@ fn an_open_flow_on_a_device_of_exponential_servers_responds_as_erlang_says() {
             let rate = rate_max * load;
             let count = 1_000_000;
             let flow = format!(
-                "gen:random?rate={rate:.3}&dist=poisson&count={count}&seed={servers}{percent};cap=4096"
+                "gen:random?rate={rate:.3}&dist=poisson&count={count}&seed={servers}{percent};\
+                 cap=4096"
             );
             let device = format!("model=exp,units={servers},service=80us,bandwidth=1T");
             let records = simulate(&[&flow], &device, None);
