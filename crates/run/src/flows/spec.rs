@@ -58,12 +58,21 @@ pub struct FlowEnds {
 }
 
 /// A line that describes no flow.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("'{line}': {reason}; write it like 'oltp=gen:random?read=70&endless=yes;threads=32'")]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FlowSpecError {
     line: String,
     reason: String,
 }
+
+impl fmt::Display for FlowSpecError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { line, reason } = self;
+        let like = "oltp=gen:random?read=70&endless=yes;threads=32";
+        write!(f, "'{line}': {reason}; write it like '{like}'")
+    }
+}
+
+impl std::error::Error for FlowSpecError {}
 
 impl FlowSpec {
     /// When its requests are admitted.
