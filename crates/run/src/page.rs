@@ -364,9 +364,7 @@ fn shown(key: &str, value: &toml::Value) -> String {
     ];
     match value {
         Value::Integer(ns) if key.ends_with("_ns") => Nanos(*ns).to_string(),
-        Value::Integer(bytes) if SIZES.contains(&key) => {
-            Bytes(*bytes as u64).to_string()
-        }
+        Value::Integer(bytes) if SIZES.contains(&key) => Bytes(*bytes as u64).to_string(),
         Value::String(text) => text.clone(),
         Value::Table(content) if key == "content" => {
             let shares = ["ioecho", "zeroes", "other", "unreadable", "never_written"];
