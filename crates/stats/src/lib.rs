@@ -21,6 +21,7 @@ pub mod load_figures;
 pub mod merged;
 pub mod model;
 pub mod orders;
+mod per_flow;
 mod per_target;
 pub mod picture;
 pub mod raster;

@@ -14,6 +14,7 @@ pub use crate::facts::{EngineFacts, VerifyFigures};
 pub use crate::histogram::Percentiles;
 use crate::judge::{host_owned_from, judge};
 pub use crate::late::{LATE, LateShare, cause_name};
+pub use crate::per_flow::FlowFigures;
 pub use crate::per_target::TargetFigures;
 use crate::picture::Span;
 pub use crate::run_figures::{ByKind, RunFigures};
@@ -70,6 +71,9 @@ pub struct RunSummary {
     /// Each target of a run with several; empty of a run with one.
     #[serde(default)]
     pub per_target: Vec<TargetFigures>,
+    /// Each flow of a run of flows; empty of others.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub per_flow: Vec<FlowFigures>,
     /// Why a run took so long in which requests waited for others; missing for others, and for one
     /// whose results are not all there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -158,6 +162,7 @@ impl RunFigures {
                 .filter(|(_, count)| *count > 0)
                 .collect(),
             per_target,
+            per_flow: self.per_flow(&engine),
             critical_path: None,
             merged: Vec::new(),
             engine,
