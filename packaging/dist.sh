@@ -55,7 +55,7 @@ END
 echo "== the archive"
 name=ioecho-$version-x86_64-linux
 tree=$stage/$name
-mkdir -p "$tree/completions"
+mkdir -p "$tree/completions" "$tree/man"
 install -m 755 "$binary" "$tree/ioecho"
 "$binary" man "$tree/man" > /dev/null
 "$binary" completions bash > "$tree/completions/ioecho"
@@ -68,7 +68,7 @@ pack() { # pack DIRECTORY NAME: the same bytes for the same files
     tar --create --directory "$1" --sort=name --mtime="@$SOURCE_DATE_EPOCH" --owner=0 --group=0 \
         --numeric-owner --format=ustar "$2"
 }
-pack "$stage" "$name" | xz --threads=1 -9 > "$out/$name.tar.xz"
+pack "$stage" "$name" | xz --threads=1 > "$out/$name.tar.xz"
 
 echo "== the Debian package"
 root=$stage/deb

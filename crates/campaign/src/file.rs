@@ -10,6 +10,7 @@ mod table;
 pub(crate) mod tests;
 
 use ioecho_trace::Nanos;
+use serde::{Deserialize, Serialize};
 
 use crate::expression::Rule;
 use crate::place::Place;
@@ -44,8 +45,11 @@ pub struct Flag {
     pub is_list: bool,
 }
 
-/// Keys beside the flags of a replay: the device, the load, and its transforms.
-pub const OWN_KEYS: [&str; 3] = ["device", "trace", "chain"];
+/// Keys beside the flags of a replay: the device, the load, its transforms, and how many hosts.
+pub const OWN_KEYS: [&str; 4] = ["device", "trace", "chain", TARGETS_MAX];
+
+/// The key of how many hosts take part.
+pub const TARGETS_MAX: &str = "targets-max";
 
 impl Known {
     /// The flag of this name.
@@ -93,6 +97,12 @@ pub struct File {
     pub deadline: Option<(String, Place)>,
     /// How often a run is tried again after a fault of the measurement.
     pub retries: u32,
+    /// The hosts other than this machine, in the order of the file.
+    pub hosts: Vec<Host>,
+    /// How far apart replays on several hosts may begin.
+    pub start_skew: Nanos,
+    /// How long a host that was lost is waited for.
+    pub host_wait: Nanos,
     /// The devices, in the order of the file.
     pub devices: Vec<Device>,
     /// Named groups of settings.
@@ -190,6 +200,11 @@ impl File {
         self.layers.iter().find(|(layer, _)| layer == name).map(|(_, layer)| layer)
     }
 
+    /// The host of this name.
+    pub fn host(&self, name: &str) -> Option<&Host> {
+        self.hosts.iter().find(|host| host.name == name)
+    }
+
     /// The devices that a device consists of: itself, or those of which the stack makes it.
     pub fn devices_of<'f>(&'f self, device: &'f Device) -> Vec<&'f Device> {
         if device.of.is_empty() {
@@ -225,7 +240,8 @@ impl Device {
 }
 
 /// What tells a device from any other that its path may lead to.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Proof {
     /// Its serial number.
     pub serial: Option<String>,
@@ -244,6 +260,21 @@ impl Proof {
     }
 }
 
+/// A host on which an agent does what is asked for.
+#[derive(Clone, Debug)]
+pub struct Host {
+    /// Its name in the campaign.
+    pub name: String,
+    /// What is typed in front of a command so that it runs there; nothing for this machine.
+    pub launch: Vec<String>,
+    /// Whether a shell there takes the words apart.
+    pub is_shell: bool,
+    /// Where the program, loads and results are kept there, if not in the usual place.
+    pub directory: Option<String>,
+    /// Where it is defined.
+    pub place: Place,
+}
+
 /// A device under test.
 #[derive(Clone, Debug)]
 pub struct Device {
@@ -252,6 +283,8 @@ pub struct Device {
     /// The target: a block device, a file or a simulation. `None` if the stack makes it, of
     /// nothing or of other devices.
     pub path: Option<String>,
+    /// The hosts that reach it, all of which replay together; none if this machine does.
+    pub hosts: Vec<String>,
     /// The devices that the stack makes it of, by their names, each with its place.
     pub of: Vec<(String, Place)>,
     /// What the device must have.

@@ -12,10 +12,15 @@
 //! [`modules`] set devices up before a run. They see a machine through the trait
 //! [`Ground`](ground::Ground) alone, and change it through the [`ledger`], which can take back
 //! everything.
+//!
+//! A campaign may span hosts: [`protocol`] is what it says to its agents there, [`conversation`]
+//! how all begin together or none, and [`clock`] how the clocks of hosts are compared.
 #![forbid(unsafe_code)]
 
 pub mod attempt;
+pub mod clock;
 pub mod conclusion;
+pub mod conversation;
 pub mod course;
 pub mod executor;
 pub mod expression;
@@ -26,8 +31,10 @@ pub mod journal;
 pub mod key;
 pub mod ledger;
 pub mod modules;
+pub mod name;
 pub mod plan;
 mod program;
+pub mod protocol;
 pub mod rows;
 pub mod search;
 pub mod setup;

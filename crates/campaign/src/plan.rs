@@ -3,12 +3,15 @@
 //! A plan is made from the file alone, and from what its loads and devices are. It touches nothing.
 //! The same file makes the same plan, so a campaign that goes on makes it anew, and compares keys.
 
+mod members;
+
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use serde::Serialize;
 
 use crate::file::{
-    Device, File, Known, Layer, Order, PATH, Proof, RoundsOf, STEP, Setting, axis_value, rounded,
+    Device, File, Known, Layer, Order, PATH, Proof, RoundsOf, STEP, Setting, TARGETS_MAX,
+    axis_value, rounded,
 };
 use crate::key::Identity;
 use crate::place::{Place, Refused, Result};
@@ -17,6 +20,8 @@ use crate::template::{filled, names};
 use crate::value::Value;
 
 pub use crate::file::FROM_STACK;
+pub use members::Member;
+use members::{HOST, check_there, there};
 
 /// The most cells of a campaign.
 const CELLS_MAX: usize = 1_000_000;
@@ -54,6 +59,9 @@ pub struct Cell {
     pub members: Vec<String>,
     /// The load.
     pub trace: String,
+    /// Who replays on other hosts, all together; none if this machine does.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub hosts: Vec<Member>,
     /// Everything that decides the result.
     pub identity: Identity,
     /// Cells of one branch differ in the climbed axis alone.
@@ -82,12 +90,22 @@ impl Cell {
         if self.parts.is_empty() { std::slice::from_ref(self) } else { &self.parts }
     }
 
+    /// Where its members replay, each host with its target.
+    pub fn targets(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.hosts.iter().map(|member| (member.host.as_str(), member.target.as_str()))
+    }
+
     /// The cell in words.
     pub fn name(&self) -> String {
         let values = self.point.iter().map(|(axis, value)| format!("{axis}={value}"));
         let words: Vec<String> = values.chain([format!("#{}", self.repeat)]).collect();
         words.join(" ")
     }
+}
+
+/// Whether a target exists in simulated time alone.
+pub fn is_simulated(target: &str) -> bool {
+    target == "sim" || target.starts_with("sim:")
 }
 
 /// What is done next in the order.
@@ -343,7 +361,9 @@ impl Plan {
         let Some(first) = parts.first() else { return Ok(None) };
         let start = self.file.place.clone();
         let is_alike = |part: &Cell| {
-            part.target == first.target && part.identity.stack == first.identity.stack
+            part.target == first.target
+                && part.identity.stack == first.identity.stack
+                && part.targets().eq(first.targets())
         };
         if parts.len() != count || !parts.iter().all(is_alike) {
             let reason = "a rule or an axis of the rounds leaves out a replay, or moves it to \
@@ -369,12 +389,12 @@ impl Plan {
         let Some(origins) = self.origins(&point, repeat) else { return Ok(None) };
         let start = self.file.place.clone();
         let mut replay = BTreeMap::new();
-        let (mut own, mut chain): (BTreeMap<&str, (String, &Place)>, _) =
+        let (mut own, mut chain): (BTreeMap<&str, (Vec<String>, &Place)>, _) =
             (BTreeMap::new(), Vec::new());
         let is_of_replay = |(key, _): &(&String, &Vec<Setting>)| !key.starts_with(PREFIX);
         for (key, all) in origins.iter().filter(is_of_replay) {
             let Some(Setting { value, place, .. }) = all.last() else { continue };
-            self.check_names(value, place)?;
+            self.check_names(value, place, if key == "trace" { &[HOST] } else { &[] })?;
             let fill = |text: &String| Self::fill(text, &point, repeat);
             let value = match value {
                 Value::Switch(on) => Value::Switch(*on),
@@ -383,9 +403,8 @@ impl Plan {
             };
             match (key.as_str(), value) {
                 ("chain", value) => chain = value.texts().to_vec(),
-                ("device" | "trace", value) => {
-                    let text = value.texts().first().cloned().unwrap_or_default();
-                    own.insert(key.as_str(), (text, place));
+                ("device" | "trace" | TARGETS_MAX, value) => {
+                    own.insert(key.as_str(), (value.texts().to_vec(), place));
                 }
                 // A switch that is off is one that is not typed.
                 (_, Value::Switch(false)) => {}
@@ -397,17 +416,32 @@ impl Plan {
             Refused::new(&start, format!("a cell has no {key}"), help)
         };
         let (device, place) = own.remove("device").ok_or_else(|| missing("device"))?;
+        let device = device.into_iter().next().unwrap_or_default();
         let Some(of_file) = self.file.device(&device) else {
             let names = self.file.devices.iter().map(|device| device.name.as_str());
             return Err(Refused::unknown(place, "device", &device, names));
         };
         let stack = self.stack(&origins, &point, repeat, &device, ground)?;
-        let (members, target, identified) =
-            self.identified(of_file, &stack, &point, repeat, ground)?;
-        let (trace, place) = own.remove("trace").ok_or_else(|| missing("trace"))?;
-        let requests = ground.load(&trace).map_err(|reason| {
-            Refused::new(place, reason, "paths are relative to the campaign's file")
-        })?;
+        let (traces, place) = own.remove("trace").ok_or_else(|| missing("trace"))?;
+        let load = |trace: &str| {
+            let help = "paths are relative to the campaign's file";
+            ground.load(trace).map_err(|reason| Refused::new(place, reason, help))
+        };
+        let most = own.remove(TARGETS_MAX).map(|(most, place)| (most.concat(), place));
+        let hosts =
+            self.members(of_file, &traces, most, &|text| Self::fill(text, &point, repeat))?;
+        let (members, target, identified) = match hosts.first() {
+            Some(first) => (Vec::new(), first.target.clone(), there(of_file, &hosts)),
+            None => self.identified(of_file, &stack, &point, repeat, ground)?,
+        };
+        if hosts.is_empty() && traces.len() > 1 {
+            let help = "name the device's hosts, or make an axis of trace";
+            return Err(Refused::new(place, "several loads are for several hosts", help));
+        }
+        let trace = hosts.first().map(|it| &it.trace).or(traces.first()).cloned();
+        let trace = trace.unwrap_or_default();
+        let requests = members::requests(&trace, &hosts, &load)?;
+        check_there(&stack, &hosts, &self.file.place)?;
         let mut identity = Identity::new(replay, chain, identified, requests, repeat);
         let path = point.iter().find(|(axis, _)| axis == PATH);
         identity.path = path.map(|(_, path)| path.clone());
@@ -422,6 +456,7 @@ impl Plan {
             target,
             members,
             trace,
+            hosts,
             identity,
             branch,
             parts,
@@ -447,7 +482,7 @@ impl Plan {
         let (mut members, mut identities) = (Vec::new(), Vec::new());
         for one in self.file.devices_of(device) {
             let path = one.path.clone().unwrap_or_default();
-            self.check_names(&Value::One(path.clone()), &one.place)?;
+            self.check_names(&Value::One(path.clone()), &one.place, &[])?;
             let target = Self::fill(&path, point, repeat);
             let identified = ground.device(&target, &one.proof).map_err(|reason| {
                 Refused::new(&one.place, reason, "name another device, or correct this one")
@@ -514,8 +549,9 @@ impl Plan {
     }
 
     /// Refuses a name in braces that no axis has.
-    fn check_names(&self, value: &Value, place: &Place) -> Result<()> {
-        let known: Vec<&str> = self.file.axis_names().into_iter().chain(["repeat"]).collect();
+    fn check_names(&self, value: &Value, place: &Place, more: &[&str]) -> Result<()> {
+        let axes = self.file.axis_names().into_iter().chain(["repeat"]);
+        let known: Vec<&str> = axes.chain(more.iter().copied()).collect();
         for text in value.texts() {
             for name in names(text).unwrap_or_default() {
                 if !known.contains(&name) {

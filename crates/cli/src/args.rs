@@ -1,6 +1,7 @@
 //! The command line: everything that a user can type. Completions and man pages come from these
 //! definitions.
 
+mod agent;
 mod analyze;
 mod calibrate;
 mod campaign;
@@ -45,6 +46,7 @@ use ioecho_trace::visible::visible;
 use crate::exit;
 use crate::print::{Out, tell};
 
+pub(crate) use self::agent::AgentArgs;
 pub(crate) use self::analyze::AnalyzeArgs;
 pub(crate) use self::calibrate::CalibrateArgs;
 pub(crate) use self::campaign::{
@@ -202,6 +204,9 @@ pub(crate) enum Command {
     /// Say what the runs of a described workload would do: a parameter file of Vdbench, or our own
     /// form
     Run(RunArgs),
+    /// Do on this host what a campaign on another one asks for; campaigns start it (docs/hosts.md)
+    #[command(hide = true)]
+    Agent(AgentArgs),
     /// Keep loads with what is known of them, to be published and fetched
     Library(LibraryArgs),
     /// Replay a recorded database load on a scratch file; needs no root and no device

@@ -53,6 +53,7 @@ fn main() -> ExitCode {
         Command::Merge(args) => commands::merge::run(&args, &mut out),
         Command::Explain(args) => commands::explain::run(&args, &mut out),
         Command::Campaign(args) => commands::campaign::run(&args, &mut out),
+        Command::Agent(args) => commands::campaign::agent::run(&args, &mut out),
         Command::Library(args) => commands::library::run(&args, &mut out),
         Command::Depend(args) => commands::depend::run(&args, &mut out),
         Command::Run(args) => commands::run::run(&args, &mut out),

@@ -44,6 +44,7 @@ pub(crate) const PAGES: &[(&str, &str)] = pages![
     "cpu",
     "recorder",
     "witness",
+    "start-skew",
 ];
 
 /// The page on a check.

@@ -8,7 +8,9 @@
 //! `ioecho_trace::visible`. Only code that draws on a terminal itself (panels, progress bars) does
 //! not use this module.
 
+use std::fs::File;
 use std::io::{self, BufWriter, ErrorKind, IsTerminal as _, Write};
+use std::os::fd::AsFd as _;
 use std::sync::{Mutex, PoisonError};
 
 use ioecho_trace::visible;
@@ -39,6 +41,11 @@ pub(crate) struct Unprinted {
     pub(crate) error: io::Error,
     /// Whether the text is the only output of the command.
     pub(crate) is_product: bool,
+}
+
+/// A duplicate of the standard output, for messages to a program at its other end.
+pub(crate) fn for_a_program() -> io::Result<File> {
+    Ok(File::from(io::stdout().as_fd().try_clone_to_owned()?))
 }
 
 impl Out {

@@ -32,6 +32,7 @@ fn planned(seq: u64, random: &mut SplitMix64) -> Planned {
         refusal: None,
         think: None,
         behind: 0,
+        flow: 0,
     }
 }
 

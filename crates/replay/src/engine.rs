@@ -11,6 +11,7 @@
 mod across;
 mod audit;
 mod cut;
+mod refill;
 pub mod telemetry;
 
 use std::io;
@@ -109,6 +110,18 @@ pub enum Feed {
 pub trait Input {
     /// The next request, if there is one already.
     fn poll(&mut self) -> Feed;
+
+    /// The next request of a flow, counted from 0 in the lane, if there is one already. It is asked
+    /// where the scheduler has flows.
+    fn poll_flow(&mut self, flow: usize) -> Feed {
+        let _ = flow;
+        self.poll()
+    }
+
+    /// Told of the result of every request, as it is recorded.
+    fn completed(&mut self, record: &Record) {
+        let _ = record;
+    }
 
     /// The numbers of the requests that the request last given waits for, each once; all smaller
     /// than its own.
@@ -258,6 +271,7 @@ impl<C: Clock> Replay<'_, C> {
         scheduler.set_concurrency(device.concurrency());
         let payload_cost = payload_cost(clock, pattern);
         let timing = scheduler.config().timing;
+        let has_flows = scheduler.flows() > 0;
         let audit = verify.map(|verify| Audit::new(verify, scheduler.config()));
         device.keep_data(audit.is_some());
         let mut engine = Engine {
@@ -275,7 +289,8 @@ impl<C: Clock> Replay<'_, C> {
             unsubmitted: 0,
             drafted: None,
             drafting: (0, 0),
-            drafts_ahead: timing.has_schedule() || timing.has_parents(),
+            // The requests of flows have no number before they are issued.
+            drafts_ahead: !has_flows && (timing.has_schedule() || timing.has_parents()),
             heard_at: Nanos::ZERO,
             preemptions: clock.preemptions(),
             preemptions_at: Nanos(i64::MIN),
@@ -285,6 +300,7 @@ impl<C: Clock> Replay<'_, C> {
             audit,
             gauges: pacing.telemetry_every.map(|every| Box::new(Gauges::new(every))),
             was_woken: false,
+            flow_counted: 0,
             totals: Totals::default(),
         };
         control.replaying.store(true, Relaxed);
@@ -374,6 +390,8 @@ struct Engine<'a, C> {
     gauges: Option<Box<Gauges>>,
     /// Whether the engine has just slept until a completion could wake it.
     was_woken: bool,
+    /// How many flows were counted to the end that was asked for.
+    flow_counted: usize,
     totals: Totals,
 }
 
@@ -447,49 +465,6 @@ impl<C: Clock> Engine<'_, C> {
         }
     }
 
-    /// Fills the look-ahead.
-    fn refill(&mut self, input: &mut dyn Input, starved: bool) -> Feeding {
-        let mut left = self.scheduler.room().min(REFILL);
-        while left > 0 && self.scheduler.room() > 0 {
-            match input.poll() {
-                Feed::Request(planned) => {
-                    let now = self.now();
-                    if starved && planned.think.is_none() && planned.scheduled < now {
-                        self.totals.input_stalls += 1;
-                        if let Some(gauges) = &mut self.gauges {
-                            gauges.open.input_stalls += 1;
-                        }
-                    }
-                    self.scheduler.offer_after(planned, input.parents());
-                    self.announce(&planned);
-                    left -= 1;
-                }
-                Feed::NotYet => return Feeding::NotYet,
-                Feed::Ended => {
-                    self.scheduler.end_input(false);
-                    return Feeding::Ended;
-                }
-            }
-        }
-        Feeding::More
-    }
-
-    /// Announces to the device when a flush will be due, so that one of its threads can be awake
-    /// then. Not without a schedule, because nobody knows that instant yet, and not if the engine
-    /// never spins.
-    fn announce(&mut self, planned: &Planned) {
-        let near = match self.pacing.spin {
-            Nanos::ZERO => return,
-            // Nothing was measured.
-            Nanos::MAX => Pacing::default().spin,
-            near => near,
-        };
-        let timed = self.scheduler.config().timing.has_schedule();
-        if timed && planned.refusal.is_none() && planned.io(0).begins_with_flush() {
-            self.device.expect(self.start.saturating_add(planned.scheduled), near);
-        }
-    }
-
     /// Takes completions, lets the scheduler decide, records results.
     fn step(
         &mut self,
@@ -537,6 +512,9 @@ impl<C: Clock> Engine<'_, C> {
         );
         self.completions.clear();
         self.tell_across(input);
+        if self.scheduler.flows() > 0 {
+            self.records.iter().for_each(|record| input.completed(record));
+        }
         self.flush_records();
         self.control.in_flight.store(self.scheduler.in_flight(), Relaxed);
         self.control.now_ns.store(now.0, Relaxed);

@@ -16,10 +16,12 @@
 //!  95 1 bits: 1 pushed back, 2 origin known; bits 4..7 cause of lateness
 //!  96 2 target    98 1 integrity  99 1 zero
 //! 100 4 behind
-//! 104 4 CRC-32C of the 104 bytes before
+//! 104 2 flow     106 2 zero
+//! 108 4 CRC-32C of the 108 bytes before
 //! ```
 //!
-//! Version 3 has no `behind`, so its checksum stands four bytes earlier.
+//! Version 4 has no flow, and version 3 no `behind` either, so their checksums stand four and eight
+//! bytes earlier.
 //!
 //! Instants in ns as in [`ioecho_trace::Measured`]; an unknown one is the smallest 64-bit number.
 
@@ -34,17 +36,19 @@ use ioecho_trace::{
 use crate::plan::Planned;
 use crate::schedule::Record;
 
-/// How a journal begins, and how one of the version before did.
-const JOURNAL_MAGIC: &[u8; 16] = b"IOECHO-JOURNAL-4";
+/// How a journal begins, and how those of the versions before did.
+const JOURNAL_MAGIC: &[u8; 16] = b"IOECHO-JOURNAL-5";
+const JOURNAL_MAGIC_4: &[u8; 16] = b"IOECHO-JOURNAL-4";
 const JOURNAL_MAGIC_3: &[u8; 16] = b"IOECHO-JOURNAL-3";
 
 /// The size of what is before the records.
 pub const JOURNAL_HEADER_BYTES: usize = 24;
 
 /// The size of a record.
-pub const RECORD_BYTES: usize = 108;
+pub const RECORD_BYTES: usize = 112;
 
-/// The size of a record of version 3.
+/// The sizes of records of versions 4 and 3.
+const RECORD_BYTES_4: usize = 108;
 const RECORD_BYTES_3: usize = 104;
 
 /// The size of the record's checksum, with which it ends.
@@ -52,6 +56,9 @@ const CRC_BYTES: usize = 4;
 
 /// Where `behind` stands.
 const BEHIND_AT: usize = 100;
+
+/// Where the flow stands.
+const FLOW_AT: usize = 104;
 
 const UNKNOWN: i64 = i64::MIN;
 const PUSHED_BACK: u8 = 1;
@@ -99,14 +106,17 @@ pub fn encode(record: &Record) -> [u8; RECORD_BYTES] {
     put(&measured.target.to_le_bytes());
     put(&[measured.integrity as u8, 0]);
     put(&measured.behind.to_le_bytes());
+    put(&measured.flow.to_le_bytes());
+    put(&[0, 0]);
     let crc = crc32c::crc32c(&bytes[..RECORD_BYTES - CRC_BYTES]);
     bytes[RECORD_BYTES - CRC_BYTES..].copy_from_slice(&crc.to_le_bytes());
     bytes
 }
 
-/// The record that these bytes hold, of this version or of version 3; `None` if they hold none.
+/// The record that these bytes hold, of this version or of versions 3 and 4; `None` if they hold
+/// none.
 pub fn decode(bytes: &[u8]) -> Option<Record> {
-    if bytes.len() != RECORD_BYTES && bytes.len() != RECORD_BYTES_3 {
+    if ![RECORD_BYTES, RECORD_BYTES_4, RECORD_BYTES_3].contains(&bytes.len()) {
         return None;
     }
     let word = |at: usize| i64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"));
@@ -116,9 +126,11 @@ pub fn decode(bytes: &[u8]) -> Option<Record> {
     if half(crc_at) != crc32c::crc32c(&bytes[..crc_at]) {
         return None;
     }
-    let behind = if bytes.len() == RECORD_BYTES { half(BEHIND_AT) } else { 0 };
+    let behind = if crc_at > BEHIND_AT { half(BEHIND_AT) } else { 0 };
+    let quarter = |at: usize| u16::from_le_bytes([bytes[at], bytes[at + 1]]);
+    let flow = if crc_at > FLOW_AT { quarter(FLOW_AT) } else { 0 };
     let bits = bytes[95];
-    let target = u16::from_le_bytes([bytes[96], bytes[97]]);
+    let target = quarter(96);
     let target_offset = instant(64).map(|at| Bytes(at.0 as u64));
     let trace_offset = Bytes(word(40) as u64);
     let origin = Origin { pid: half(76), cpu: half(80) };
@@ -129,7 +141,7 @@ pub fn decode(bytes: &[u8]) -> Option<Record> {
         scheduled,
         issue: Nanos(word(16)),
         op: Op::from_code(bytes[94])?,
-        flags: Flags::from_bits(u16::from_le_bytes([bytes[92], bytes[93]]))?,
+        flags: Flags::from_bits(quarter(92))?,
         trace_offset,
         offset: target_offset.unwrap_or(trace_offset),
         length: Bytes(word(48) as u64),
@@ -141,6 +153,7 @@ pub fn decode(bytes: &[u8]) -> Option<Record> {
         refusal: (!outcome.was_issued()).then_some(outcome),
         think: None,
         behind,
+        flow,
     };
     let measured = Measured {
         scheduled,
@@ -154,6 +167,7 @@ pub fn decode(bytes: &[u8]) -> Option<Record> {
         target,
         integrity: Integrity::from_code(bytes[98])?,
         behind,
+        flow,
     };
     Some(Record { planned, measured })
 }
@@ -178,12 +192,26 @@ pub fn to_request(record: &Record) -> Request {
 /// this many younger ones comes out of order, and is counted.
 const REORDER_MAX: usize = 1 << 20;
 
-/// Reads a journal and gives its records in the order of their numbers.
+/// The same where records are ordered by their instants of issue, which have gaps.
+const REORDER_BY_ISSUE: usize = 1 << 18;
+
+/// What decides in which order records are given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum JournalOrder {
+    /// Their numbers, which have no gaps.
+    Number,
+    /// Their instants of issue: the lanes of flows number their requests each for itself.
+    Issue,
+}
+
+/// Reads a journal and gives its records in order.
 pub struct JournalReader<R> {
     reader: R,
-    /// Held back until every earlier one was given; the smallest number first.
-    held: BinaryHeap<Reverse<(u64, HeldRecord)>>,
-    next_seq: u64,
+    order: JournalOrder,
+    /// Held back until every earlier one was given; the first first.
+    held: BinaryHeap<Reverse<(u64, u64, HeldRecord)>>,
+    /// The least number, or instant of issue, that is in order.
+    next: u64,
     ended: bool,
     /// The size of its records.
     record_bytes: usize,
@@ -226,14 +254,16 @@ impl<R: Read> JournalReader<R> {
         reader.read_exact(&mut run)?;
         let record_bytes = match &magic {
             JOURNAL_MAGIC => RECORD_BYTES,
+            JOURNAL_MAGIC_4 => RECORD_BYTES_4,
             JOURNAL_MAGIC_3 => RECORD_BYTES_3,
             _ => return Err(io::Error::new(io::ErrorKind::InvalidData, "not a journal of ioecho")),
         };
         let held = BinaryHeap::new();
         Ok(Self {
             reader,
+            order: JournalOrder::Number,
             held,
-            next_seq: 0,
+            next: 0,
             ended: false,
             record_bytes,
             run: u64::from_le_bytes(run),
@@ -243,20 +273,44 @@ impl<R: Read> JournalReader<R> {
         })
     }
 
+    /// The same in another order than that of the numbers.
+    #[must_use]
+    pub fn ordered_by(self, order: JournalOrder) -> Self {
+        Self { order, ..self }
+    }
+
+    /// The place of a record in the order, and of one that may follow it.
+    fn place(&self, record: &Record) -> (u64, u64) {
+        match self.order {
+            JournalOrder::Number => (record.planned.seq, record.planned.seq + 1),
+            JournalOrder::Issue => {
+                let issue = record.planned.issue.0.max(0).unsigned_abs();
+                (issue, issue)
+            }
+        }
+    }
+
+    /// Whether the first of those held back, whose place this is, may be given.
+    fn may_give(&self, place: u64) -> bool {
+        match self.order {
+            JournalOrder::Number => place <= self.next || self.held.len() >= REORDER_MAX,
+            JournalOrder::Issue => self.held.len() >= REORDER_BY_ISSUE,
+        }
+    }
+
     /// The next record; `None` at the end.
     pub fn next_record(&mut self) -> io::Result<Option<Record>> {
         loop {
             let may_give = match self.held.peek() {
-                Some(Reverse((seq, _))) => {
-                    self.ended || *seq <= self.next_seq || self.held.len() >= REORDER_MAX
-                }
+                Some(Reverse((place, ..))) => self.ended || self.may_give(*place),
                 None => false,
             };
             if may_give {
-                let record = self.held.pop().map(|Reverse((_, held))| held.0);
+                let record = self.held.pop().map(|Reverse((.., held))| held.0);
                 if let Some(record) = &record {
-                    self.disordered += u64::from(record.planned.seq < self.next_seq);
-                    self.next_seq = self.next_seq.max(record.planned.seq + 1);
+                    let (place, next) = self.place(record);
+                    self.disordered += u64::from(place < self.next);
+                    self.next = self.next.max(next);
                 }
                 return Ok(record);
             }
@@ -285,7 +339,8 @@ impl<R: Read> JournalReader<R> {
             self.damaged_last += u64::from(filled > 0);
         } else if let Some(record) = decode(bytes) {
             self.damaged_last = 0;
-            self.held.push(Reverse((record.planned.seq, HeldRecord(record))));
+            let (place, _) = self.place(&record);
+            self.held.push(Reverse((place, record.planned.seq, HeldRecord(record))));
         } else {
             self.damaged_records += 1;
             self.damaged_last += 1;
@@ -319,6 +374,7 @@ mod tests {
             refusal: None,
             think: None,
             behind: seq as u32 % 7,
+            flow: seq as u16 % 5,
         };
         let measured = Measured {
             scheduled: planned.scheduled,
@@ -332,6 +388,7 @@ mod tests {
             target: planned.target,
             integrity: Integrity::Torn,
             behind: planned.behind,
+            flow: planned.flow,
         };
         Record { planned, measured }
     }
@@ -362,22 +419,45 @@ mod tests {
     }
 
     #[test]
-    fn a_journal_of_version_3_is_read() {
+    fn records_of_several_lanes_come_back_in_the_order_of_their_issue() {
         let mut bytes = header(RUN).to_vec();
-        bytes[..JOURNAL_MAGIC_3.len()].copy_from_slice(JOURNAL_MAGIC_3);
-        for seq in 0..4 {
-            let old = &encode(&record(seq))[..BEHIND_AT];
-            bytes.extend(old);
-            bytes.extend(crc32c::crc32c(old).to_le_bytes());
+        // Two lanes, one of which is ten times as fast.
+        let numbers =
+            (0..40_u64).map(|n| (2 * n, n * 10)).chain((0..4).map(|n| (2 * n + 1, n * 100)));
+        for (seq, issue) in numbers {
+            let one = record(seq);
+            let planned = Planned { issue: Nanos(issue as i64), ..one.planned };
+            bytes.extend(encode(&Record { planned, ..one }));
         }
-        let without = |seq| {
-            let Record { planned, measured } = record(seq);
-            Record {
-                planned: Planned { behind: 0, ..planned },
-                measured: Measured { behind: 0, ..measured },
+        let mut reader = JournalReader::new(&bytes[..]).unwrap().ordered_by(JournalOrder::Issue);
+        let mut issues = Vec::new();
+        while let Some(record) = reader.next_record().unwrap() {
+            issues.push(record.planned.issue);
+        }
+        assert!(issues.len() == 44 && issues.is_sorted());
+        assert_eq!(reader.disordered, 0);
+    }
+
+    #[test]
+    fn journals_of_versions_3_and_4_are_read() {
+        for (magic, end) in [(JOURNAL_MAGIC_3, BEHIND_AT), (JOURNAL_MAGIC_4, FLOW_AT)] {
+            let mut bytes = header(RUN).to_vec();
+            bytes[..magic.len()].copy_from_slice(magic);
+            for seq in 0..4 {
+                let old = &encode(&record(seq))[..end];
+                bytes.extend(old);
+                bytes.extend(crc32c::crc32c(old).to_le_bytes());
             }
-        };
-        assert_eq!(read_all(&bytes), ((0..4).map(without).collect(), 0));
+            let without = |seq| {
+                let Record { planned, measured } = record(seq);
+                let behind = if end > BEHIND_AT { planned.behind } else { 0 };
+                Record {
+                    planned: Planned { behind, flow: 0, ..planned },
+                    measured: Measured { behind, flow: 0, ..measured },
+                }
+            };
+            assert_eq!(read_all(&bytes), ((0..4).map(without).collect(), 0));
+        }
     }
 
     #[test]

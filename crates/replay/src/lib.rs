@@ -17,6 +17,7 @@ pub mod conflict;
 pub mod device;
 pub mod engine;
 pub mod fill;
+pub mod flow;
 pub mod graph;
 pub mod interval;
 pub mod journal;

@@ -175,8 +175,8 @@ pub struct Route {
 pub enum MapError {
     /// The trace has no such volume.
     #[error(
-        "the map names volume '{name}', which the trace does not have\n  = help: it has {known}, as \
-         far as it tells before it is read; a file in the native format names all volumes"
+        "the map names volume '{name}', which the trace does not have\n  = help: it has {known}, \
+         as far as it tells before it is read; a file in the native format names all volumes"
     )]
     UnknownVolume {
         /// The name in the map.

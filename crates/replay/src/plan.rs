@@ -138,6 +138,8 @@ pub struct Planned {
     /// By how many requests it stands behind the one whose completion let it go; 0 until then, and
     /// if it waits for no other.
     pub behind: u32,
+    /// The flow that it belongs to, counted from 1; 0 if the run has no flows.
+    pub flow: u16,
 }
 
 impl Planned {
@@ -285,7 +287,7 @@ impl Planner {
             TimingMode::Timed | TimingMode::Dependency => {
                 request.issue.saturating_sub(origin).scaled_down(self.timing.speedup)
             }
-            TimingMode::Afap | TimingMode::Load => Nanos::ZERO,
+            TimingMode::Afap | TimingMode::Load | TimingMode::Flows => Nanos::ZERO,
         };
         let seq = self.totals.planned;
         self.totals.planned += 1;
@@ -308,6 +310,7 @@ impl Planner {
             refusal: if supported { place.refusal } else { Some(Outcome::Unsupported) },
             think: None,
             behind: 0,
+            flow: 0,
         }
     }
 

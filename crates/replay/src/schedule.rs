@@ -9,7 +9,7 @@
 //! for those that it conflicts with → completed. Requests enter in the order of their due time, and
 //! due requests are decided on in that order. Where requests wait for the completion of others
 //! ([`TimingMode::Dependency`]), they enter in the order of their numbers and fall due in another
-//! (`chains`).
+//! (`chains`). Where a load has flows, each has a queue of its own (`flows`).
 //!
 //! Each waiting request has a counter of the requests, in flight or already waiting, that it
 //! conflicts with. Each completion counts down the waiting requests that it conflicts with. This is
@@ -22,17 +22,22 @@
 //! issued in the order in which they fall due; nothing is issued before it is due.
 
 mod chains;
+mod config;
+mod flows;
 mod past;
 
 use std::collections::VecDeque;
 
 use ioecho_trace::{Integrity, LateCause, Measured, Nanos, Outcome};
 
-use crate::conflict::{ConflictMode, Ranges, Strong};
+use crate::conflict::{ConflictMode, Ranges};
 use crate::device::{Completion, Io};
-use crate::plan::{Planned, TimingMode};
+use crate::flow::{FlowConfig, Numbering};
+use crate::plan::Planned;
 use chains::Chains;
 pub(crate) use chains::span;
+pub use config::Config;
+use flows::Flows;
 use past::Past;
 
 /// Lateness up to this needs no cause: a timer's wake-up and one step of the engine take as much.
@@ -41,59 +46,6 @@ pub const LATENESS_TOLERATED: Nanos = Nanos::from_micros(100);
 /// A generator that needs more than so many times as long as a stall of the host took to make up
 /// for it has hardly any speed to spare, and is too slow by itself.
 const MADE_UP_WITHIN: i64 = 4;
-
-/// How the scheduler is to behave.
-#[derive(Clone, Copy, Debug)]
-pub struct Config {
-    /// What to do on conflict.
-    pub conflicts: ConflictMode,
-    /// What a conflict is.
-    pub strong: Strong,
-    /// The cap on requests in flight, those once pushed back not counted.
-    pub in_flight_max: u32,
-    /// The cap on requests in flight that had been pushed back: they do not count against the
-    /// ordinary cap, so that a hot spot does not throttle the rest of the load.
-    pub pushed_in_flight_max: u32,
-    /// How many requests may wait for others. When as many wait, nothing more is issued.
-    pub waiting_max: u32,
-    /// How many planned requests are held before they are due.
-    pub look_ahead: usize,
-    /// What decides when a request may be issued.
-    pub timing: TimingMode,
-    /// Whether requests in flight are held below what the recording had in flight when the request
-    /// was issued there, rounded up to a power of two: hfplayer's control against *response-time
-    /// thrashing*. A late request makes those after it overdue; issued all at once they double the
-    /// queue and multiply the response time without any gain. The rounding lets the replay catch up
-    /// slowly. (Haghdoost et al., "hfplayer", 2017, section 2.)
-    pub follow_in_flight: bool,
-    /// Requests due within this of each other are issued together, when the last of them is due:
-    /// none is early. With zero each is issued when it is due; requests that are already due go
-    /// together all the same.
-    pub bundle: Nanos,
-}
-
-impl Config {
-    /// A configuration with this cap on requests in flight, blkreplay's conflict rules, and
-    /// everything else in proportion.
-    pub fn with_in_flight_max(in_flight_max: u32) -> Self {
-        Self {
-            conflicts: ConflictMode::default(),
-            strong: Strong::default(),
-            in_flight_max,
-            pushed_in_flight_max: in_flight_max,
-            waiting_max: 1 << 16,
-            look_ahead: 1 << 12,
-            timing: TimingMode::default(),
-            follow_in_flight: false,
-            bundle: Nanos::ZERO,
-        }
-    }
-
-    /// How many requests a device must be able to hold.
-    pub fn device_slots(&self) -> u32 {
-        self.in_flight_max + self.pushed_in_flight_max
-    }
-}
 
 /// The result of one request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -159,6 +111,8 @@ pub struct Scheduler {
     ahead: VecDeque<Planned>,
     /// The rest of it, where requests wait for others.
     chains: Option<Box<Chains>>,
+    /// The rest of it, where the load has flows.
+    flows: Option<Box<Flows>>,
     input_ended: bool,
 
     /// By tag: ordinary requests first, those once pushed back behind them.
@@ -205,6 +159,7 @@ impl Scheduler {
             config,
             ahead: VecDeque::with_capacity(config.look_ahead),
             chains: config.timing.has_parents().then(|| Box::new(Chains::new(&config))),
+            flows: None,
             input_ended: false,
             flying: vec![None; slots as usize],
             free: (0..config.in_flight_max).rev().collect(),
@@ -230,6 +185,14 @@ impl Scheduler {
         }
     }
 
+    /// A scheduler of flows. Each has a queue and a cap of its own; the cap of all should be no
+    /// lower than those together, or flows wait for each other.
+    pub fn with_flows(config: Config, flows: Vec<FlowConfig>, numbering: Numbering) -> Self {
+        let look_ahead = flows.iter().map(FlowConfig::look_ahead).sum();
+        let flows = Some(Box::new(Flows::new(flows, numbering)));
+        Self { flows, ..Self::new(Config { look_ahead, ..config }) }
+    }
+
     /// How it behaves.
     pub fn config(&self) -> &Config {
         &self.config
@@ -237,10 +200,11 @@ impl Scheduler {
 
     /// How many more planned requests the look-ahead takes.
     pub fn room(&self) -> usize {
-        let held = match &self.chains {
-            None => 0,
-            Some(chains) if chains.has_room() => chains.held(),
-            Some(_) => return 0,
+        let held = match (&self.chains, &self.flows) {
+            (Some(chains), _) if chains.has_room() => chains.held(),
+            (Some(_), _) => return 0,
+            (None, Some(flows)) => flows.held(),
+            (None, None) => 0,
         };
         self.config.look_ahead - self.ahead.len() - held
     }
@@ -279,9 +243,42 @@ impl Scheduler {
         self.chains.as_mut()?.oldest()
     }
 
+    /// How many flows the load has; 0 if it is one stream.
+    pub fn flows(&self) -> usize {
+        self.flows.as_ref().map_or(0, |flows| flows.len())
+    }
+
+    /// How many more planned requests this flow takes, counted from 0 in the lane.
+    pub fn flow_room(&self, flow: usize) -> usize {
+        self.flows.as_ref().map_or(0, |flows| flows.room(flow))
+    }
+
+    /// Whether the requests of this flow have due instants before they are admitted.
+    pub fn is_open(&self, flow: usize) -> bool {
+        self.flows.as_ref().is_some_and(|flows| flows.is_open(flow))
+    }
+
+    /// Hands over the next planned request of a flow. There must be room.
+    pub fn offer_to(&mut self, flow: usize, planned: Planned) {
+        if let Some(flows) = &mut self.flows {
+            flows.offer(flow, planned);
+        }
+    }
+
+    /// Tells that no more requests of this flow come; answers whether that is true of all.
+    pub fn end_flow(&mut self, flow: usize) -> bool {
+        self.input_ended = self.flows.as_mut().is_none_or(|flows| flows.end(flow));
+        self.input_ended
+    }
+
     /// Whether a request that was not handed over yet may be due before all those that were.
     pub fn is_hungry(&self) -> bool {
-        self.chains.is_some() && !self.input_ended && self.room() > 0
+        !self.input_ended
+            && match (&self.chains, &self.flows) {
+                (Some(_), _) => self.room() > 0,
+                (None, Some(flows)) => flows.is_hungry(),
+                (None, None) => false,
+            }
     }
 
     /// Tells that no more requests come. After a stop the rest of the look-ahead is forgotten.
@@ -291,6 +288,9 @@ impl Scheduler {
             self.ahead.clear();
             if let Some(chains) = &mut self.chains {
                 chains.forget();
+            }
+            if let Some(flows) = &mut self.flows {
+                flows.forget(&mut |_, _| {});
             }
         }
     }
@@ -312,6 +312,9 @@ impl Scheduler {
         let is_due = |planned: &Planned| has_due_instants && planned.scheduled < end;
         let cause = match self.ahead.front().filter(|front| is_due(front)) {
             Some(front) => self.past.cause_since(front.scheduled).unwrap_or(gap_cause),
+            None if self.flows.as_ref().is_some_and(|flows| flows.is_full_before(end)) => {
+                LateCause::InFlightCap
+            }
             None if self.waiting() > 0 => LateCause::Conflict,
             None => LateCause::None,
         };
@@ -329,6 +332,11 @@ impl Scheduler {
         self.ready.clear();
         if let Some(chains) = &mut self.chains {
             chains.forget();
+        }
+        if let Some(flows) = &mut self.flows {
+            flows.forget(&mut |planned, has_instant| {
+                left(planned, has_instant && planned.scheduled < end);
+            });
         }
         cause
     }
@@ -359,6 +367,7 @@ impl Scheduler {
     /// Whether requests wait for others, or for an instant that depends on others.
     fn holds(&self) -> bool {
         self.chains.as_ref().is_some_and(|chains| chains.held() > 0)
+            || self.flows.as_ref().is_some_and(|flows| flows.held() > 0)
     }
 
     /// What was done so far.
@@ -401,11 +410,17 @@ impl Scheduler {
         self.wake(now)
     }
 
-    /// Moves what waited for others, and is due, into the look-ahead.
+    /// Moves what waited for others or for a place of its flow, and is due, into the look-ahead.
     fn let_go(&mut self, now: Nanos) {
-        let Some(chains) = &mut self.chains else { return };
-        while let Some(planned) = chains.take_due(now) {
-            self.ahead.push_back(planned);
+        if let Some(chains) = &mut self.chains {
+            while let Some(planned) = chains.take_due(now) {
+                self.ahead.push_back(planned);
+            }
+        }
+        if let Some(flows) = &mut self.flows {
+            while let Some(planned) = flows.take_due(now) {
+                self.ahead.push_back(planned);
+            }
         }
     }
 
@@ -413,6 +428,9 @@ impl Scheduler {
     fn has_ended(&mut self, planned: &Planned, at: Nanos) {
         if let Some(chains) = &mut self.chains {
             chains.complete(planned.seq, at);
+        }
+        if let Some(flows) = &mut self.flows {
+            flows.complete(planned.flow, at);
         }
     }
 
@@ -499,6 +517,7 @@ impl Scheduler {
                 target: flying.planned.target,
                 integrity: Integrity::Unchecked,
                 behind: flying.planned.behind,
+                flow: flying.planned.flow,
             };
             records.push(Record { planned: flying.planned, measured });
         }
@@ -536,6 +555,7 @@ impl Scheduler {
             target: flying.planned.target,
             integrity: completion.integrity,
             behind: flying.planned.behind,
+            flow: flying.planned.flow,
         };
         records.push(Record { planned: flying.planned, measured });
         self.has_ended(&flying.planned, completion.completed);
@@ -631,7 +651,8 @@ impl Scheduler {
             self.ahead.pop_front();
             let is_old = planned.scheduled <= self.stepped_at;
             let since = is_old.then(|| self.past.cause_since(planned.scheduled)).flatten();
-            let cause = since.unwrap_or(gap_cause);
+            let of_flow = self.flows.as_ref().and_then(|flows| flows.cap_since(&planned, now));
+            let cause = of_flow.or(since).unwrap_or(gap_cause);
             let late_by = now.saturating_sub(planned.scheduled);
             let is_of_a_stall = self.is_of_a_stall(now, late_by, cause);
             self.behind = late(now, &planned, if is_of_a_stall { LateCause::Host } else { cause });
@@ -666,7 +687,7 @@ impl Scheduler {
         if !self.config.timing.has_due_instants() {
             return Nanos::ZERO;
         }
-        if self.config.bundle == Nanos::ZERO || self.chains.is_some() {
+        if self.config.bundle == Nanos::ZERO || self.chains.is_some() || self.flows.is_some() {
             return front.scheduled;
         }
         if self.bundle_end <= front.seq {
@@ -736,10 +757,12 @@ impl Scheduler {
 
     fn wake(&mut self, now: Nanos) -> Wake {
         let busy = self.in_flight > 0 || self.waiting() > 0;
+        let of_flows = self.flows.as_mut().and_then(|flows| flows.next_due(now));
+        let of_chains = self.chains.as_ref().and_then(|chains| chains.next_due());
         if !self.ahead.is_empty() {
             // Due requests that are still here are blocked by requests in flight.
             if self.front_is_due(now) { Wake::Completion } else { Wake::At(self.release()) }
-        } else if let Some(due) = self.chains.as_ref().and_then(|chains| chains.next_due()) {
+        } else if let Some(due) = of_chains.or(of_flows) {
             Wake::At(due)
         } else if self.holds() && !self.is_hungry() {
             Wake::Completion
@@ -772,6 +795,7 @@ fn refused(planned: Planned, outcome: Outcome) -> Record {
         target: planned.target,
         integrity: Integrity::Unchecked,
         behind: planned.behind,
+        flow: planned.flow,
     };
     Record { planned, measured }
 }

@@ -82,6 +82,7 @@ fn request(dice: &mut Dice, secs: f64, backlog: f64, latency: bool) -> Request {
         target: u16::from(dice.unit() < 0.3),
         integrity: Integrity::Unchecked,
         behind: 0,
+        flow: 0,
     });
     request
 }

@@ -256,6 +256,7 @@ fn essentials(page: &Page) -> String {
             TimingMode::Afap => "as fast as possible",
             TimingMode::Load => "as fast as possible, no more in flight than recorded",
             TimingMode::Dependency => "each request after those that it waits for",
+            TimingMode::Flows => "flows, each by its own rule",
         });
         parts.extend(how.map(str::to_owned));
         parts.push(if took == Nanos::ZERO {

@@ -212,6 +212,7 @@ mod tests {
                 target: 0,
                 integrity: ioecho_trace::Integrity::Unchecked,
                 behind: 0,
+                flow: 0,
             });
             batch.push(&request);
         }

@@ -31,6 +31,7 @@ fn request(op: Op, scheduled: i64, lateness: i64, service: i64, outcome: Outcome
         target: 0,
         integrity: Integrity::Unchecked,
         behind: 0,
+        flow: 0,
     });
     request
 }

@@ -15,7 +15,7 @@ use ioecho_linux::target::{EMPTY_TOLERATED, Part, Places, TargetContent};
 use ioecho_replay::plan::Planned;
 use ioecho_trace::Op;
 
-use crate::feeder::RingInput;
+use crate::lane::LaneInput;
 
 /// Requests to check, at most.
 const LOOKED_MAX: usize = 4096;
@@ -50,7 +50,7 @@ pub(crate) struct Emptiness {
 
 /// Checks the places of requests in the ring, evenly over it.
 pub(crate) fn look(
-    input: &mut RingInput,
+    input: &mut LaneInput,
     content: &TargetContent,
     mut places: Places,
 ) -> (PlacesSeen, Emptiness) {

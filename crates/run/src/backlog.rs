@@ -304,6 +304,7 @@ fn kept(planned: &Planned) -> Record {
         target: planned.target,
         integrity: Integrity::Unchecked,
         behind: 0,
+        flow: 0,
     };
     Record { planned: *planned, measured }
 }

@@ -24,6 +24,7 @@ fn planned(seq: u64, target: u16) -> Planned {
         target,
         refusal: [None, Some(Outcome::TooLarge), Some(Outcome::Misaligned)][seq as usize % 3],
         behind: 0,
+        flow: 0,
         think: None,
     }
 }

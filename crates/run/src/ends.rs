@@ -80,6 +80,7 @@ pub fn facts_beforehand(plan: &ReplayPlan, facts: &RunFacts) -> EngineFacts {
         targets: plan.targets.len() as u32,
         empty_share: (!plan.spec.scratch).then(|| empty_share(facts)).flatten(),
         in_flight_max: plan.scheduler.in_flight_max,
+        flows: plan.flows.facts(),
         ..EngineFacts::default()
     }
 }

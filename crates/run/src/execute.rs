@@ -20,7 +20,8 @@ use crate::ends::{Ends, engine_facts};
 use crate::error::{Kind, Result, RunError};
 use crate::facts::{PlanFacts, RUN_VERSION, RunFacts, RunNumber, RunNumbers, State, TargetEntry};
 use crate::feeder::Feeding;
-use crate::lane::{Lane, LaneWork};
+use crate::flows::{Feeders, FlowsEnd, Readers};
+use crate::lane::{Lane, LaneInput, LaneWork};
 use crate::lanes::Lanes;
 use crate::observer::{Meters, Moments, Observer, Stopping};
 use crate::plan::{ReplayPlan, known_duration};
@@ -97,7 +98,8 @@ fn replay(
     let run_number = RandomState::new().build_hasher().finish();
     let mut facts = facts(plan, run_number, entries, source.header());
     // Without a choice of targets a map has no information.
-    if plan.targets.len() > 1 || source.header().volumes.len() > 1 || !plan.routes.is_empty() {
+    let has_choice = plan.targets.len() > 1 || source.header().volumes.len() > 1;
+    if plan.flows.is_empty() && (has_choice || !plan.routes.is_empty()) {
         facts.plan.map = Some(map.routes().iter().map(ToString::to_string).collect());
     }
     // Written before `run.toml` says that the run goes on, so the run can be read however the
@@ -126,7 +128,8 @@ fn replay(
     facts.plan.host_setup =
         Some(ends.lanes.first().map(|lane| lane.host_facts.clone()).unwrap_or_default());
     let mut engine = engine_facts(plan, &facts, &below, &ends, start.agreed());
-    engine.load.size = size;
+    // The volumes of flows are no devices that the target stands for.
+    engine.load.size = size.filter(|_| plan.flows.is_empty());
     let is_complete = engine.incomplete.is_empty() && engine.results_lost == 0;
     let kept = verification::keep(plan, run, run_number, &ends.lanes);
     kept.unwrap_or_else(|error| observer.tell(&format!("warning: {error}")));
@@ -144,7 +147,11 @@ fn replay(
     facts.state = State::ended(incomplete);
     run.free_reserve();
     run.write_facts(&facts).map_err(unkept)?;
-    finalise::drop_journal(run, &summary.engine).map_err(unkept)?;
+    // The lanes of flows number their requests each for itself, and only the journal has the numbers.
+    let is_numbered = plan.flows.is_empty() || plan.targets.len() == 1;
+    if is_numbered || !plan.spec.verify.is_on() {
+        finalise::drop_journal(run, &summary.engine).map_err(unkept)?;
+    }
     if is_complete {
         verification::drop_rings(plan, run);
     }
@@ -204,24 +211,33 @@ fn work(
     // One control per lane; they share the request to stop.
     let control = || Control { stop: Arc::clone(stop), ..Control::default() };
     let controls: Vec<Arc<Control>> = lanes.iter().map(|_| Arc::new(control())).collect();
-    let (feeder, inputs) = feeder::spawn(Feeding {
-        source,
-        planner,
-        links: plan.links(),
-        look_ahead: plan.scheduler.look_ahead,
-        simulated: plan.targets.iter().any(Target::is_simulated),
-        controls: controls.clone(),
-        stop: Arc::clone(stop),
-        timed: plan.timing.mode.has_schedule(),
-        until: plan.until(),
-        interval: observer.interval(),
-        run: run.clone(),
-    })?;
+    let (mut feeders, inputs) = if plan.flows.is_empty() {
+        let (feeder, inputs) = feeder::spawn(Feeding {
+            source,
+            planner,
+            links: plan.links(),
+            look_ahead: plan.scheduler.look_ahead,
+            simulated: plan.targets.iter().any(Target::is_simulated),
+            controls: controls.clone(),
+            stop: Arc::clone(stop),
+            timed: plan.timing.mode.has_schedule(),
+            until: plan.until(),
+            interval: observer.interval(),
+            run: run.clone(),
+        })?;
+        (Feeders::One(feeder), inputs.into_iter().map(LaneInput::Ring).collect::<Vec<_>>())
+    } else {
+        let limits: Vec<_> = lanes.iter().map(Lane::limits).collect();
+        let until = plan.spec.end_after;
+        let (readers, inputs) = Readers::start(&plan.flows, &limits, plan.timing, until, stop)?;
+        let feeders = Feeders::Flows(readers, source.header().clone(), FlowsEnd::default());
+        (feeders, inputs.into_iter().map(LaneInput::Flows).collect())
+    };
     let moments = Arc::<Mutex<Moments>>::default();
     let counter = observer.starts(Meters {
         controls: controls.clone(),
-        demand: Arc::clone(&feeder.demand),
-        has_schedule: plan.timing.mode.has_schedule(),
+        demand: feeders.demand(),
+        has_schedule: plan.tells_demand(),
         moments: Arc::clone(&moments),
         duration: known_duration(plan),
     })?;
@@ -247,27 +263,32 @@ fn work(
     let start = Arc::new(Start::new(lanes.len()));
     let cpus = plan.host.cpus.as_ref();
     let host = (!simulated).then(|| HostWatch::start(cpus, &start)).transpose()?;
+    let mut flows = plan.flows.lanes(lanes.len());
     let parts = lanes.into_iter().zip(inputs).zip(recorders).zip(verifiers);
     let work = parts.enumerate().map(|(number, (((lane, input), recorder), verifier))| LaneWork {
         number,
         lane,
         input,
-        filled: Arc::clone(&feeder.filled),
-        demand: Arc::clone(&feeder.demand),
+        flows: flows.as_mut().and_then(|lanes| lanes.pop_front()),
+        filled: feeders.filled(),
+        demand: feeders.demand(),
         recorder,
         control: Arc::clone(&controls[number]),
         verifier,
         run_number,
     });
     let mut lanes = Lanes::start(plan, run, &start, work.collect(), observer);
-    let ends = lanes.as_mut().map(Lanes::wait);
+    let mut ends = lanes.as_mut().map(Lanes::wait);
     let host = host.map(HostWatch::finish);
     run.log("replayed: what was measured is put in order");
     // The feeder may be waiting for room in a ring, or for its input.
     stop.store(true, Relaxed);
     ended.store(true, Relaxed);
     let panicked = |_| RunError::new(Kind::Failure, "a thread of the run panicked");
-    let feeder = feeder.end().map_err(panicked)?;
+    if let Ok(Ok(ends)) = &mut ends {
+        ends.iter_mut().for_each(|lane| feeders.take(lane));
+    }
+    let feeder = feeders.end().map_err(panicked)?;
     let writer = writer.join().map_err(panicked)?;
     observer.ends();
     let mut ends = ends.map_err(|error| none_left(error))??;
@@ -305,6 +326,7 @@ fn facts(
             speedup: Some(plan.timing.speedup),
             server_speed: plan.timing.mode.has_parents().then_some(plan.spec.server_speed),
             chains: plan.chains.as_ref().map(ToString::to_string),
+            flows: (!plan.flows.is_empty()).then(|| plan.flows.told()),
             iops_scale: Some(plan.timing.iops_scale),
             follow_in_flight: Some(plan.scheduler.follow_in_flight),
             bundle_ns: Some(plan.scheduler.bundle.0),

@@ -229,6 +229,9 @@ pub struct PlanFacts {
     pub server_speed: Option<f64>,
     /// How it is known which request waited for which, in words.
     pub chains: Option<String>,
+    /// The flows in place of a trace, as they are typed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub flows: Option<Vec<String>>,
     pub iops_scale: Option<f64>,
     pub follow_in_flight: Option<bool>,
     pub bundle_ns: Option<i64>,

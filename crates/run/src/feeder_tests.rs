@@ -63,6 +63,7 @@ impl Iterator for Uneven {
             target,
             refusal: None,
             behind: 0,
+            flow: 0,
             think: None,
         })
     }

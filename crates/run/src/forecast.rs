@@ -1,13 +1,15 @@
 //! A preview of a replay: the output of `--dry-run`.
 
 use std::fmt;
+use std::sync::Arc;
 
-use ioecho_replay::plan::{PlanTotals, Planned, Writes};
+use ioecho_replay::plan::{PlanTotals, Planned, TargetLimits, Writes};
 use ioecho_stats::judge;
 use ioecho_trace::units::counted;
 use ioecho_trace::{Batch, Bytes, Source};
 
-use crate::error::Result;
+use crate::error::{Kind, Result, RunError};
+use crate::flows::{self, Readers};
 use crate::plan::ReplayPlan;
 use crate::target::Target;
 use crate::{feeder, open};
@@ -93,6 +95,9 @@ impl fmt::Display for Forecast {
 /// ever, only that is told, unless the plan ends it.
 pub fn forecast(plan: &ReplayPlan, source: &mut dyn Source) -> Result<Forecast> {
     let limits: Vec<_> = plan.targets.iter().map(Target::limits).collect();
+    if !plan.flows.is_empty() {
+        return of_flows(plan, &limits);
+    }
     let mut planner = plan.planner(&limits, source.header())?;
     let mut batch = Batch::new(source.header().columns);
     let until = plan.until();
@@ -119,20 +124,50 @@ pub fn forecast(plan: &ReplayPlan, source: &mut dyn Source) -> Result<Forecast> 
             None => cut = feeder::plan(&batch, &mut planner, until, &mut planned),
         }
         for planned in &planned {
-            if planned.refusal.is_some() {
-                forecast.refused += 1;
-            } else if planned.op.changes_data() {
-                let changes = &mut forecast.changes[usize::from(planned.target)];
-                changes.requests += 1;
-                changes.bytes = changes.bytes.saturating_add(planned.length.0);
-                let end = planned.end().0;
-                let (from, to) = changes.range.unwrap_or((planned.offset.0, end));
-                changes.range = Some((from.min(planned.offset.0), to.max(end)));
-            }
+            forecast.count(planned);
         }
     }
     forecast.waiting = links.map(|links| links.waiting());
     forecast.totals = cut.unwrap_or_else(|| planner.totals());
+    forecast.wraparound = forecast.totals.wraparound;
+    Ok(forecast)
+}
+
+impl Forecast {
+    fn count(&mut self, planned: &Planned) {
+        if planned.refusal.is_some() {
+            self.refused += 1;
+        } else if planned.op.changes_data() {
+            let changes = &mut self.changes[usize::from(planned.target)];
+            changes.requests += 1;
+            changes.bytes = changes.bytes.saturating_add(planned.length.0);
+            let end = planned.end().0;
+            let (from, to) = changes.range.unwrap_or((planned.offset.0, end));
+            changes.range = Some((from.min(planned.offset.0), to.max(end)));
+        }
+    }
+}
+
+/// Previews a replay of flows, each to its end: how far they come together depends on the device.
+fn of_flows(plan: &ReplayPlan, limits: &[TargetLimits]) -> Result<Forecast> {
+    let changes =
+        plan.targets.iter().map(|target| Changes { target: target.name(), ..Changes::default() });
+    if plan.flows.are_endless() {
+        let changes = changes.filter(|_| plan.timing.writes == Writes::Issue).collect();
+        return Ok(Forecast { endless: true, changes, ..Forecast::default() });
+    }
+    let timed = plan.timing.mode.has_schedule();
+    let mut forecast = Forecast { timed, changes: changes.collect(), ..Forecast::default() };
+    let stop = Arc::default();
+    let (readers, inputs) = Readers::start(&plan.flows, limits, plan.timing, None, &stop)?;
+    for input in inputs {
+        let end = input.drain(&mut |planned| forecast.count(planned));
+        flows::add(&mut forecast.totals, &end.totals);
+        end.error.map_or(Ok(()), Err)?;
+    }
+    let end = readers.end().map_err(|_| RunError::new(Kind::Failure, "a reader panicked"))?;
+    flows::add(&mut forecast.totals, &end.totals);
+    end.error.map_or(Ok(()), Err)?;
     forecast.wraparound = forecast.totals.wraparound;
     Ok(forecast)
 }

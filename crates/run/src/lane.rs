@@ -11,22 +11,22 @@ use std::sync::{Arc, Mutex};
 
 use ioecho_linux::target::{Layer, Places, TargetContent};
 use ioecho_linux::{Access, MonotonicClock, Recheck, open_device, target, thread as host_thread};
-use ioecho_replay::across::Across;
 use ioecho_replay::calibrate;
-use ioecho_replay::engine::{Control, Pacing, PacingMode, Replay, Totals, Verification};
+use ioecho_replay::engine::{Control, Input, Pacing, PacingMode, Replay, Totals, Verification};
 use ioecho_replay::pattern::Pattern;
 use ioecho_replay::plan::TargetLimits;
 use ioecho_replay::schedule::Counts;
 use ioecho_replay::sim::models::Learnt;
 use ioecho_replay::sim::{SimClock, SimDevice, SimSpec};
 use ioecho_replay::verify::{Verifier, final_pass};
-use ioecho_replay::{Clock, Device, Scheduler};
+use ioecho_replay::{Clock, Device, Planned, Scheduler};
 use ioecho_trace::{Bytes, Nanos, VerifyMode};
 
 use crate::ahead::{self, Emptiness, PlacesSeen};
 use crate::error::{Kind, Result, RunError};
 use crate::facts::{RealTarget, SimulatedTarget, TargetEntry};
 use crate::feeder::{Demand, RingInput};
+use crate::flows::{FlowsEnd, FlowsInput, LaneFlows};
 use crate::observer::Observer;
 use crate::plan::ReplayPlan;
 use crate::start::{Agreed, Start};
@@ -99,11 +99,47 @@ impl Lane {
     }
 }
 
+/// Where the requests of a lane come from.
+pub(crate) enum LaneInput {
+    /// From the thread that reads the trace.
+    Ring(RingInput),
+    /// From the flows that go to its target.
+    Flows(FlowsInput),
+}
+
+impl LaneInput {
+    /// Waits for real time, as a simulation does.
+    fn block(&mut self) {
+        match self {
+            Self::Ring(ring) => ring.blocking = true,
+            Self::Flows(flows) => flows.blocking = true,
+        }
+    }
+
+    /// The engine's side of it.
+    fn as_input(&mut self) -> &mut dyn Input {
+        match self {
+            Self::Ring(ring) => ring,
+            Self::Flows(flows) => flows,
+        }
+    }
+
+    /// Shows the first requests without taking them.
+    pub(crate) fn look_ahead(&mut self, look: impl FnOnce(&[Planned])) {
+        match self {
+            Self::Ring(ring) => ring.look_ahead(look),
+            Self::Flows(flows) => flows.look_ahead(look),
+        }
+    }
+}
+
 /// The inputs of a lane.
 pub(crate) struct LaneWork {
     pub(crate) number: usize,
     pub(crate) lane: Lane,
-    pub(crate) input: RingInput,
+    pub(crate) input: LaneInput,
+    /// The flows, if the run has such.
+    pub(crate) flows: Option<LaneFlows>,
     /// Whether the rings hold as much as they can before the first request.
     pub(crate) filled: Arc<AtomicBool>,
     pub(crate) demand: Arc<Mutex<Demand>>,
@@ -131,6 +167,8 @@ pub(crate) struct LaneEnd {
     /// Whether the final verification was completed.
     pub(crate) verify_passed: bool,
     pub(crate) verify_read: Bytes,
+    /// What its flows have come to, if it has such.
+    pub(crate) flows: Option<FlowsEnd>,
     /// The content at the places of the first requests.
     pub(crate) places: PlacesSeen,
     /// The observations of the device and of the thread, until the replay's end.
@@ -151,6 +189,7 @@ impl LaneEnd {
             verify_stopped: false,
             verify_passed: false,
             verify_read: Bytes::ZERO,
+            flows: None,
             places: PlacesSeen::default(),
             seen: None,
             watch: None,
@@ -211,11 +250,11 @@ pub(crate) fn run(
     start: &Start,
     observer: &dyn Observer,
 ) -> (LaneEnd, Closing) {
-    let LaneWork { number, lane, input, filled, recorder, control, verifier, .. } = work;
+    let LaneWork { number, lane, input, flows, filled, recorder, control, verifier, .. } = work;
     let pattern = Pattern::with_fill(work.run_number, number as u16, plan.fill);
     let waits = plan.timing.mode.has_parents();
     let pattern = if waits { pattern.undated() } else { pattern };
-    let mut rings = Rings { input, recorder, control, pattern };
+    let mut rings = Rings { input, flows, recorder, control, pattern };
     let mut end = LaneEnd::new(verifier);
     let mut closing = None;
     RingInput::wait_until_filled(&filled, &rings.control.stop);
@@ -283,7 +322,7 @@ pub(crate) fn run(
             closing = Some(device);
         }
         Lane::Simulated { spec, learnt } => {
-            rings.input.blocking = true;
+            rings.input.block();
             rings.recorder.blocking = true;
             start.wait(1);
             if number == 0 {
@@ -294,7 +333,7 @@ pub(crate) fn run(
             }
             let clock = SimClock::new(SIM_LOOK);
             let mut device = simulated(plan, *spec, learnt, &clock);
-            if let Some(pace) = rings.input.across.as_ref().and_then(Across::pace) {
+            if let Some(pace) = rings.input.as_input().across().and_then(|across| across.pace()) {
                 device.keep_in_step(pace.clone());
             }
             let pacing = Pacing { spin: Nanos::ZERO, ..pacing(plan) };
@@ -302,6 +341,9 @@ pub(crate) fn run(
         }
     }
     end.results_lost = rings.recorder.lost;
+    if let LaneInput::Flows(flows) = rings.input {
+        end.flows = Some(flows.end());
+    }
     (end, closing)
 }
 
@@ -321,7 +363,9 @@ fn simulated(
 
 /// Between a lane and the other threads of the run: the requests, their data, and the results.
 struct Rings {
-    input: RingInput,
+    input: LaneInput,
+    /// The flows, if the run has such.
+    flows: Option<LaneFlows>,
     recorder: RingSink,
     control: Arc<Control>,
     pattern: Pattern,
@@ -334,8 +378,14 @@ fn replay<C: Clock>(
     end: &mut LaneEnd,
     (device, clock, pacing): (&mut dyn Device, &C, Pacing),
 ) {
-    let Rings { input, recorder, control, pattern } = rings;
-    let scheduler = Scheduler::new(plan.scheduler);
+    let Rings { input, flows, recorder, control, pattern } = rings;
+    let scheduler = match flows.take() {
+        None => Scheduler::new(plan.scheduler),
+        Some(flows) => {
+            let config = flows.config(plan.scheduler);
+            Scheduler::with_flows(config, flows.configs, flows.numbering)
+        }
+    };
     let verify = end.verifier.as_mut().map(|verifier| Verification {
         verifier,
         reread_writes: plan.spec.verify == VerifyMode::Paranoia,
@@ -345,7 +395,7 @@ fn replay<C: Clock>(
         device: &mut *device,
         clock,
         scheduler,
-        input,
+        input: input.as_input(),
         recorder,
         pattern,
         pacing,

@@ -40,6 +40,7 @@ pub mod execute;
 pub mod facts;
 pub mod fill;
 pub mod finalise;
+pub mod flows;
 pub mod forecast;
 pub mod gate;
 pub mod inputs;

@@ -11,11 +11,12 @@ use std::path::{Path, PathBuf};
 
 use ioecho_linux::HostDescription;
 use ioecho_report::Page;
+use ioecho_stats::begun::Begun;
 use ioecho_stats::merged;
 use ioecho_stats::run_summary::{MergedRun, RunFigures, RunSummary};
 use ioecho_trace::formats::ReadOptions;
 use ioecho_trace::wording::Wording;
-use ioecho_trace::{Batch, Columns, Header, Nanos, Source, VolumeId};
+use ioecho_trace::{Batch, Columns, Header, Measured, Nanos, Source, VolumeId};
 use serde::{Deserialize, Serialize};
 
 use crate::directory::RunDirectory;
@@ -36,12 +37,36 @@ struct Part {
     source: Box<dyn Source>,
     /// The shift of its instants.
     shift: Nanos,
+    /// When it began, if the clocks of the hosts were compared.
+    begun: Option<Begun>,
+    /// When its first request was issued, and how long after its time.
+    first: Option<(Nanos, Nanos)>,
     /// The number to add to its targets' numbers.
     targets: u16,
     /// The numbers of its volumes in the merged run, by their own numbers.
     volumes: BTreeMap<u32, u32>,
     batch: Batch,
     row: usize,
+}
+
+impl Part {
+    /// The single runs in it.
+    fn runs(&self) -> Vec<MergedRun> {
+        let mut runs = MergedRun::all_of(&self.name, self.shift, &self.summary);
+        if let ([run], Some(begun)) = (&mut runs[..], &self.begun) {
+            let first_late_ns = self.first.map(|(_, late)| late.0);
+            run.begun = Some(Begun { first_late_ns, ..begun.clone() });
+        }
+        runs
+    }
+
+    /// Looks whether a request is the first that was issued.
+    fn looks_at(&mut self, measured: &Measured) {
+        let Some(submitted) = measured.submitted else { return };
+        if self.first.is_none_or(|(first, _)| submitted < first) {
+            self.first = Some((submitted, submitted - measured.scheduled));
+        }
+    }
 }
 
 /// A merged run.
@@ -54,6 +79,33 @@ pub struct Merged {
     pub page: Page,
     /// Sentences on what makes the sum of its runs doubtful; the verdict has them, too.
     pub doubts: Vec<String>,
+}
+
+/// A run, and when it began on an axis that it shares with others.
+#[derive(Clone, Debug)]
+pub struct Together {
+    /// Its directory.
+    pub path: PathBuf,
+    /// What it is called in the merged run, such as the name of its host.
+    pub name: String,
+    /// When it began.
+    pub begun: Begun,
+}
+
+/// Merges runs that were begun together into one in the new directory `output`, on their common
+/// axis of time, and draws its page.
+pub fn of_hosts(all: &[Together], output: &Path, command: Vec<String>) -> Result<Merged> {
+    let mut parts = Vec::new();
+    let first_ns = all.iter().map(|one| one.begun.zero_ns).min().unwrap_or(0);
+    for one in all {
+        let mut part = open(&one.path)?;
+        part.name.clone_from(&one.name);
+        part.shift = Nanos(one.begun.zero_ns.saturating_sub(first_ns));
+        part.begun = Some(one.begun.clone());
+        parts.push(part);
+    }
+    refuse_unlike(&parts)?;
+    merged(parts, output, command)
 }
 
 /// Merges runs into one in the new directory `output`, and draws its page. With `by_wall_clock`,
@@ -73,12 +125,14 @@ pub fn runs(
     if by_wall_clock {
         shift_by_wall_clock(&mut parts)?;
     }
+    merged(parts, output, command)
+}
+
+fn merged(mut parts: Vec<Part>, output: &Path, command: Vec<String>) -> Result<Merged> {
     let header = number(&mut parts)?;
     let output = RunDirectory::create(output)?;
     let figures = write_requests(&mut parts, header.clone(), &output)?;
-    let runs =
-        parts.iter().flat_map(|part| MergedRun::all_of(&part.name, part.shift, &part.summary));
-    let summary = merged::summary(runs.collect(), &figures);
+    let summary = merged::summary(parts.iter().flat_map(Part::runs).collect(), &figures);
     let mut summary = summary.map_err(|_| not_one_replay(&parts))?;
     let doubts: Vec<String> = apart(&parts).into_iter().chain(shared(&parts)).collect();
     for doubt in &doubts {
@@ -170,6 +224,8 @@ fn open(path: &Path) -> Result<Part> {
         summary,
         source,
         shift: Nanos::ZERO,
+        begun: None,
+        first: None,
         targets: 0,
         volumes,
         batch,
@@ -311,6 +367,7 @@ fn write_requests(
             next_volume - 1
         }));
         if let Some(measured) = &mut request.measured {
+            part.looks_at(measured);
             measured.scheduled = measured.scheduled.saturating_add(part.shift);
             for instant in [&mut measured.submitted, &mut measured.completed].into_iter().flatten()
             {

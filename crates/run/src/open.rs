@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io::{self, BufReader};
 use std::path::{Path, PathBuf};
 
-use ioecho_replay::journal::{JournalReader, to_request};
+use ioecho_replay::journal::{JournalOrder, JournalReader, to_request};
 use ioecho_trace::formats::{self, Order, ReadOptions};
 use ioecho_trace::header::{NoteKind, Notes};
 use ioecho_trace::transform::{self, Asked, Context, Load, Parts};
@@ -14,6 +14,7 @@ use ioecho_trace::{Batch, Columns, Header, Source, Stop, TraceError, generate};
 
 use crate::directory::RunDirectory;
 use crate::error::{Kind, Result, RunError};
+use crate::facts::RunFacts;
 use crate::regular;
 
 /// Resolves the paths of traces, and passes on messages about slow or large operations.
@@ -264,7 +265,8 @@ impl JournalSource {
             RunError::new(Kind::Trace, text)
         })?;
         let reader = JournalReader::new(BufReader::with_capacity(1 << 20, file))
-            .map_err(|error| TraceError::read(&path, error))?;
+            .map_err(|error| TraceError::read(&path, error))?
+            .ordered_by(order_of(run));
         let damage = "the run goes on or was killed; its journal holds what there is so far";
         let header = Header {
             columns: Columns { measured: true, ..trace.columns },
@@ -274,6 +276,12 @@ impl JournalSource {
         let (losses, guesses) = Default::default();
         Ok(Self { reader, header, losses, guesses, path, ended: false })
     }
+}
+
+/// The order of the rows in a run's results.
+fn order_of(run: &RunDirectory) -> JournalOrder {
+    let has_lanes = |facts: RunFacts| facts.plan.flows.is_some() && facts.targets.len() > 1;
+    if run.read_facts().is_ok_and(has_lanes) { JournalOrder::Issue } else { JournalOrder::Number }
 }
 
 impl Source for JournalSource {

@@ -7,11 +7,11 @@ use ioecho_report::{Chart, Listing, Page, Section, Subject, charts};
 use ioecho_stats::facts::HostFacts;
 use ioecho_stats::headline::Headline;
 use ioecho_stats::picture::RunPicture;
-use ioecho_stats::run_summary::RunSummary;
+use ioecho_stats::run_summary::{FlowFigures, Percentiles, RunSummary};
 use ioecho_stats::verdict::Validity;
 use ioecho_trace::transform::Load;
 use ioecho_trace::units::{counted, two_digits};
-use ioecho_trace::{Header, Nanos, Stop, formats};
+use ioecho_trace::{Bytes, Header, Nanos, Stop, formats};
 use serde::Serialize;
 
 use crate::directory::RunDirectory;
@@ -127,11 +127,69 @@ pub fn of_found(run: &RunDirectory, summary: &RunSummary, found: &AllFigures) ->
         witness: witness::section(run, &facts, &summary.engine, found.picture().achieved_end()),
         charts: charts::of(&found.analysis, header),
         expert: expert(run, found),
-        listings: critical_path(summary)
+        listings: of_flows(summary)
             .into_iter()
+            .chain(critical_path(summary))
             .chain(charts::listings(&found.analysis, header))
             .collect(),
         ..Page::default()
+    })
+}
+
+/// The flows of a run, side by side.
+fn of_flows(summary: &RunSummary) -> Option<Listing> {
+    if summary.per_flow.is_empty() {
+        return None;
+    }
+    let columns = [
+        "flow",
+        "issued by",
+        "requests",
+        "per second",
+        "failed",
+        "late",
+        "read",
+        "written",
+        "response 50 %",
+        "response 99 %",
+        "response max",
+        "service 50 %",
+        "lateness 99 %",
+    ];
+    let span = |spans: &Option<Percentiles>, of: fn(&Percentiles) -> Option<u64>| {
+        let ns = spans.as_ref().and_then(of);
+        ns.map_or("–".to_owned(), |ns| Nanos(i64::try_from(ns).unwrap_or(i64::MAX)).to_string())
+    };
+    let row = |flow: &FlowFigures| {
+        let who = match flow.threads {
+            Some(threads) => counted(threads.into(), "waiting client"),
+            None => "its load's instants".to_owned(),
+        };
+        vec![
+            flow.name.clone(),
+            who,
+            flow.requests.to_string(),
+            two_digits(flow.per_second),
+            flow.failed.to_string(),
+            flow.late.to_string(),
+            Bytes(flow.bytes_read).to_string(),
+            Bytes(flow.bytes_written).to_string(),
+            span(&flow.response_time, |all| Some(all.p50_ns)),
+            span(&flow.response_time, |all| all.p99_ns),
+            span(&flow.response_time, |all| Some(all.max_ns)),
+            span(&flow.service_time, |all| Some(all.p50_ns)),
+            span(&flow.lateness, |all| all.p99_ns),
+        ]
+    };
+    Some(Listing {
+        heading: "Flows".to_owned(),
+        note:
+            "Response times count from the instant at which a request was due. A waiting client's \
+               next request is due when its last has completed and it has thought: such times are \
+               those of so many clients, and of nobody who comes meanwhile."
+                .to_owned(),
+        columns: columns.map(str::to_owned).to_vec(),
+        rows: summary.per_flow.iter().map(row).collect(),
     })
 }
 
@@ -306,9 +364,7 @@ fn shown(key: &str, value: &toml::Value) -> String {
     ];
     match value {
         Value::Integer(ns) if key.ends_with("_ns") => Nanos(*ns).to_string(),
-        Value::Integer(bytes) if SIZES.contains(&key) => {
-            ioecho_trace::Bytes(*bytes as u64).to_string()
-        }
+        Value::Integer(bytes) if SIZES.contains(&key) => Bytes(*bytes as u64).to_string(),
         Value::String(text) => text.clone(),
         Value::Table(content) if key == "content" => {
             let shares = ["ioecho", "zeroes", "other", "unreadable", "never_written"];

@@ -18,6 +18,7 @@ use ioecho_trace::{Header, Nanos, Source, Stop, generate, units};
 
 use crate::chains::Chains;
 use crate::error::{Kind, Result, RunError};
+use crate::flows::{Flows, Nothing};
 use crate::inputs::Inputs;
 use crate::links::{self, Links};
 use crate::open::Opener;
@@ -62,6 +63,8 @@ pub struct ReplayPlan {
     pub fill: Fill,
     /// The run that this one continues.
     pub(crate) continues: Option<Continues>,
+    /// The flows, if the load has such.
+    pub(crate) flows: Flows,
     /// Who waits for whom, if that decides when requests are issued.
     pub(crate) chains: Option<Chains>,
     /// The directory for the results.
@@ -90,11 +93,18 @@ impl ReplayPlan {
         options.dependencies =
             spec.timing.has_parents() && load.is_whole() && !spec.writes.reads_only();
         let open = || open::trace_until(opener, &Stop::default(), &spec.trace, &options, &load);
-        let source = open()?;
+        let source: Box<dyn Source> =
+            if spec.flows.is_empty() { open()? } else { Box::new(Nothing::default()) };
         refuse_unchosen_seconds(&spec, source.header())?;
         follows_what_is_known(&spec, source.header())?;
         let routes = routes::read(&spec.map, spec.map_file.as_deref())?;
         let targets = targets(&spec, &routes)?;
+        let (flows, source) = if spec.flows.is_empty() {
+            (Flows::default(), source)
+        } else {
+            let (flows, header) = Flows::new(&spec, &options, &targets, opener)?;
+            (flows, Box::new(Nothing { header }) as Box<dyn Source>)
+        };
         refuse_an_hour_of_no_clock(&spec, &targets)?;
         let (chains, source) = if spec.timing.has_parents() {
             let (chains, source) = links::chains_of(&spec.trace, &load, source, open)?;
@@ -105,20 +115,22 @@ impl ReplayPlan {
         let output = spec.output.clone().unwrap_or_else(default_output);
         let inputs = inputs(&spec, &load, &targets)?;
         let continues = Continues::new(&spec, &targets)?;
+        let in_flight_max =
+            if flows.is_empty() { spec.in_flight_max } else { flows.in_flight_max() };
         let scheduler = Config {
             conflicts: spec.conflicts,
             strong: spec.strong,
             look_ahead: if spec.timing.has_parents() { LOOK_AHEAD_OF_CHAINS } else { LOOK_AHEAD },
-            timing: spec.timing,
+            timing: spec.timing(),
             follow_in_flight: spec.follow_in_flight,
             bundle: spec.bundle,
-            ..Config::with_in_flight_max(spec.in_flight_max)
+            ..Config::with_in_flight_max(in_flight_max)
         };
         let timing = Timing {
             start: spec.start,
             speedup: spec.speedup,
             iops_scale: spec.iops_scale,
-            mode: spec.timing,
+            mode: spec.timing(),
             writes: spec.writes,
             alignment: spec.alignment,
             sync_writes: spec.sync_writes,
@@ -148,12 +160,19 @@ impl ReplayPlan {
             },
             fill: Fill { random: spec.fill_random_percent, dedup: spec.dedup },
             continues,
+            flows,
             chains,
             output,
             spec,
         };
         plan.every_target_is_used(source.header())?;
         Ok((plan, source))
+    }
+
+    /// Whether what falls due is known while the run goes on, before it is issued. What flows demand
+    /// is known in their lanes alone.
+    pub fn tells_demand(&self) -> bool {
+        self.timing.mode.has_schedule() && self.flows.is_empty()
     }
 
     /// Refuses targets that may hold a user's data, unless they were named for it; returns warnings
@@ -172,6 +191,10 @@ impl ReplayPlan {
     /// Refuses a target that gets no part of the trace: its figures would be those of an idle
     /// device.
     fn every_target_is_used(&self, trace: &Header) -> Result<()> {
+        if !self.flows.is_empty() {
+            // The flows name their targets, and are checked as they are resolved.
+            return Ok(());
+        }
         let limits: Vec<_> = self.targets.iter().map(Target::limits).collect();
         let map = self.map(&limits, trace)?;
         if self.routes.is_empty() && trace.volumes.is_empty() {
@@ -277,6 +300,7 @@ fn follows_what_is_known(spec: &ReplaySpec, trace: &Header) -> Result<()> {
 /// overwritten.
 fn inputs(spec: &ReplaySpec, load: &Load, targets: &[Target]) -> Result<Inputs> {
     let inputs = Inputs::of_load(&spec.trace, load);
+    let inputs = spec.flows.iter().fold(inputs, |inputs, flow| inputs.and(&flow.load));
     let inputs = spec.map_file.iter().fold(inputs, |inputs, file| inputs.and(file));
     if !spec.writes.reads_only() {
         targets.iter().try_for_each(|target| target.refuse_inputs(&inputs))?;
@@ -342,10 +366,16 @@ fn targets(spec: &ReplaySpec, routes: &[RouteSpec]) -> Result<Vec<Target>> {
 impl fmt::Display for ReplayPlan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let spec = &self.spec;
-        writeln!(f, "trace         {}", spec.trace.display())?;
+        if self.flows.is_empty() {
+            writeln!(f, "trace         {}", spec.trace.display())?;
+        }
+        for told in self.flows.told() {
+            writeln!(f, "flow          {told}")?;
+        }
         let from = spec.start.map_or("its first request".to_owned(), |at| at.to_string());
         let length = spec.duration.map_or("its end".to_owned(), |span| format!("{span} later"));
         let timing = match self.timing.mode {
+            TimingMode::Flows => "each flow by its own rule".to_owned(),
             TimingMode::Timed => format!("speed {}", self.timing.speedup),
             TimingMode::Afap => "as fast as possible".to_owned(),
             TimingMode::Load => "as fast as the recorded in-flight number allows".to_owned(),

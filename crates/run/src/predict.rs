@@ -138,7 +138,7 @@ pub fn fit(run: &Path, scratch: &Path, opener: &dyn Opener) -> Result<Option<Fit
     let timing = facts.timing();
     let repeats = match timing {
         TimingMode::Timed | TimingMode::Afap => facts.merged.is_empty(),
-        TimingMode::Load | TimingMode::Dependency => false,
+        TimingMode::Load | TimingMode::Dependency | TimingMode::Flows => false,
     };
     if !repeats {
         return Ok(None);

@@ -27,6 +27,7 @@ use ioecho_trace::{Bytes, Nanos, VerifyMode};
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Kind, Result, RunError};
+use crate::flows::{FLOWS_MAX, FlowSpec, Flows};
 
 /// The replay's speed, relative to the recording.
 pub const SPEEDUPS: RangeInclusive<f64> = 1e-6..=1e6;
@@ -65,6 +66,8 @@ pub const PERCENT: RangeInclusive<u8> = 0..=100;
 pub struct ReplaySpec {
     /// A trace in any known format, or the directory of a run.
     pub trace: PathBuf,
+    /// In place of a trace: loads that go on at once, each by its own rule.
+    pub flows: Vec<FlowSpec>,
     /// The options for reading it.
     pub read: ReadOptions,
     /// The start of the replayed part, in the trace's own time; `None`: at its first request.
@@ -182,6 +185,7 @@ impl Default for ReplaySpec {
     fn default() -> Self {
         Self {
             trace: PathBuf::new(),
+            flows: Vec::new(),
             read: ReadOptions::default(),
             start: None,
             duration: None,
@@ -251,7 +255,8 @@ impl ReplaySpec {
     fn lacks(&self) -> Option<(Wording, Wording)> {
         let names_target =
             !self.targets.is_empty() || !self.map.is_empty() || self.map_file.is_some();
-        match (self.trace.as_os_str().is_empty(), names_target) {
+        let names_load = !self.trace.as_os_str().is_empty() || !self.flows.is_empty();
+        match (!names_load, names_target) {
             (true, _) => Some(("no trace is named".into(), "name it as `trace`".into())),
             (_, false) => Some(("no target is named".into(), "name it in `targets`".into())),
             (false, true) => None,
@@ -289,6 +294,7 @@ impl ReplaySpec {
     /// A contradiction, and the remedy.
     fn contradiction(&self) -> Option<(Wording, Wording)> {
         let rules = self.timing_rules().into_iter().chain(self.chain_rules());
+        let rules = rules.chain(self.flow_rules());
         let rules = rules.chain(self.verification_rules());
         let mut rules = rules.chain(self.writing_rules()).chain(self.backend_rules());
         let (_, what, help) = rules.find(|(broken, ..)| *broken)?;
@@ -351,6 +357,53 @@ impl ReplaySpec {
                 Wording::from("take ").set("verify", "final"),
             ),
         ]
+    }
+
+    /// Rules for flows, which are no trace.
+    fn flow_rules(&self) -> [Rule; 4] {
+        let has_flows = !self.flows.is_empty();
+        let is_part = self.start.is_some() || self.duration.is_some();
+        let trace = !self.trace.as_os_str().is_empty();
+        let map = !self.map.is_empty() || self.map_file.is_some();
+        let mut names: Vec<&str> =
+            self.flows.iter().filter_map(|flow| flow.name.as_deref()).collect();
+        names.sort_unstable();
+        [
+            (
+                has_flows && (trace || map),
+                "flows stand in place of a trace and of its map".into(),
+                "leave out either".into(),
+            ),
+            (
+                has_flows && (is_part || !self.transforms.is_empty() || is_scaled(self.iops_scale)),
+                "parts and transforms are those of a trace, and flows may have several".into(),
+                Wording::from("change the load of a flow beforehand with ")
+                    .command("convert", "IN OUT.parquet"),
+            ),
+            (
+                has_flows
+                    && (self.timing != TimingMode::Timed
+                        || self.follow_in_flight
+                        || self.bundle > Nanos::ZERO),
+                "each flow has its own timing".into(),
+                Wording::from("leave out ")
+                    .setting("timing")
+                    .text(", ")
+                    .setting("follow-in-flight")
+                    .text(" and ")
+                    .setting("bundle"),
+            ),
+            (
+                names.windows(2).any(|pair| pair[0] == pair[1]) || self.flows.len() > FLOWS_MAX,
+                "flows need different names, and there can be 65535 of them".into(),
+                "give each a name of its own".into(),
+            ),
+        ]
+    }
+
+    /// What decides when requests are issued, of a trace or of flows.
+    pub fn timing(&self) -> TimingMode {
+        if self.flows.is_empty() { self.timing } else { Flows::timing(&self.flows) }
     }
 
     fn verification_rules(&self) -> [Rule; 4] {

@@ -194,6 +194,7 @@ mod tests {
             target: 0,
             integrity: Integrity::Unchecked,
             behind,
+            flow: 0,
         });
         request
     }

@@ -6,6 +6,7 @@
 //! time: a key that an older file lacks is read as its default.
 
 mod ended;
+mod flows;
 mod host;
 mod load;
 mod merging;
@@ -19,6 +20,8 @@ use ioecho_trace::{Nanos, TimingMode};
 use serde::{Deserialize, Serialize};
 
 pub use ended::EndedAfter;
+pub use flows::FlowFacts;
+pub(crate) use flows::clients;
 pub use host::{
     ClockFacts, CountedFacts, CpuFacts, DeviceFacts, HostFacts, LayerFacts, RecorderFacts,
 };
@@ -130,6 +133,9 @@ pub struct EngineFacts {
     /// What the device saw, if a recording was made during the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub witness: Option<WitnessFacts>,
+    /// The flows of the run; empty if it replayed one trace. Of a merged run each run has its own.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub flows: Vec<FlowFacts>,
 }
 
 fn one() -> u32 {
@@ -184,6 +190,7 @@ impl Default for EngineFacts {
             host: HostFacts::default(),
             load: LoadFacts::default(),
             witness: None,
+            flows: Vec::new(),
         }
     }
 }
@@ -259,6 +266,7 @@ impl EngineFacts {
             host,
             load,
             witness,
+            flows: _,
         } = other;
         // Lateness under different rules of issue cannot be merged: no single value would be true
         // of both runs.
@@ -314,6 +322,8 @@ impl EngineFacts {
         self.load.merge(before, load, added);
         // Nobody knows of two runs whether they had one target: each run's are counted.
         self.targets = before.saturating_add(added);
+        // The numbers of flows mean something within one run only.
+        self.flows.clear();
         Ok(())
     }
 

@@ -5,10 +5,10 @@
 //! finding, with only the figures that belong to the finding; terminal and page show the same.
 
 use ioecho_trace::transform::{busiest, window};
-use ioecho_trace::units::two_digits;
+use ioecho_trace::units::{counted, two_digits};
 use ioecho_trace::{LateCause, Nanos, TimingMode};
 
-use crate::facts::EngineFacts;
+use crate::facts::{EngineFacts, clients};
 use crate::judge::{GENERATOR, HOST, IN_FLIGHT_DEFAULT, OWN, is_starved_by};
 use crate::late::{DEVICE, LATE};
 use crate::picture::{Kind, Moment, Panels, Span};
@@ -252,6 +252,7 @@ fn held(summary: &RunSummary, panels: &Panels, rates: Option<&Throughput>) -> St
             format!("As fast as possible, with no more in flight than recorded{}", ended(engine))
         }
         TimingMode::Dependency => format!("With the waits of {}", load(summary)),
+        TimingMode::Flows => format!("With {}", flows(engine)),
         TimingMode::Timed | TimingMode::Afap => format!("As fast as possible{}", ended(engine)),
     };
     let rate = rates.map_or(String::new(), |rates| {
@@ -261,6 +262,15 @@ fn held(summary: &RunSummary, panels: &Panels, rates: Option<&Throughput>) -> St
     let slowest =
         slowest.map_or(String::new(), |all| format!(", the slowest took {}", span(all.max_ns)));
     format!("{how}{rate}{}{slowest}.", against_recording(summary))
+}
+
+/// Who issued the requests of a run of flows.
+fn flows(engine: &EngineFacts) -> String {
+    let open = engine.flows.iter().filter(|flow| flow.threads.is_none()).count() as u64;
+    let clients = counted(clients(&engine.flows).into(), "waiting client");
+    let open =
+        if open > 0 { format!(" and {}", counted(open, "open flow")) } else { String::new() };
+    format!("{clients}{open}{}", ended(engine))
 }
 
 /// Durations that differ by less are called the same: to two digits the ratio would be 1.

@@ -19,6 +19,8 @@ use crate::run_figures::RunFigures;
 use crate::verdict::{Check, Finding, Grade, Validity, Verdict};
 pub use checks::WRAPAROUND;
 pub(crate) use checks::host_owned_from;
+pub use checks::start::START_SKEW;
+pub(crate) use checks::start::start_skew;
 use checks::{LATE_SHARE_PASS, LATE_SHARE_SUSPECT};
 
 /// Judges a run.
@@ -45,6 +47,7 @@ pub fn judge(figures: &RunFigures, engine: &EngineFacts) -> Verdict {
     checks.extend(checks::load::all(figures, engine, is_late.then_some(blame)));
     checks.extend(checks::host::all(figures, engine));
     checks.push(checks::witness::witness(engine));
+    checks.push(checks::start::of_one());
     let broken = |name: &str| is_broken(&checks, name);
     let limits = if !engine.incomplete.is_empty() {
         Finding::Incomplete

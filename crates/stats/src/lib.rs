@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 pub mod analysis;
+pub mod begun;
 pub mod change_points;
 pub mod compare;
 pub mod count;
@@ -20,6 +21,7 @@ pub mod load_figures;
 pub mod merged;
 pub mod model;
 pub mod orders;
+mod per_flow;
 mod per_target;
 pub mod picture;
 pub mod raster;

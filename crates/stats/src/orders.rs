@@ -241,6 +241,7 @@ mod tests {
                 target: 0,
                 integrity: Integrity::Unchecked,
                 behind: 0,
+                flow: 0,
             });
             batch.push(&request);
         }

@@ -262,6 +262,7 @@ mod tests {
             target: 0,
             integrity: Integrity::Unchecked,
             behind: 0,
+            flow: 0,
         }
     }
 

@@ -12,6 +12,7 @@ use crate::facts::EngineFacts;
 use crate::histogram::{Latencies, Percentiles};
 use crate::late::{DEVICE, LATE, LateShare};
 use crate::load_figures::LoadFigures;
+use crate::per_flow::{FlowFigures, PerFlow};
 use crate::per_target::{PerTarget, TargetFigures};
 use crate::picture::{Kind, RunPicture, Span};
 use crate::reached::Reached;
@@ -43,6 +44,7 @@ pub struct RunFigures {
     integrity: [u64; Integrity::ALL.len()],
     unsupported: [u64; Op::ALL.len()],
     per_target: PerTarget,
+    per_flow: PerFlow,
     load: LoadFigures,
     reached: Reached,
 }
@@ -60,6 +62,7 @@ impl RunFigures {
             self.picture.observe_one(request);
             let Some(measured) = &request.measured else { continue };
             self.per_target.observe(request, measured);
+            self.per_flow.observe(request, measured);
             self.load.observe(request, measured);
             self.reached.observe(request, measured);
             self.integrity[measured.integrity as usize] += 1;
@@ -125,6 +128,7 @@ impl RunFigures {
             integrity,
             unsupported,
             per_target,
+            per_flow,
             load,
             reached,
         } = other;
@@ -157,6 +161,7 @@ impl RunFigures {
             *mine = mine.saturating_add(*theirs);
         }
         self.per_target.merge(per_target);
+        self.per_flow.merge(per_flow);
         self.load.merge(load);
         self.reached.merge(reached);
     }
@@ -298,6 +303,11 @@ impl RunFigures {
     pub(crate) fn per_target(&self, targets: u32) -> Vec<TargetFigures> {
         let figures = self.per_target.figures(targets);
         if figures.len() > 1 { figures } else { Vec::new() }
+    }
+
+    /// A row for each of the run's flows.
+    pub(crate) fn per_flow(&self, engine: &EngineFacts) -> Vec<FlowFigures> {
+        self.per_flow.figures(&engine.flows)
     }
 
     /// The percentiles of a span by kind of request.

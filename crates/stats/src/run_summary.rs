@@ -8,11 +8,13 @@ use std::collections::BTreeMap;
 use ioecho_trace::{LateCause, Nanos, Op};
 use serde::{Deserialize, Serialize};
 
+use crate::begun::Begun;
 use crate::critical_path::CriticalPath;
 pub use crate::facts::{EngineFacts, VerifyFigures};
 pub use crate::histogram::Percentiles;
 use crate::judge::{host_owned_from, judge};
 pub use crate::late::{LATE, LateShare, cause_name};
+pub use crate::per_flow::FlowFigures;
 pub use crate::per_target::TargetFigures;
 use crate::picture::Span;
 pub use crate::run_figures::{ByKind, RunFigures};
@@ -69,6 +71,9 @@ pub struct RunSummary {
     /// Each target of a run with several; empty of a run with one.
     #[serde(default)]
     pub per_target: Vec<TargetFigures>,
+    /// Each flow of a run of flows; empty of others.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub per_flow: Vec<FlowFigures>,
     /// Why a run took so long in which requests waited for others; missing for others, and for one
     /// whose results are not all there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -90,6 +95,9 @@ pub struct MergedRun {
     pub engine: EngineFacts,
     /// How it was judged where it ran.
     pub verdict: Verdict,
+    /// When it began, if somebody compared the clocks of the hosts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub begun: Option<Begun>,
 }
 
 impl MergedRun {
@@ -99,7 +107,8 @@ impl MergedRun {
         let RunSummary { engine, verdict, merged, .. } = summary;
         if merged.is_empty() {
             let (name, shift_ns) = (name.to_owned(), shift.0);
-            return vec![Self { name, shift_ns, engine: engine.clone(), verdict: verdict.clone() }];
+            let (engine, verdict) = (engine.clone(), verdict.clone());
+            return vec![Self { name, shift_ns, engine, verdict, begun: None }];
         }
         let of_it = |run: &Self| Self {
             name: format!("{name}:{}", run.name),
@@ -153,6 +162,7 @@ impl RunFigures {
                 .filter(|(_, count)| *count > 0)
                 .collect(),
             per_target,
+            per_flow: self.per_flow(&engine),
             critical_path: None,
             merged: Vec::new(),
             engine,

@@ -59,6 +59,7 @@ pub(crate) struct MeasuredColumns {
     pub(crate) target: Vec<u16>,
     pub(crate) integrity: Vec<u8>,
     pub(crate) behind: Vec<u32>,
+    pub(crate) flow: Vec<u16>,
 }
 
 /// A run of requests, one vector per column, all of one length.
@@ -347,6 +348,7 @@ impl Batch {
             retain(&mut columns.target, keep);
             retain(&mut columns.integrity, keep);
             retain(&mut columns.behind, keep);
+            retain(&mut columns.flow, keep);
         }
         if let Some(columns) = &mut self.dependencies {
             columns.retain(|row| keep[row]);
@@ -389,6 +391,7 @@ impl Batch {
             keep(&mut columns.target, from, to);
             keep(&mut columns.integrity, from, to);
             keep(&mut columns.behind, from, to);
+            keep(&mut columns.flow, from, to);
         }
         if let Some(columns) = &mut self.dependencies {
             columns.retain(|row| (from..to).contains(&row));
@@ -417,6 +420,7 @@ impl MeasuredColumns {
         self.target.clear();
         self.integrity.clear();
         self.behind.clear();
+        self.flow.clear();
     }
 
     fn append(&mut self, other: &Self, from: usize, to: usize) {
@@ -431,6 +435,7 @@ impl MeasuredColumns {
         self.target.extend_from_slice(&other.target[from..to]);
         self.integrity.extend_from_slice(&other.integrity[from..to]);
         self.behind.extend_from_slice(&other.behind[from..to]);
+        self.flow.extend_from_slice(&other.flow[from..to]);
     }
 
     /// Appends rows without a measurement until there are `rows`.
@@ -446,6 +451,7 @@ impl MeasuredColumns {
         self.target.resize(rows, 0);
         self.integrity.resize(rows, 0);
         self.behind.resize(rows, 0);
+        self.flow.resize(rows, 0);
     }
 
     fn push(&mut self, measured: Option<&Measured>) {
@@ -462,6 +468,7 @@ impl MeasuredColumns {
         self.target.push(measured.map_or(0, |m| m.target));
         self.integrity.push(measured.map_or(0, |m| m.integrity as u8));
         self.behind.push(measured.map_or(0, |m| m.behind));
+        self.flow.push(measured.map_or(0, |m| m.flow));
     }
 
     #[inline]
@@ -478,6 +485,7 @@ impl MeasuredColumns {
             target: self.target[row],
             integrity: Integrity::from_code(self.integrity[row])?,
             behind: self.behind[row],
+            flow: self.flow[row],
         })
     }
 }
@@ -527,6 +535,7 @@ pub(crate) mod tests {
                     target: (measured.0 % 3) as u16,
                     integrity: Integrity::from_code((measured.0 % 10) as u8).unwrap(),
                     behind: (measured.0 % 5) as u32,
+                    flow: (measured.0 % 7) as u16,
                 }),
             }
         }

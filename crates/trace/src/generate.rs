@@ -31,6 +31,7 @@ mod tests;
 use self::settings::Settings;
 use self::source::{Generated, Requests};
 use crate::arguments::{ArgumentError, Arguments};
+use crate::batch::BATCH_ROWS;
 use crate::error::TraceError;
 use crate::stream::Source;
 use crate::units::Nanos;
@@ -95,8 +96,14 @@ fn unusable(path: &Path, error: &ArgumentError) -> TraceError {
 
 /// The load that `path`, a line as [`is_line`] recognises it, describes.
 pub fn open(path: &Path) -> Result<Box<dyn Source>, TraceError> {
+    open_by(path, BATCH_ROWS)
+}
+
+/// The same load in batches of at most so many requests, for a thread that has other things to do
+/// in between.
+pub fn open_by(path: &Path, rows: usize) -> Result<Box<dyn Source>, TraceError> {
     let line = path.to_string_lossy();
-    let generated = parse(&line).and_then(|load| Generated::new(&line, load));
+    let generated = parse(&line).and_then(|load| Generated::new(&line, load, rows));
     match generated {
         Ok(source) => Ok(Box::new(source)),
         Err(error) => Err(unusable(path, &error)),

@@ -362,6 +362,8 @@ pub struct Measured {
     /// By how many requests it stands behind the one whose completion let it go: of those that it
     /// waited for, the one that completed last. 0 if it waited for none.
     pub behind: u32,
+    /// The number of the run's flow that it belongs to, counted from 1. 0 if the run has no flows.
+    pub flow: u16,
 }
 
 impl Measured {

@@ -27,11 +27,17 @@ pub enum TimingMode {
     /// When the requests that it waits for have completed, plus a think time. A request that waits
     /// for none is issued at its time.
     Dependency,
+    /// By the rule of the flow that it belongs to, where a load has flows and at least one of them
+    /// has no schedule: when one of the flow's clients is free.
+    Flows,
 }
 
 impl TimingMode {
     /// All modes.
-    pub const ALL: [Self; 4] = [Self::Timed, Self::Afap, Self::Load, Self::Dependency];
+    pub const ALL: [Self; 5] = [Self::Timed, Self::Afap, Self::Load, Self::Dependency, Self::Flows];
+
+    /// The modes of a load that is one stream of requests.
+    pub const OF_STREAMS: [Self; 4] = [Self::Timed, Self::Afap, Self::Load, Self::Dependency];
 
     /// The name on the command line and in results.
     pub const fn name(self) -> &'static str {
@@ -40,6 +46,7 @@ impl TimingMode {
             Self::Afap => "afap",
             Self::Load => "load",
             Self::Dependency => "dependency",
+            Self::Flows => "flows",
         }
     }
 
@@ -48,7 +55,7 @@ impl TimingMode {
     pub const fn has_schedule(self) -> bool {
         match self {
             Self::Timed => true,
-            Self::Afap | Self::Load | Self::Dependency => false,
+            Self::Afap | Self::Load | Self::Dependency | Self::Flows => false,
         }
     }
 
@@ -56,7 +63,7 @@ impl TimingMode {
     /// them nothing can be late.
     pub const fn has_due_instants(self) -> bool {
         match self {
-            Self::Timed | Self::Dependency => true,
+            Self::Timed | Self::Dependency | Self::Flows => true,
             Self::Afap | Self::Load => false,
         }
     }
@@ -65,7 +72,7 @@ impl TimingMode {
     pub const fn has_parents(self) -> bool {
         match self {
             Self::Dependency => true,
-            Self::Timed | Self::Afap | Self::Load => false,
+            Self::Timed | Self::Afap | Self::Load | Self::Flows => false,
         }
     }
 
@@ -73,7 +80,7 @@ impl TimingMode {
     pub const fn follows_recorded(self) -> bool {
         match self {
             Self::Load => true,
-            Self::Timed | Self::Afap | Self::Dependency => false,
+            Self::Timed | Self::Afap | Self::Dependency | Self::Flows => false,
         }
     }
 }
@@ -86,7 +93,7 @@ impl fmt::Display for TimingMode {
 
 /// A word that names no [`TimingMode`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("'{0}' is no timing; known are timed, afap, load and dependency")]
+#[error("'{0}' is no timing; known are timed, afap, load, dependency and flows")]
 pub struct UnknownTiming(String);
 
 impl FromStr for TimingMode {
@@ -117,7 +124,9 @@ mod tests {
         }
         let error = serde_json::from_str::<TimingMode>("\"Timed\"").unwrap_err().to_string();
         assert!(
-            error.starts_with("'Timed' is no timing; known are timed, afap, load and dependency"),
+            error.starts_with(
+                "'Timed' is no timing; known are timed, afap, load, dependency and flows"
+            ),
             "{error}"
         );
         assert!(serde_json::from_str::<TimingMode>("1").is_err());

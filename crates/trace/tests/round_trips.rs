@@ -218,6 +218,7 @@ fn as_result(request: &mut Request) {
         target: 0,
         integrity: Integrity::Unchecked,
         behind: 0,
+        flow: 0,
     });
 }
 

@@ -1,6 +1,7 @@
 //! The text of a file becomes a campaign.
 
 mod course;
+mod hosts;
 mod stack;
 
 use ioecho_trace::Nanos;
@@ -9,7 +10,7 @@ use toml::de::DeValue;
 use super::include::{Gathered, Open, laid_over, parsed};
 use super::table::{Spot, Table};
 use super::{
-    Axis, Device, File, Known, Ladder, Layer, Order, PATH, Proof, STEP, Search, Setting,
+    Axis, Device, File, Host, Known, Ladder, Layer, Order, PATH, Proof, STEP, Search, Setting,
     SettingRule,
 };
 use crate::expression::{Rule, Subjects};
@@ -18,14 +19,39 @@ use crate::stack::PREFIX;
 use crate::template::{expanded, names};
 use crate::value::Value;
 
-const TOP: [&str; 22] = [
-    "name", "seed", "repeats", "order", "budget", "retries", "zip", "devices", "layers", "replay",
-    "axes", "ladder", "search", "rule", "expect", "step", "rounds", "include", "paths", "deadline",
-    "baseline", "stack",
+const TOP: [&str; 25] = [
+    "name",
+    "seed",
+    "repeats",
+    "order",
+    "budget",
+    "retries",
+    "zip",
+    "devices",
+    "layers",
+    "replay",
+    "axes",
+    "ladder",
+    "search",
+    "rule",
+    "expect",
+    "step",
+    "rounds",
+    "include",
+    "paths",
+    "deadline",
+    "baseline",
+    "stack",
+    "hosts",
+    "start",
+    "host-wait",
 ];
 
 /// Keys of the whole format that this version does not know.
-const LATER: [&str; 3] = ["hosts", "parallel", "start"];
+const LATER: [&str; 1] = ["parallel"];
+
+/// How long a host that was lost is waited for if nothing else is asked for.
+const HOST_WAIT: Nanos = Nanos::from_secs(600);
 
 /// The most values of an axis.
 const VALUES_MAX: usize = 10_000;
@@ -67,6 +93,9 @@ pub fn read(name: &str, text: &str, known: &Known, open: Open<'_>) -> Result<Fil
         order: top.parsed("order", order, "write random or written")?.unwrap_or_default(),
         budget: top.parsed("budget", span, "write a time such as 60h")?,
         retries: top.parsed("retries", few, "write 0 to 100")?.unwrap_or(2),
+        hosts: Vec::new(),
+        start_skew: Nanos::ZERO,
+        host_wait: top.parsed("host-wait", span, "write a time such as 10m")?.unwrap_or(HOST_WAIT),
         devices: Vec::new(),
         layers: Vec::new(),
         replay: Layer::new(),
@@ -85,7 +114,9 @@ pub fn read(name: &str, text: &str, known: &Known, open: Open<'_>) -> Result<Fil
     file.stack = Reader { known, top }.stack()?;
     let known = &file.knows(known);
     let reader = Reader { known, top };
-    file.devices = reader.devices()?;
+    file.hosts = reader.hosts()?;
+    file.start_skew = reader.start_skew()?;
+    file.devices = reader.devices(&file.hosts)?;
     file.layers = reader.layers()?;
     if let Some(value) = top.get("replay") {
         file.replay = reader.layer(reader.table(value)?)?;
@@ -173,6 +204,7 @@ fn check(setting: &Setting, known: &Known) -> Result<()> {
     let Some(flag) = known.flag(key) else {
         return match value {
             Value::One(_) => Ok(()),
+            Value::Many(texts) if key == "trace" && !texts.is_empty() => Ok(()),
             _ => refused(format!("{key} has one value"), "for several, make an axis of it"),
         };
     };
@@ -242,6 +274,16 @@ impl<'t, 'a> Reader<'t, 'a> {
                 let reason = format!("{name} cannot be {found}");
                 table.wrong(value, &reason, "write a text, a number, true, or a list of these")
             })?;
+            let read = match read {
+                Value::Many(texts) if name == "trace" => {
+                    let all = texts.iter().map(|text| expanded(text));
+                    let all = all.collect::<std::result::Result<Vec<_>, _>>();
+                    Value::Many(
+                        all.map_err(|it| table.wrong(value, &it, "write {1..10}"))?.concat(),
+                    )
+                }
+                read => read,
+            };
             let setting = Setting { key: name.to_owned(), value: read, place };
             check(&setting, self.known)?;
             layer.push(setting);
@@ -254,17 +296,18 @@ impl<'t, 'a> Reader<'t, 'a> {
         table.get(key).map_or(Ok(Layer::new()), |value| self.layer(self.table(value)?))
     }
 
-    fn devices(&self) -> Result<Vec<Device>> {
+    fn devices(&self, hosts: &[Host]) -> Result<Vec<Device>> {
         let mut devices = Vec::new();
         for (name, place, value) in self.entries("devices")? {
-            let (path, of, proof, set) = if value.get_ref().is_str() {
-                (Some(self.top.text_at(value)?), Vec::new(), Proof::default(), Layer::new())
+            let (path, of, proof, hosts, set) = if value.get_ref().is_str() {
+                let path = Some(self.top.text_at(value)?);
+                (path, Vec::new(), Proof::default(), Vec::new(), Layer::new())
             } else {
                 let table = self.table(value)?;
                 table.only(
                     "key of a device",
-                    &["path", "serial", "wwn", "uuid", "backing", "from", "of", "set"],
-                    &["host"],
+                    &["path", "serial", "wwn", "uuid", "backing", "from", "of", "set", "host"],
+                    &[],
                 )?;
                 let text = |key| table.get(key).map(|value| table.text_at(value)).transpose();
                 let proof = Proof {
@@ -284,12 +327,16 @@ impl<'t, 'a> Reader<'t, 'a> {
                                 or of = [\"a\", \"b\"] if it makes it of these";
                     return Err(Refused::new(&place, reason, help));
                 }
-                if !of.is_empty() && proof.is_given() {
+                let hosts = match table.get("host") {
+                    Some(value) => hosts::hosts_of(&table, value, hosts)?,
+                    None => Vec::new(),
+                };
+                if !of.is_empty() && (proof.is_given() || !hosts.is_empty()) {
                     let reason = format!("'{name}' consists of devices that prove themselves");
-                    let help = "write the serial numbers at those";
+                    let help = "write the serial numbers at those, which are of this machine";
                     return Err(Refused::new(&place, reason, help));
                 }
-                (path, of, proof, self.layer_at(&table, "set")?)
+                (path, of, proof, hosts, self.layer_at(&table, "set")?)
             };
             if let Err(reason) = names(path.as_deref().unwrap_or_default()) {
                 return Err(Refused::new(
@@ -298,7 +345,7 @@ impl<'t, 'a> Reader<'t, 'a> {
                     "write {{ and }} for the braces themselves",
                 ));
             }
-            devices.push(Device { name, path, of, proof, set, place });
+            devices.push(Device { name, path, hosts, of, proof, set, place });
         }
         check_groups(&devices)?;
         Ok(devices)

@@ -11,6 +11,7 @@ use ioecho_replay::engine::PacingMode;
 use ioecho_replay::map::RouteSpec;
 use ioecho_replay::plan::{Alignment, TimingMode, Writes};
 use ioecho_replay::verify::After;
+use ioecho_run::flows::FlowSpec;
 use ioecho_run::spec::{
     BUNDLE_MAX, DEDUPS, FIFO, IN_FLIGHT, IOPS_SCALES, PERCENT, ReplaySpec, SPEEDUPS,
     START_GRACE_MAX, THREADS,
@@ -27,8 +28,14 @@ use crate::exit::{self, Coded};
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct ReplayArgs {
     /// A trace in any known format, or the directory of a run
-    #[arg(required = false, required_unless_present = "like")]
-    pub(crate) trace: PathBuf,
+    #[arg(required_unless_present_any = ["like", "flow"])]
+    pub(crate) trace: Option<PathBuf>,
+
+    /// In place of a trace: one of several loads at once, each by its own rule:
+    /// [NAME=]LOAD[;threads=N;think=TIME;share=N|;cap=N][;on=TARGET;requests=N;data=SIZE;…]
+    /// (docs/flows.md)
+    #[arg(long, value_name = "FLOW", conflicts_with_all = ["trace", "map", "map_file"])]
+    pub(crate) flow: Vec<FlowSpec>,
 
     /// A block device, a file, or a simulation (sim:size=64G,units=8,…); several take the volumes
     /// of the trace in turn
@@ -117,6 +124,7 @@ impl ReplayArgs {
     pub(crate) fn spec(&self) -> anyhow::Result<ReplaySpec> {
         let Self {
             trace,
+            flow,
             target,
             map,
             map_file,
@@ -140,7 +148,8 @@ impl ReplayArgs {
         let cpus = host.cpus.as_deref().map(str::parse).transpose();
         let load = load.asked();
         Ok(ReplaySpec {
-            trace: trace.clone(),
+            trace: trace.clone().unwrap_or_default(),
+            flows: flow.clone(),
             read: read.options(),
             start: load.window.start,
             duration: load.window.duration,
@@ -252,7 +261,7 @@ pub(crate) struct TimingArgs {
 }
 
 pub(super) fn timing() -> impl TypedValueParser<Value = TimingMode> {
-    words(&TimingMode::ALL, TimingMode::name, |mode| match mode {
+    words(&TimingMode::OF_STREAMS, TimingMode::name, |mode| match mode {
         TimingMode::Timed => "The recorded time, whatever the device does",
         TimingMode::Afap => "A free place below --in-flight-max: as fast as possible",
         TimingMode::Load => {
@@ -261,6 +270,7 @@ pub(super) fn timing() -> impl TypedValueParser<Value = TimingMode> {
         TimingMode::Dependency => {
             "The completion of the requests that it waits for (`ioecho depend`), plus a think time"
         }
+        TimingMode::Flows => "By the rule of its flow",
     })
 }
 
@@ -611,6 +621,7 @@ mod tests {
             "t -t a --writes-as-reads --sqpoll --lock-memory --dma-latency --allow-cached",
             "t -t a --start-at 2199-11-23T22:00:00+01:00",
             "gen:random?endless=yes -t a --timing afap --end-after 1m",
+            "--flow a=gen:random?endless=yes;threads=8;think=1ms --flow t;cap=3;on=2 -t a -t b",
             "t --map sda=sim:size=1G,units=2,from=4k,length=1G,to=8k,room=2G,scale=0.5 --map *=b",
             "t --map-file routes --timing afap --iopoll --expert=20ms --witness=tracefs",
             "t -t sim --require all,lateness=limited --expert --repeat 3 --busiest 5m,by=bytes \

@@ -11,7 +11,7 @@ use std::io::{self, Write};
 use ioecho_stats::headline::{Headline, Throughput, drained};
 use ioecho_stats::picture::{RunPicture, Span};
 use ioecho_stats::required::{self, Requirement};
-use ioecho_stats::run_summary::{Percentiles, RunSummary};
+use ioecho_stats::run_summary::{FlowFigures, Percentiles, RunSummary};
 use ioecho_stats::verdict::{Check, Grade};
 use ioecho_trace::Nanos;
 use ioecho_trace::units::{counted, three_digits};
@@ -88,6 +88,9 @@ pub(crate) fn print_outcome(
     if let Some(path) = &summary.critical_path {
         line(out, "critical path", &path.sentence())?;
     }
+    for flow in &summary.per_flow {
+        line(out, "flow", &of_flow(flow))?;
+    }
     let warned = warnings(out, summary)?;
     if verbose {
         details(out, summary)?;
@@ -95,6 +98,18 @@ pub(crate) fn print_outcome(
         line(out, "", "`ioecho explain CHECK` says what to do; -v and the report tell all checks")?;
     }
     Ok(())
+}
+
+/// A flow in a line: who issued its requests, their rate, and how long they took.
+fn of_flow(flow: &FlowFigures) -> String {
+    let who = match flow.threads {
+        Some(threads) => counted(threads.into(), "waiting client"),
+        None => "open".to_owned(),
+    };
+    let response = flow.response_time.as_ref().map_or(String::new(), |response| {
+        format!(", {} {}", Span::Response.name(), few(response, false))
+    });
+    format!("{} ({who}): {} IOPS{response}", flow.name, three_digits(flow.per_second))
 }
 
 /// Prints a line with its label. On a terminal it is broken between words and continues below.

@@ -2,7 +2,7 @@
 
 import re
 
-UNITS = {"ns": 1, "µs": 1e3, "ms": 1e6, "s": 1e9, "k": 1e3, "M": 1e6, "": 1}
+UNITS = {"ns": 1, "µs": 1e3, "ms": 1e6, "s": 1e9, "min": 60e9, "h": 3600e9, "k": 1e3, "M": 1e6, "": 1}
 
 
 def number(label):
@@ -54,8 +54,19 @@ class Picture:
                     total += mean * (next_x - x) * seconds
         return total
 
+    def seconds(self):
+        """How long the axis of time is between its outer labels."""
+        return (self.places[-1][1] - self.places[0][1]) * self.time_ns / 1e9
+
+    def blur(self):
+        """What cannot be seen below a line: a tenth of a pixel, for as long as the axis is."""
+        return abs(self.value(0.1) - self.value(0)) * self.seconds()
+
     def highest(self):
-        """The values between which the highest mark lies, which is right to a pixel."""
+        """The values between which the highest mark lies.
+
+        Classes share a cell of the picture, one above the other, so a mark is right to a cell.
+        """
         tops = [
             (float(y), float(height))
             for marks in self.marks
@@ -63,5 +74,6 @@ class Picture:
         ]
         if not tops or len(self.heights) < 2:
             return None
-        y, height = min(tops)
-        return self.value(y + height + 1), self.value(y - 1)
+        cell = max(height for _, height in tops) + 1
+        y, _ = min(tops)
+        return self.value(y + cell), self.value(y - cell)

@@ -569,9 +569,10 @@ def drawn(directory, requests, told_summary):
         picture = Picture(path.read_text())
         # Lines are drawn to a tenth of a pixel.
         if "overview.thrp" in path.name:
-            hold(f"{path.name}, achieved", picture.area("achieved"), len(done), up=0.01, down=0.01)
-            if "demanded" in picture.colours:
-                hold(f"{path.name}, demanded", picture.area("demanded"), len(requests), up=0.01, down=0.01)
+            for name, meant in (("achieved", done), ("demanded", requests)):
+                if name in picture.colours:
+                    slack = 0.01 + picture.blur() / max(len(meant), 1)
+                    hold(f"{path.name}, {name}", picture.area(name), len(meant), up=slack, down=slack)
         # What failed is drawn elsewhere.
         if len(told_summary["outcomes"]) > 1:
             continue

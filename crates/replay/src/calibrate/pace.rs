@@ -268,6 +268,7 @@ fn reads(count: u64, gap_ns: f64, spacing: Spacing) -> impl Iterator<Item = Plan
             refusal: None,
             think: None,
             behind: 0,
+            flow: 0,
         }
     })
 }

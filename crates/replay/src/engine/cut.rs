@@ -59,6 +59,9 @@ impl<C: Clock> Engine<'_, C> {
 
     /// Counts what the input still has that was due before the end. Only a schedule tells.
     pub(super) fn count_rest(&mut self, input: &mut dyn Input) -> Feeding {
+        if self.scheduler.flows() > 0 {
+            return self.count_rest_of_flows(input);
+        }
         let timed = self.scheduler.config().timing.has_schedule();
         let (Some(end), Some(cut)) = (self.pacing.end_after, &mut self.totals.cut_off) else {
             return Feeding::Ended;
@@ -79,6 +82,35 @@ impl<C: Clock> Engine<'_, C> {
             }
         }
         Feeding::More
+    }
+
+    /// The same of flows: of those that are open, one after the other.
+    fn count_rest_of_flows(&mut self, input: &mut dyn Input) -> Feeding {
+        let (Some(end), Some(cut)) = (self.pacing.end_after, &mut self.totals.cut_off) else {
+            return Feeding::Ended;
+        };
+        let mut left = REFILL;
+        while self.flow_counted < self.scheduler.flows() {
+            let flow = self.flow_counted;
+            let feed =
+                if self.scheduler.is_open(flow) { input.poll_flow(flow) } else { Feed::Ended };
+            match feed {
+                Feed::Request(planned) if planned.scheduled < end => {
+                    if cut.requests == 0 {
+                        cut.cause = input.late_cause();
+                    }
+                    cut.add(end - planned.scheduled);
+                    left -= 1;
+                }
+                Feed::NotYet => return Feeding::NotYet,
+                Feed::Request(_) | Feed::Ended => self.flow_counted += 1,
+            }
+            if left == 0 {
+                return Feeding::More;
+            }
+        }
+        self.scheduler.end_input(true);
+        Feeding::Ended
     }
 
     /// An instant to sleep until, or the end that was asked for if that comes first.

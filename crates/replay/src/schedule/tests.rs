@@ -1,6 +1,8 @@
 use ioecho_trace::{Bytes, Flags, Op, VolumeId};
 
 use super::*;
+use crate::conflict::Strong;
+use crate::plan::TimingMode;
 
 /// A small language to tell a scheduler's story in.
 struct Story {
@@ -47,6 +49,7 @@ impl Story {
             refusal: None,
             think: think_us.map(Nanos::from_micros),
             behind: 0,
+            flow: 0,
         };
         self.next_seq += 1;
         self.scheduler.offer_after(planned, parents);

@@ -11,6 +11,7 @@ mod across;
 mod chained;
 mod ended;
 mod expected;
+mod flows;
 #[path = "../over/mod.rs"]
 mod over;
 mod random;

@@ -133,6 +133,13 @@ impl Past {
             RunError::new(Kind::Trace, text)
         })?;
         let plan = facts.plan;
+        if plan.flows.is_some() && facts.targets.len() > 1 && !run.journal().exists() {
+            let text = format!(
+                "{name} had flows on several targets, whose rows do not say which request is which"
+            );
+            let help = Wording::from("its journal says so, which a run keeps with ");
+            return Err(RunError::with_help(Kind::Trace, text, help.setting("verify")));
+        }
         if plan.dedup.is_some_and(|dedup| dedup > 1.0) {
             let text = format!(
                 "{name} wrote blocks that are equal on purpose: they cannot tell where they belong"

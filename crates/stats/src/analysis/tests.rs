@@ -74,6 +74,7 @@ fn requests(steps: &[Step], measured: bool, latency: bool) -> Vec<Request> {
             target: 0,
             integrity: Integrity::Unchecked,
             behind: 0,
+            flow: 0,
         });
         request
     });
@@ -197,6 +198,7 @@ proptest! {
                 target: u16::MAX,
                 integrity: Integrity::Unchecked,
                 behind: 0,
+                flow: 0,
             });
             request
         });

@@ -25,6 +25,7 @@ pub(super) fn measured(scheduled: i64, submitted: i64, completed: i64) -> Reques
         target: 0,
         integrity: Integrity::Unchecked,
         behind: 0,
+        flow: 0,
     });
     request
 }

@@ -98,6 +98,7 @@ impl Draw {
             host: self.host(targets),
             load: self.load(targets),
             witness: self.maybe(Self::witness),
+            flows: Vec::new(),
         }
     }
 

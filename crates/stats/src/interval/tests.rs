@@ -25,6 +25,7 @@ fn request(
         target: 0,
         integrity: Integrity::Unchecked,
         behind: 0,
+        flow: 0,
     };
     let op = Op::ALL[op % Op::ALL.len()];
     let length = Bytes(service.unsigned_abs() << 9);

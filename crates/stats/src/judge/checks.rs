@@ -5,6 +5,7 @@
 
 pub(super) mod host;
 pub(super) mod load;
+pub(super) mod start;
 pub(super) mod witness;
 
 use ioecho_trace::units::{counted, times};

@@ -11,7 +11,7 @@ use ioecho_trace::{LateCause, Nanos, TimingMode};
 use super::checks::{CONFLICT_SHARE, LATE_SHARE_PASS};
 use super::{DEVICE, GENERATOR, HOST, OWN};
 use super::{fell_behind, is_held_back, is_mostly, is_starved, late_share, low_cap, share};
-use crate::facts::{EngineFacts, VerifyFigures};
+use crate::facts::{self, EngineFacts, VerifyFigures};
 use crate::late::LATE;
 use crate::load_figures::Pauses;
 use crate::picture::Span;
@@ -134,10 +134,14 @@ fn late_for(figures: &RunFigures, causes: &[LateCause]) -> String {
 
 fn device_limited(figures: &RunFigures, engine: &EngineFacts) -> String {
     if low_cap(figures, engine).is_some() {
+        let cap = if engine.flows.is_empty() {
+            format!("no more than {} in flight at a time", engine.in_flight_max)
+        } else {
+            "a flow has too few places in flight for its rate".to_owned()
+        };
         return format!(
-            "Limited by the cap: no more than {} in flight at a time, so that requests waited for \
-             a place; {}. What was measured is the device under this cap.",
-            engine.in_flight_max,
+            "Limited by the cap: {cap}, so that requests waited for a place; {}. What was measured \
+             is the device under this cap.",
             late_for(figures, &[LateCause::InFlightCap])
         );
     }
@@ -212,7 +216,7 @@ fn unscheduled(figures: &RunFigures, engine: &EngineFacts) -> String {
     let issued = figures.issued();
     let how = match engine.timing {
         TimingMode::Load => ", never more in flight than in the recording",
-        TimingMode::Timed | TimingMode::Afap | TimingMode::Dependency => "",
+        TimingMode::Timed | TimingMode::Afap | TimingMode::Dependency | TimingMode::Flows => "",
     };
     let rate = issued as f64 / took.as_secs_f64().max(1e-9);
     let what = counted(issued, "request");
@@ -263,11 +267,26 @@ fn altered(figures: &RunFigures, engine: &EngineFacts) -> String {
         counted(engine.substituted, "writes were replayed as reads"),
         counted(engine.copies, "requests are copies made for a higher rate"),
         transformed(engine),
+        clients(engine),
         engine.ended_after.map(|ended| format!(" The run {}.", ended.told())),
     ]
     .into_iter()
     .flatten()
     .collect()
+}
+
+/// Whose response times those of a run with closed flows are. A client that waits issues nothing
+/// meanwhile, so they say nothing of users who come whether or not others wait.
+fn clients(engine: &EngineFacts) -> Option<String> {
+    let clients = facts::clients(&engine.flows);
+    let of = if engine.flows.iter().any(|flow| flow.threads.is_none()) {
+        " of closed flows"
+    } else {
+        ""
+    };
+    (clients > 0).then(|| {
+        format!(" Response times{of} are those of {}.", counted(clients.into(), "waiting client"))
+    })
 }
 
 /// The transforms that made the load of the recording, if there are any.
@@ -292,6 +311,6 @@ fn speed(engine: &EngineFacts) -> Option<String> {
                 is_scaled(server).then(|| format!(" Think times were divided by {server}."));
             Some(arrivals.into_iter().chain(thinks).collect())
         }
-        TimingMode::Afap | TimingMode::Load => None,
+        TimingMode::Afap | TimingMode::Load | TimingMode::Flows => None,
     }
 }

@@ -28,6 +28,7 @@ fn run(late: usize, cause: LateCause, outcome: Outcome) -> RunFigures {
             target: 0,
             integrity: Integrity::Unchecked,
             behind: 0,
+            flow: 0,
         });
         batch.push(&request);
     }
@@ -230,6 +231,7 @@ fn changed(change: impl Fn(u64, &mut Request)) -> RunFigures {
             target: 0,
             integrity: Integrity::Unchecked,
             behind: 0,
+            flow: 0,
         });
         change(n, &mut request);
         batch.push(&request);
@@ -465,6 +467,7 @@ fn lasting(seconds: i64, change: impl Fn(i64, &mut Measured)) -> (RunFigures, En
             target: 0,
             integrity: Integrity::Unchecked,
             behind: 0,
+            flow: 0,
         };
         change(ms, &mut measured);
         request.measured = Some(measured);

@@ -19,6 +19,7 @@ pub(crate) fn request(op: Op, at: Nanos, offset: u64, length: u64, service: Nano
         target: 0,
         integrity: Integrity::Unchecked,
         behind: 0,
+        flow: 0,
     });
     request
 }

@@ -4,6 +4,7 @@ use ioecho_trace::{Batch, Columns, Nanos, Op};
 use proptest::prelude::*;
 
 use super::*;
+use crate::begun::Begun;
 use crate::facts::laws::{Draw, without_order};
 use crate::load_figures::tests::request;
 use crate::verdict::{Check, Finding, Grade, Validity, Verdict};
@@ -47,6 +48,13 @@ fn run(name: &str, seed: u64) -> MergedRun {
         shift_ns: draw.below(100) as i64,
         engine: draw.engine(),
         verdict,
+        begun: (draw.below(3) > 0).then(|| Begun {
+            axis: if draw.below(8) > 0 { "one" } else { "another" }.to_owned(),
+            zero_ns: draw.below(1_000_000) as i64,
+            bound_ns: draw.below(1_000_000) as i64,
+            first_late_ns: (draw.below(8) > 0).then(|| draw.below(1_000_000) as i64),
+            skew_max_ns: 1_000_000,
+        }),
     }
 }
 
@@ -158,7 +166,7 @@ fn a_load_that_two_runs_had_alike_is_told_though_neither_run_could_tell() {
             checks: vec![check("same-load", Grade::NotApplicable)],
         };
         let (name, engine) = (name.to_owned(), EngineFacts::default());
-        MergedRun { name, shift_ns: 0, engine, verdict }
+        MergedRun { name, shift_ns: 0, engine, verdict, begun: None }
     };
     let whole = summary(vec![alone("a"), alone("b")], &figures).unwrap().verdict;
     let same = whole.checks.iter().find(|check| check.name == "same-load").unwrap();
@@ -191,4 +199,30 @@ fn a_key_that_nobody_knows_is_refused_in_a_merged_run_too() {
     assert_eq!(serde_json::from_str::<RunSummary>(&text).unwrap(), whole);
     let odd = text.replacen("\"shift_ns\"", "\"shifted_ns\"", 1);
     assert!(serde_json::from_str::<RunSummary>(&odd).is_err());
+}
+
+#[test]
+fn runs_that_began_apart_are_suspect_and_the_last_is_named() {
+    let begun = |name: &str, late_ns: i64, bound_ns: i64| {
+        let mut run = run(name, 3);
+        run.engine.simulated = false;
+        run.verdict.checks = vec![check("start-skew", Grade::NotApplicable)];
+        let (axis, first_late_ns) = ("one".to_owned(), Some(late_ns));
+        run.begun =
+            Some(Begun { axis, zero_ns: 0, bound_ns, first_late_ns, skew_max_ns: 1_000_000 });
+        run
+    };
+    let of = |runs: &[MergedRun]| summary_of(runs).verdict.check("start-skew").unwrap().clone();
+    let good = of(&[begun("a", 10_000, 40_000), begun("b", 90_000, 50_000)]);
+    assert_eq!(good.grade, Grade::Pass, "{good:?}");
+    assert!(good.measured.contains("80.0 µs, b last; both ± 90.0 µs"), "{good:?}");
+    // Twenty milliseconds late.
+    let late = of(&[begun("a", 20_000_000, 40_000), begun("b", 90_000, 50_000)]);
+    assert_eq!(late.grade, Grade::Suspect);
+    assert!(late.measured.contains("a last"), "{late:?}");
+    // What cannot be told closely enough is no pass.
+    let doubtful = of(&[begun("a", 0, 900_000), begun("b", 0, 900_000)]);
+    assert_eq!(doubtful.grade, Grade::Suspect);
+    let unknown = MergedRun { begun: None, ..begun("b", 0, 0) };
+    assert_eq!(of(&[begun("a", 0, 0), unknown]).grade, Grade::NotApplicable);
 }

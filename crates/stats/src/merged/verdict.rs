@@ -10,6 +10,7 @@
 use std::collections::BTreeSet;
 
 use crate::facts::EngineFacts;
+use crate::judge::{START_SKEW, start_skew};
 use crate::picture::Span;
 use crate::run_figures::RunFigures;
 use crate::run_summary::MergedRun;
@@ -47,6 +48,8 @@ pub(super) fn of(
         return worst.verdict.clone();
     }
     let is_anew = |check: &Check| ANEW.contains(&check.name.as_str());
+    let begun: Vec<_> = runs.iter().map(|run| (run.name.as_str(), run.begun.as_ref())).collect();
+    let started = start_skew(runs.iter().all(|run| run.engine.simulated), &begun);
     let known: Vec<&str> = anew.checks.iter().map(|check| check.name.as_str()).collect();
     let of_runs = runs.iter().flat_map(|run| &run.verdict.checks).map(|check| check.name.as_str());
     // Checks that only another version knows stand behind the others.
@@ -56,6 +59,7 @@ pub(super) fn of(
     for name in known.into_iter().chain(unknown) {
         let anew =
             anew.checks.iter().find(|check| check.name == name).filter(|check| is_anew(check));
+        let anew = anew.or((name == START_SKEW).then_some(&started));
         let Some((check, of_runs)) = merged_check(name, anew, runs) else { continue };
         if check.grade > of_runs && check.grade >= Grade::Suspect {
             worse.push(format!("{name} ({})", check.grade.name()));
@@ -111,7 +115,8 @@ fn merged_check(name: &str, anew: Option<&Check>, runs: &[MergedRun]) -> Option<
     if anew.is_none() || of_runs > Grade::Pass {
         told.extend(by_run(&worst, found.len()));
     }
-    if grade > Grade::NotApplicable {
+    // When a run began beside others, none of them can say alone.
+    if grade > Grade::NotApplicable && name != START_SKEW {
         let not_applicable: Vec<&str> = found
             .iter()
             .filter(|(_, check)| {

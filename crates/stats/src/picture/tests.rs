@@ -21,6 +21,7 @@ pub(crate) fn request(op: Op, scheduled: i64, lateness: i64, service: i64) -> Re
         target: 0,
         integrity: Integrity::Unchecked,
         behind: 0,
+        flow: 0,
     });
     request
 }

@@ -146,10 +146,12 @@ pub(super) struct Generated {
     end: i64,
     /// The number of requests that are still to come.
     left: u64,
+    /// The most requests of a batch.
+    rows: usize,
 }
 
 impl Generated {
-    pub(super) fn new(line: &str, load: Load) -> Result<Self, ArgumentError> {
+    pub(super) fn new(line: &str, load: Load, rows: usize) -> Result<Self, ArgumentError> {
         let Load { settings, mut requests, told } = load;
         let mut when = Random::new(settings.seed);
         let what = Random::new(scramble(settings.seed ^ 0x5EED_0F97_ACE5));
@@ -179,6 +181,7 @@ impl Generated {
             volumes: settings.volumes,
             end: settings.duration.map_or(i64::MAX, |duration| duration.0),
             left: settings.count.unwrap_or(u64::MAX),
+            rows: rows.clamp(1, BATCH_ROWS),
         })
     }
 }
@@ -190,7 +193,7 @@ impl Source for Generated {
 
     fn next_batch(&mut self, batch: &mut Batch) -> Result<bool, TraceError> {
         batch.reset(Columns::default());
-        let rows = self.left.min(BATCH_ROWS as u64) as usize;
+        let rows = self.left.min(self.rows as u64) as usize;
         // Instants first, then the rest: two short loops are faster than one long one, and neither
         // needs the other's random numbers.
         self.arrivals.fill(&mut batch.issue_ns, rows, self.end, &mut self.when);

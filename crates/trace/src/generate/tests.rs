@@ -3,7 +3,6 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 
 use super::*;
-use crate::batch::BATCH_ROWS;
 use crate::request::Op;
 use crate::{Batch, Bytes, Request};
 
@@ -458,4 +457,27 @@ fn how_long_a_load_lasts_is_known_where_its_line_says_so() {
     assert_eq!(lasts("gen:random?rate=10&duration=30s"), Some(Nanos::from_secs(30)));
     assert_eq!(lasts("gen:random?rate=10&count=5"), None);
     assert_eq!((lasts("gen:nonsense"), lasts("trace.parquet")), (None, None));
+}
+
+#[test]
+fn a_load_in_small_batches_is_the_same_load() {
+    for line in [
+        "gen:random?count=1000&size=4k:60,8k:40&read=70&dist=poisson&flush=9",
+        "gen:streams?count=1000&volumes=3&reuse=20",
+        "gen:bursts?area=1G&duration=10s",
+    ] {
+        let mut whole: Vec<Request> = Vec::new();
+        let mut source = opened(line);
+        let mut batch = Batch::default();
+        while source.next_batch(&mut batch).unwrap() {
+            whole.extend(batch.iter());
+        }
+        let mut source = open_by(Path::new(line), 7).unwrap();
+        let mut small: Vec<Request> = Vec::new();
+        while source.next_batch(&mut batch).unwrap() {
+            assert!(batch.len() <= 7);
+            small.extend(batch.iter());
+        }
+        assert_eq!(small, whole, "{line}");
+    }
 }

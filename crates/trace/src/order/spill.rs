@@ -198,6 +198,7 @@ fn encode(batch: &Batch, into: &mut Vec<u8>) {
         put(into, &measured.target, u16::to_le_bytes);
         put(into, &measured.integrity, |integrity| [integrity]);
         put(into, &measured.behind, u32::to_le_bytes);
+        put(into, &measured.flow, u16::to_le_bytes);
     }
 }
 
@@ -245,6 +246,7 @@ fn decode(encoded: &[u8], from: usize, to: usize, batch: &mut Batch) {
         decoder.column(&mut measured.target, u16::from_le_bytes);
         decoder.column(&mut measured.integrity, |[integrity]| integrity);
         decoder.column(&mut measured.behind, u32::from_le_bytes);
+        decoder.column(&mut measured.flow, u16::from_le_bytes);
     }
 }
 

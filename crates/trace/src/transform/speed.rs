@@ -115,6 +115,7 @@ mod tests {
             target: 0,
             integrity: crate::Integrity::from_code(0).unwrap(),
             behind: 0,
+            flow: 0,
         };
         let mut requests = trace(&[(0, Op::Read, 0, 8), (1, Op::Read, 8, 8), (2, Op::Read, 0, 8)]);
         requests[1].measured = Some(measured);

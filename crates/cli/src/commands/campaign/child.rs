@@ -47,6 +47,16 @@ pub(super) struct Came {
 /// The command line of a run, without the program. Of each target is told whether its data may be
 /// lost.
 pub(super) fn words(cell: &Cell, targets: &[(String, bool)], run: &Path) -> Vec<String> {
+    words_of(targets, &flags::typed(cell), run, &cell.trace)
+}
+
+/// The same of a run with these flags and this load.
+pub(super) fn words_of(
+    targets: &[(String, bool)],
+    flags: &[String],
+    run: &Path,
+    trace: &str,
+) -> Vec<String> {
     let mut words = vec!["replay".to_owned()];
     for (target, may_destroy) in targets {
         words.push(format!("--target={target}"));
@@ -54,10 +64,10 @@ pub(super) fn words(cell: &Cell, targets: &[(String, bool)], run: &Path) -> Vec<
             words.push(format!("--destroy={target}"));
         }
     }
-    words.extend(flags::typed(cell));
+    words.extend_from_slice(flags);
     words.push(format!("--output={}", run.display()));
     words.extend(["--quiet", "--"].map(str::to_owned));
-    words.push(cell.trace.clone());
+    words.push(trace.to_owned());
     words
 }
 
@@ -118,7 +128,7 @@ fn wait(child: &mut Child, asked: &mut dyn FnMut() -> bool) -> io::Result<(ExitS
 }
 
 /// What came of a run that left `status`.
-fn end(run: &Path, status: ExitStatus, was_asked: bool, output: &Path) -> End {
+pub(super) fn end(run: &Path, status: ExitStatus, was_asked: bool, output: &Path) -> End {
     let summary = RunDirectory::at(run).and_then(|run| run.read_summary().ok());
     if let Some(summary) = summary {
         let measured = Measured::of(&summary);

@@ -1,5 +1,6 @@
 //! `ioecho campaign run` and `resume`: the runs of a campaign, one after the other.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::time::{Duration, Instant};
@@ -17,6 +18,7 @@ use ioecho_stats::verdict::Finding;
 use ioecho_trace::Nanos;
 use jiff::Timestamp;
 
+use super::hosts::Hosts;
 use super::machine::Machine;
 use super::plan::{Made, deadline, of_file, of_text, show, stale, tell_stale};
 use super::room::Room;
@@ -96,7 +98,9 @@ fn check_destroy(made: &Made, destroy: &[String]) -> anyhow::Result<()> {
         };
         for device in made.plan.file.devices_of(device) {
             let path = device.shown_path();
-            if !device.proof.is_given() && made.here.is_block(path) {
+            // What a path is on other hosts their agents see.
+            let is_here = device.hosts.is_empty();
+            if is_here && !device.proof.is_given() && made.here.is_block(path) {
                 let text = format!(
                     "--destroy {name}: {path} has no serial number in the campaign, and a path \
                      may lead to another disk tomorrow\n  = help: write serial = \"…\" (from /sys \
@@ -150,11 +154,13 @@ fn carry_out(
         Some(locks) => {
             let base = made.here.base();
             setting_up::check(&machine, executor.cells(), base, destroy)?;
-            Some(Host::new(&machine, locks.begin(&machine, store.path(), base)?))
+            let owner = std::path::absolute(store.path())?.display().to_string();
+            Some(Host::new(&machine, locks.begin(&machine, &owner, base)?))
         }
         None => None,
     };
-    let doer = Doer { made, store, destroy, running, stopping, room, host };
+    let hosts = hosts_of(made, store, &executor, destroy, stopping, doing.quiet)?.map(RefCell::new);
+    let doer = Doer { made, store, destroy, running, stopping, room, host, hosts };
     let (mut event, mut told): (Event, Option<Instant>) = (Event::Begin, None);
     let over = loop {
         let left = deadline.map(|end| end.duration_since(Timestamp::now()).as_secs_f64());
@@ -190,7 +196,7 @@ fn carry_out(
             _ => break Over::Complete,
         }
     };
-    let is_as_found = doer.host.map_or(Ok(true), Host::end)?;
+    let is_as_found = ended(doer.hosts, doer.host)?;
     journal.add(Happening::Over { why: told_over(over).to_owned() })?;
     let mut conclusion = conclude(&executor);
     baseline::compare(&executor, store, made.here.base(), &mut conclusion)?;
@@ -212,6 +218,36 @@ fn carry_out(
     exit::unless_worse(code, written)
 }
 
+/// The other hosts, if the campaign has any, with the agents that cells without a result need.
+fn hosts_of<'a>(
+    made: &Made,
+    store: &'a Store,
+    executor: &Executor<'_>,
+    destroy: &[String],
+    stopping: &'a Stopping,
+    is_quiet: bool,
+) -> anyhow::Result<Option<Hosts<'a>>> {
+    let missing = executor.cells().iter().zip(executor.states());
+    let missing = missing.filter(|(_, state)| **state == State::Missing).map(|(cell, _)| cell);
+    let far: Vec<&Cell> = missing.filter(|cell| !cell.hosts.is_empty()).collect();
+    if made.plan.file.hosts.is_empty() {
+        return Ok(None);
+    }
+    let asked = move || stopping.is_asked() || store.stop_asked() == Some(false);
+    let mut hosts = Hosts::new(&made.plan.file.hosts, store.path(), is_quiet, asked)?;
+    hosts.prepare(made, &far, destroy)?;
+    Ok(Some(hosts))
+}
+
+/// Takes down what is set up, on other hosts first; whether everything is as it was found.
+fn ended(hosts: Option<RefCell<Hosts<'_>>>, host: Option<Host<'_>>) -> anyhow::Result<bool> {
+    let left = hosts.map_or(Vec::new(), |hosts| hosts.into_inner().end());
+    for left in &left {
+        tell(&format!("left as it is: {left}"));
+    }
+    Ok(host.map_or(Ok(Vec::new()), Host::end)?.is_empty() && left.is_empty())
+}
+
 /// What the replays of a cell run on.
 struct On {
     /// What is typed in front of them.
@@ -230,6 +266,8 @@ struct Doer<'a> {
     room: Room,
     /// The set-up of devices, if the campaign has any.
     host: Option<Host<'a>>,
+    /// The other hosts, if the campaign has any.
+    hosts: Option<RefCell<Hosts<'a>>>,
 }
 
 impl Doer<'_> {
@@ -278,6 +316,10 @@ impl Doer<'_> {
         place: &OpenDirectory,
         stored: &mut Attempt,
     ) -> anyhow::Result<End> {
+        if let Some(hosts) = self.hosts.as_ref().filter(|_| !cell.hosts.is_empty()) {
+            let mut hosts = hosts.borrow_mut();
+            return hosts.attempt(self.made, cell, self.destroy, place, stored);
+        }
         if let Err(reason) = self.is_still_the_same(cell) {
             return Ok(End::Failed(reason));
         }
@@ -302,7 +344,8 @@ impl Doer<'_> {
             host.clear()?;
             return Ok(On { launch: Vec::new(), targets });
         }
-        let place = host.raise(cell, may_destroy)?;
+        let bottom = host.bottom(cell, may_destroy)?;
+        let place = host.raise(&cell.identity.stack, bottom, (cell.branch, cell.repeat))?;
         let targets = place.volumes.into_iter().map(|volume| (volume.path, volume.may_lose));
         Ok(On { launch: place.launch, targets: targets.collect() })
     }
@@ -398,7 +441,7 @@ impl Doer<'_> {
 }
 
 /// Facts of the host that may change between runs.
-fn environment() -> BTreeMap<String, String> {
+pub(super) fn environment() -> BTreeMap<String, String> {
     let HostDescription { hostname, kernel_release, cpu_governor, clocksource, .. } =
         HostDescription::collect();
     let ioecho = Some(env!("CARGO_PKG_VERSION").to_owned());

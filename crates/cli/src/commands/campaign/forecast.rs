@@ -4,10 +4,9 @@
 //! time that a run asks for, if it says so. Set-up and the end of a run come on top of that.
 
 use ioecho_campaign::executor::{Executor, State};
-use ioecho_campaign::plan::Cell;
+use ioecho_campaign::plan::{Cell, is_simulated};
 use ioecho_trace::Nanos;
 
-use super::ground::is_simulated;
 use super::store::Held;
 
 /// The time of the missing runs at most, if it is known.

@@ -11,7 +11,7 @@ use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
 use ioecho_campaign::file::{FROM_STACK, Proof};
-use ioecho_campaign::plan::Ground;
+use ioecho_campaign::plan::{Ground, is_simulated};
 use ioecho_run::digest;
 use ioecho_run::named::file_named;
 use ioecho_run::simulated;
@@ -186,9 +186,4 @@ impl Ground for Here {
         self.known.borrow_mut().insert(name, found.clone());
         Ok(found)
     }
-}
-
-/// Whether a target exists in simulated time alone.
-pub(super) fn is_simulated(target: &str) -> bool {
-    target == "sim" || target.starts_with("sim:")
 }

@@ -5,7 +5,9 @@
 //! the runs, which are child processes so that a crash of
 //! one ends no other ([`child`]), and what loads and devices are ([`ground`]).
 
+pub(crate) mod agent;
 mod baseline;
+mod by_host;
 mod charts;
 mod child;
 mod compare;
@@ -14,6 +16,7 @@ mod flags;
 mod forecast;
 mod gc;
 mod ground;
+mod hosts;
 mod import;
 mod junit;
 mod machine;

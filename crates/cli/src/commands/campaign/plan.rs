@@ -8,14 +8,14 @@ use std::path::{Path, PathBuf};
 use ioecho_campaign::executor::{Executor, State};
 use ioecho_campaign::file::{self, File, Layer};
 use ioecho_campaign::place::Refused;
-use ioecho_campaign::plan::{Cell, Plan, Step};
+use ioecho_campaign::plan::{Cell, Plan, Step, is_simulated};
 use ioecho_campaign::setup::Foreseen;
 use jiff::Timestamp;
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
 use serde::Serialize;
 
-use super::ground::{Here, is_simulated};
+use super::ground::Here;
 use super::machine::Machine;
 use super::setting_up::foreseen;
 use super::store::{Held, Store, StoredPlan, read_text};
@@ -334,7 +334,14 @@ fn print(
         } else {
             "real; it is written to only where --destroy names it"
         };
-        writeln!(out, "device        {}: {} ({loses})", device.name, path)?;
+        let hosts = match &device.hosts[..] {
+            [] => String::new(),
+            [host] => format!(" on {host}"),
+            [first, .., last] => {
+                format!(" on {} hosts, {first} to {last}", device.hosts.len())
+            }
+        };
+        writeln!(out, "device        {}: {}{hosts} ({loses})", device.name, path)?;
     }
     print_stacks(out, made, executor)?;
     let count = |is: fn(&State) -> bool| executor.states().iter().filter(|it| is(it)).count();

@@ -6,7 +6,7 @@ use std::io::Write;
 use ioecho_campaign::attempt::End;
 use ioecho_campaign::conclusion::{Conclusion, conclude};
 use ioecho_campaign::executor::{Executor, State};
-use ioecho_campaign::plan::Cell;
+use ioecho_campaign::plan::{Cell, is_simulated};
 use ioecho_campaign::rows::{Row, rows};
 use ioecho_campaign::search::Next;
 use ioecho_report::{
@@ -17,10 +17,9 @@ use ioecho_stats::verdict::Finding;
 use ioecho_trace::Nanos;
 
 use super::doing::kept;
-use super::ground::is_simulated;
 use super::status::settle;
 use super::store::{Clock, Held, Store};
-use super::{charts, ranking, table};
+use super::{by_host, charts, ranking, table};
 use crate::args::ReportCampaignArgs;
 use crate::exit;
 use crate::print::{Out, tell};
@@ -74,7 +73,7 @@ pub(super) fn write(
     for text in &edited {
         tell(&format!("warning: {text}"));
     }
-    let ranked = ranking::table(executor, store);
+    let ranked = [by_host::table(executor, store), ranking::table(executor, store)];
     let page = page(executor, conclusion, edited, held, ranked);
     store.put(PAGE, campaign_html(&page)?.as_bytes())
 }
@@ -101,7 +100,7 @@ fn page(
     conclusion: &Conclusion,
     edited: Vec<String>,
     held: &Held,
-    ranked: CampaignTable,
+    ranked: [CampaignTable; 2],
 ) -> CampaignPage {
     let counts = conclusion.counts;
     let file = &executor.plan().file;
@@ -157,7 +156,7 @@ fn page(
 fn before(
     executor: &Executor<'_>,
     conclusion: &Conclusion,
-    ranked: CampaignTable,
+    ranked: [CampaignTable; 2],
 ) -> Vec<CampaignTable> {
     let file = &executor.plan().file;
     let mut tables = Vec::new();
@@ -209,7 +208,7 @@ fn before(
             rows: rows.collect(),
         });
     }
-    tables.push(ranked);
+    tables.extend(ranked);
     tables.retain(|table| !table.rows.is_empty());
     tables
 }

@@ -7,13 +7,14 @@ use std::ops::Range;
 use std::path::Path;
 
 use ioecho_campaign::attempt::End;
+use ioecho_campaign::file::Device;
 use ioecho_campaign::ground::{Fault, Ground as _, Kind, Volume};
 use ioecho_campaign::ledger::{Ledger, Undone};
-use ioecho_campaign::plan::{Cell, FROM_STACK};
+use ioecho_campaign::plan::{Cell, FROM_STACK, is_simulated};
 use ioecho_campaign::setup::{Foreseen, Setup, outlook};
+use ioecho_campaign::stack::Placed;
 use jiff::Timestamp;
 
-use super::ground::is_simulated;
 use super::machine::Machine;
 use super::plan::Made;
 use super::undo_files::UndoFiles;
@@ -30,12 +31,13 @@ pub(super) struct Locks {
 /// Takes this host for a campaign, if it sets anything up; otherwise refuses a host that is not as
 /// it was found.
 pub(super) fn take(made: &Made) -> anyhow::Result<Option<Locks>> {
-    if !made.plan.file.stack.is_empty() {
-        let files = UndoFiles::make()?;
-        let (own, running) = files.lock()?;
-        return Ok(Some(Locks { files, _own: own, running }));
+    // What other hosts have is set up by their agents.
+    let is_here = |device: &&Device| device.hosts.is_empty();
+    let here = || made.plan.file.devices.iter().filter(is_here);
+    if !made.plan.file.stack.is_empty() && here().next().is_some() {
+        return Locks::take().map(Some);
     }
-    let paths = || made.plan.file.devices.iter().filter_map(|device| device.path.as_deref());
+    let paths = || here().filter_map(|device| device.path.as_deref());
     let open = UndoFiles::open_ones();
     if !open.is_empty() && paths().any(|path| !is_simulated(path)) {
         return Err(closed("another campaign"));
@@ -44,14 +46,25 @@ pub(super) fn take(made: &Made) -> anyhow::Result<Option<Locks>> {
 }
 
 fn closed(owner: &str) -> anyhow::Error {
-    let text = format!(
+    Coded::error(exit::REFUSED, closed_text(owner))
+}
+
+/// Why a host is closed.
+pub(super) fn closed_text(owner: &str) -> String {
+    format!(
         "{owner} has set up devices of this host, and has not undone it\n  = help: `ioecho \
          campaign undo` leaves the host as it was found (--dry-run tells what it would do)"
-    );
-    Coded::error(exit::REFUSED, text)
+    )
 }
 
 impl Locks {
+    /// Takes this host for one campaign.
+    pub(super) fn take() -> anyhow::Result<Self> {
+        let files = UndoFiles::make()?;
+        let (own, running) = files.lock()?;
+        Ok(Self { files, _own: own, running })
+    }
+
     /// The lock that commands hold.
     pub(super) fn running(&self) -> Option<File> {
         self.running.try_clone().ok()
@@ -61,10 +74,9 @@ impl Locks {
     pub(super) fn begin<'m>(
         &self,
         machine: &'m Machine<'m>,
-        owner: &Path,
+        owner: &str,
         base: &Path,
     ) -> anyhow::Result<Setup<'m>> {
-        let owner = std::path::absolute(owner)?.display().to_string();
         for id in UndoFiles::open_ones() {
             let mut ledger =
                 Ledger::left(machine, Box::new(self.files.book(&id)?)).map_err(unreadable)?;
@@ -80,7 +92,7 @@ impl Locks {
             ledger.close().map_err(unreadable)?;
         }
         let id = identity();
-        let ledger = Ledger::open(machine, Box::new(self.files.book(&id)?), &id, &owner);
+        let ledger = Ledger::open(machine, Box::new(self.files.book(&id)?), &id, owner);
         Ok(Setup::new(ledger.map_err(unreadable)?, &base.display().to_string()))
     }
 }
@@ -122,11 +134,12 @@ pub(super) fn bottom(
     cell: &Cell,
     may_lose: bool,
 ) -> Result<Vec<Volume>, Fault> {
-    if cell.target == FROM_STACK {
+    let target = &*cell.target;
+    if target == FROM_STACK {
         return Ok(Vec::new());
     }
-    if is_simulated(&cell.target) {
-        let (path, kind) = (cell.target.clone(), Kind::Simulated);
+    if is_simulated(target) {
+        let (path, kind) = (target.to_owned(), Kind::Simulated);
         return Ok(vec![Volume { path, kind, size: 0, may_lose, is_there: true }]);
     }
     let targets = if cell.members.is_empty() {
@@ -146,7 +159,8 @@ pub(super) fn foreseen(
     destroy: &[String],
 ) -> Vec<(String, Result<Vec<Foreseen>, Fault>)> {
     let (mut seen, mut all) = (BTreeSet::new(), Vec::new());
-    for cell in cells.iter().filter(|cell| !cell.identity.stack.is_empty()) {
+    let is_here = |cell: &&Cell| cell.hosts.is_empty() && !cell.identity.stack.is_empty();
+    for cell in cells.iter().filter(is_here) {
         if !seen.insert((&cell.target, &cell.identity.stack)) {
             continue;
         }
@@ -213,12 +227,14 @@ impl<'m> Host<'m> {
     }
 
     /// Sets up what a cell needs.
-    pub(super) fn raise(&self, cell: &Cell, may_lose: bool) -> Result<Place, Fault> {
+    pub(super) fn raise(
+        &self,
+        stack: &[Placed],
+        bottom: Vec<Volume>,
+        turn: (usize, u32),
+    ) -> Result<Place, Fault> {
         let mut setup = self.setup.borrow_mut();
-        let turn = (cell.branch, cell.repeat);
-        let raised = bottom(self.machine, cell, may_lose)
-            .and_then(|bottom| setup.raise(&cell.identity.stack, &bottom, turn));
-        let volumes = raised?;
+        let volumes = setup.raise(stack, &bottom, turn)?;
         if volumes.is_empty() {
             let text = "the stack makes no volume to replay against";
             return Err(Fault::Refused(text.to_owned()));
@@ -232,6 +248,11 @@ impl<'m> Host<'m> {
         }
         let launch = setup.launch()?;
         Ok(Place { launch, volumes })
+    }
+
+    /// What a stack builds on here.
+    pub(super) fn bottom(&self, cell: &Cell, may_lose: bool) -> Result<Vec<Volume>, Fault> {
+        bottom(self.machine, cell, may_lose)
     }
 
     /// Takes down what stands, for a cell that needs nothing.
@@ -259,15 +280,15 @@ impl<'m> Host<'m> {
         self.setup.borrow().is_left()
     }
 
-    /// Takes everything down; whether the machine is as it was found.
-    pub(super) fn end(self) -> anyhow::Result<bool> {
+    /// Takes everything down; what could not be left as it was found.
+    pub(super) fn end(self) -> anyhow::Result<Vec<String>> {
         let undone = self.setup.into_inner().end().map_err(unreadable)?;
-        let is_as_found = undone.left.is_empty();
-        if !is_as_found {
+        let left = undone.left.iter().map(|left| format!("{}: {}", left.what, left.why)).collect();
+        if !undone.left.is_empty() {
             tell_undone(&Undone { back: Vec::new(), ..undone });
             tell("the machine is not as it was found: `ioecho campaign undo` tries again");
         }
-        Ok(is_as_found)
+        Ok(left)
     }
 }
 

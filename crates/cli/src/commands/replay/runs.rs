@@ -33,7 +33,8 @@ const WORST_FIRST: [u8; 5] = [
 
 /// Makes so many runs, in the directories `1`, `2` and so on of the one that was named.
 pub(super) fn run(args: &ReplayArgs, runs: u32, out: &mut Out) -> anyhow::Result<u8> {
-    refuse_what_is_gone(&args.trace)?;
+    let flows = args.flow.iter().map(|flow| flow.load.as_path());
+    args.trace.as_deref().into_iter().chain(flows).try_for_each(refuse_what_is_gone)?;
     let all = args.output.clone().unwrap_or_else(default_output);
     refuse_used(&all)?;
     let ready = |number: u32| {

@@ -144,7 +144,8 @@ impl LivePlan {
             if is_stdout(path) {
                 continue;
             }
-            if same_file(path, &plan.spec.trace) {
+            let flows = plan.spec.flows.iter().map(|flow| &flow.load);
+            if flows.chain([&plan.spec.trace]).any(|trace| same_file(path, trace)) {
                 return refuse(flag, path, "is the trace");
             }
             if plan.targets.iter().any(|target| target.is_file(path)) {
@@ -189,7 +190,7 @@ impl About {
             in_flight_max: plan.scheduler.in_flight_max,
             fill_random: plan.fill.random,
             dedup: plan.fill.dedup,
-            has_schedule: plan.timing.mode.has_schedule(),
+            has_schedule: plan.tells_demand(),
             simulated: plan.targets.iter().any(Target::is_simulated),
         }
     }
@@ -362,6 +363,7 @@ mod tests {
                 target: 0,
                 integrity: Integrity::Unchecked,
                 behind: 0,
+                flow: 0,
             };
             interval.observe(op, Bytes(4096), &measured);
         }

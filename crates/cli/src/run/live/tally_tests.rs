@@ -25,6 +25,7 @@ fn record(completed: Option<i64>) -> Record {
         refusal: None,
         think: None,
         behind: 0,
+        flow: 0,
     };
     let measured = Measured {
         scheduled: planned.scheduled,
@@ -38,6 +39,7 @@ fn record(completed: Option<i64>) -> Record {
         target: 0,
         integrity: Integrity::Unchecked,
         behind: 0,
+        flow: 0,
     };
     Record { planned, measured }
 }

@@ -184,6 +184,10 @@ pub(in crate::judge) fn standstill(figures: &RunFigures, engine: &EngineFacts) -
                 "think times: while every chain waits nothing is asked, and nothing completes";
             return not_applicable(NAME, why);
         }
+        TimingMode::Flows => {
+            let why = "flows: one that pauses by its rule or its share is no pause of the device";
+            return not_applicable(NAME, why);
+        }
         TimingMode::Afap | TimingMode::Load => {}
     }
     if engine.results_lost > 0 {
@@ -419,6 +423,9 @@ fn in_flight(figures: &RunFigures, engine: &EngineFacts, blame: Option<Finding>)
         TimingMode::Dependency => {
             let why = "by this timing the completions decide how many are in flight";
             return not_applicable(NAME, why);
+        }
+        TimingMode::Flows => {
+            return not_applicable(NAME, "each flow has a cap of its own, and no recording");
         }
         TimingMode::Timed => {}
     }

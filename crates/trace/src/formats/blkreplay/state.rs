@@ -141,6 +141,7 @@ impl State {
                     target: 0,
                     integrity: Integrity::Unchecked,
                     behind: 0,
+                    flow: 0,
                 });
             }
             Some(Kind::LoadWithLatency) => {

@@ -154,5 +154,6 @@ fn measured(row: &[&[u8]; super::columns::COLUMNS]) -> Result<Option<Measured>, 
         target: small(row[TARGET])?,
         integrity: integrity.ok_or(bad)?,
         behind: 0,
+        flow: 0,
     }))
 }

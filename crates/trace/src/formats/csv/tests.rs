@@ -112,7 +112,7 @@ proptest! {
             request.origin = request.origin.filter(|_| columns.origin);
             // A file of lines has no place for `behind`, which holds only where no line is lost.
             let measured = request.measured.filter(|_| columns.measured);
-            request.measured = measured.map(|measured| Measured { behind: 0, ..measured });
+            request.measured = measured.map(|measured| Measured { behind: 0, flow: 0, ..measured });
             if request.op == Op::Flush {
                 request.offset = crate::Bytes::ZERO;
             }

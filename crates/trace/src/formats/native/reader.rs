@@ -402,6 +402,9 @@ impl Reader {
             columns.ints(Column::Behind, ints, levels, Some(0))?;
             check(ints, |rows| i32::try_from(rows).is_ok(), "behind_rows")?;
             measured.behind.extend(ints.iter().map(|rows| *rows as u32));
+            columns.ints(Column::Flow, ints, levels, Some(0))?;
+            check(ints, |flow| u16::try_from(flow).is_ok(), "flow")?;
+            measured.flow.extend(ints.iter().map(|flow| *flow as u16));
         }
         if let Some(dependencies) = &mut batch.dependencies {
             columns.longs(Column::Id, longs, levels, None)?;

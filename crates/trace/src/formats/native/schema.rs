@@ -43,12 +43,13 @@ pub(super) enum Column {
     Target,
     Integrity,
     Behind,
+    Flow,
     Id,
     Think,
     Parents,
 }
 
-pub(super) const COLUMNS: usize = 23;
+pub(super) const COLUMNS: usize = 24;
 
 impl Column {
     pub(super) const ALL: [Self; COLUMNS] = [
@@ -72,6 +73,7 @@ impl Column {
         Self::Target,
         Self::Integrity,
         Self::Behind,
+        Self::Flow,
         Self::Id,
         Self::Think,
         Self::Parents,
@@ -99,6 +101,7 @@ impl Column {
             Self::Target => "target",
             Self::Integrity => "integrity",
             Self::Behind => "behind_rows",
+            Self::Flow => "flow",
             Self::Id => "request_id",
             Self::Think => "think_ns",
             Self::Parents => "parents.list.element",
@@ -128,6 +131,7 @@ impl Column {
             Self::Target => "optional int32 target (INTEGER(16,false));",
             Self::Integrity => "optional binary integrity (STRING);",
             Self::Behind => "optional int32 behind_rows (INTEGER(32,true));",
+            Self::Flow => "optional int32 flow (INTEGER(16,false));",
             Self::Id => "required int64 request_id (INTEGER(64,true));",
             Self::Think => "optional int64 think_ns (INTEGER(64,true));",
             Self::Parents => {
@@ -211,7 +215,7 @@ impl Column {
 
     /// Whether older files lack the column although they have the others of its group.
     pub(super) const fn is_young(self) -> bool {
-        matches!(self, Self::Target | Self::Integrity | Self::Behind)
+        matches!(self, Self::Target | Self::Integrity | Self::Behind | Self::Flow)
     }
 
     /// The column's place in the schema.

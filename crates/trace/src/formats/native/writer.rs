@@ -249,6 +249,11 @@ fn write_measured(
             let waited = measured.behind.iter().filter(|rows| **rows > 0);
             return ints.extend(waited.map(|rows| *rows as i32));
         }
+        Column::Flow => {
+            levels.extend(measured.flow.iter().map(|flow| i16::from(*flow > 0)));
+            let of_flows = measured.flow.iter().filter(|flow| **flow > 0);
+            return ints.extend(of_flows.map(|flow| i32::from(*flow)));
+        }
         _ => levels.extend(scheduled.iter().map(|value| i16::from(*value != UNKNOWN))),
     }
     let there = |row: &usize| scheduled[*row] != UNKNOWN;

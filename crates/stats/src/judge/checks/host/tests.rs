@@ -31,6 +31,7 @@ fn figures_of(requests: &[(Op, u64, u64, u32)], change: impl Fn(&mut Request)) -
             target: 0,
             integrity: Integrity::Unchecked,
             behind: 0,
+            flow: 0,
         });
         change(&mut request);
         batch.push(&request);

@@ -51,6 +51,7 @@ fn measured(scheduled: i64, submitted: i64, completed: i64, target: u64) -> Meas
         target: 0,
         integrity: Integrity::Unchecked,
         behind: 0,
+        flow: 0,
     }
 }
 

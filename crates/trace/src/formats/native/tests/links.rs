@@ -67,6 +67,7 @@ fn the_request_that_was_waited_for_is_read_where_it_is_asked_for() {
             target: 0,
             integrity: Integrity::Unchecked,
             behind: row % 3,
+            flow: 0,
         };
         batch.push(&Request { latency: None, measured: Some(measured), ..*request });
     }

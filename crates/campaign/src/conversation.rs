@@ -1,0 +1,464 @@
+//! The conversation of a campaign with its agents, as a pure state machine.
+//!
+//! Several hosts replay one load together, or none does: a replay beside others that never began
+//! measures another load than was asked for. So all are armed first, then their clocks are
+//! compared, then each is told its own clock's instant, and whoever fails, falls silent or lies
+//! stops the others. An event comes in (an agent said something, one is lost, time has passed),
+//! and actions come out. Nothing here waits or reads a clock, so thousands of seeds test what
+//! losses at any instant lead to.
+
+#[cfg(test)]
+mod tests;
+
+use crate::clock::{Compared, Comparing, Offset, Ping, offset_at};
+use crate::ground::Fault;
+use crate::protocol::{FaultKind, FileThere, FromAgent, SILENT_AFTER_S, ToAgent};
+
+const SECOND_NS: i64 = 1_000_000_000;
+
+/// An agent that says nothing for so long is lost.
+const SILENT_AFTER_NS: i64 = SILENT_AFTER_S as i64 * SECOND_NS;
+
+/// All must be armed within this.
+const ARMED_WITHIN_NS: i64 = 60 * SECOND_NS;
+
+/// What is stopped must have ended within this.
+const ENDED_WITHIN_NS: i64 = 60 * SECOND_NS;
+
+/// How far ahead the common instant is.
+const LEAD_NS: i64 = 2 * SECOND_NS;
+
+/// How many questions compare two clocks, and how long they may take.
+const PINGS: u32 = 200;
+const PINGS_WITHIN_NS: i64 = 2 * SECOND_NS;
+
+/// What happened.
+#[derive(Clone, Debug)]
+pub enum Event {
+    /// The agent of this number said something.
+    Heard(usize, FromAgent),
+    /// Nothing more comes from the agent of this number, for this reason.
+    Lost(usize, String),
+    /// Time has passed.
+    Tick,
+    /// Somebody asks for the end.
+    Asked,
+}
+
+/// What is to be done.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Action {
+    /// Say this to the agent of this number.
+    Say(usize, ToAgent),
+    /// Give up the agent of this number.
+    Cut(usize),
+    /// It is over.
+    Over(Outcome),
+}
+
+/// Why there is no result.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Trouble {
+    /// An agent could not do it.
+    Fault(Fault),
+    /// An agent fell silent or its connection broke.
+    HostLost(String),
+    /// An agent said what cannot be.
+    Wrong(String),
+    /// Somebody asked for the end.
+    Stopped,
+}
+
+/// A replay of an agent that has come to its end.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Replayed {
+    /// The instant of its time zero on the agent's own clock, ns.
+    pub told_ns: i64,
+    /// The same on the clock of the campaign, within these ends.
+    pub zero_ns: (i64, i64),
+    /// The comparison of the clocks before it.
+    pub before: Compared,
+    /// The same after it, unless nobody was there to do it.
+    pub after: Option<Compared>,
+    /// How many seconds its process took.
+    pub seconds: f64,
+    /// What it printed.
+    pub said: String,
+    /// Its files in the agent's spool.
+    pub files: Vec<FileThere>,
+}
+
+/// What a conversation came to.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Outcome {
+    /// What each agent answered.
+    Answers(Vec<FromAgent>),
+    /// The replays of all agents.
+    Replayed(Vec<Replayed>),
+    /// The first trouble, and whose it was, if it was somebody's.
+    Trouble(Option<usize>, Trouble),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    /// Each was asked and answers, since then.
+    Asking(i64),
+    /// The clock of this agent is compared, since then.
+    Before(usize, i64),
+    /// The replays go on.
+    Going,
+    /// The clock of this agent is compared again, since then.
+    After(usize, i64),
+    /// All were told to stop, then.
+    Ending(i64),
+    /// It is over.
+    Over,
+}
+
+/// An agent that takes part.
+#[derive(Clone, Debug, Default)]
+struct Member {
+    heard_ns: i64,
+    is_lost: bool,
+    answer: Option<FromAgent>,
+    done: Option<(f64, String, Vec<FileThere>)>,
+    comparing: Comparing,
+    sent_ns: i64,
+    before: Option<Compared>,
+    after: Option<Compared>,
+    told_ns: i64,
+    /// Whether nothing goes on there.
+    is_at_rest: bool,
+}
+
+/// A conversation about one thing: a question to each agent, or a replay on all.
+#[derive(Clone, Debug)]
+pub struct Conversation {
+    members: Vec<Member>,
+    /// Whether it is a replay.
+    is_replay: bool,
+    /// The largest bound of a clock with which a replay begins.
+    bound_max_ns: i64,
+    phase: Phase,
+    trouble: Option<(Option<usize>, Trouble)>,
+}
+
+impl Conversation {
+    /// Asks each agent one thing. An answer may take any time, as long as the agent is alive.
+    pub fn asking(questions: Vec<ToAgent>, now_ns: i64) -> (Self, Vec<Action>) {
+        Self::begin(questions, false, i64::MAX, now_ns)
+    }
+
+    /// Arms a replay on each agent, and begins all of them together, if all clocks are known within
+    /// this bound.
+    pub fn replay(arms: Vec<ToAgent>, bound_max_ns: i64, now_ns: i64) -> (Self, Vec<Action>) {
+        Self::begin(arms, true, bound_max_ns, now_ns)
+    }
+
+    fn begin(
+        questions: Vec<ToAgent>,
+        is_replay: bool,
+        bound_max_ns: i64,
+        now_ns: i64,
+    ) -> (Self, Vec<Action>) {
+        let members = vec![Member { heard_ns: now_ns, ..Member::default() }; questions.len()];
+        let (phase, trouble) = (Phase::Asking(now_ns), None);
+        let mut talk = Self { members, is_replay, bound_max_ns, phase, trouble };
+        let mut actions: Vec<Action> = questions
+            .into_iter()
+            .enumerate()
+            .map(|(at, question)| Action::Say(at, question))
+            .collect();
+        talk.go_on(now_ns, &mut actions);
+        (talk, actions)
+    }
+
+    /// What is to be done after an event. `now_ns` is the clock of the campaign; for what was heard
+    /// it is the instant at which it was.
+    pub fn step(&mut self, now_ns: i64, event: Event) -> Vec<Action> {
+        let mut actions = Vec::new();
+        if self.phase == Phase::Over {
+            return actions;
+        }
+        match event {
+            Event::Heard(at, said) => self.hear(now_ns, at, said, &mut actions),
+            Event::Lost(at, why) => self.lose(now_ns, at, Trouble::HostLost(why), &mut actions),
+            Event::Tick => self.watch(now_ns, &mut actions),
+            // What has come to its end counts.
+            Event::Asked if matches!(self.phase, Phase::After(..)) => {}
+            Event::Asked => self.stop(now_ns, None, Trouble::Stopped, &mut actions),
+        }
+        self.go_on(now_ns, &mut actions);
+        actions
+    }
+
+    fn hear(&mut self, now_ns: i64, at: usize, said: FromAgent, actions: &mut Vec<Action>) {
+        let Some(member) = self.members.get_mut(at).filter(|member| !member.is_lost) else {
+            return;
+        };
+        member.heard_ns = member.heard_ns.max(now_ns);
+        let is_replay = self.is_replay;
+        let is_comparing = match self.phase {
+            Phase::Before(who, _) | Phase::After(who, _) => who == at,
+            _ => false,
+        };
+        match said {
+            FromAgent::Alive | FromAgent::Progress { .. } => {}
+            FromAgent::Pong { number, at_ns } => {
+                let is_next = is_comparing && number == member.comparing.count();
+                if is_next {
+                    let sent_ns = member.sent_ns;
+                    member.comparing.add(&Ping {
+                        sent_ns,
+                        answered_ns: at_ns,
+                        received_ns: now_ns,
+                    });
+                    self.compare(now_ns, at, actions);
+                } else if self.trouble.is_none() {
+                    let text = "it answered what nobody had asked".to_owned();
+                    self.lose(now_ns, at, Trouble::Wrong(text), actions);
+                }
+            }
+            FromAgent::Fault { kind, text } => {
+                member.is_at_rest = true;
+                let fault = match kind {
+                    FaultKind::Refused => Fault::Refused(text),
+                    FaultKind::Lacking => Fault::Lacking(text),
+                    FaultKind::Failed => Fault::Failed(text),
+                    FaultKind::Stopped => Fault::Stopped,
+                };
+                self.stop(now_ns, Some(at), Trouble::Fault(fault), actions);
+            }
+            FromAgent::Done { seconds, said, files }
+                if is_replay && member.done.is_none() && member.answer.is_some() =>
+            {
+                member.done = Some((seconds, said, files));
+                member.is_at_rest = true;
+                // Before its instant nothing can have ended.
+                if matches!(self.phase, Phase::Asking(_) | Phase::Before(..)) {
+                    let text = "its replay had ended before it began".to_owned();
+                    self.lose(now_ns, at, Trouble::Wrong(text), actions);
+                }
+            }
+            answer if member.answer.is_none() && is_answer(is_replay, &answer) => {
+                member.is_at_rest |= !is_replay;
+                member.answer = Some(answer);
+            }
+            _ => {
+                let text = "it said what nobody had asked for".to_owned();
+                self.lose(now_ns, at, Trouble::Wrong(text), actions);
+            }
+        }
+    }
+
+    /// The next question about a clock, or the next clock.
+    fn compare(&mut self, now_ns: i64, at: usize, actions: &mut Vec<Action>) {
+        let (is_before, since) = match self.phase {
+            Phase::Before(_, since) => (true, since),
+            Phase::After(_, since) => (false, since),
+            _ => return,
+        };
+        let member = &mut self.members[at];
+        let count = member.comparing.count();
+        if count < PINGS && (count == 0 || now_ns.saturating_sub(since) < PINGS_WITHIN_NS) {
+            member.sent_ns = now_ns;
+            actions.push(Action::Say(at, ToAgent::Ping { number: count }));
+            return;
+        }
+        let found = match member.comparing.compared() {
+            Ok(Some(found)) => found,
+            Ok(None) => return,
+            Err(why) => {
+                let trouble = Trouble::Wrong(why.to_owned());
+                return self.lose(now_ns, at, trouble, actions);
+            }
+        };
+        member.comparing = Comparing::default();
+        let bound = found.offset.bound_ns();
+        if is_before {
+            member.before = Some(found);
+        } else {
+            member.after = Some(found);
+        }
+        if is_before && bound > self.bound_max_ns {
+            let text = format!(
+                "its clock is known within {} only, and start.skew is {}: nothing was replayed",
+                ioecho_trace::Nanos(bound),
+                ioecho_trace::Nanos(self.bound_max_ns)
+            );
+            return self.stop(now_ns, Some(at), Trouble::Fault(Fault::Failed(text)), actions);
+        }
+        let next = at + 1;
+        if next < self.members.len() {
+            self.phase =
+                if is_before { Phase::Before(next, now_ns) } else { Phase::After(next, now_ns) };
+            self.compare(now_ns, next, actions);
+        } else if is_before {
+            self.start(now_ns, actions);
+        } else {
+            self.end(actions);
+        }
+    }
+
+    /// Tells all the instant.
+    fn start(&mut self, now_ns: i64, actions: &mut Vec<Action>) {
+        self.phase = Phase::Going;
+        let at_ns = now_ns.saturating_add(LEAD_NS);
+        for (at, member) in self.members.iter_mut().enumerate() {
+            let offset = member.before.map_or(0, |before| before.offset.middle_ns());
+            member.told_ns = at_ns.saturating_add(offset);
+            actions.push(Action::Say(at, ToAgent::Start { at_ns: member.told_ns }));
+        }
+    }
+
+    /// The instants that all agents were told, each on its own clock, and the comparisons of the
+    /// clocks before; `None` until they were told.
+    pub fn begun(&self) -> Option<Vec<(i64, Compared)>> {
+        let is_begun = self.is_replay && matches!(self.phase, Phase::Going | Phase::After(..));
+        let of = |member: &Member| Some((member.told_ns, member.before?));
+        self.members.iter().map(of).collect::<Option<Vec<_>>>().filter(|_| is_begun)
+    }
+
+    /// An agent is lost.
+    fn lose(&mut self, now_ns: i64, at: usize, trouble: Trouble, actions: &mut Vec<Action>) {
+        let Some(member) = self.members.get_mut(at).filter(|member| !member.is_lost) else {
+            return;
+        };
+        member.is_lost = true;
+        member.is_at_rest = true;
+        actions.push(Action::Cut(at));
+        self.stop(now_ns, Some(at), trouble, actions);
+    }
+
+    /// Tells all to stop. The first trouble is the one that is told.
+    fn stop(
+        &mut self,
+        now_ns: i64,
+        who: Option<usize>,
+        trouble: Trouble,
+        actions: &mut Vec<Action>,
+    ) {
+        if self.trouble.is_some() {
+            return;
+        }
+        self.trouble = Some((who, trouble));
+        self.phase = Phase::Ending(now_ns);
+        for (at, member) in self.members.iter().enumerate() {
+            if !member.is_at_rest {
+                actions.push(Action::Say(at, ToAgent::Stop));
+            }
+        }
+    }
+
+    /// Looks who is silent or too slow.
+    fn watch(&mut self, now_ns: i64, actions: &mut Vec<Action>) {
+        for at in 0..self.members.len() {
+            let member = &self.members[at];
+            if !member.is_lost && now_ns.saturating_sub(member.heard_ns) > SILENT_AFTER_NS {
+                let text = format!("it has been silent for {SILENT_AFTER_S} s");
+                self.lose(now_ns, at, Trouble::HostLost(text), actions);
+            }
+        }
+        match self.phase {
+            Phase::Asking(since)
+                if self.is_replay && now_ns.saturating_sub(since) > ARMED_WITHIN_NS =>
+            {
+                let who = self.members.iter().position(|member| member.answer.is_none());
+                let text = format!("it was not armed within {} s", ARMED_WITHIN_NS / SECOND_NS);
+                self.stop(now_ns, who, Trouble::Fault(Fault::Failed(text)), actions);
+            }
+            Phase::Ending(since) if now_ns.saturating_sub(since) > ENDED_WITHIN_NS => {
+                for at in 0..self.members.len() {
+                    if !self.members[at].is_at_rest {
+                        let text = "it did not stop".to_owned();
+                        self.lose(now_ns, at, Trouble::HostLost(text), actions);
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Goes on to the next phase, if this one is over.
+    fn go_on(&mut self, now_ns: i64, actions: &mut Vec<Action>) {
+        match self.phase {
+            Phase::Asking(_) if self.members.iter().all(|member| member.answer.is_some()) => {
+                if self.is_replay && !self.members.is_empty() {
+                    self.phase = Phase::Before(0, now_ns);
+                    self.compare(now_ns, 0, actions);
+                } else {
+                    self.end(actions);
+                }
+            }
+            Phase::Going if self.members.iter().all(|member| member.done.is_some()) => {
+                self.phase = Phase::After(0, now_ns);
+                self.compare(now_ns, 0, actions);
+            }
+            Phase::Ending(_) if self.members.iter().all(|member| member.is_at_rest) => {
+                self.end(actions);
+            }
+            _ => {}
+        }
+    }
+
+    fn end(&mut self, actions: &mut Vec<Action>) {
+        self.phase = Phase::Over;
+        let outcome = match self.trouble.take() {
+            Some((who, trouble)) => Outcome::Trouble(who, trouble),
+            None if self.is_replay => self.replayed(),
+            None => Outcome::Answers(
+                self.members.iter_mut().filter_map(|member| member.answer.take()).collect(),
+            ),
+        };
+        actions.push(Action::Over(outcome));
+    }
+
+    /// The replays, if each clock ran as clocks do.
+    fn replayed(&mut self) -> Outcome {
+        let mut all = Vec::new();
+        for (at, member) in self.members.iter_mut().enumerate() {
+            let (Some(before), Some(after)) = (member.before, member.after) else { continue };
+            let Some((seconds, said, files)) = member.done.take() else { continue };
+            let told_ns = member.told_ns;
+            let zero_ns = match zero(&before, Some(&after), told_ns) {
+                Ok(zero) => zero,
+                Err(why) => {
+                    return Outcome::Trouble(Some(at), Trouble::Wrong(why.to_owned()));
+                }
+            };
+            let after = Some(after);
+            all.push(Replayed { told_ns, zero_ns, before, after, seconds, said, files });
+        }
+        Outcome::Replayed(all)
+    }
+}
+
+/// Whether this is what a question is answered with.
+fn is_answer(is_replay: bool, said: &FromAgent) -> bool {
+    match said {
+        FromAgent::Armed => is_replay,
+        FromAgent::Outlook { .. }
+        | FromAgent::Volumes { .. }
+        | FromAgent::Kept { .. }
+        | FromAgent::Undone { .. }
+        | FromAgent::Dropped
+        | FromAgent::Done { .. }
+        | FromAgent::Hello { .. } => !is_replay,
+        _ => false,
+    }
+}
+
+/// An instant of an agent's clock on the clock of the campaign, within these ends.
+///
+/// # Errors
+///
+/// As of [`offset_at`].
+pub fn zero(
+    before: &Compared,
+    after: Option<&Compared>,
+    told_ns: i64,
+) -> Result<(i64, i64), &'static str> {
+    let about = told_ns.saturating_sub(before.offset.middle_ns());
+    let Offset { low_ns, high_ns } = offset_at(before, after, about)?;
+    Ok((told_ns.saturating_sub(high_ns), told_ns.saturating_sub(low_ns)))
+}

@@ -1,0 +1,362 @@
+//! Conversations with agents that delay, fail, vanish and lie, from seeds, under a virtual clock.
+
+use super::*;
+
+const MS: i64 = 1_000_000;
+
+/// Numbers from a seed (splitmix64).
+struct Draw(u64);
+
+impl Draw {
+    fn below(&mut self, end: i64) -> i64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        ((z ^ (z >> 31)) % end as u64) as i64
+    }
+}
+
+/// What is wrong with an agent.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Ill {
+    Well,
+    /// Nothing comes from it any more from this instant on.
+    Silent(i64),
+    /// Its connection breaks at this instant.
+    Broken(i64),
+    /// It cannot arm.
+    CannotArm,
+    /// Its replay fails so long after its beginning.
+    Fails(i64),
+    /// Its clock jumps at each answer.
+    Lies,
+}
+
+#[derive(Clone, Debug)]
+struct Agent {
+    ill: Ill,
+    offset: i64,
+    ppm: i64,
+    arms_ns: i64,
+    runs_ns: i64,
+    is_armed: bool,
+    /// When its replay begins, in true time.
+    begins: Option<i64>,
+    is_stopped: bool,
+    is_ended: bool,
+}
+
+impl Agent {
+    fn clock(&self, now: i64) -> i64 {
+        now + self.offset + now / 1_000_000 * self.ppm
+    }
+}
+
+/// What happens when, in true time, which is the campaign's clock.
+#[derive(Clone, Debug)]
+enum Due {
+    ToAgent(usize, ToAgent),
+    FromAgent(usize, FromAgent),
+    Breaks(usize),
+    Ends(usize),
+    Tick,
+    Asked,
+}
+
+struct World {
+    draw: Draw,
+    agents: Vec<Agent>,
+    due: std::collections::BTreeMap<(i64, u64), Due>,
+    count: u64,
+}
+
+impl World {
+    fn new(seed: u64, count: usize, is_ill: bool) -> Self {
+        let mut draw = Draw(seed);
+        let mut agents = Vec::new();
+        for _ in 0..count {
+            let at = draw.below(30_000) * MS;
+            let ill = match draw.below(if is_ill { 16 } else { 1 }) {
+                1 => Ill::Silent(at),
+                2 => Ill::Broken(at),
+                3 => Ill::CannotArm,
+                4 => Ill::Fails(at),
+                5 => Ill::Lies,
+                _ => Ill::Well,
+            };
+            agents.push(Agent {
+                ill,
+                offset: draw.below(2_000_000_000_000) - 1_000_000_000_000,
+                ppm: draw.below(200) - 100,
+                arms_ns: draw.below(5_000) * MS,
+                runs_ns: draw.below(20_000) * MS,
+                is_armed: false,
+                begins: None,
+                is_stopped: false,
+                is_ended: false,
+            });
+        }
+        let mut world = Self { draw, agents, due: std::collections::BTreeMap::new(), count: 0 };
+        for at in 0..count {
+            if let Ill::Broken(when) = world.agents[at].ill {
+                world.put(when, Due::Breaks(at));
+            }
+        }
+        if is_ill && world.draw.below(10) == 0 {
+            let when = world.draw.below(30_000) * MS;
+            world.put(when, Due::Asked);
+        }
+        world.put(1_000 * MS, Due::Tick);
+        world
+    }
+
+    fn put(&mut self, at: i64, due: Due) {
+        self.count += 1;
+        self.due.insert((at, self.count), due);
+    }
+
+    /// Answers arrive in order, after a while.
+    fn answer(&mut self, now: i64, at: usize, said: FromAgent) {
+        let way = 5_000 + self.draw.below(200_000);
+        self.put(now + way, Due::FromAgent(at, said));
+    }
+
+    fn is_heard(&self, now: i64, at: usize) -> bool {
+        match self.agents[at].ill {
+            Ill::Silent(when) | Ill::Broken(when) => now < when,
+            _ => true,
+        }
+    }
+
+    /// What an agent does with a message.
+    fn told(&mut self, now: i64, at: usize, message: ToAgent) {
+        let lie = self.draw.below(10_000) * MS;
+        let agent = &mut self.agents[at];
+        match message {
+            ToAgent::Arm { .. } if agent.ill == Ill::CannotArm => {
+                let (kind, text) = (FaultKind::Refused, "no".to_owned());
+                agent.is_ended = true;
+                self.answer(now, at, FromAgent::Fault { kind, text });
+            }
+            ToAgent::Arm { .. } => {
+                agent.is_armed = true;
+                let then = now + agent.arms_ns;
+                self.answer(then, at, FromAgent::Armed);
+            }
+            ToAgent::Ping { number } => {
+                let lie = if agent.ill == Ill::Lies { lie } else { 0 };
+                let at_ns = agent.clock(now) + lie;
+                self.answer(now, at, FromAgent::Pong { number, at_ns });
+            }
+            ToAgent::Start { at_ns } => {
+                let left = at_ns - agent.clock(now);
+                if agent.is_stopped || left <= 0 {
+                    agent.is_ended = true;
+                    let (kind, text) = (FaultKind::Failed, "too late".to_owned());
+                    self.answer(now, at, FromAgent::Fault { kind, text });
+                    return;
+                }
+                // What it takes on a clock that is faster by so much.
+                let begins = now + left - left / 1_000_000 * agent.ppm;
+                agent.begins = Some(begins);
+                let takes = match agent.ill {
+                    Ill::Fails(after) => after.min(agent.runs_ns),
+                    _ => agent.runs_ns,
+                };
+                self.put(begins + takes, Due::Ends(at));
+            }
+            ToAgent::Stop => {
+                agent.is_stopped = true;
+                if !agent.is_ended {
+                    agent.is_ended = true;
+                    let (kind, text) = (FaultKind::Stopped, "stopped".to_owned());
+                    self.answer(now, at, FromAgent::Fault { kind, text });
+                }
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// The replay of an agent comes to its end.
+    fn ends(&mut self, now: i64, at: usize) {
+        if std::mem::replace(&mut self.agents[at].is_ended, true) {
+            return;
+        }
+        let said = if let Ill::Fails(_) = self.agents[at].ill {
+            FromAgent::Fault { kind: FaultKind::Failed, text: "crashed".to_owned() }
+        } else {
+            FromAgent::Done { seconds: 1.0, said: String::new(), files: Vec::new() }
+        };
+        self.answer(now, at, said);
+    }
+
+    /// Runs a conversation to its end: what came of it, when, and the agents that were cut off.
+    fn run(&mut self) -> (Outcome, i64, Vec<usize>) {
+        let run =
+            crate::protocol::RunName { key: String::new(), attempt: 1, name: "run".to_owned() };
+        let load = crate::protocol::LoadThere::Text("gen:random".to_owned());
+        let arm = || ToAgent::Arm { run: run.clone(), flags: Vec::new(), load: load.clone() };
+        let arms = self.agents.iter().map(|_| arm()).collect();
+        let (mut talk, mut actions) = Conversation::replay(arms, MS, 0);
+        let (mut now, mut cut) = (0, Vec::new());
+        loop {
+            for action in std::mem::take(&mut actions) {
+                match action {
+                    Action::Say(at, message) => {
+                        if matches!(message, ToAgent::Start { .. }) {
+                            let armed = |agent: &Agent| agent.is_armed;
+                            assert!(self.agents.iter().all(armed), "begun before all are armed");
+                        }
+                        let way = 5_000 + self.draw.below(200_000);
+                        self.put(now + way, Due::ToAgent(at, message));
+                    }
+                    Action::Cut(at) => cut.push(at),
+                    Action::Over(outcome) => return (outcome, now, cut),
+                }
+            }
+            let ((then, _), due) = self.due.pop_first().expect("it goes on");
+            now = then;
+            assert!(now < 600_000 * MS, "it does not end");
+            let event = match due {
+                Due::ToAgent(at, message) => {
+                    if self.is_heard(now, at) {
+                        self.told(now, at, message);
+                    }
+                    continue;
+                }
+                Due::Ends(at) => {
+                    self.ends(now, at);
+                    continue;
+                }
+                Due::FromAgent(at, _) if !self.is_heard(now, at) => continue,
+                Due::FromAgent(at, said) => Event::Heard(at, said),
+                Due::Breaks(at) => Event::Lost(at, "it broke".to_owned()),
+                Due::Asked => Event::Asked,
+                Due::Tick => {
+                    self.put(now + 1_000 * MS, Due::Tick);
+                    // Those that live say so.
+                    for at in 0..self.agents.len() {
+                        if self.is_heard(now, at) {
+                            actions.extend(talk.step(now, Event::Heard(at, FromAgent::Alive)));
+                        }
+                    }
+                    Event::Tick
+                }
+            };
+            actions.extend(talk.step(now, event));
+        }
+    }
+}
+
+#[test]
+fn agents_that_are_well_begin_together_and_the_bounds_hold_the_truth() {
+    for seed in 0..1_000 {
+        let mut world = World::new(seed, 1 + seed as usize % 6, false);
+        let (outcome, _, cut) = world.run();
+        let Outcome::Replayed(all) = outcome else { panic!("{seed}: {outcome:?}") };
+        assert_eq!((all.len(), cut.len()), (world.agents.len(), 0));
+        for (agent, replayed) in world.agents.iter().zip(&all) {
+            let (low, high) = replayed.zero_ns;
+            let begun = agent.begins.unwrap();
+            // Rates are whole numbers per million here, so a microsecond is lost in rounding; and
+            // clocks drift apart while they are compared.
+            assert!(
+                low - 20_000 <= begun && begun <= high + 20_000,
+                "{seed}: {replayed:?} {begun}"
+            );
+        }
+        let begins = world.agents.iter().map(|agent| agent.begins.unwrap());
+        let (first, last) = (begins.clone().min().unwrap(), begins.max().unwrap());
+        assert!(last - first < MS, "{seed}: {first} {last}");
+    }
+}
+
+#[test]
+fn whatever_is_lost_fails_or_lies_the_others_stop_and_it_ends() {
+    let (mut replayed, mut troubles) = (0, 0);
+    for seed in 0..20_000 {
+        let mut world = World::new(seed, 1 + seed as usize % 5, true);
+        let (outcome, end, cut) = world.run();
+        for (at, agent) in world.agents.iter().enumerate() {
+            let goes_on = agent.begins.is_some() && !agent.is_ended;
+            let is_gone = cut.contains(&at);
+            assert!(!goes_on || is_gone, "{seed}: {at} goes on after {end}: {outcome:?}");
+        }
+        match outcome {
+            Outcome::Replayed(all) => {
+                replayed += 1;
+                assert_eq!(all.len(), world.agents.len());
+                assert!(
+                    world
+                        .agents
+                        .iter()
+                        .all(|it| !matches!(it.ill, Ill::CannotArm | Ill::Fails(_) | Ill::Lies))
+                );
+            }
+            Outcome::Trouble(who, trouble) => {
+                troubles += 1;
+                match (who.map(|who| world.agents[who].ill), &trouble) {
+                    (None, Trouble::Stopped)
+                    | (Some(Ill::Silent(_) | Ill::Broken(_)), Trouble::HostLost(_))
+                    | (Some(Ill::CannotArm | Ill::Fails(_)), Trouble::Fault(_))
+                    | (Some(Ill::Lies), Trouble::Wrong(_)) => {}
+                    odd => panic!("{seed}: {odd:?}"),
+                }
+            }
+            Outcome::Answers(_) => panic!("{seed}"),
+        }
+    }
+    assert!(replayed > 1_000 && troubles > 1_000, "{replayed} {troubles}");
+}
+
+#[test]
+fn what_nobody_asked_for_ends_the_conversation() {
+    let file = || FromAgent::Done { seconds: 0.0, said: String::new(), files: Vec::new() };
+    let pong = FromAgent::Pong { number: 0, at_ns: 0 };
+    for said in [file(), pong, FromAgent::Undone { left: Vec::new() }] {
+        let questions = vec![ToAgent::Collect, ToAgent::Collect];
+        let (mut talk, _) = Conversation::replay(questions, MS, 0);
+        let actions = talk.step(1, Event::Heard(1, said));
+        assert_eq!(actions, [Action::Cut(1), Action::Say(0, ToAgent::Stop)]);
+        let (kind, text) = (FaultKind::Stopped, String::new());
+        let actions = talk.step(2, Event::Heard(0, FromAgent::Fault { kind, text }));
+        let [Action::Over(Outcome::Trouble(Some(1), Trouble::Wrong(_)))] = &actions[..] else {
+            panic!("{actions:?}");
+        };
+    }
+}
+
+#[test]
+fn a_question_may_take_long_and_silence_may_not() {
+    let (mut talk, actions) = Conversation::asking(vec![ToAgent::Undo, ToAgent::Undo], 0);
+    assert_eq!(actions.len(), 2);
+    for second in 1..1_000 {
+        for at in 0..2 {
+            assert_eq!(talk.step(second * 1_000 * MS, Event::Heard(at, FromAgent::Alive)), []);
+        }
+        assert_eq!(talk.step(second * 1_000 * MS, Event::Tick), []);
+    }
+    let undone = || FromAgent::Undone { left: Vec::new() };
+    assert_eq!(talk.step(1_000_000 * MS, Event::Heard(0, undone())), []);
+    let actions = talk.step(1_016_000 * MS, Event::Tick);
+    let [Action::Cut(_), .., Action::Over(Outcome::Trouble(Some(_), Trouble::HostLost(_)))] =
+        &actions[..]
+    else {
+        panic!("{actions:?}");
+    };
+}
+
+#[test]
+fn a_clock_that_is_not_known_closely_enough_begins_nothing() {
+    let (mut talk, _) = Conversation::replay(vec![ToAgent::Collect], MS, 0);
+    let mut actions = talk.step(0, Event::Heard(0, FromAgent::Armed));
+    let mut now = 0;
+    for _ in 0..PINGS {
+        let [Action::Say(0, ToAgent::Ping { number })] = actions[..] else { break };
+        now += 10 * MS;
+        let pong = FromAgent::Pong { number, at_ns: now - 5 * MS };
+        actions = talk.step(now, Event::Heard(0, pong));
+    }
+    assert_eq!(actions, [Action::Say(0, ToAgent::Stop)]);
+}

@@ -1,0 +1,378 @@
+//! One replay of an agent: armed, begun at its instant, watched, and ended.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, Read as _, Write as _};
+use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
+use std::sync::mpsc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use ioecho_campaign::attempt::End;
+use ioecho_campaign::ground::Fault;
+use ioecho_campaign::name::is_name;
+use ioecho_campaign::protocol::{FileThere, FromAgent, Lines, LoadThere, RunName};
+use ioecho_linux::{MonotonicClock, OpenDirectory};
+use ioecho_replay::Clock as _;
+use ioecho_run::directory::RunDirectory;
+use ioecho_run::{digest, regular};
+use ioecho_stats::verdict::Finding;
+use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+use rustix::io::{FdFlags, fcntl_setfd};
+use rustix::process::{Pid, Signal, kill_process};
+use serde::Deserialize;
+
+use super::Asked;
+use super::home::{Home, of_attempt};
+use super::voice::Voice;
+use crate::commands::campaign::child;
+use crate::commands::campaign::setting_up::Host;
+
+/// The longest pause between two looks at the replay.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+
+/// How often it is told that it goes on.
+const TELL_EVERY: Duration = Duration::from_secs(1);
+
+/// How much of what a replay printed is handed on, in bytes.
+const SAID_MAX: usize = 16 << 10;
+
+/// What a replay runs on.
+#[derive(Debug, Default)]
+pub(super) struct On {
+    /// What is typed in front of it.
+    pub(super) launch: Vec<String>,
+    /// The targets, and whether their data may be lost.
+    pub(super) targets: Vec<(String, bool)>,
+}
+
+/// What a replay needs.
+pub(super) struct Replaying<'w> {
+    pub(super) home: &'w Home,
+    pub(super) voice: &'w Voice,
+    pub(super) asked: &'w Asked,
+    pub(super) starts: &'w mpsc::Receiver<i64>,
+    pub(super) spool: &'w OpenDirectory,
+    pub(super) running: &'w File,
+    pub(super) host: Option<&'w Host<'static>>,
+    pub(super) on: &'w On,
+}
+
+/// A line of a run at its gate.
+#[derive(Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum AtGate {
+    Armed {
+        #[serde(rename = "version")]
+        _version: u32,
+        #[serde(rename = "pid")]
+        _pid: u32,
+        #[serde(rename = "now_monotonic_ns")]
+        _now: i64,
+    },
+    Refused {
+        #[serde(rename = "reason")]
+        _reason: String,
+    },
+}
+
+impl Replaying<'_> {
+    /// Does a replay from its arming to its end.
+    pub(super) fn run(
+        &self,
+        run: &RunName,
+        flags: &[String],
+        load: &LoadThere,
+    ) -> Result<FromAgent, Fault> {
+        let failed = |error: io::Error| Fault::Failed(format!("the replay: {error}"));
+        let trace = self.trace(load)?;
+        let place = self.place(run).map_err(failed)?;
+        let words = child::words_of(&self.on.targets, flags, &place.path().join(&run.name), &trace);
+        // What was told for another replay is not for this one.
+        while self.starts.try_recv().is_ok() {}
+        let output = format!("{}.txt", run.name);
+        let (mut child, mut gate) = self.begin(&words, &place, &output).map_err(failed)?;
+        let mut figures = Figures::of(&mut child).map_err(failed)?;
+        let mut begun = Instant::now();
+        let (mut was_asked, mut fault) = (false, None);
+        let status = if let Some(status) = self.armed(&mut child, &mut gate).map_err(failed)? {
+            status
+        } else {
+            self.voice.say(&FromAgent::Armed);
+            let told = self.start(&mut child).map_err(failed)?;
+            if let Some(at_ns) = told {
+                begun = Instant::now() + until(at_ns);
+                let line = format!("{{\"start_at_monotonic_ns\":{at_ns}}}\n");
+                gate.write_all(line.as_bytes()).map_err(failed)?;
+            }
+            drop(gate);
+            let status;
+            (status, was_asked, fault) =
+                self.watch(&mut child, begun, &mut figures).map_err(failed)?;
+            status
+        };
+        let seconds = begun.elapsed().as_secs_f64();
+        let run_path = place.path().join(&run.name);
+        let said = place.path().join(&output);
+        let end = child::end(&run_path, status, was_asked || self.asked.to_stop(), &said);
+        let is_measured = matches!(end, End::Measured(_));
+        let ended = self.host.map_or(Ok(()), |host| host.ended(seconds));
+        // A replay that failed tells more than what could not be done beside it.
+        if let Some(fault) = fault.or(ended.err().filter(|_| is_measured)) {
+            return Err(fault);
+        }
+        match end {
+            End::Measured(_) => {
+                let files = files(&run_path).map_err(failed)?;
+                Ok(FromAgent::Done { seconds, said: tail(&said), files })
+            }
+            End::Fault(text) => Err(Fault::Failed(text)),
+            End::Failed(text) => Err(Fault::Refused(text)),
+            End::Stopped => Err(Fault::Stopped),
+        }
+    }
+
+    fn trace(&self, load: &LoadThere) -> Result<String, Fault> {
+        match load {
+            LoadThere::Text(text) => Ok(text.clone()),
+            LoadThere::Held { sha256, name } => {
+                let path = self.home.load(sha256, name);
+                let path = path.map_err(|error| Fault::Refused(error.to_string()))?;
+                match regular::open(&path) {
+                    Ok(_) => Ok(path.display().to_string()),
+                    Err(error) => Err(Fault::Lacking(format!("{}: {error}", path.display()))),
+                }
+            }
+        }
+    }
+
+    /// The directory of the attempt in the spool.
+    fn place(&self, run: &RunName) -> io::Result<OpenDirectory> {
+        if !is_name(&run.name) {
+            return Err(io::Error::other("this is no name of a run"));
+        }
+        let name = of_attempt(&run.key, run.attempt)?;
+        match self.spool.make_in(&name) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                OpenDirectory::open(&self.spool.path().join(&name))
+            }
+            made => made,
+        }
+    }
+
+    /// Begins the replay, which waits at its gate. What it prints goes to a file.
+    fn begin(
+        &self,
+        words: &[String],
+        place: &OpenDirectory,
+        output: &str,
+    ) -> io::Result<(Child, UnixStream)> {
+        let (ours, theirs) = UnixStream::pair()?;
+        let theirs = OwnedFd::from(theirs);
+        // The replay inherits it; nothing else is started meanwhile.
+        fcntl_setfd(&theirs, FdFlags::empty())?;
+        let output = place.create_new(output)?;
+        let own = std::env::current_exe()?;
+        let mut command = match self.on.launch.split_first() {
+            Some((program, rest)) => {
+                let mut command = Command::new(program);
+                command.args(rest).arg(own);
+                command
+            }
+            None => Command::new(own),
+        };
+        let (first, others) = words.split_first().ok_or(io::ErrorKind::InvalidInput)?;
+        let child = command
+            .arg(first)
+            .arg(format!("--gate={}", theirs.as_raw_fd()))
+            .arg("--interval-json=-")
+            .args(others)
+            .current_dir(self.home.path())
+            .stdin(Stdio::from(self.running.try_clone()?))
+            .stdout(Stdio::piped())
+            .stderr(Stdio::from(output))
+            .spawn()?;
+        drop(theirs);
+        ours.set_nonblocking(true)?;
+        Ok((child, ours))
+    }
+
+    /// Waits until the replay is armed; its exit status if it ends before.
+    fn armed(&self, child: &mut Child, gate: &mut UnixStream) -> io::Result<Option<ExitStatus>> {
+        let mut lines = Lines::default();
+        let (mut some, mut was_asked) = ([0; 4096], false);
+        loop {
+            match gate.read(&mut some) {
+                Ok(0) => return child.wait().map(Some),
+                Ok(count) => lines.add(&some[..count]),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    if let Some(status) = child.try_wait()? {
+                        return Ok(Some(status));
+                    }
+                    if self.asked.to_stop() && !std::mem::replace(&mut was_asked, true) {
+                        let _ = kill_process(Pid::from_child(child), Signal::TERM);
+                    }
+                    thread::sleep(Duration::from_millis(5));
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+            let Some(line) = lines.next_line().map_err(io::Error::other)? else { continue };
+            match serde_json::from_slice(&line) {
+                Ok(AtGate::Armed { .. }) => return Ok(None),
+                // It ends, and says why.
+                Ok(AtGate::Refused { .. }) | Err(_) => return child.wait().map(Some),
+            }
+        }
+    }
+
+    /// Waits for the instant; `None` if there is none.
+    fn start(&self, child: &mut Child) -> io::Result<Option<i64>> {
+        loop {
+            match self.starts.recv_timeout(LOOK_EVERY) {
+                Ok(at_ns) => return Ok(Some(at_ns)),
+                Err(mpsc::RecvTimeoutError::Disconnected) => return Ok(None),
+                Err(mpsc::RecvTimeoutError::Timeout) => {}
+            }
+            if self.asked.to_stop() || child.try_wait()?.is_some() {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// Waits for the end of the replay, and does meanwhile what is due beside it.
+    fn watch(
+        &self,
+        child: &mut Child,
+        begun: Instant,
+        figures: &mut Figures,
+    ) -> io::Result<(ExitStatus, bool, Option<Fault>)> {
+        let (mut was_asked, mut until, mut fault) = (false, 0.0, None);
+        let (mut pause, mut told) = (Duration::from_millis(1), Instant::now());
+        loop {
+            if let Some(status) = child.try_wait()? {
+                return Ok((status, was_asked, fault));
+            }
+            let span = until..begun.elapsed().as_secs_f64();
+            until = span.end;
+            if let Some(host) = self.host.filter(|_| fault.is_none()) {
+                fault = host.beside(&span).err();
+            }
+            if !was_asked && (fault.is_some() || self.asked.to_stop()) {
+                was_asked = true;
+                let _ = kill_process(Pid::from_child(child), Signal::TERM);
+            }
+            figures.read();
+            if told.elapsed() >= TELL_EVERY {
+                told = Instant::now();
+                let Figures { completed, p99_ns, .. } = *figures;
+                let seconds = begun.elapsed().as_secs_f64();
+                self.voice.say(&FromAgent::Progress { seconds, completed, p99_ns });
+            }
+            thread::sleep(pause);
+            pause = (pause * 2).min(LOOK_EVERY);
+        }
+    }
+}
+
+/// A line of a replay about an interval of its time.
+#[derive(Deserialize)]
+struct Interval {
+    completed: u64,
+    service_time: BTreeMap<String, Spans>,
+    response_time: BTreeMap<String, Spans>,
+}
+
+#[derive(Deserialize)]
+struct Spans {
+    #[serde(default)]
+    p99_ns: Option<u64>,
+}
+
+/// How far a replay is, by what it says of each interval.
+struct Figures {
+    from: Option<ChildStdout>,
+    lines: Lines,
+    completed: u64,
+    p99_ns: Option<u64>,
+}
+
+impl Figures {
+    fn of(child: &mut Child) -> io::Result<Self> {
+        let from = child.stdout.take();
+        if let Some(from) = &from {
+            fcntl_setfl(from, fcntl_getfl(from)? | OFlags::NONBLOCK)?;
+        }
+        Ok(Self { from, lines: Lines::default(), completed: 0, p99_ns: None })
+    }
+
+    /// Reads what there is.
+    fn read(&mut self) {
+        let mut some = [0; 8 << 10];
+        while let Some(count) =
+            self.from.as_mut().and_then(|from| from.read(&mut some).ok()).filter(|it| *it > 0)
+        {
+            self.lines.add(&some[..count]);
+            while let Ok(Some(line)) = self.lines.next_line() {
+                let Ok(interval) = serde_json::from_slice::<Interval>(&line) else { continue };
+                self.completed += interval.completed;
+                let p99 =
+                    |kinds: &BTreeMap<String, Spans>| kinds.get("all").and_then(|it| it.p99_ns);
+                self.p99_ns = p99(&interval.response_time).or_else(|| p99(&interval.service_time));
+            }
+        }
+    }
+}
+
+/// How long it is until an instant of `CLOCK_MONOTONIC`.
+fn until(at_ns: i64) -> Duration {
+    let clock = MonotonicClock::new();
+    let left = at_ns.saturating_sub((clock.origin() + clock.now()).0);
+    Duration::from_nanos(u64::try_from(left).unwrap_or(0))
+}
+
+/// What a replay of an earlier agent left, if it came to its end.
+pub(super) fn left(spool: &OpenDirectory, run: &RunName) -> Result<FromAgent, Fault> {
+    let lacking = |why: &str| Fault::Lacking(format!("there is no finished run: {why}"));
+    if !is_name(&run.name) {
+        return Err(lacking("this is no name of one"));
+    }
+    let name = of_attempt(&run.key, run.attempt).map_err(|error| lacking(&error.to_string()))?;
+    let (place, output) = (spool.path().join(name), format!("{}.txt", run.name));
+    let path = place.join(&run.name);
+    let summary = RunDirectory::at(&path).map(|run| run.read_summary());
+    match summary {
+        Some(Ok(summary)) if summary.verdict.finding != Finding::Incomplete => {
+            let files = files(&path).map_err(|error| lacking(&error.to_string()))?;
+            let seconds = summary.achieved_duration_ns as f64 / 1e9;
+            Ok(FromAgent::Done { seconds, said: tail(&place.join(output)), files })
+        }
+        _ => Err(lacking("it was ended early")),
+    }
+}
+
+/// The files of a run, with their hashes.
+fn files(run: &Path) -> io::Result<Vec<FileThere>> {
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(run)? {
+        let name = entry?.file_name().to_string_lossy().into_owned();
+        if !is_name(&name) || !ioecho_run::directory::is_file_of_run(&name) {
+            continue;
+        }
+        let path = run.join(&name);
+        let bytes = regular::open(&path)?.metadata()?.len();
+        files.push(FileThere { bytes, sha256: digest::of_file(&path)?, name });
+    }
+    files.sort_by(|one, other| one.name.cmp(&other.name));
+    Ok(files)
+}
+
+/// The end of a text.
+fn tail(path: &Path) -> String {
+    let bytes = regular::read(path).unwrap_or_default();
+    let from = bytes.len().saturating_sub(SAID_MAX);
+    String::from_utf8_lossy(&bytes[from..]).into_owned()
+}

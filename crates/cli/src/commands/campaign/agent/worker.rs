@@ -1,0 +1,321 @@
+//! What an agent does, one thing after the other.
+
+use std::fs::{self, File, TryLockError};
+use std::path::Path;
+use std::sync::{Arc, mpsc};
+
+use ioecho_campaign::ground::{Fault, Ground as _, Kind, Volume};
+use ioecho_campaign::ledger::Ledger;
+use ioecho_campaign::plan::is_simulated;
+use ioecho_campaign::protocol::{DeviceThere, FaultKind, FromAgent, PROTOCOL, ToAgent};
+use ioecho_campaign::setup::outlook;
+use ioecho_campaign::stack::Placed;
+use ioecho_linux::OpenDirectory;
+
+use super::Asked;
+use super::home::{Home, of_attempt};
+use super::replaying::{self, On, Replaying};
+use super::voice::Voice;
+use crate::commands::campaign::doing::environment;
+use crate::commands::campaign::ground::Here;
+use crate::commands::campaign::hosts::build;
+use crate::commands::campaign::machine::Machine;
+use crate::commands::campaign::setting_up::{self, Host, Locks};
+use crate::commands::campaign::undo_files::UndoFiles;
+use crate::exit;
+
+/// The campaign that an agent works for.
+struct For {
+    campaign: String,
+    spool: OpenDirectory,
+    /// The lock that a replay holds as well.
+    running: File,
+    _own: File,
+}
+
+/// What an agent has in its hands.
+pub(super) struct Worker {
+    home: Home,
+    voice: Arc<Voice>,
+    asked: Arc<Asked>,
+    starts: mpsc::Receiver<i64>,
+    works_for: Option<For>,
+    /// What is set up, once something is.
+    up: Option<(Locks, Host<'static>)>,
+    on: On,
+}
+
+impl Worker {
+    pub(super) fn new(
+        home: Home,
+        voice: Arc<Voice>,
+        asked: Arc<Asked>,
+        starts: mpsc::Receiver<i64>,
+    ) -> Self {
+        Self { home, voice, asked, starts, works_for: None, up: None, on: On::default() }
+    }
+
+    /// Does what is asked for, and says what came of it; whether it goes on.
+    pub(super) fn does(&mut self, order: ToAgent) -> bool {
+        let is_first = matches!(order, ToAgent::Hello { .. });
+        let came = if is_first || self.works_for.is_some() {
+            self.came_of(order)
+        } else {
+            Err(Fault::Refused("hello comes first".to_owned()))
+        };
+        let is_refused = is_first && came.is_err();
+        let said = came.unwrap_or_else(|fault| {
+            let kind = match &fault {
+                Fault::Refused(_) => FaultKind::Refused,
+                Fault::Lacking(_) => FaultKind::Lacking,
+                Fault::Failed(_) => FaultKind::Failed,
+                Fault::Stopped => FaultKind::Stopped,
+            };
+            FromAgent::Fault { kind, text: fault.to_string() }
+        });
+        self.voice.say(&said) && !is_refused
+    }
+
+    fn came_of(&mut self, order: ToAgent) -> Result<FromAgent, Fault> {
+        match order {
+            ToAgent::Hello { protocol, build, campaign, host } => {
+                self.hello(protocol, &build, campaign, &host)
+            }
+            ToAgent::Check { stack, device } => self.check(&stack, &device),
+            ToAgent::Apply { stack, device, turn } => self.apply(&stack, &device, turn),
+            ToAgent::Arm { run, flags, load } => {
+                let Some(works_for) = &self.works_for else { return Ok(FromAgent::Alive) };
+                let replaying = Replaying {
+                    home: &self.home,
+                    voice: &self.voice,
+                    asked: &self.asked,
+                    starts: &self.starts,
+                    spool: &works_for.spool,
+                    running: &works_for.running,
+                    host: self.up.as_ref().map(|(_, host)| host),
+                    on: &self.on,
+                };
+                replaying.run(&run, &flags, &load)
+            }
+            ToAgent::Look { run } => {
+                let Some(works_for) = &self.works_for else { return Ok(FromAgent::Alive) };
+                replaying::left(&works_for.spool, &run)
+            }
+            ToAgent::Collect => {
+                let texts = self.up.as_ref().map_or(Ok(Vec::new()), |(_, host)| host.collect())?;
+                Ok(FromAgent::Kept { texts })
+            }
+            ToAgent::Undo => self.undo(),
+            ToAgent::Drop { key, attempt } => self.forget(&key, attempt),
+            // The ears know what to do with these.
+            ToAgent::Start { .. } | ToAgent::Stop | ToAgent::Ping { .. } | ToAgent::Alive => {
+                Ok(FromAgent::Alive)
+            }
+        }
+    }
+
+    fn hello(
+        &mut self,
+        protocol: u32,
+        theirs: &str,
+        campaign: String,
+        host: &str,
+    ) -> Result<FromAgent, Fault> {
+        let own = build::own().map_err(|error| Fault::Failed(error.to_string()))?;
+        if protocol != PROTOCOL {
+            return Err(Fault::Refused(format!("this is protocol {PROTOCOL}, not {protocol}")));
+        }
+        // Another build is told what this one is, and gets no more than that.
+        if own == theirs {
+            let unusable = |error: std::io::Error| {
+                Fault::Failed(format!("{}: {error}", self.home.path().display()))
+            };
+            let spool = self.home.spool(&campaign, host).map_err(unusable)?;
+            let lock = |name: &str, what: &str| {
+                let file = spool.append(name).map_err(unusable)?;
+                match file.try_lock() {
+                    Ok(()) => Ok(file),
+                    Err(TryLockError::WouldBlock) => Err(Fault::Failed(format!("{what} {host}"))),
+                    Err(TryLockError::Error(error)) => Err(unusable(error)),
+                }
+            };
+            let own_lock = lock("lock", "another agent of this campaign is still there, as")?;
+            let running = lock("running", "a replay that an earlier agent began still runs, as")?;
+            self.works_for = Some(For { campaign, spool, running, _own: own_lock });
+        }
+        Ok(FromAgent::Hello { protocol: PROTOCOL, build: own, facts: environment() })
+    }
+
+    /// Where relative paths begin: on a host that is not the user's own, nowhere else.
+    fn base(&self) -> &Path {
+        self.home.path()
+    }
+
+    /// What a stack stands on, if the device is the one that is meant.
+    fn bottom(&self, device: &DeviceThere) -> Result<Vec<Volume>, Fault> {
+        let machine = Machine::new(self.base(), None, || false);
+        let Some(path) = &device.path else { return Ok(Vec::new()) };
+        if is_simulated(path) {
+            let (path, kind) = (path.clone(), Kind::Simulated);
+            return Ok(vec![Volume {
+                path,
+                kind,
+                size: 0,
+                may_lose: device.may_lose,
+                is_there: true,
+            }]);
+        }
+        if !path.starts_with('/') {
+            let text =
+                format!("{path} is no path from the root, and a host has no other directory");
+            return Err(Fault::Refused(text));
+        }
+        let here = Here::new(self.base());
+        here.device_now(path, &device.proof).map_err(|reason| match here.code() {
+            exit::TARGET => Fault::Lacking(reason),
+            _ => Fault::Refused(reason),
+        })?;
+        if device.may_lose && here.is_block(path) && !device.proof.is_given() {
+            let text = format!(
+                "{path} has no serial number in the campaign, and a path may lead to another disk \
+                 tomorrow"
+            );
+            return Err(Fault::Refused(text));
+        }
+        Ok(vec![Volume { may_lose: device.may_lose, ..machine.volume(path)? }])
+    }
+
+    fn check(&self, stack: &[Placed], device: &DeviceThere) -> Result<FromAgent, Fault> {
+        let machine = Machine::new(self.base(), None, || self.asked.to_stop());
+        let bottom = self.bottom(device)?;
+        let is_real = bottom.iter().any(|volume| volume.kind != Kind::Simulated);
+        if is_real || !stack.is_empty() {
+            self.is_open()?;
+        }
+        let base = self.base().display().to_string();
+        let (mut does, mut loses) = (Vec::new(), Vec::new());
+        for module in outlook(&machine, stack, &bottom, &base)? {
+            if let Some(volume) = module.forbidden() {
+                let text = format!("{}: the data of {} would be lost", module.name, volume.path);
+                return Err(Fault::Refused(text));
+            }
+            if UndoFiles::open_ones().is_empty() {
+                for volume in module.lost().filter(|volume| volume.is_there) {
+                    machine.unused(&volume.path)?;
+                }
+            }
+            does.extend(module.outlook.does.iter().map(|it| format!("{}: {it}", module.name)));
+            loses.extend(module.outlook.loses);
+        }
+        Ok(FromAgent::Outlook { does, loses })
+    }
+
+    /// Refuses a host that another campaign has not left as it found it.
+    fn is_open(&self) -> Result<(), Fault> {
+        if self.up.is_some() || UndoFiles::open_ones().is_empty() {
+            return Ok(());
+        }
+        Err(setting_up::closed_text("another campaign")).map_err(Fault::Refused)
+    }
+
+    fn apply(
+        &mut self,
+        stack: &[Placed],
+        device: &DeviceThere,
+        turn: (usize, u32),
+    ) -> Result<FromAgent, Fault> {
+        let bottom = self.bottom(device)?;
+        let is_real = bottom.iter().any(|volume| volume.kind != Kind::Simulated);
+        if stack.is_empty() {
+            if let Some((_, host)) = &self.up {
+                host.clear()?;
+            } else if is_real {
+                self.is_open()?;
+            }
+            self.on = On { launch: Vec::new(), targets: targets(bottom) };
+        } else {
+            let place = self.host()?.raise(stack, bottom, turn)?;
+            self.on = On { launch: place.launch, targets: targets(place.volumes) };
+        }
+        let paths = self.on.targets.iter().map(|(path, _)| path.clone()).collect();
+        Ok(FromAgent::Volumes { paths })
+    }
+
+    /// The set-up of this host, which is taken if it is not yet.
+    fn host(&mut self) -> Result<&Host<'static>, Fault> {
+        if self.up.is_none() {
+            let refused = |error: anyhow::Error| Fault::Refused(error.to_string());
+            let locks = Locks::take().map_err(refused)?;
+            let asked = Arc::clone(&self.asked);
+            let machine = Machine::new(self.base(), locks.running(), move || asked.to_stop());
+            // It lives as long as the agent, which is one for all that it sets up.
+            let machine: &'static Machine<'static> = Box::leak(Box::new(machine));
+            let base = self.base().to_owned();
+            let setup = locks.begin(machine, &self.owner(), &base).map_err(refused)?;
+            self.up = Some((locks, Host::new(machine, setup)));
+        }
+        match &self.up {
+            Some((_, host)) => Ok(host),
+            None => Err(Fault::Failed("nothing is set up".to_owned())),
+        }
+    }
+
+    /// Whom a ledger of this host belongs to.
+    fn owner(&self) -> String {
+        let campaign = self.works_for.as_ref().map_or("", |works_for| &works_for.campaign);
+        format!("campaign {campaign}, from another host")
+    }
+
+    /// Whether an earlier agent of this campaign has left something set up.
+    fn has_left_something(&self) -> Result<bool, Fault> {
+        let open = UndoFiles::open_ones();
+        if open.is_empty() {
+            return Ok(false);
+        }
+        let refused = |error: anyhow::Error| Fault::Refused(error.to_string());
+        let (files, owner) = (UndoFiles::make().map_err(refused)?, self.owner());
+        let machine = Machine::new(self.base(), None, || false);
+        for id in open {
+            let book = Box::new(files.book(&id).map_err(refused)?);
+            if Ledger::left(&machine, book)?.owner() == owner {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Takes down everything, also what an earlier agent of this campaign has left.
+    fn undo(&mut self) -> Result<FromAgent, Fault> {
+        if self.up.is_none() && self.has_left_something()? {
+            self.host()?;
+        }
+        let mut left = Vec::new();
+        if let Some((_locks, host)) = self.up.take() {
+            self.on = On::default();
+            left = host.end().map_err(|error| Fault::Failed(error.to_string()))?;
+        }
+        Ok(FromAgent::Undone { left })
+    }
+
+    /// Removes the results of an attempt, and of those before it.
+    fn forget(&self, key: &str, attempt: u32) -> Result<FromAgent, Fault> {
+        let Some(works_for) = &self.works_for else { return Ok(FromAgent::Dropped) };
+        let removed = (1..=attempt).try_for_each(|number| {
+            let path = works_for.spool.path().join(of_attempt(key, number)?);
+            if path.exists() { fs::remove_dir_all(path) } else { Ok(()) }
+        });
+        removed.map_err(|error| Fault::Failed(error.to_string()))?;
+        Ok(FromAgent::Dropped)
+    }
+
+    /// Ends: everything is taken down.
+    pub(super) fn end(mut self) -> anyhow::Result<u8> {
+        let Some((_locks, host)) = self.up.take() else { return Ok(exit::OK) };
+        let left = host.end()?;
+        Ok(if left.is_empty() { exit::OK } else { exit::MACHINE_CHANGED })
+    }
+}
+
+fn targets(volumes: Vec<Volume>) -> Vec<(String, bool)> {
+    volumes.into_iter().map(|volume| (volume.path, volume.may_lose)).collect()
+}

@@ -1,0 +1,310 @@
+//! Loads to hosts, and results from them, each through an agent of its own.
+//!
+//! What arrives is known by its hash, and what broke off goes on where it was. A host that gives
+//! something else is asked once more, and then named.
+
+use std::fs::File;
+use std::io::{self, BufRead as _, BufReader, Read, Seek as _, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::process::CommandExt as _;
+use std::path::Path;
+use std::process::{Child, Stdio};
+use std::thread;
+use std::time::Duration;
+
+use ioecho_campaign::file::Host;
+use ioecho_campaign::name::is_name;
+use ioecho_campaign::protocol::{FileThere, Given, Offered, RunName, Taken, Wanted, line};
+use ioecho_linux::OpenDirectory;
+use ioecho_run::{digest, regular};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+use serde::de::DeserializeOwned;
+use sha2::{Digest as _, Sha256};
+
+use super::reach::{self, As};
+
+/// How often a transfer that broke is begun again.
+const TRIES: u32 = 5;
+
+/// How long the other side may rest within a transfer.
+const RESTS_WITHIN: Duration = Duration::from_secs(15);
+
+/// How long it may take to look at all of a file.
+const LOOKS_WITHIN: Duration = Duration::from_mins(10);
+
+/// The longest line that makes sense.
+const LINE_MAX: u64 = 64 << 10;
+
+/// A pipe whose other end may not rest too long.
+struct Patient {
+    pipe: File,
+    within: Duration,
+}
+
+impl Patient {
+    fn new(pipe: OwnedFd) -> io::Result<Self> {
+        let pipe = File::from(pipe);
+        fcntl_setfl(&pipe, fcntl_getfl(&pipe)? | OFlags::NONBLOCK)?;
+        Ok(Self { pipe, within: RESTS_WITHIN })
+    }
+
+    fn wait(&self, flags: PollFlags) -> io::Result<()> {
+        let within = Timespec { tv_sec: self.within.as_secs() as i64, tv_nsec: 0 };
+        match poll(&mut [PollFd::new(&self.pipe, flags)], Some(&within)) {
+            Ok(0) => Err(io::Error::new(io::ErrorKind::TimedOut, "it has been silent too long")),
+            Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+impl Read for Patient {
+    fn read(&mut self, some: &mut [u8]) -> io::Result<usize> {
+        loop {
+            match self.pipe.read(some) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    self.wait(PollFlags::IN)?
+                }
+                read => return read,
+            }
+        }
+    }
+}
+
+impl Write for Patient {
+    fn write(&mut self, some: &[u8]) -> io::Result<usize> {
+        loop {
+            match self.pipe.write(some) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    self.wait(PollFlags::OUT)?;
+                }
+                written => return written,
+            }
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// An agent for one transfer.
+struct Carrier {
+    child: Child,
+    to: Patient,
+    from: BufReader<Patient>,
+}
+
+impl Carrier {
+    fn start(host: &Host, as_: As, build: &str) -> io::Result<Self> {
+        let mut child = reach::agent(host, as_, build)?
+            .process_group(0)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()?;
+        let (Some(to), Some(from)) = (child.stdin.take(), child.stdout.take()) else {
+            return Err(io::Error::other("it has no pipes"));
+        };
+        let from = BufReader::new(Patient::new(from.into())?);
+        Ok(Self { child, to: Patient::new(to.into())?, from })
+    }
+
+    fn heard<T: DeserializeOwned>(&mut self, within: Duration) -> io::Result<T> {
+        let mut text = Vec::new();
+        self.from.get_mut().within = within;
+        let read = self.from.by_ref().take(LINE_MAX).read_until(b'\n', &mut text);
+        self.from.get_mut().within = RESTS_WITHIN;
+        if read? == 0 {
+            return Err(io::Error::other("its connection ended"));
+        }
+        serde_json::from_slice(&text).map_err(io::Error::other)
+    }
+}
+
+impl Drop for Carrier {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The name of a load on a host: that of its file, which may tell its format.
+pub(super) fn name_of(path: &Path) -> String {
+    let name = path.file_name().map(|name| name.to_string_lossy().into_owned());
+    let is_part = |c: char| c.is_ascii_alphanumeric() || "-._".contains(c);
+    let plain = |name: String| -> String {
+        name.chars().map(|c| if is_part(c) { c } else { '_' }).collect()
+    };
+    // The end tells the format, and a name has a longest length.
+    let name = name.map(plain).unwrap_or_default();
+    let end = name.len().saturating_sub(90);
+    let name = format!("load-{}", &name[end..]);
+    if is_name(&name) { name } else { "load".to_owned() }
+}
+
+/// Brings a load to a host, unless it is there.
+///
+/// # Errors
+///
+/// In words.
+pub(super) fn send(host: &Host, build: &str, path: &Path, sha256: &str) -> Result<(), String> {
+    again(|_| sent(host, build, path, sha256))
+        .map_err(|why| format!("the load {} cannot be sent: {why}", path.display()))
+}
+
+fn sent(host: &Host, build: &str, path: &Path, sha256: &str) -> Result<(), Broken> {
+    let mut file = regular::open(path).map_err(|error| Broken::ForGood(error.to_string()))?;
+    let bytes = file.metadata()?.len();
+    let mut carrier = Carrier::start(host, As::Taker, build)?;
+    let (sha256, name) = (sha256.to_owned(), name_of(path));
+    carrier.to.write_all(&line(&Offered { sha256, name, bytes }))?;
+    loop {
+        match carrier.heard::<Taken>(LOOKS_WITHIN)? {
+            Taken::Whole => return Ok(()),
+            Taken::Refused(why) => return Err(Broken::ForGood(why)),
+            Taken::Have(have) if have <= bytes => {
+                file.seek(io::SeekFrom::Start(have))?;
+                io::copy(&mut Read::by_ref(&mut file).take(bytes - have), &mut carrier.to)?;
+            }
+            Taken::Have(_) => {
+                return Err(Broken::ForGood("it has more of it than there is".into()));
+            }
+        }
+    }
+}
+
+/// Fetches the files of a run into a directory.
+///
+/// # Errors
+///
+/// In words.
+pub(super) fn fetch(
+    host: &Host,
+    build: &str,
+    campaign: &str,
+    run: &RunName,
+    files: &[FileThere],
+    into: &OpenDirectory,
+) -> Result<(), String> {
+    let needed = files.iter().fold(0_u64, |sum, file| sum.saturating_add(file.bytes));
+    let (room, _) = into.space().map_err(|error| error.to_string())?;
+    if needed > room {
+        return Err(format!("its results have {needed} bytes, for which there is no room"));
+    }
+    let mut begun: Vec<Option<Arriving>> = files.iter().map(|_| None).collect();
+    again(|_| {
+        let mut carrier = Carrier::start(host, As::Giver, build)?;
+        for (file, arriving) in files.iter().zip(&mut begun) {
+            let arriving = match arriving {
+                Some(arriving) => arriving,
+                None => arriving.insert(Arriving::new(into, &file.name)?),
+            };
+            let wanted = Wanted {
+                campaign: campaign.to_owned(),
+                host: host.name.clone(),
+                run: run.clone(),
+                file: file.name.clone(),
+                from: arriving.count,
+            };
+            if arriving.count < file.bytes || arriving.count == 0 {
+                carrier.to.write_all(&line(&wanted))?;
+                arriving.take(&mut carrier, file)?;
+            }
+            if digest::digits(arriving.hash.clone().finalize()) != file.sha256 {
+                arriving.forget()?;
+                return Err(Broken::Again(format!("{} is not what its hash says", file.name)));
+            }
+            arriving.file.sync_all()?;
+        }
+        into.sync()?;
+        Ok(())
+    })
+    .map_err(|why| format!("its results cannot be fetched: {why}"))
+}
+
+/// A file that arrives.
+struct Arriving {
+    file: File,
+    hash: Sha256,
+    count: u64,
+}
+
+impl Arriving {
+    fn new(into: &OpenDirectory, name: &str) -> io::Result<Self> {
+        Ok(Self { file: into.create_new(name)?, hash: Sha256::new(), count: 0 })
+    }
+
+    fn forget(&mut self) -> io::Result<()> {
+        self.file.set_len(0)?;
+        self.file.rewind()?;
+        (self.hash, self.count) = (Sha256::new(), 0);
+        Ok(())
+    }
+
+    fn take(&mut self, carrier: &mut Carrier, file: &FileThere) -> Result<(), Broken> {
+        let left = match carrier.heard(RESTS_WITHIN)? {
+            Given::Bytes(left) => left,
+            Given::Nothing(why) => return Err(Broken::ForGood(why)),
+        };
+        if self.count.checked_add(left) != Some(file.bytes) {
+            return Err(Broken::ForGood(format!("{} has another length by now", file.name)));
+        }
+        let mut some = vec![0; 256 << 10];
+        while self.count < file.bytes {
+            let most = (file.bytes - self.count).min(some.len() as u64) as usize;
+            let read = carrier.from.read(&mut some[..most])?;
+            if read == 0 {
+                return Err(Broken::Again("its connection ended".to_owned()));
+            }
+            self.file.write_all(&some[..read])?;
+            self.hash.update(&some[..read]);
+            self.count += read as u64;
+        }
+        Ok(())
+    }
+}
+
+/// Why a transfer broke off.
+enum Broken {
+    /// It may go on.
+    Again(String),
+    /// Another try would end alike.
+    ForGood(String),
+}
+
+impl From<io::Error> for Broken {
+    fn from(error: io::Error) -> Self {
+        Self::Again(error.to_string())
+    }
+}
+
+/// Tries something some times, with longer and longer pauses.
+fn again(mut work: impl FnMut(u32) -> Result<(), Broken>) -> Result<(), String> {
+    let mut number = 1;
+    loop {
+        match work(number) {
+            Ok(()) => return Ok(()),
+            Err(Broken::ForGood(why)) => return Err(why),
+            Err(Broken::Again(why)) if number >= TRIES => return Err(why),
+            Err(Broken::Again(_)) => thread::sleep(Duration::from_millis(200) * number),
+        }
+        number += 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_name_of_a_load_is_a_name_and_tells_its_format() {
+        assert_eq!(name_of(Path::new("/x/oltp.parquet")), "load-oltp.parquet");
+        assert_eq!(name_of(Path::new("../a b;ü.gz")), "load-a_b__.gz");
+        assert_eq!(name_of(Path::new("/")), "load-");
+        let long = format!("{}.blkreplay.gz", "x".repeat(200));
+        let name = name_of(Path::new(&long));
+        assert!(is_name(&name) && name.ends_with(".blkreplay.gz"), "{name}");
+    }
+}

@@ -1,0 +1,202 @@
+//! Campaigns on several hosts. Where nothing else is needed the hosts are agents on this machine,
+//! each with a directory of its own: what is said, sent and fetched is the same.
+
+// Helpers of tests panic as tests do; clippy.toml allows it only in the tests themselves.
+#![allow(clippy::unwrap_used)]
+
+mod fixture;
+#[path = "hosts/hostile.rs"]
+mod hostile;
+#[path = "hosts/losses.rs"]
+mod losses;
+#[path = "hosts/namespaces.rs"]
+mod namespaces;
+#[path = "hosts/stacks.rs"]
+mod stacks;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use fixture::{Fixture, said};
+use serde_json::Value;
+
+/// A campaign on so many agents of this machine, with these lines behind its name.
+fn campaign(hosts: u32, device: &str, more: &str) -> String {
+    format!(
+        "name='c'\n{more}\n[hosts]\n\"n{{01..{hosts:02}}}\"={{launch=[]}}\n[devices]\n\
+         d={{host=['n{{01..{hosts:02}}}'],path='{device}'}}\n[replay]\ndevice='d'\n"
+    )
+}
+
+/// Campaigns in a directory, whose agents keep everything there as well.
+struct Site {
+    fixture: Fixture,
+}
+
+impl Site {
+    fn new() -> Self {
+        Self { fixture: Fixture::regular(600, 2000) }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.fixture.path(name)
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = self.fixture.command(arguments);
+        command.env("XDG_CACHE_HOME", self.path("cache"));
+        command
+    }
+
+    fn run(&self, text: &str) -> Output {
+        fs::write(self.path("c.toml"), text).unwrap();
+        self.command(&["campaign", "run", "c.toml", "--json"]).output().unwrap()
+    }
+
+    /// The directories of all attempts.
+    fn attempts(&self) -> Vec<PathBuf> {
+        let below = |path: &Path| -> Vec<PathBuf> {
+            let entries = fs::read_dir(path).into_iter().flatten().flatten();
+            entries.map(|entry| entry.path()).filter(|path| path.is_dir()).collect()
+        };
+        let cells = below(&self.path("c.campaign/cells"));
+        let mut attempts: Vec<PathBuf> = cells.iter().flat_map(|cell| below(cell)).collect();
+        attempts.sort();
+        attempts
+    }
+
+    /// Results that agents still keep.
+    fn kept(&self) -> usize {
+        let output = Command::new("find")
+            .arg(self.path("cache/ioecho/agent/spool"))
+            .args(["-name", "summary.json"])
+            .output()
+            .unwrap();
+        String::from_utf8(output.stdout).unwrap().lines().count()
+    }
+}
+
+fn json(path: &Path) -> Value {
+    let bytes = fs::read(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    serde_json::from_slice(&bytes).unwrap()
+}
+
+fn check<'v>(summary: &'v Value, name: &str) -> &'v Value {
+    let checks = summary["verdict"]["checks"].as_array().unwrap();
+    checks.iter().find(|check| check["name"] == name).unwrap()
+}
+
+#[test]
+fn two_agents_begin_together_and_are_judged_as_one() {
+    let site = Site::new();
+    for host in ["n01", "n02"] {
+        fs::write(site.path(&format!("{host}.img")), vec![7; 16 << 20]).unwrap();
+    }
+    let device = site.path("{host}.img").display().to_string();
+    let more = "trace='load'\nread-only=true\nallow-cached=true\n";
+    // A busy machine may stall the hosts, which is a fault of the measurement: it is kept as well.
+    let output = site.run(&format!("{}{more}", campaign(2, &device, "start.skew='1s'\nretries=0")));
+    let [attempt] = &site.attempts()[..] else { panic!("{}", said(&output)) };
+    let whole = json(&attempt.join("run/summary.json"));
+    // A third of the load are writes, which are left out.
+    assert_eq!(whole["recorded"], 800);
+    assert_eq!(whole["merged"].as_array().unwrap().len(), 2);
+    let skew = check(&whole, "start-skew");
+    assert_eq!(skew["grade"], "pass", "{skew}");
+    // Agents of one machine have one clock, so the truth is known: zeros differ by what the runs
+    // say themselves.
+    let start = json(&attempt.join("start.json"));
+    let mut zeros = Vec::new();
+    for (host, of_run) in start["hosts"].as_array().unwrap().iter().zip(["n01", "n02"]) {
+        assert_eq!(host["host"], of_run);
+        let run = attempt.join("hosts").join(of_run).join("run/run.toml");
+        let facts: toml::Table = fs::read_to_string(run).unwrap().parse().unwrap();
+        let zero = facts["zero_monotonic_ns"].as_integer().unwrap();
+        let ends = host["zero_ns"].as_array().unwrap();
+        let [low, high] = [0, 1].map(|end: usize| ends[end].as_i64().unwrap());
+        assert!(low <= zero && zero <= high, "{zero} is not within {low} and {high}");
+        zeros.push(zero);
+    }
+    let begun = |run: &Value| run["begun"]["bound_ns"].as_i64().unwrap();
+    let bound: i64 = whole["merged"].as_array().unwrap().iter().map(begun).sum();
+    let shift = |run: &Value| run["shift_ns"].as_i64().unwrap();
+    let shifts: Vec<i64> = whole["merged"].as_array().unwrap().iter().map(shift).collect();
+    let (told, truth) = (shifts[1] - shifts[0], zeros[1] - zeros[0]);
+    assert!((told - truth).abs() <= bound, "{told} is told, {truth} is true, ± {bound}");
+    assert_eq!(site.kept(), 0, "what is fetched is dropped");
+    let again = site.command(&["campaign", "run", "c.toml"]).output().unwrap();
+    assert_eq!(again.status.code(), output.status.code(), "{}", said(&again));
+    assert_eq!(site.attempts().len(), 1, "a cell is done once");
+}
+
+#[test]
+fn each_host_gets_its_load_and_the_first_hosts_are_an_axis() {
+    let site = Site::new();
+    let text = campaign(3, "sim:size=16M", "");
+    let loads = "trace=['gen:random?rate={1..2}00&duration=1s&size=4k&area=1M']\n\
+                 [axes]\ntargets-max=[1,3]\n";
+    let output = site.run(&format!("{text}{loads}"));
+    assert!(output.status.success(), "{}", said(&output));
+    let mut recorded: Vec<u64> = site
+        .attempts()
+        .iter()
+        .map(|attempt| json(&attempt.join("run/summary.json"))["recorded"].as_u64().unwrap())
+        .collect();
+    recorded.sort_unstable();
+    let near = |count: u64, wanted: u64| count.abs_diff(wanted) < wanted / 3;
+    // One host has 100 a second; three have 100, 200 and 100 again.
+    let [one, three] = recorded[..] else { panic!("{recorded:?}") };
+    assert!(near(one, 100) && near(three, 400), "{recorded:?}");
+}
+
+#[test]
+fn a_device_that_is_not_there_refuses_the_campaign_and_names_the_host() {
+    let site = Site::new();
+    let text = format!("{}trace='load'\n", campaign(2, "/no/such/device", ""));
+    let output = site.run(&text);
+    assert_eq!(output.status.code(), Some(6), "{}", said(&output));
+    assert!(said(&output).contains("n01: /no/such/device"), "{}", said(&output));
+    assert_eq!(site.attempts().len(), 0);
+}
+
+/// The response times in a run's requests, ns.
+fn responses(site: &Site, run: &Path) -> Vec<u64> {
+    let table = run.with_extension("csv");
+    let requests = run.join("requests.parquet");
+    let words = ["convert", &requests.display().to_string(), &table.display().to_string()];
+    let output = site.command(&words).output().unwrap();
+    assert!(output.status.success(), "{}", said(&output));
+    let text = fs::read_to_string(&table).unwrap();
+    let mut lines = text.lines().map(|line| line.split(',').collect::<Vec<_>>());
+    let head = lines.next().unwrap();
+    let column = |name: &str| head.iter().position(|it| *it == name).unwrap();
+    let (due, done) = (column("scheduled_ns"), column("completed_ns"));
+    lines.map(|row| row[done].parse::<u64>().unwrap() - row[due].parse::<u64>().unwrap()).collect()
+}
+
+#[test]
+fn percentiles_of_thirty_two_hosts_are_those_of_all_their_requests() {
+    let site = Site::new();
+    // Hosts get different loads, so a mean of their percentiles would be another figure.
+    let text = campaign(32, "sim:size=16M,service=1ms,seed=7", "");
+    let loads = "trace=['load','gen:random?rate=900&duration=2s&size=4k&area=1M']\n";
+    let output = site.run(&format!("{text}{loads}"));
+    assert!(output.status.success(), "{}", said(&output));
+    let [attempt] = &site.attempts()[..] else { panic!("{}", said(&output)) };
+    let whole = json(&attempt.join("run/summary.json"));
+    let mut all = Vec::new();
+    for host in 1..=32 {
+        all.extend(responses(&site, &attempt.join(format!("hosts/n{host:02}/run"))));
+    }
+    all.sort_unstable();
+    let told = &whole["response_time"]["all"];
+    assert_eq!(whole["recorded"], all.len(), "every request is accounted for");
+    assert_eq!(told["count"], all.len());
+    for (name, share) in [("p50_ns", 0.5), ("p90_ns", 0.9), ("p99_ns", 0.99), ("p99_9_ns", 0.999)] {
+        let exact = all[(share * all.len() as f64).ceil() as usize - 1] as f64;
+        let told = told[name].as_u64().unwrap() as f64;
+        // Bins of three digits.
+        assert!((told - exact).abs() <= exact * 0.002, "{name}: {told}, and {exact} by a recount");
+    }
+}

@@ -1,0 +1,184 @@
+//! Agents and campaigns that are killed, and clocks that differ by a quarter of an hour.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::{Site, campaign, json, said};
+
+/// The processes whose parent this one is, and which have this word in their command line.
+pub(super) fn children(parent: u32, word: &str) -> Vec<u32> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir("/proc").unwrap().flatten() {
+        let Ok(pid) = entry.file_name().to_string_lossy().parse::<u32>() else { continue };
+        let stat = fs::read_to_string(entry.path().join("stat")).unwrap_or_default();
+        let Some((_, rest)) = stat.rsplit_once(") ") else { continue };
+        let is_child = rest.split(' ').nth(1) == Some(&parent.to_string());
+        let words = fs::read_to_string(entry.path().join("cmdline")).unwrap_or_default();
+        if is_child && words.split('\0').any(|it| it == word) {
+            found.push(pid);
+        }
+    }
+    found
+}
+
+pub(super) fn kill(pid: u32, signal: &str) {
+    assert!(Command::new("kill").args([signal, &pid.to_string()]).status().unwrap().success());
+}
+
+/// Waits until something holds.
+pub(super) fn until(what: &str, mut holds: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !holds() {
+        assert!(begun.elapsed() < Duration::from_secs(120), "{what}");
+        thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// A campaign of a load of some seconds on two agents, begun, and waited for until both replay.
+fn going(site: &Site) -> Child {
+    for host in ["n01", "n02"] {
+        fs::write(site.path(&format!("{host}.img")), vec![7; 16 << 20]).unwrap();
+    }
+    let device = site.path("{host}.img").display().to_string();
+    let text = format!(
+        "{}trace='gen:random?read=100&rate=200&duration=14s&size=4k&area=1M'\nread-only=true\n\
+         allow-cached=true\n",
+        campaign(2, &device, "start.skew='1s'\nretries=1")
+    );
+    fs::write(site.path("c.toml"), text).unwrap();
+    let child = site
+        .command(&["campaign", "run", "c.toml"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    until("both replay", || begun(&site.path("")) == 2);
+    // They are armed, and told an instant two seconds ahead.
+    thread::sleep(Duration::from_secs(6));
+    child
+}
+
+/// How many replays there are in spools.
+pub(super) fn begun(at: &Path) -> usize {
+    let output = Command::new("find").arg(at).args(["-path", "*/spool/*/run.toml"]).output();
+    String::from_utf8(output.unwrap().stdout).unwrap().lines().count()
+}
+
+fn end_of(attempt: &Path) -> serde_json::Value {
+    json(&attempt.join("attempt.json"))["end"].clone()
+}
+
+#[test]
+fn an_agent_that_is_killed_stops_the_others_and_the_cell_is_done_again() {
+    let site = Site::new();
+    let child = going(&site);
+    let agents = children(child.id(), "agent");
+    assert_eq!(agents.len(), 2, "{agents:?}");
+    kill(agents[1], "-KILL");
+    // A busy machine may stall the hosts in the second attempt.
+    let output = child.wait_with_output().unwrap();
+    let [first, second] = &site.attempts()[..] else { panic!("{}", said(&output)) };
+    let lost = end_of(first)["fault"].as_str().unwrap().to_owned();
+    assert!(lost.starts_with("host-lost: n0"), "{lost}");
+    assert!(end_of(second)["measured"].is_object());
+    assert_eq!(json(&second.join("run/summary.json"))["merged"].as_array().unwrap().len(), 2);
+    assert_eq!(site.kept(), 0, "nothing stays in a spool");
+}
+
+#[test]
+fn a_campaign_that_is_killed_leaves_no_replay_and_resume_goes_on() {
+    let site = Site::new();
+    let mut child = going(&site);
+    let agents = children(child.id(), "agent");
+    kill(child.id(), "-KILL");
+    child.wait().unwrap();
+    until("the agents end", || {
+        agents.iter().all(|pid| !Path::new(&format!("/proc/{pid}")).exists())
+    });
+    let output = site.command(&["campaign", "resume", "c.campaign"]).output().unwrap();
+    let [first, second, ..] = &site.attempts()[..] else { panic!("{}", said(&output)) };
+    assert!(!first.join("attempt.json").exists(), "it has no end");
+    assert!(end_of(second)["measured"].is_object());
+    assert_eq!(site.kept(), 0, "nothing stays in a spool");
+}
+
+#[test]
+fn what_agents_had_finished_when_the_campaign_was_killed_counts() {
+    let site = Site::new();
+    let mut child = going(&site);
+    // It hears nothing more; its agents finish, and keep what they have.
+    kill(child.id(), "-STOP");
+    until("both have finished", || site.kept() == 2);
+    let numbers = runs(&site.path("cache/ioecho/agent/spool"));
+    let agents = children(child.id(), "agent");
+    kill(child.id(), "-KILL");
+    child.wait().unwrap();
+    until("the agents end", || {
+        agents.iter().all(|pid| !Path::new(&format!("/proc/{pid}")).exists())
+    });
+    let output = site.command(&["campaign", "resume", "c.campaign"]).output().unwrap();
+    let [_, second, ..] = &site.attempts()[..] else { panic!("{}", said(&output)) };
+    assert!(end_of(second)["measured"].is_object(), "{}", said(&output));
+    assert_eq!(runs(&second.join("hosts")), numbers, "they are the runs that the agents had done");
+    assert_eq!(site.kept(), 0);
+}
+
+/// The numbers of all runs below a directory.
+fn runs(at: &Path) -> Vec<String> {
+    let output =
+        Command::new("grep").args(["-rh", "--include=run.toml", "^run = "]).arg(at).output();
+    let text = String::from_utf8(output.unwrap().stdout).unwrap();
+    let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
+    lines.sort();
+    lines
+}
+
+#[test]
+fn a_campaign_that_is_asked_to_end_ends_its_replays_and_counts_nothing() {
+    let site = Site::new();
+    let child = going(&site);
+    kill(child.id(), "-TERM");
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(13), "{}", said(&output));
+    let [attempt] = &site.attempts()[..] else { panic!("{}", said(&output)) };
+    assert_eq!(end_of(attempt), "stopped");
+}
+
+#[test]
+fn a_clock_that_is_ahead_by_a_thousand_seconds_is_found_within_its_bound() {
+    let unshare = ["unshare", "-T", "--monotonic", "1000", "--fork", "--"];
+    let probe = Command::new(unshare[0]).args(&unshare[1..]).arg("true").output();
+    let can = probe.is_ok_and(|output| output.status.success());
+    if !can {
+        ioecho_fixture::skipped("time namespaces (unshare -T) are not allowed here");
+        return;
+    }
+    let site = Site::new();
+    for host in ["near", "far"] {
+        fs::write(site.path(&format!("{host}.img")), vec![7; 16 << 20]).unwrap();
+    }
+    let words: Vec<String> = unshare.iter().map(|word| format!("'{word}'")).collect();
+    let text = format!(
+        "name='c'\nretries=0\nstart.skew='1s'\n[hosts]\nnear={{launch=[]}}\nfar={{launch=[{}]}}\n[devices]\n\
+         d={{host=['near','far'],path='{}/{{host}}.img'}}\n[replay]\ndevice='d'\ntrace='load'\n\
+         read-only=true\nallow-cached=true\n",
+        words.join(","),
+        site.path("").display()
+    );
+    let output = site.run(&text);
+    let [attempt] = &site.attempts()[..] else { panic!("{}", said(&output)) };
+    let start = json(&attempt.join("start.json"));
+    for (host, truth) in start["hosts"].as_array().unwrap().iter().zip([0, 1_000_000_000_000]) {
+        for when in ["before", "after"] {
+            let offset = &host[when]["offset"];
+            let [low, high] = ["low_ns", "high_ns"].map(|end| offset[end].as_i64().unwrap());
+            assert!(low <= truth && truth <= high, "{when}: {host}");
+        }
+    }
+    // The two began together, although their clocks read so differently.
+    let whole = json(&attempt.join("run/summary.json"));
+    assert_eq!(super::check(&whole, "start-skew")["grade"], "pass");
+}

@@ -1,0 +1,90 @@
+//! Filling the look-ahead.
+
+use ioecho_trace::Nanos;
+
+use super::{Engine, Feed, Feeding, Input, Pacing, REFILL};
+use crate::clock::Clock;
+use crate::plan::Planned;
+
+impl<C: Clock> Engine<'_, C> {
+    /// Fills the look-ahead.
+    pub(super) fn refill(&mut self, input: &mut dyn Input, starved: bool) -> Feeding {
+        if self.scheduler.flows() > 0 {
+            return self.refill_flows(input, starved);
+        }
+        let mut left = self.scheduler.room().min(REFILL);
+        while left > 0 && self.scheduler.room() > 0 {
+            match input.poll() {
+                Feed::Request(planned) => {
+                    let now = self.now();
+                    if starved && planned.think.is_none() && planned.scheduled < now {
+                        self.count_stall();
+                    }
+                    self.scheduler.offer_after(planned, input.parents());
+                    self.announce(&planned);
+                    left -= 1;
+                }
+                Feed::NotYet => return Feeding::NotYet,
+                Feed::Ended => {
+                    self.scheduler.end_input(false);
+                    return Feeding::Ended;
+                }
+            }
+        }
+        Feeding::More
+    }
+
+    /// Fills the queues of all flows.
+    fn refill_flows(&mut self, input: &mut dyn Input, starved: bool) -> Feeding {
+        let mut left = REFILL;
+        let mut feeding = Feeding::More;
+        for flow in 0..self.scheduler.flows() {
+            while left > 0 && self.scheduler.flow_room(flow) > 0 {
+                match input.poll_flow(flow) {
+                    Feed::Request(planned) => {
+                        if starved && self.scheduler.is_open(flow) && planned.scheduled < self.now()
+                        {
+                            self.count_stall();
+                        }
+                        self.scheduler.offer_to(flow, planned);
+                        left -= 1;
+                    }
+                    Feed::NotYet => {
+                        feeding = Feeding::NotYet;
+                        break;
+                    }
+                    Feed::Ended => {
+                        if self.scheduler.end_flow(flow) {
+                            return Feeding::Ended;
+                        }
+                        break;
+                    }
+                }
+            }
+        }
+        feeding
+    }
+
+    fn count_stall(&mut self) {
+        self.totals.input_stalls += 1;
+        if let Some(gauges) = &mut self.gauges {
+            gauges.open.input_stalls += 1;
+        }
+    }
+
+    /// Announces to the device when a flush will be due, so that one of its threads can be awake
+    /// then. Not without a schedule, because nobody knows that instant yet, and not if the engine
+    /// never spins.
+    fn announce(&mut self, planned: &Planned) {
+        let near = match self.pacing.spin {
+            Nanos::ZERO => return,
+            // Nothing was measured.
+            Nanos::MAX => Pacing::default().spin,
+            near => near,
+        };
+        let timed = self.scheduler.config().timing.has_schedule();
+        if timed && planned.refusal.is_none() && planned.io(0).begins_with_flush() {
+            self.device.expect(self.start.saturating_add(planned.scheduled), near);
+        }
+    }
+}

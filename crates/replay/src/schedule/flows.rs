@@ -1,0 +1,257 @@
+//! The requests of flows until they are admitted.
+//!
+//! Each flow has a queue, so that none waits behind another. Its first request can be admitted from
+//! an instant on that the flow alone decides: when it is due, or when a client is free; it takes
+//! one of the flow's places and gives it back when it has completed. The instants of all flows
+//! stand in one list, of which the earliest is next. Memory is allocated once.
+//!
+//! A request gets its number when it is admitted, so that numbers are in the order in which the
+//! load went to the device.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+
+use ioecho_trace::{LateCause, Nanos};
+
+use crate::flow::{Admission, FlowConfig, Numbering};
+use crate::plan::Planned;
+
+/// After every instant.
+const NEVER: Nanos = Nanos::MAX;
+
+/// How long to wait for flows of other lanes before looking at the gate again.
+const GATE_NAP: Nanos = Nanos::from_micros(20);
+
+/// The flows of a lane.
+#[derive(Clone, Debug)]
+pub(super) struct Flows {
+    flows: Vec<Flow>,
+    /// From when on the first request of each flow can be admitted.
+    next: Vec<Nanos>,
+    /// The index of each flow, by its number in the run.
+    index: Vec<u16>,
+    held: usize,
+    next_seq: u64,
+    step: u64,
+    /// The instant of issue of the last admitted request.
+    last_issue: Nanos,
+    /// Whether a flow of another lane may hold one of these back at a gate.
+    waits_for_lanes: bool,
+}
+
+#[derive(Clone, Debug)]
+struct Flow {
+    config: FlowConfig,
+    queue: VecDeque<Planned>,
+    /// Requests that were admitted and have not completed.
+    taken: u32,
+    /// Of a closed loop: since when each client that has no request is free.
+    free: BinaryHeap<Reverse<Nanos>>,
+    /// When the last place was given back while all were taken.
+    full_until: Nanos,
+    /// Whether it was held back at the gate when it was last looked at.
+    was_held: bool,
+    has_ended: bool,
+}
+
+impl Flow {
+    fn new(config: FlowConfig) -> Self {
+        let cap = config.cap as usize;
+        let mut free = BinaryHeap::with_capacity(cap);
+        if matches!(config.admission, Admission::Closed { .. }) {
+            free.extend((0..cap).map(|_| Reverse(Nanos::ZERO)));
+        }
+        Self {
+            queue: VecDeque::with_capacity(config.look_ahead()),
+            taken: 0,
+            free,
+            full_until: Nanos(i64::MIN),
+            was_held: false,
+            has_ended: false,
+            config,
+        }
+    }
+
+    fn is_full(&self) -> bool {
+        self.taken >= self.config.cap
+    }
+
+    /// From when on its first request can be admitted.
+    fn next(&self) -> Nanos {
+        match (self.queue.front(), self.config.admission) {
+            (Some(first), Admission::Open) if !self.is_full() => first.scheduled,
+            (Some(_), Admission::Closed { .. }) => self.free.peek().map_or(NEVER, |free| free.0),
+            _ => NEVER,
+        }
+    }
+
+    /// Whether its shares count no longer.
+    fn leave_gate_at_end(&self) {
+        if self.has_ended
+            && self.queue.is_empty()
+            && let Some((gate, member)) = &self.config.gate
+        {
+            gate.leave(*member);
+        }
+    }
+}
+
+impl Flows {
+    pub(super) fn new(configs: Vec<FlowConfig>, numbering: Numbering) -> Self {
+        let last = configs.iter().map(|config| usize::from(config.number)).max().unwrap_or(0);
+        let mut index = vec![0; last + 1];
+        for (at, config) in configs.iter().enumerate() {
+            index[usize::from(config.number)] = at as u16;
+        }
+        let waits_for_lanes =
+            numbering.step > 1 && configs.iter().any(|config| config.gate.is_some());
+        Self {
+            next: vec![NEVER; configs.len()],
+            flows: configs.into_iter().map(Flow::new).collect(),
+            index,
+            held: 0,
+            next_seq: numbering.first,
+            step: numbering.step,
+            last_issue: Nanos(i64::MIN),
+            waits_for_lanes,
+        }
+    }
+
+    /// How many flows there are.
+    pub(super) fn len(&self) -> usize {
+        self.flows.len()
+    }
+
+    /// Requests that were not admitted yet.
+    pub(super) fn held(&self) -> usize {
+        self.held
+    }
+
+    /// How many more requests this flow takes.
+    pub(super) fn room(&self, flow: usize) -> usize {
+        let Flow { config, queue, has_ended, .. } = &self.flows[flow];
+        if *has_ended { 0 } else { config.look_ahead() - queue.len() }
+    }
+
+    /// Whether its requests have due instants before they are admitted.
+    pub(super) fn is_open(&self, flow: usize) -> bool {
+        self.flows[flow].config.admission == Admission::Open
+    }
+
+    /// Takes the next request of a flow. There must be room.
+    pub(super) fn offer(&mut self, flow: usize, planned: Planned) {
+        let one = &mut self.flows[flow];
+        one.queue.push_back(Planned { flow: one.config.number, ..planned });
+        self.held += 1;
+        self.next[flow] = self.flows[flow].next();
+    }
+
+    /// No more requests of this flow come; answers whether that is true of all.
+    pub(super) fn end(&mut self, flow: usize) -> bool {
+        self.flows[flow].has_ended = true;
+        self.flows[flow].leave_gate_at_end();
+        self.flows.iter().all(|flow| flow.has_ended)
+    }
+
+    /// Whether a flow could admit a request at once and has none.
+    pub(super) fn is_hungry(&self) -> bool {
+        self.flows.iter().any(|flow| flow.queue.is_empty() && !flow.has_ended && !flow.is_full())
+    }
+
+    /// The flow whose turn is first of those that no gate holds back, and its instant.
+    fn first(&mut self, now: Nanos) -> Option<(usize, Nanos)> {
+        let mut first = None;
+        let mut passed = None;
+        for (index, at) in self.next.iter().enumerate() {
+            if *at == NEVER || first.is_some_and(|(_, earliest)| *at >= earliest) {
+                continue;
+            }
+            let flow = &mut self.flows[index];
+            if let Some((gate, member)) = &flow.config.gate {
+                let passed = *passed.get_or_insert_with(|| gate.passed());
+                if !gate.is_open_to(*member, passed) {
+                    flow.was_held |= *at <= now;
+                    continue;
+                }
+            }
+            first = Some((index, *at));
+        }
+        first
+    }
+
+    /// Admits the first request that can be, if any can be by now.
+    pub(super) fn take_due(&mut self, now: Nanos) -> Option<Planned> {
+        let (index, at) = self.first(now).filter(|(_, at)| *at <= now)?;
+        let flow = &mut self.flows[index];
+        let mut planned = flow.queue.pop_front()?;
+        flow.taken += 1;
+        if let Admission::Closed { .. } = flow.config.admission {
+            flow.free.pop();
+            // A client that was held back at the gate was free and not to go.
+            planned.scheduled = if flow.was_held { now } else { at };
+        }
+        flow.was_held = false;
+        if let Some((gate, member)) = &flow.config.gate {
+            gate.admit(*member);
+        }
+        flow.leave_gate_at_end();
+        planned.seq = self.next_seq;
+        planned.issue = planned.scheduled.max(self.last_issue);
+        self.next_seq += self.step;
+        self.last_issue = planned.issue;
+        self.held -= 1;
+        self.next[index] = self.flows[index].next();
+        Some(planned)
+    }
+
+    /// A request has completed, or will never be issued: its place is free.
+    pub(super) fn complete(&mut self, number: u16, at: Nanos) {
+        let index = usize::from(self.index[usize::from(number)]);
+        let flow = &mut self.flows[index];
+        if flow.is_full() {
+            flow.full_until = at;
+        }
+        flow.taken -= 1;
+        if let Admission::Closed { think } = flow.config.admission {
+            flow.free.push(Reverse(at.saturating_add(think)));
+        }
+        self.next[index] = flow.next();
+    }
+
+    /// When the first request can be admitted of those whose instants are known.
+    pub(super) fn next_due(&mut self, now: Nanos) -> Option<Nanos> {
+        let first = self.first(now).map(|(_, at)| at);
+        let is_held = self.waits_for_lanes && self.flows.iter().any(|flow| flow.was_held);
+        let look_again = is_held.then(|| now + GATE_NAP);
+        first.into_iter().chain(look_again).min()
+    }
+
+    /// The cap, if it is why an admitted request was not admitted for most of the time since it was
+    /// due.
+    pub(super) fn cap_since(&self, planned: &Planned, now: Nanos) -> Option<LateCause> {
+        let flow = &self.flows[usize::from(self.index[usize::from(planned.flow)])];
+        let waited = flow.full_until.saturating_sub(planned.scheduled);
+        let is_cap = waited > Nanos::ZERO && waited.0 > (now - planned.scheduled).0 / 2;
+        is_cap.then_some(LateCause::InFlightCap)
+    }
+
+    /// Whether a flow has no place for a request that was due before this instant.
+    pub(super) fn is_full_before(&self, end: Nanos) -> bool {
+        let is_due = |flow: &Flow| flow.queue.front().is_some_and(|first| first.scheduled < end);
+        let is_open = |flow: &Flow| flow.config.admission == Admission::Open;
+        self.flows.iter().any(|flow| is_open(flow) && flow.is_full() && is_due(flow))
+    }
+
+    /// Forgets everything that was not admitted, and passes it to `left` with whether it has a due
+    /// instant.
+    pub(super) fn forget(&mut self, left: &mut dyn FnMut(&Planned, bool)) {
+        for (flow, next) in self.flows.iter_mut().zip(&mut self.next) {
+            let has_instant = flow.config.admission == Admission::Open;
+            flow.queue.drain(..).for_each(|planned| left(&planned, has_instant));
+            flow.has_ended = true;
+            flow.leave_gate_at_end();
+            *next = NEVER;
+        }
+        self.held = 0;
+    }
+}

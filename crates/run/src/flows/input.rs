@@ -1,0 +1,248 @@
+//! The flows of a lane as the input of its engine.
+//!
+//! Generated loads are made here, a few requests at a time, when the scheduler asks for them: no
+//! thread has to be woken, and nothing is made that is not issued soon. Reading a file may take
+//! long, so such flows come through a ring from a thread of their own (`reader`).
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::thread;
+
+use ioecho_replay::engine::{Feed, Input};
+use ioecho_replay::plan::{PlanTotals, Planned, Planner};
+use ioecho_trace::{Batch, Bytes, Nanos, Op, Source, TraceError};
+use rtrb::Consumer;
+
+use super::FlowEnds;
+
+/// The inputs of a lane's flows, in the lane's order.
+pub(crate) struct FlowsInput {
+    streams: Vec<Stream>,
+    /// In simulated time the readers' real time must not count, so the engine waits for them.
+    pub(crate) blocking: bool,
+    /// What is due from here on takes no part in the run.
+    until: Nanos,
+    stop: Arc<AtomicBool>,
+}
+
+/// A flow's requests.
+pub(super) struct Stream {
+    pub(super) from: Supply,
+    pub(super) left: Left,
+    /// Requests that were given.
+    pub(super) given: u64,
+    /// When the last of them is due.
+    pub(super) last_scheduled: Nanos,
+    /// The first of a generated load, made once more beforehand.
+    pub(super) first: Vec<Planned>,
+}
+
+/// Where they come from.
+pub(super) enum Supply {
+    /// The load is generated here.
+    Here(Box<Generating>),
+    /// A thread reads it.
+    Reader(Consumer<Planned>),
+}
+
+/// A generated load and its planner.
+pub(super) struct Generating {
+    source: Box<dyn Source>,
+    planner: Planner,
+    batch: Batch,
+    row: usize,
+    /// What the last row was planned to, and how much of it was given.
+    planned: Vec<Planned>,
+    next: usize,
+    place: Place,
+    error: Option<TraceError>,
+}
+
+/// Where the requests of a flow belong in the run.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Place {
+    pub(super) target: u16,
+    pub(super) first_volume: u32,
+}
+
+impl Place {
+    /// A request with the numbers of the run.
+    pub(super) fn put(self, planned: Planned) -> Planned {
+        let mut planned = planned;
+        planned.target = self.target;
+        planned.volume.0 += self.first_volume;
+        planned
+    }
+}
+
+impl Generating {
+    pub(super) fn new(source: Box<dyn Source>, planner: Planner, place: Place) -> Self {
+        let batch = Batch::new(source.header().columns);
+        let planned = Vec::with_capacity(4);
+        Self { source, planner, batch, row: 0, planned, next: 0, place, error: None }
+    }
+
+    /// So many of the first requests.
+    pub(super) fn first(mut self, count: usize) -> Vec<Planned> {
+        (0..count).map_while(|_| self.next()).collect()
+    }
+
+    fn next(&mut self) -> Option<Planned> {
+        loop {
+            if let Some(planned) = self.planned.get(self.next) {
+                self.next += 1;
+                return Some(self.place.put(*planned));
+            }
+            (self.next, self.row) = (0, self.row + 1);
+            self.planned.clear();
+            if self.row >= self.batch.len() {
+                self.row = 0;
+                match self.source.next_batch(&mut self.batch) {
+                    Ok(true) => {}
+                    Ok(false) => return None,
+                    Err(error) => {
+                        self.error = Some(error);
+                        return None;
+                    }
+                }
+            }
+            self.planner.plan(&self.batch.get(self.row), &mut self.planned);
+        }
+    }
+}
+
+/// What is left of a flow until one of its ends.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Left {
+    requests: u64,
+    data: u64,
+    read: u64,
+    written: u64,
+}
+
+impl Left {
+    pub(super) fn new(ends: FlowEnds) -> Self {
+        let bytes = |end: Option<Bytes>| end.map_or(u64::MAX, |end| end.0);
+        Self {
+            requests: ends.requests.unwrap_or(u64::MAX),
+            data: bytes(ends.data),
+            read: bytes(ends.read),
+            written: bytes(ends.written),
+        }
+    }
+
+    fn is_over(&self) -> bool {
+        [self.requests, self.data, self.read, self.written].contains(&0)
+    }
+
+    fn count(&mut self, planned: &Planned) {
+        let bytes = planned.length.0;
+        self.requests -= 1;
+        match planned.op {
+            Op::Read => self.read = self.read.saturating_sub(bytes),
+            Op::Write => self.written = self.written.saturating_sub(bytes),
+            _ => return,
+        }
+        self.data = self.data.saturating_sub(bytes);
+    }
+}
+
+/// What the flows of a lane have come to.
+#[derive(Debug, Default)]
+pub(crate) struct FlowsEnd {
+    pub(crate) totals: PlanTotals,
+    /// The error of a generated load. Those of files are the readers'.
+    pub(crate) error: Option<TraceError>,
+}
+
+impl FlowsInput {
+    pub(super) fn new(streams: Vec<Stream>, until: Nanos, stop: Arc<AtomicBool>) -> Self {
+        Self { streams, blocking: false, until, stop }
+    }
+
+    /// The totals of what was given, and of what happened to it in planning where it was generated
+    /// here.
+    pub(crate) fn end(self) -> FlowsEnd {
+        let mut end = FlowsEnd::default();
+        for stream in self.streams {
+            let Stream { from, given, last_scheduled, .. } = stream;
+            let mut totals = PlanTotals { last_scheduled, planned: given, ..PlanTotals::default() };
+            if let Supply::Here(generating) = from {
+                totals =
+                    PlanTotals { last_scheduled, planned: given, ..generating.planner.totals() };
+                end.error = end.error.or(generating.error);
+            }
+            add(&mut end.totals, &totals);
+        }
+        end
+    }
+
+    /// Shows the first requests of generated loads, once.
+    pub(crate) fn look_ahead(&mut self, look: impl FnOnce(&[Planned])) {
+        let first: Vec<Planned> =
+            self.streams.iter_mut().flat_map(|stream| std::mem::take(&mut stream.first)).collect();
+        look(&first);
+    }
+
+    /// Passes all requests of all flows to `see`, one flow after the other.
+    pub(crate) fn drain(mut self, see: &mut dyn FnMut(&Planned)) -> FlowsEnd {
+        self.blocking = true;
+        for flow in 0..self.streams.len() {
+            while let Feed::Request(planned) = self.poll_flow(flow) {
+                see(&planned);
+            }
+        }
+        self.end()
+    }
+}
+
+/// Adds the totals of one flow to those of others.
+pub(crate) fn add(all: &mut PlanTotals, one: &PlanTotals) {
+    let distance = |factor: f64| if factor > 0.0 { factor.ln().abs() } else { -1.0 };
+    let PlanTotals { planned, left_out, substituted, copies, rounded, unmapped, wrapped, .. } =
+        *one;
+    all.planned += planned;
+    all.left_out += left_out;
+    all.substituted += substituted;
+    all.copies += copies;
+    all.rounded += rounded;
+    all.unmapped += unmapped;
+    all.wrapped += wrapped;
+    if distance(one.wraparound) > distance(all.wraparound) {
+        all.wraparound = one.wraparound;
+    }
+    all.last_scheduled = all.last_scheduled.max(one.last_scheduled);
+}
+
+impl Input for FlowsInput {
+    /// The engine asks each flow.
+    fn poll(&mut self) -> Feed {
+        Feed::Ended
+    }
+
+    fn poll_flow(&mut self, flow: usize) -> Feed {
+        let stream = &mut self.streams[flow];
+        if stream.left.is_over() {
+            return Feed::Ended;
+        }
+        let next = match &mut stream.from {
+            Supply::Here(generating) => generating.next(),
+            Supply::Reader(ring) => loop {
+                let abandoned = ring.is_abandoned();
+                match ring.pop() {
+                    Ok(planned) => break Some(planned),
+                    Err(_) if abandoned => break None,
+                    Err(_) if self.blocking && !self.stop.load(Relaxed) => thread::yield_now(),
+                    Err(_) => return Feed::NotYet,
+                }
+            },
+        };
+        let Some(planned) = next else { return Feed::Ended };
+        stream.left.count(&planned);
+        stream.given += 1;
+        if planned.scheduled < self.until {
+            stream.last_scheduled = stream.last_scheduled.max(planned.scheduled);
+        }
+        Feed::Request(planned)
+    }
+}

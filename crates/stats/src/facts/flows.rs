@@ -1,0 +1,30 @@
+//! The flows of a run, as they were asked for.
+
+use serde::{Deserialize, Serialize};
+
+/// A flow of a run.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FlowFacts {
+    /// Its number, counted from 1, which its requests bear.
+    pub flow: u16,
+    /// Its name.
+    pub name: String,
+    /// Its load: a path, or the line of a generated load.
+    pub load: String,
+    /// The clients of a closed loop; `None` of an open flow.
+    pub threads: Option<u32>,
+    /// The think time of a client; `None` of an open flow.
+    pub think_ns: Option<i64>,
+    /// Its requests that may be in flight.
+    pub cap: u32,
+    /// Its share of the requests of all flows with a share, in any unit.
+    pub share: Option<f64>,
+    /// The target that it goes to, counted from 0.
+    pub target: u16,
+}
+
+/// The clients of all closed flows together; 0 if there are none.
+pub(crate) fn clients(flows: &[FlowFacts]) -> u32 {
+    flows.iter().filter_map(|flow| flow.threads).fold(0, u32::saturating_add)
+}

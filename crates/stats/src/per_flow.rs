@@ -1,0 +1,215 @@
+//! The figures of each of a run's flows.
+//!
+//! Of a data base and a backup on one device the figures of all requests together describe neither.
+//! So each flow has its own row. A flow is counted where its requests say so; a run without flows
+//! has none.
+
+use ioecho_trace::{Measured, Nanos, Op, Outcome, Request};
+use serde::{Deserialize, Serialize};
+
+use crate::facts::FlowFacts;
+use crate::histogram::{Latencies, Percentiles};
+use crate::late::LATE;
+
+/// The figures of one of the run's flows.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FlowFigures {
+    /// Which of the run's flows, counted from 1.
+    pub flow: u16,
+    /// Its name.
+    pub name: String,
+    /// Its clients, each of which waits for its request before it issues the next; `None`: its
+    /// requests were due at instants that do not depend on the device.
+    pub threads: Option<u32>,
+    /// Requests that it had.
+    pub requests: u64,
+    /// Requests that reached the target.
+    pub issued: u64,
+    /// Requests issued that did not complete in full.
+    pub failed: u64,
+    /// Requests later than a millisecond.
+    pub late: u64,
+    /// Bytes of reads that completed.
+    pub bytes_read: u64,
+    /// Bytes of writes that completed.
+    pub bytes_written: u64,
+    /// When its last request completed.
+    pub last_completed_ns: i64,
+    /// Requests that completed in full, per second until then.
+    pub per_second: f64,
+    /// Submitted − scheduled; `None` where nothing was issued.
+    pub lateness: Option<Percentiles>,
+    /// Completed − submitted; `None` where nothing completed in full.
+    pub service_time: Option<Percentiles>,
+    /// Completed − scheduled; `None` where nothing completed in full.
+    pub response_time: Option<Percentiles>,
+}
+
+/// The flows of a run, fed request by request.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct PerFlow {
+    flows: Vec<One>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct One {
+    figures: FlowFigures,
+    lateness: Latencies,
+    service: Latencies,
+    response: Latencies,
+}
+
+impl PerFlow {
+    pub(crate) fn observe(&mut self, request: &Request, measured: &Measured) {
+        let Some(index) = usize::from(measured.flow).checked_sub(1) else { return };
+        let One { figures, lateness, service, response } = self.at(index);
+        figures.requests += 1;
+        if !measured.outcome.was_issued() {
+            return;
+        }
+        figures.issued += 1;
+        if let Some(late_by) = measured.lateness() {
+            figures.late += u64::from(late_by > LATE);
+            lateness.record(late_by);
+        }
+        let (Some(served), Some(responded), Some(completed), Outcome::Ok) = (
+            measured.service_time(),
+            measured.response_time(),
+            measured.completed,
+            measured.outcome,
+        ) else {
+            figures.failed += 1;
+            return;
+        };
+        service.record(served.max(Nanos::ZERO));
+        response.record(responded.max(Nanos::ZERO));
+        figures.last_completed_ns = figures.last_completed_ns.max(completed.0);
+        let bytes = match request.op {
+            Op::Read => &mut figures.bytes_read,
+            Op::Write => &mut figures.bytes_written,
+            _ => return,
+        };
+        *bytes = bytes.saturating_add(request.length.0);
+    }
+
+    fn at(&mut self, index: usize) -> &mut One {
+        if index >= self.flows.len() {
+            self.flows.resize_with(index + 1, One::default);
+        }
+        &mut self.flows[index]
+    }
+
+    pub(crate) fn merge(&mut self, other: &Self) {
+        for (index, theirs) in other.flows.iter().enumerate() {
+            let One { figures, lateness, service, response } = theirs;
+            // Names come from the engine's facts; rates and percentiles are made at the end.
+            let FlowFigures {
+                flow: _,
+                name: _,
+                threads: _,
+                requests,
+                issued,
+                failed,
+                late,
+                bytes_read,
+                bytes_written,
+                last_completed_ns,
+                per_second: _,
+                lateness: _,
+                service_time: _,
+                response_time: _,
+            } = figures;
+            let mine = self.at(index);
+            mine.lateness.merge(lateness);
+            mine.service.merge(service);
+            mine.response.merge(response);
+            let mine = &mut mine.figures;
+            mine.requests = mine.requests.saturating_add(*requests);
+            mine.issued = mine.issued.saturating_add(*issued);
+            mine.failed = mine.failed.saturating_add(*failed);
+            mine.late = mine.late.saturating_add(*late);
+            mine.bytes_read = mine.bytes_read.saturating_add(*bytes_read);
+            mine.bytes_written = mine.bytes_written.saturating_add(*bytes_written);
+            mine.last_completed_ns = mine.last_completed_ns.max(*last_completed_ns);
+        }
+    }
+
+    /// A row for each of the run's flows, also for those without a request.
+    pub(crate) fn figures(&self, flows: &[FlowFacts]) -> Vec<FlowFigures> {
+        let row = |facts: &FlowFacts| {
+            let index = usize::from(facts.flow).wrapping_sub(1);
+            let One { figures, lateness, service, response } =
+                self.flows.get(index).cloned().unwrap_or_default();
+            let seconds = figures.last_completed_ns as f64 / 1e9;
+            let completed = service.count() as f64;
+            FlowFigures {
+                flow: facts.flow,
+                name: facts.name.clone(),
+                threads: facts.threads,
+                per_second: if seconds > 0.0 { completed / seconds } else { 0.0 },
+                lateness: Percentiles::of(&lateness),
+                service_time: Percentiles::of(&service),
+                response_time: Percentiles::of(&response),
+                ..figures
+            }
+        };
+        flows.iter().map(row).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ioecho_trace::{Bytes, Integrity, LateCause};
+
+    use super::*;
+
+    fn request(flow: u16, at_ms: i64, outcome: Outcome) -> Request {
+        let at = Nanos::from_millis(at_ms);
+        let measured = Measured {
+            scheduled: at,
+            submitted: Some(at + Nanos(100)),
+            completed: Some(at + Nanos(1100)),
+            target_offset: Some(Bytes(0)),
+            in_flight: 1,
+            outcome,
+            pushed_back: false,
+            late_cause: LateCause::None,
+            target: 0,
+            integrity: Integrity::Unchecked,
+            behind: 0,
+            flow,
+        };
+        Request { measured: Some(measured), ..Request::new(at, Op::Read, Bytes(0), Bytes(4096)) }
+    }
+
+    fn facts(flow: u16, threads: Option<u32>) -> FlowFacts {
+        FlowFacts { flow, name: format!("f{flow}"), threads, ..FlowFacts::default() }
+    }
+
+    #[test]
+    fn each_flow_has_its_row_and_parts_merge_to_the_whole() {
+        let requests: Vec<Request> = (0..100)
+            .map(|n| request(1 + (n % 4 == 0) as u16, n * 10, Outcome::Ok))
+            .chain([request(2, 2000, Outcome::Error(5)), request(0, 1, Outcome::Ok)])
+            .collect();
+        let of = |requests: &[Request]| {
+            let mut flows = PerFlow::default();
+            for request in requests {
+                flows.observe(request, request.measured.as_ref().unwrap());
+            }
+            flows
+        };
+        let all = [facts(1, None), facts(2, Some(4)), facts(3, None)];
+        let rows = of(&requests).figures(&all);
+        assert_eq!(rows.len(), 3);
+        assert_eq!((rows[0].requests, rows[1].requests, rows[2].requests), (75, 26, 0));
+        assert_eq!((rows[1].failed, rows[1].threads, rows[1].name.as_str()), (1, Some(4), "f2"));
+        assert_eq!(rows[0].bytes_read, 75 * 4096);
+        assert!((rows[0].per_second - 75.0 / 0.99).abs() < 0.1, "{}", rows[0].per_second);
+        assert_eq!(rows[2].response_time, None);
+        let mut parts = of(&requests[50..]);
+        parts.merge(&of(&requests[..50]));
+        assert_eq!(parts.figures(&all), rows);
+    }
+}
