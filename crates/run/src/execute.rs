@@ -1,5 +1,6 @@
 //! Executes a run, from its plan to its directory.
 
+use std::collections::VecDeque;
 use std::fs::File;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::{self, Write as _};
@@ -225,7 +226,8 @@ fn work(
             interval: observer.interval(),
             run: run.clone(),
         })?;
-        (Feeders::One(feeder), inputs.into_iter().map(LaneInput::Ring).collect::<Vec<_>>())
+        let inputs = inputs.into_iter().map(Box::new);
+        (Feeders::One(feeder), inputs.map(LaneInput::Ring).collect::<Vec<_>>())
     } else {
         let limits: Vec<_> = lanes.iter().map(Lane::limits).collect();
         let until = plan.spec.end_after;
@@ -269,7 +271,7 @@ fn work(
         number,
         lane,
         input,
-        flows: flows.as_mut().and_then(|lanes| lanes.pop_front()),
+        flows: flows.as_mut().and_then(VecDeque::pop_front),
         filled: feeders.filled(),
         demand: feeders.demand(),
         recorder,
@@ -286,7 +288,9 @@ fn work(
     ended.store(true, Relaxed);
     let panicked = |_| RunError::new(Kind::Failure, "a thread of the run panicked");
     if let Ok(Ok(ends)) = &mut ends {
-        ends.iter_mut().for_each(|lane| feeders.take(lane));
+        for lane in ends.iter_mut() {
+            feeders.take(lane);
+        }
     }
     let feeder = feeders.end().map_err(panicked)?;
     let writer = writer.join().map_err(panicked)?;

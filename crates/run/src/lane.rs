@@ -102,7 +102,7 @@ impl Lane {
 /// Where the requests of a lane come from.
 pub(crate) enum LaneInput {
     /// From the thread that reads the trace.
-    Ring(RingInput),
+    Ring(Box<RingInput>),
     /// From the flows that go to its target.
     Flows(FlowsInput),
 }
@@ -119,7 +119,7 @@ impl LaneInput {
     /// The engine's side of it.
     fn as_input(&mut self) -> &mut dyn Input {
         match self {
-            Self::Ring(ring) => ring,
+            Self::Ring(ring) => ring.as_mut(),
             Self::Flows(flows) => flows,
         }
     }

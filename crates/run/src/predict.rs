@@ -193,7 +193,7 @@ pub fn untaught(plan: &ReplayPlan, results: &RunSummary) -> Vec<Untaught> {
         let knows = |kind: picture::Kind| {
             Op::ALL.iter().any(|op| picture::Kind::of(*op) == kind && learnt.has(*op))
         };
-        let has = |kind: &picture::Kind| results.service_time.get(kind.name()).is_some();
+        let has = |kind: &picture::Kind| results.service_time.contains_key(kind.name());
         let taken_for = Some(picture::Kind::Write).filter(|kind| knows(*kind));
         let lacking = picture::Kind::ALL.into_iter().filter(|kind| has(kind) && !knows(*kind));
         found.extend(lacking.map(|kind| Untaught { kind, taken_for }));

@@ -25,7 +25,7 @@ const GATE_NAP: Nanos = Nanos::from_micros(20);
 /// The flows of a lane.
 #[derive(Clone, Debug)]
 pub(super) struct Flows {
-    flows: Vec<Flow>,
+    all: Vec<Flow>,
     /// From when on the first request of each flow can be admitted.
     next: Vec<Nanos>,
     /// The index of each flow, by its number in the run.
@@ -107,7 +107,7 @@ impl Flows {
             numbering.step > 1 && configs.iter().any(|config| config.gate.is_some());
         Self {
             next: vec![NEVER; configs.len()],
-            flows: configs.into_iter().map(Flow::new).collect(),
+            all: configs.into_iter().map(Flow::new).collect(),
             index,
             held: 0,
             next_seq: numbering.first,
@@ -119,7 +119,7 @@ impl Flows {
 
     /// How many flows there are.
     pub(super) fn len(&self) -> usize {
-        self.flows.len()
+        self.all.len()
     }
 
     /// Requests that were not admitted yet.
@@ -129,33 +129,33 @@ impl Flows {
 
     /// How many more requests this flow takes.
     pub(super) fn room(&self, flow: usize) -> usize {
-        let Flow { config, queue, has_ended, .. } = &self.flows[flow];
+        let Flow { config, queue, has_ended, .. } = &self.all[flow];
         if *has_ended { 0 } else { config.look_ahead() - queue.len() }
     }
 
     /// Whether its requests have due instants before they are admitted.
     pub(super) fn is_open(&self, flow: usize) -> bool {
-        self.flows[flow].config.admission == Admission::Open
+        self.all[flow].config.admission == Admission::Open
     }
 
     /// Takes the next request of a flow. There must be room.
     pub(super) fn offer(&mut self, flow: usize, planned: Planned) {
-        let one = &mut self.flows[flow];
+        let one = &mut self.all[flow];
         one.queue.push_back(Planned { flow: one.config.number, ..planned });
         self.held += 1;
-        self.next[flow] = self.flows[flow].next();
+        self.next[flow] = self.all[flow].next();
     }
 
     /// No more requests of this flow come; answers whether that is true of all.
     pub(super) fn end(&mut self, flow: usize) -> bool {
-        self.flows[flow].has_ended = true;
-        self.flows[flow].leave_gate_at_end();
-        self.flows.iter().all(|flow| flow.has_ended)
+        self.all[flow].has_ended = true;
+        self.all[flow].leave_gate_at_end();
+        self.all.iter().all(|flow| flow.has_ended)
     }
 
     /// Whether a flow could admit a request at once and has none.
     pub(super) fn is_hungry(&self) -> bool {
-        self.flows.iter().any(|flow| flow.queue.is_empty() && !flow.has_ended && !flow.is_full())
+        self.all.iter().any(|flow| flow.queue.is_empty() && !flow.has_ended && !flow.is_full())
     }
 
     /// The flow whose turn is first of those that no gate holds back, and its instant.
@@ -166,7 +166,7 @@ impl Flows {
             if *at == NEVER || first.is_some_and(|(_, earliest)| *at >= earliest) {
                 continue;
             }
-            let flow = &mut self.flows[index];
+            let flow = &mut self.all[index];
             if let Some((gate, member)) = &flow.config.gate {
                 let passed = *passed.get_or_insert_with(|| gate.passed());
                 if !gate.is_open_to(*member, passed) {
@@ -182,7 +182,7 @@ impl Flows {
     /// Admits the first request that can be, if any can be by now.
     pub(super) fn take_due(&mut self, now: Nanos) -> Option<Planned> {
         let (index, at) = self.first(now).filter(|(_, at)| *at <= now)?;
-        let flow = &mut self.flows[index];
+        let flow = &mut self.all[index];
         let mut planned = flow.queue.pop_front()?;
         flow.taken += 1;
         if let Admission::Closed { .. } = flow.config.admission {
@@ -200,14 +200,14 @@ impl Flows {
         self.next_seq += self.step;
         self.last_issue = planned.issue;
         self.held -= 1;
-        self.next[index] = self.flows[index].next();
+        self.next[index] = self.all[index].next();
         Some(planned)
     }
 
     /// A request has completed, or will never be issued: its place is free.
     pub(super) fn complete(&mut self, number: u16, at: Nanos) {
         let index = usize::from(self.index[usize::from(number)]);
-        let flow = &mut self.flows[index];
+        let flow = &mut self.all[index];
         if flow.is_full() {
             flow.full_until = at;
         }
@@ -221,7 +221,7 @@ impl Flows {
     /// When the first request can be admitted of those whose instants are known.
     pub(super) fn next_due(&mut self, now: Nanos) -> Option<Nanos> {
         let first = self.first(now).map(|(_, at)| at);
-        let is_held = self.waits_for_lanes && self.flows.iter().any(|flow| flow.was_held);
+        let is_held = self.waits_for_lanes && self.all.iter().any(|flow| flow.was_held);
         let look_again = is_held.then(|| now + GATE_NAP);
         first.into_iter().chain(look_again).min()
     }
@@ -229,7 +229,7 @@ impl Flows {
     /// The cap, if it is why an admitted request was not admitted for most of the time since it was
     /// due.
     pub(super) fn cap_since(&self, planned: &Planned, now: Nanos) -> Option<LateCause> {
-        let flow = &self.flows[usize::from(self.index[usize::from(planned.flow)])];
+        let flow = &self.all[usize::from(self.index[usize::from(planned.flow)])];
         let waited = flow.full_until.saturating_sub(planned.scheduled);
         let is_cap = waited > Nanos::ZERO && waited.0 > (now - planned.scheduled).0 / 2;
         is_cap.then_some(LateCause::InFlightCap)
@@ -239,13 +239,13 @@ impl Flows {
     pub(super) fn is_full_before(&self, end: Nanos) -> bool {
         let is_due = |flow: &Flow| flow.queue.front().is_some_and(|first| first.scheduled < end);
         let is_open = |flow: &Flow| flow.config.admission == Admission::Open;
-        self.flows.iter().any(|flow| is_open(flow) && flow.is_full() && is_due(flow))
+        self.all.iter().any(|flow| is_open(flow) && flow.is_full() && is_due(flow))
     }
 
     /// Forgets everything that was not admitted, and passes it to `left` with whether it has a due
     /// instant.
     pub(super) fn forget(&mut self, left: &mut dyn FnMut(&Planned, bool)) {
-        for (flow, next) in self.flows.iter_mut().zip(&mut self.next) {
+        for (flow, next) in self.all.iter_mut().zip(&mut self.next) {
             let has_instant = flow.config.admission == Admission::Open;
             flow.queue.drain(..).for_each(|planned| left(&planned, has_instant));
             flow.has_ended = true;

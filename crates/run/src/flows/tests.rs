@@ -1,5 +1,6 @@
 //! Described flows on simulated devices, against what queueing theory and the description say.
 
+use std::fmt::Write;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -167,8 +168,8 @@ fn a_traces_requests_come_through_a_thread_and_are_the_same() {
     let mut text =
         String::from("start ; sector; length ; op ;  replay_delay=0 ; replay_duration=0\n");
     for n in 0..20_000 {
-        text +=
-            &format!("{}.{:09} ; {} ; 8 ; R ; 0.0 ; 0.0\n", n / 1000, n % 1000 * 1_000_000, n * 8);
+        let (second, ns) = (n / 1000, n % 1000 * 1_000_000);
+        writeln!(text, "{second}.{ns:09} ; {} ; 8 ; R ; 0.0 ; 0.0", n * 8).unwrap();
     }
     std::fs::write(&file, text).unwrap();
     let line = format!("{};cap=2", file.display());

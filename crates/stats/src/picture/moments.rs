@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::{Class, Panels};
 use crate::raster::{Column, edge};
-use crate::timeline::Cell;
+use crate::timeline::{Cell, Timeline};
 
 /// Requests that take so many times the median are slow. A queue at random arrivals has its slowest
 /// of a million requests at some twenty times the median (exponential spans: ln 1e6 / ln 2).
@@ -43,7 +43,7 @@ impl Panels {
     /// The service time above which a request is slow, in nanoseconds; `None` where there is none.
     fn slow_ns(&self) -> Option<i64> {
         let mut rows = Column::default();
-        let columns = self.sonar.iter().flat_map(|raster| raster.cells());
+        let columns = self.sonar.iter().flat_map(Timeline::cells);
         columns.for_each(|column| rows.merge(column));
         let median = edge(rows.quantile(0.5)? + 1);
         Some(median.saturating_mul(MEDIANS).max(LEAST_NS))

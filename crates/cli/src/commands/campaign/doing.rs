@@ -345,7 +345,7 @@ impl Doer<'_> {
             return Ok(On { launch: Vec::new(), targets });
         }
         let bottom = host.bottom(cell, may_destroy)?;
-        let place = host.raise(&cell.identity.stack, bottom, (cell.branch, cell.repeat))?;
+        let place = host.raise(&cell.identity.stack, &bottom, (cell.branch, cell.repeat))?;
         let targets = place.volumes.into_iter().map(|volume| (volume.path, volume.may_lose));
         Ok(On { launch: place.launch, targets: targets.collect() })
     }

@@ -230,11 +230,11 @@ impl<'m> Host<'m> {
     pub(super) fn raise(
         &self,
         stack: &[Placed],
-        bottom: Vec<Volume>,
+        bottom: &[Volume],
         turn: (usize, u32),
     ) -> Result<Place, Fault> {
         let mut setup = self.setup.borrow_mut();
-        let volumes = setup.raise(stack, &bottom, turn)?;
+        let volumes = setup.raise(stack, bottom, turn)?;
         if volumes.is_empty() {
             let text = "the stack makes no volume to replay against";
             return Err(Fault::Refused(text.to_owned()));

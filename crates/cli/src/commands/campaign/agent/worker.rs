@@ -215,7 +215,7 @@ impl Worker {
         if self.up.is_some() || UndoFiles::open_ones().is_empty() {
             return Ok(());
         }
-        Err(setting_up::closed_text("another campaign")).map_err(Fault::Refused)
+        Err(Fault::Refused(setting_up::closed_text("another campaign")))
     }
 
     fn apply(
@@ -234,7 +234,7 @@ impl Worker {
             }
             self.on = On { launch: Vec::new(), targets: targets(bottom) };
         } else {
-            let place = self.host()?.raise(stack, bottom, turn)?;
+            let place = self.host()?.raise(stack, &bottom, turn)?;
             self.on = On { launch: place.launch, targets: targets(place.volumes) };
         }
         let paths = self.on.targets.iter().map(|(path, _)| path.clone()).collect();

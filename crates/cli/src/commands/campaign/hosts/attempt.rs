@@ -1,5 +1,10 @@
 //! An attempt at a cell whose members are on other hosts.
 
+#![expect(
+    clippy::result_large_err,
+    reason = "an attempt ends once, and a measured end is handed on"
+)]
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::thread;
@@ -168,7 +173,9 @@ impl Hosts<'_> {
             turn: (cell.branch, cell.repeat),
         });
         let has_stack = !cell.identity.stack.is_empty();
-        who.iter().for_each(|host| self.all[*host].is_set_up |= has_stack);
+        for host in who {
+            self.all[*host].is_set_up |= has_stack;
+        }
         self.answers(who, apply.collect())?;
         stored.seconds += begun.elapsed().as_secs_f64();
         let mut results = Vec::new();
@@ -457,7 +464,7 @@ impl Hosts<'_> {
         let summary = run.map(|run| run.read_summary());
         Ok(match summary {
             Some(Ok(summary)) => {
-                self.tell_hosts(cell, place, &run_name, &summary);
+                tell_hosts(cell, place, &run_name, &summary);
                 let measured = Measured::of(&summary);
                 match measured.finding {
                     Finding::Incomplete => Err(End::Fault(measured.summary)),
@@ -467,24 +474,6 @@ impl Hosts<'_> {
             Some(Err(error)) => Err(End::Fault(error.to_string())),
             None => Err(End::Fault("there is no run".to_owned())),
         })
-    }
-
-    /// Tells how far apart the hosts of a cell began, and which was the slowest.
-    fn tell_hosts(&self, cell: &Cell, place: &OpenDirectory, run: &str, whole: &RunSummary) {
-        let mut slow = Vec::new();
-        for member in &cell.hosts {
-            let path = place.path().join(HOSTS).join(&member.host).join(run);
-            let summary = RunDirectory::at(&path).and_then(|run| run.read_summary().ok());
-            slow.extend(summary.as_ref().and_then(p99).map(|p99| (p99, &member.host)));
-        }
-        slow.sort();
-        let Some((p99, slowest)) = slow.last().filter(|_| slow.len() > 1) else { return };
-        let middle = slow[slow.len() / 2].0;
-        let skew = whole.verdict.check(START_SKEW).map_or("", |check| &check.measured);
-        tell(&format!(
-            "    {} hosts: {skew}; the slowest is {slowest}, p99 {p99} (median of hosts {middle})",
-            cell.hosts.len()
-        ));
     }
 
     /// Keeps what modules have to say with the results.
@@ -562,4 +551,22 @@ fn refused(end: &End) -> anyhow::Error {
         End::Fault(text) | End::Failed(text) => Coded::error(exit::REFUSED, text.clone()),
         End::Measured(_) => Coded::error(exit::REFUSED, "it has begun already"),
     }
+}
+
+/// Tells how far apart the hosts of a cell began, and which was the slowest.
+fn tell_hosts(cell: &Cell, place: &OpenDirectory, run: &str, whole: &RunSummary) {
+    let mut slow = Vec::new();
+    for member in &cell.hosts {
+        let path = place.path().join(HOSTS).join(&member.host).join(run);
+        let summary = RunDirectory::at(&path).and_then(|run| run.read_summary().ok());
+        slow.extend(summary.as_ref().and_then(p99).map(|p99| (p99, &member.host)));
+    }
+    slow.sort();
+    let Some((p99, slowest)) = slow.last().filter(|_| slow.len() > 1) else { return };
+    let middle = slow[slow.len() / 2].0;
+    let skew = whole.verdict.check(START_SKEW).map_or("", |check| &check.measured);
+    tell(&format!(
+        "    {} hosts: {skew}; the slowest is {slowest}, p99 {p99} (median of hosts {middle})",
+        cell.hosts.len()
+    ));
 }

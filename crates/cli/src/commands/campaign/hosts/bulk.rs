@@ -64,7 +64,7 @@ impl Read for Patient {
         loop {
             match self.pipe.read(some) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    self.wait(PollFlags::IN)?
+                    self.wait(PollFlags::IN)?;
                 }
                 read => return read,
             }
