@@ -190,7 +190,7 @@ mod tests {
     #[test]
     fn each_flow_has_its_row_and_parts_merge_to_the_whole() {
         let requests: Vec<Request> = (0..100)
-            .map(|n| request(1 + (n % 4 == 0) as u16, n * 10, Outcome::Ok))
+            .map(|n| request(1 + u16::from(n % 4 == 0), n * 10, Outcome::Ok))
             .chain([request(2, 2000, Outcome::Error(5)), request(0, 1, Outcome::Ok)])
             .collect();
         let of = |requests: &[Request]| {

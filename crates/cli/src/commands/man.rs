@@ -20,11 +20,11 @@ pub(crate) fn run(args: &ManArgs) -> anyhow::Result<u8> {
     let mut line = Args::line().disable_help_subcommand(true);
     line.build();
     for command in all(line) {
-        let name = command.get_name().to_owned();
+        let name = command.get_display_name().unwrap_or(command.get_name()).to_owned();
         // The examples and exit codes stand in sections of their own in a man page.
         let (man, mut page) = (Man::new(command.after_help("")), Vec::new());
         man.render(&mut page)?;
-        // Below `ioecho`, the words of a command stand in the name: `ioecho-campaign-report`.
+        // The words of a command stand in the name that is shown: `ioecho-campaign-report`.
         let words = name.split_once('-').map_or(&*name, |(_, words)| words).replace('-', " ");
         sections(&mut page, &words)?;
         Gate::default().put(&place.join(man.get_filename()), &page)?;

@@ -340,7 +340,7 @@ impl Hosts<'_> {
         who: &[usize],
     ) -> Or<anyhow::Result<Measured>> {
         self.fetched(cell, place, run, replayed, who)?;
-        match self.joined(cell, place, run, replayed, skew_max_ns) {
+        match joined(cell, place, run, replayed, skew_max_ns) {
             Ok(joined) => joined.map(Ok),
             Err(error) => Ok(Err(error)),
         }
@@ -412,68 +412,6 @@ impl Hosts<'_> {
             is_that_replay(into.path(), &member.target, replayed).map_err(by)?;
         }
         Ok(())
-    }
-
-    /// The results of all hosts as those of one run. The outer error is one of this machine.
-    fn joined(
-        &self,
-        cell: &Cell,
-        place: &OpenDirectory,
-        run: &RunName,
-        replayed: &[Replayed],
-        skew_max_ns: i64,
-    ) -> anyhow::Result<Or<Measured>> {
-        let axis = axis();
-        let hosts = cell.hosts.iter().zip(replayed).map(|(member, it)| StoredZero {
-            host: &member.host,
-            told_ns: it.told_ns,
-            zero_ns: it.zero_ns,
-            before: it.before,
-            after: it.after,
-        });
-        let start = StoredStart { version: START_VERSION, axis: &axis, hosts: hosts.collect() };
-        let name = if run.name == "run" {
-            "start.json".to_owned()
-        } else {
-            format!("{}-start.json", run.name)
-        };
-        let put = place.put(&name, &serde_json::to_vec_pretty(&start)?);
-        put.map_err(|error| unwritable(&place.path().join(&name), &error))?;
-        let output = place.path().join(&run.name);
-        if cell.hosts.len() > 1 {
-            let all = cell.hosts.iter().zip(replayed).map(|(member, it)| {
-                let (low, high) = it.zero_ns;
-                let begun = Begun {
-                    axis: axis.clone(),
-                    zero_ns: low.midpoint(high),
-                    bound_ns: high.saturating_sub(low) / 2 + 1,
-                    first_late_ns: None,
-                    skew_max_ns,
-                };
-                let path = place.path().join(HOSTS).join(&member.host).join(&run.name);
-                Together { path, name: member.host.clone(), begun }
-            });
-            let command = crate::run::command::words();
-            // What hosts gave cannot be put together: that is their fault, not this machine's.
-            if let Err(error) = merge::of_hosts(&all.collect::<Vec<_>>(), &output, command) {
-                return Ok(Err(End::Fault(format!("the runs make no whole: {error}"))));
-            }
-        }
-        let run_name = run.name.clone();
-        let run = RunDirectory::at(&output);
-        let summary = run.map(|run| run.read_summary());
-        Ok(match summary {
-            Some(Ok(summary)) => {
-                tell_hosts(cell, place, &run_name, &summary);
-                let measured = Measured::of(&summary);
-                match measured.finding {
-                    Finding::Incomplete => Err(End::Fault(measured.summary)),
-                    _ => Ok(measured),
-                }
-            }
-            Some(Err(error)) => Err(End::Fault(error.to_string())),
-            None => Err(End::Fault("there is no run".to_owned())),
-        })
     }
 
     /// Keeps what modules have to say with the results.
@@ -551,6 +489,67 @@ fn refused(end: &End) -> anyhow::Error {
         End::Fault(text) | End::Failed(text) => Coded::error(exit::REFUSED, text.clone()),
         End::Measured(_) => Coded::error(exit::REFUSED, "it has begun already"),
     }
+}
+
+/// The results of all hosts as those of one run. The outer error is one of this machine.
+fn joined(
+    cell: &Cell,
+    place: &OpenDirectory,
+    run: &RunName,
+    replayed: &[Replayed],
+    skew_max_ns: i64,
+) -> anyhow::Result<Or<Measured>> {
+    let axis = axis();
+    let hosts = cell.hosts.iter().zip(replayed).map(|(member, it)| StoredZero {
+        host: &member.host,
+        told_ns: it.told_ns,
+        zero_ns: it.zero_ns,
+        before: it.before,
+        after: it.after,
+    });
+    let start = StoredStart { version: START_VERSION, axis: &axis, hosts: hosts.collect() };
+    let name = if run.name == "run" {
+        "start.json".to_owned()
+    } else {
+        format!("{}-start.json", run.name)
+    };
+    let put = place.put(&name, &serde_json::to_vec_pretty(&start)?);
+    put.map_err(|error| unwritable(&place.path().join(&name), &error))?;
+    let output = place.path().join(&run.name);
+    if cell.hosts.len() > 1 {
+        let all = cell.hosts.iter().zip(replayed).map(|(member, it)| {
+            let (low, high) = it.zero_ns;
+            let begun = Begun {
+                axis: axis.clone(),
+                zero_ns: low.midpoint(high),
+                bound_ns: high.saturating_sub(low) / 2 + 1,
+                first_late_ns: None,
+                skew_max_ns,
+            };
+            let path = place.path().join(HOSTS).join(&member.host).join(&run.name);
+            Together { path, name: member.host.clone(), begun }
+        });
+        let command = crate::run::command::words();
+        // What hosts gave cannot be put together: that is their fault, not this machine's.
+        if let Err(error) = merge::of_hosts(&all.collect::<Vec<_>>(), &output, command) {
+            return Ok(Err(End::Fault(format!("the runs make no whole: {error}"))));
+        }
+    }
+    let run_name = run.name.clone();
+    let run = RunDirectory::at(&output);
+    let summary = run.map(|run| run.read_summary());
+    Ok(match summary {
+        Some(Ok(summary)) => {
+            tell_hosts(cell, place, &run_name, &summary);
+            let measured = Measured::of(&summary);
+            match measured.finding {
+                Finding::Incomplete => Err(End::Fault(measured.summary)),
+                _ => Ok(measured),
+            }
+        }
+        Some(Err(error)) => Err(End::Fault(error.to_string())),
+        None => Err(End::Fault("there is no run".to_owned())),
+    })
 }
 
 /// Tells how far apart the hosts of a cell began, and which was the slowest.
