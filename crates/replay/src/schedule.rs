@@ -8,8 +8,9 @@
 //! A request's way: *look-ahead* (planned, not yet due) → due → either *in flight*, or *waiting*
 //! for those that it conflicts with → completed. Requests enter in the order of their due time, and
 //! due requests are decided on in that order. Where requests wait for the completion of others
-//! ([`TimingMode::Dependency`]), they enter in the order of their numbers and fall due in another
-//! (`chains`). Where a load has flows, each has a queue of its own (`flows`).
+//! ([`TimingMode::Dependency`](crate::plan::TimingMode::Dependency)), they enter in the order of
+//! their numbers and fall due in another (`chains`). Where a load has flows, each has a queue of its
+//! own (`flows`).
 //!
 //! Each waiting request has a counter of the requests, in flight or already waiting, that it
 //! conflicts with. Each completion counts down the waiting requests that it conflicts with. This is
@@ -215,7 +216,7 @@ impl Scheduler {
     }
 
     /// The same of a request that waits for the requests of these numbers, each named once. Without
-    /// [`TimingMode::Dependency`] nothing waits.
+    /// [`TimingMode::Dependency`](crate::plan::TimingMode::Dependency) nothing waits.
     pub fn offer_after(&mut self, planned: Planned, parents: &[u64]) {
         debug_assert!(self.room() > 0);
         match &mut self.chains {

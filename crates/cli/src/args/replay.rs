@@ -31,9 +31,9 @@ pub(crate) struct ReplayArgs {
     #[arg(required_unless_present_any = ["like", "flow"])]
     pub(crate) trace: Option<PathBuf>,
 
-    /// In place of a trace: one of several loads at once, each by its own rule:
-    /// [NAME=]LOAD[;threads=N;think=TIME;share=N|;cap=N][;on=TARGET;requests=N;data=SIZE;…]
-    /// (docs/flows.md)
+    /// In place of a trace: one of several loads at once, each by its own rule, such as
+    /// oltp=gen:random?size=8k;threads=32. Behind the load: threads, think and share, or cap; on,
+    /// requests, data, read-data, written-data (docs/flows.md)
     #[arg(long, value_name = "FLOW", conflicts_with_all = ["trace", "map", "map_file"])]
     pub(crate) flow: Vec<FlowSpec>,
 
