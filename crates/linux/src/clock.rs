@@ -8,9 +8,9 @@ use ioecho_replay::Clock;
 use ioecho_trace::Nanos;
 use rustix::io::Errno;
 use rustix::thread::clock_nanosleep_absolute;
-use rustix::time::{ClockId, Timespec, clock_getres, clock_gettime};
+use rustix::time::{ClockId, Timespec, clock_getres};
 
-use crate::pulse;
+use crate::pulse::{self, kernel_now};
 use crate::thread::ThreadCpu;
 use crate::watch::own_wait;
 
@@ -75,12 +75,6 @@ impl Clock for MonotonicClock {
         let on_kernel = |at: Nanos| self.origin.saturating_add(at.0);
         pulse::stood_still(on_kernel(from), on_kernel(to))
     }
-}
-
-/// Nanoseconds since a boot-time origin; 63 bits last for 292 years.
-pub(crate) fn kernel_now() -> i64 {
-    let now = clock_gettime(ClockId::Monotonic);
-    now.tv_sec * 1_000_000_000 + now.tv_nsec
 }
 
 #[cfg(test)]

@@ -13,8 +13,7 @@ use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
 
 use ioecho_trace::Nanos;
-
-use crate::clock::kernel_now;
+use rustix::time::{ClockId, clock_gettime};
 
 /// How often a thread is to beat.
 pub const EVERY: Duration = Duration::from_millis(20);
@@ -29,6 +28,12 @@ static BEATING: AtomicUsize = AtomicUsize::new(0);
 static LAST: AtomicI64 = AtomicI64::new(0);
 /// The last standstill: its begin and its end.
 static STOOD_STILL: [AtomicI64; 2] = [AtomicI64::new(0), AtomicI64::new(0)];
+
+/// Nanoseconds since a boot-time origin; 63 bits last for 292 years.
+pub(crate) fn kernel_now() -> i64 {
+    let now = clock_gettime(ClockId::Monotonic);
+    now.tv_sec * 1_000_000_000 + now.tv_nsec
+}
 
 /// A thread that beats, until this value is dropped.
 #[derive(Debug)]

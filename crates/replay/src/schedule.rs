@@ -9,8 +9,8 @@
 //! for those that it conflicts with → completed. Requests enter in the order of their due time, and
 //! due requests are decided on in that order. Where requests wait for the completion of others
 //! ([`TimingMode::Dependency`](crate::plan::TimingMode::Dependency)), they enter in the order of
-//! their numbers and fall due in another (`chains`). Where a load has flows, each has a queue of its
-//! own (`flows`).
+//! their numbers and fall due in another (`chains`). Where a load has flows, each has a queue of
+//! its own (`flows`).
 //!
 //! Each waiting request has a counter of the requests, in flight or already waiting, that it
 //! conflicts with. Each completion counts down the waiting requests that it conflicts with. This is
@@ -37,7 +37,7 @@ use crate::flow::{FlowConfig, Numbering};
 use crate::plan::Planned;
 use chains::Chains;
 pub(crate) use chains::span;
-pub use config::Config;
+pub use config::{Config, IN_FLIGHT};
 use flows::Flows;
 use past::Past;
 
@@ -242,34 +242,6 @@ impl Scheduler {
     /// others.
     pub fn oldest(&mut self) -> Option<u64> {
         self.chains.as_mut()?.oldest()
-    }
-
-    /// How many flows the load has; 0 if it is one stream.
-    pub fn flows(&self) -> usize {
-        self.flows.as_ref().map_or(0, |flows| flows.len())
-    }
-
-    /// How many more planned requests this flow takes, counted from 0 in the lane.
-    pub fn flow_room(&self, flow: usize) -> usize {
-        self.flows.as_ref().map_or(0, |flows| flows.room(flow))
-    }
-
-    /// Whether the requests of this flow have due instants before they are admitted.
-    pub fn is_open(&self, flow: usize) -> bool {
-        self.flows.as_ref().is_some_and(|flows| flows.is_open(flow))
-    }
-
-    /// Hands over the next planned request of a flow. There must be room.
-    pub fn offer_to(&mut self, flow: usize, planned: Planned) {
-        if let Some(flows) = &mut self.flows {
-            flows.offer(flow, planned);
-        }
-    }
-
-    /// Tells that no more requests of this flow come; answers whether that is true of all.
-    pub fn end_flow(&mut self, flow: usize) -> bool {
-        self.input_ended = self.flows.as_mut().is_none_or(|flows| flows.end(flow));
-        self.input_ended
     }
 
     /// Whether a request that was not handed over yet may be due before all those that were.

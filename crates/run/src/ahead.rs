@@ -15,7 +15,7 @@ use ioecho_linux::target::{EMPTY_TOLERATED, Part, Places, TargetContent};
 use ioecho_replay::plan::Planned;
 use ioecho_trace::Op;
 
-use crate::lane::LaneInput;
+use crate::lane_input::LaneInput;
 
 /// Requests to check, at most.
 const LOOKED_MAX: usize = 4096;

@@ -22,7 +22,8 @@ use crate::error::{Kind, Result, RunError};
 use crate::facts::{PlanFacts, RUN_VERSION, RunFacts, RunNumber, RunNumbers, State, TargetEntry};
 use crate::feeder::Feeding;
 use crate::flows::{Feeders, FlowsEnd, Readers};
-use crate::lane::{Lane, LaneInput, LaneWork};
+use crate::lane::{Lane, LaneWork};
+use crate::lane_input::LaneInput;
 use crate::lanes::Lanes;
 use crate::observer::{Meters, Moments, Observer, Stopping};
 use crate::plan::{ReplayPlan, known_duration};
@@ -148,7 +149,7 @@ fn replay(
     facts.state = State::ended(incomplete);
     run.free_reserve();
     run.write_facts(&facts).map_err(unkept)?;
-    // The lanes of flows number their requests each for itself, and only the journal has the numbers.
+    // The lanes of flows number their requests each for itself; only the journal has the numbers.
     let is_numbered = plan.flows.is_empty() || plan.targets.len() == 1;
     if is_numbered || !plan.spec.verify.is_on() {
         finalise::drop_journal(run, &summary.engine).map_err(unkept)?;
@@ -212,29 +213,20 @@ fn work(
     // One control per lane; they share the request to stop.
     let control = || Control { stop: Arc::clone(stop), ..Control::default() };
     let controls: Vec<Arc<Control>> = lanes.iter().map(|_| Arc::new(control())).collect();
-    let (mut feeders, inputs) = if plan.flows.is_empty() {
-        let (feeder, inputs) = feeder::spawn(Feeding {
-            source,
-            planner,
-            links: plan.links(),
-            look_ahead: plan.scheduler.look_ahead,
-            simulated: plan.targets.iter().any(Target::is_simulated),
-            controls: controls.clone(),
-            stop: Arc::clone(stop),
-            timed: plan.timing.mode.has_schedule(),
-            until: plan.until(),
-            interval: observer.interval(),
-            run: run.clone(),
-        })?;
-        let inputs = inputs.into_iter().map(Box::new);
-        (Feeders::One(feeder), inputs.map(LaneInput::Ring).collect::<Vec<_>>())
-    } else {
-        let limits: Vec<_> = lanes.iter().map(Lane::limits).collect();
-        let until = plan.spec.end_after;
-        let (readers, inputs) = Readers::start(&plan.flows, &limits, plan.timing, until, stop)?;
-        let feeders = Feeders::Flows(readers, source.header().clone(), FlowsEnd::default());
-        (feeders, inputs.into_iter().map(LaneInput::Flows).collect())
+    let feed = Feeding {
+        source,
+        planner,
+        links: plan.links(),
+        look_ahead: plan.scheduler.look_ahead,
+        simulated: plan.targets.iter().any(Target::is_simulated),
+        controls: controls.clone(),
+        stop: Arc::clone(stop),
+        timed: plan.timing.mode.has_schedule(),
+        until: plan.until(),
+        interval: observer.interval(),
+        run: run.clone(),
     };
+    let (mut feeders, inputs) = begin_feeding(plan, &lanes, feed)?;
     let moments = Arc::<Mutex<Moments>>::default();
     let counter = observer.starts(Meters {
         controls: controls.clone(),
@@ -289,7 +281,7 @@ fn work(
     let panicked = |_| RunError::new(Kind::Failure, "a thread of the run panicked");
     if let Ok(Ok(ends)) = &mut ends {
         for lane in ends.iter_mut() {
-            feeders.take(lane);
+            feeders.take(lane.flows.take());
         }
     }
     let feeder = feeders.end().map_err(panicked)?;
@@ -300,6 +292,25 @@ fn work(
         return Err(error);
     }
     Ok((Ends { lanes: ends, feeder, writer, host }, start, lanes?))
+}
+
+/// Begins to read the load, or its flows: what reads, and the input of each lane.
+fn begin_feeding(
+    plan: &ReplayPlan,
+    lanes: &[Lane],
+    feeding: Feeding,
+) -> Result<(Feeders, Vec<LaneInput>)> {
+    if plan.flows.is_empty() {
+        let (feeder, inputs) = feeder::spawn(feeding)?;
+        let inputs = inputs.into_iter().map(|input| LaneInput::Ring(Box::new(input)));
+        return Ok((Feeders::One(feeder), inputs.collect()));
+    }
+    let Feeding { source, stop, .. } = feeding;
+    let limits: Vec<_> = lanes.iter().map(Lane::limits).collect();
+    let until = plan.spec.end_after;
+    let (readers, inputs) = Readers::start(&plan.flows, &limits, plan.timing, until, &stop)?;
+    let feeders = Feeders::Flows(readers, source.header().clone(), FlowsEnd::default());
+    Ok((feeders, inputs.into_iter().map(LaneInput::Flows).collect()))
 }
 
 fn facts(

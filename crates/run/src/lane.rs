@@ -12,21 +12,22 @@ use std::sync::{Arc, Mutex};
 use ioecho_linux::target::{Layer, Places, TargetContent};
 use ioecho_linux::{Access, MonotonicClock, Recheck, open_device, target, thread as host_thread};
 use ioecho_replay::calibrate;
-use ioecho_replay::engine::{Control, Input, Pacing, PacingMode, Replay, Totals, Verification};
+use ioecho_replay::engine::{Control, Pacing, PacingMode, Replay, Totals, Verification};
 use ioecho_replay::pattern::Pattern;
 use ioecho_replay::plan::TargetLimits;
 use ioecho_replay::schedule::Counts;
 use ioecho_replay::sim::models::Learnt;
 use ioecho_replay::sim::{SimClock, SimDevice, SimSpec};
 use ioecho_replay::verify::{Verifier, final_pass};
-use ioecho_replay::{Clock, Device, Planned, Scheduler};
+use ioecho_replay::{Clock, Device, Scheduler};
 use ioecho_trace::{Bytes, Nanos, VerifyMode};
 
 use crate::ahead::{self, Emptiness, PlacesSeen};
 use crate::error::{Kind, Result, RunError};
 use crate::facts::{RealTarget, SimulatedTarget, TargetEntry};
 use crate::feeder::{Demand, RingInput};
-use crate::flows::{FlowsEnd, FlowsInput, LaneFlows};
+use crate::flows::{FlowsEnd, LaneFlows};
+use crate::lane_input::LaneInput;
 use crate::observer::Observer;
 use crate::plan::ReplayPlan;
 use crate::start::{Agreed, Start};
@@ -95,40 +96,6 @@ impl Lane {
             Self::Simulated { spec, .. } => {
                 TargetLimits::of(&SimDevice::new(**spec, SimClock::new(SIM_LOOK)))
             }
-        }
-    }
-}
-
-/// Where the requests of a lane come from.
-pub(crate) enum LaneInput {
-    /// From the thread that reads the trace.
-    Ring(Box<RingInput>),
-    /// From the flows that go to its target.
-    Flows(FlowsInput),
-}
-
-impl LaneInput {
-    /// Waits for real time, as a simulation does.
-    fn block(&mut self) {
-        match self {
-            Self::Ring(ring) => ring.blocking = true,
-            Self::Flows(flows) => flows.blocking = true,
-        }
-    }
-
-    /// The engine's side of it.
-    fn as_input(&mut self) -> &mut dyn Input {
-        match self {
-            Self::Ring(ring) => ring.as_mut(),
-            Self::Flows(flows) => flows,
-        }
-    }
-
-    /// Shows the first requests without taking them.
-    pub(crate) fn look_ahead(&mut self, look: impl FnOnce(&[Planned])) {
-        match self {
-            Self::Ring(ring) => ring.look_ahead(look),
-            Self::Flows(flows) => flows.look_ahead(look),
         }
     }
 }
@@ -333,9 +300,7 @@ pub(crate) fn run(
             }
             let clock = SimClock::new(SIM_LOOK);
             let mut device = simulated(plan, *spec, learnt, &clock);
-            if let Some(pace) = rings.input.as_input().across().and_then(|across| across.pace()) {
-                device.keep_in_step(pace.clone());
-            }
+            keep_in_step(&mut device, &mut rings.input);
             let pacing = Pacing { spin: Nanos::ZERO, ..pacing(plan) };
             replay(plan, &mut rings, &mut end, (&mut device, &clock, pacing));
         }
@@ -345,6 +310,13 @@ pub(crate) fn run(
         end.flows = Some(flows.end());
     }
     (end, closing)
+}
+
+/// Keeps a simulated device in step with those of the other targets, if requests wait for them.
+fn keep_in_step(device: &mut SimDevice, input: &mut LaneInput) {
+    if let Some(pace) = input.as_input().across().and_then(|across| across.pace()) {
+        device.keep_in_step(pace.clone());
+    }
 }
 
 /// The simulated device of this description, or the one that was learnt.

@@ -21,6 +21,7 @@ mod ends;
 mod feeder;
 mod kept;
 mod lane;
+mod lane_input;
 mod lanes;
 mod links;
 mod load;

@@ -102,7 +102,8 @@ impl ReplayPlan {
         let (flows, source) = if spec.flows.is_empty() {
             (Flows::default(), source)
         } else {
-            let (flows, header) = Flows::new(&spec, &options, &targets, opener)?;
+            let (flows, header) =
+                Flows::new(&spec.flows, spec.in_flight_max, &options, &targets, opener)?;
             (flows, Box::new(Nothing { header }) as Box<dyn Source>)
         };
         refuse_an_hour_of_no_clock(&spec, &targets)?;
@@ -169,8 +170,8 @@ impl ReplayPlan {
         Ok((plan, source))
     }
 
-    /// Whether what falls due is known while the run goes on, before it is issued. What flows demand
-    /// is known in their lanes alone.
+    /// Whether what falls due is known while the run goes on, before it is issued. What flows
+    /// demand is known in their lanes alone.
     pub fn tells_demand(&self) -> bool {
         self.timing.mode.has_schedule() && self.flows.is_empty()
     }

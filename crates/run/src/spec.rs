@@ -26,6 +26,8 @@ use ioecho_trace::wording::Wording;
 use ioecho_trace::{Bytes, Nanos, VerifyMode};
 use serde::{Deserialize, Serialize};
 
+pub use ioecho_replay::schedule::IN_FLIGHT;
+
 use crate::error::{Kind, Result, RunError};
 use crate::flows::{FLOWS_MAX, FlowSpec, Flows};
 
@@ -47,9 +49,6 @@ pub const BUNDLE_MAX: Nanos = Nanos::from_micros(100);
 /// The intervals of the engine's telemetry. Shorter ones would contain almost nothing, yet each
 /// takes the room of a line.
 pub const EXPERT_INTERVALS: RangeInclusive<Nanos> = Nanos::from_millis(10)..=Nanos::from_secs(3600);
-
-/// The most requests in flight on a target.
-pub const IN_FLIGHT: RangeInclusive<u32> = 1..=16384;
 
 /// The number of threads of the back end `threads`.
 pub const THREADS: RangeInclusive<u32> = 1..=4096;

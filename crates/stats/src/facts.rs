@@ -317,14 +317,19 @@ impl EngineFacts {
         self.empty_share = merging::furthest(self.empty_share, *empty_share, |share| share);
         merging::both(&mut self.verify, verify.as_ref(), VerifyFigures::merge);
         merging::both(&mut self.witness, witness.as_ref(), WitnessFacts::merge);
-        let (before, added) = (self.targets.max(1), (*targets).max(1));
+        self.merge_targets(*targets, host, load);
+        // The numbers of flows mean something within one run only.
+        self.flows.clear();
+        Ok(())
+    }
+
+    /// Merges what is told target by target.
+    fn merge_targets(&mut self, targets: u32, host: &HostFacts, load: &LoadFacts) {
+        let (before, added) = (self.targets.max(1), targets.max(1));
         self.host.merge(before, host, added);
         self.load.merge(before, load, added);
         // Nobody knows of two runs whether they had one target: each run's are counted.
         self.targets = before.saturating_add(added);
-        // The numbers of flows mean something within one run only.
-        self.flows.clear();
-        Ok(())
     }
 
     /// Merges the demanded rate and the rate that the host can pace. Hosts pace side by side, each

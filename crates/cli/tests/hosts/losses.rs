@@ -162,9 +162,9 @@ fn a_clock_that_is_ahead_by_a_thousand_seconds_is_found_within_its_bound() {
     }
     let words: Vec<String> = unshare.iter().map(|word| format!("'{word}'")).collect();
     let text = format!(
-        "name='c'\nretries=0\nstart.skew='1s'\n[hosts]\nnear={{launch=[]}}\nfar={{launch=[{}]}}\n[devices]\n\
-         d={{host=['near','far'],path='{}/{{host}}.img'}}\n[replay]\ndevice='d'\ntrace='load'\n\
-         read-only=true\nallow-cached=true\n",
+        "name='c'\nretries=0\nstart.skew='1s'\n[hosts]\nnear={{launch=[]}}\nfar={{launch=[{}]}}\n\
+         [devices]\nd={{host=['near','far'],path='{}/{{host}}.img'}}\n[replay]\ndevice='d'\n\
+         trace='load'\nread-only=true\nallow-cached=true\n",
         words.join(","),
         site.path("").display()
     );

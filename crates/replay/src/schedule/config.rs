@@ -1,9 +1,14 @@
 //! How a scheduler is to behave.
 
+use std::ops::RangeInclusive;
+
 use ioecho_trace::Nanos;
 
 use crate::conflict::{ConflictMode, Strong};
 use crate::plan::TimingMode;
+
+/// How many requests may be in flight on a target at most: the possible caps.
+pub const IN_FLIGHT: RangeInclusive<u32> = 1..=16384;
 
 /// How the scheduler is to behave.
 #[derive(Clone, Copy, Debug)]

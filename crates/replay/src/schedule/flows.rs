@@ -13,6 +13,7 @@ use std::collections::{BinaryHeap, VecDeque};
 
 use ioecho_trace::{LateCause, Nanos};
 
+use super::Scheduler;
 use crate::flow::{Admission, FlowConfig, Numbering};
 use crate::plan::Planned;
 
@@ -253,5 +254,36 @@ impl Flows {
             *next = NEVER;
         }
         self.held = 0;
+    }
+}
+
+/// What its engine asks of a scheduler about flows.
+impl Scheduler {
+    /// How many flows the load has; 0 if it is one stream.
+    pub fn flows(&self) -> usize {
+        self.flows.as_ref().map_or(0, |flows| flows.len())
+    }
+
+    /// How many more planned requests this flow takes, counted from 0 in the lane.
+    pub fn flow_room(&self, flow: usize) -> usize {
+        self.flows.as_ref().map_or(0, |flows| flows.room(flow))
+    }
+
+    /// Whether the requests of this flow have due instants before they are admitted.
+    pub fn is_open(&self, flow: usize) -> bool {
+        self.flows.as_ref().is_some_and(|flows| flows.is_open(flow))
+    }
+
+    /// Hands over the next planned request of a flow. There must be room.
+    pub fn offer_to(&mut self, flow: usize, planned: Planned) {
+        if let Some(flows) = &mut self.flows {
+            flows.offer(flow, planned);
+        }
+    }
+
+    /// Tells that no more requests of this flow come; answers whether that is true of all.
+    pub fn end_flow(&mut self, flow: usize) -> bool {
+        self.input_ended = self.flows.as_mut().is_none_or(|flows| flows.end(flow));
+        self.input_ended
     }
 }

@@ -18,7 +18,7 @@ use std::sync::Arc;
 use ioecho_replay::flow::{FlowConfig, Gate, Numbering};
 use ioecho_replay::map::Map;
 use ioecho_replay::plan::{Planner, TargetLimits, Timing, TimingMode};
-use ioecho_replay::schedule::Config;
+use ioecho_replay::schedule::{Config, IN_FLIGHT};
 use ioecho_stats::facts::FlowFacts;
 use ioecho_trace::formats::ReadOptions;
 use ioecho_trace::header::Volume;
@@ -29,7 +29,6 @@ use ioecho_trace::{Batch, Columns, Header, Source, Stop, TraceError, VolumeId, g
 use crate::directory::RunDirectory;
 use crate::error::{Kind, Result, RunError};
 use crate::open::{self, Opener};
-use crate::spec::{IN_FLIGHT, ReplaySpec};
 use crate::target::Target;
 
 pub(crate) use input::{FlowsEnd, FlowsInput, add};
@@ -98,14 +97,15 @@ impl Flows {
     /// Resolves the flows of a specification, and opens each load once to see that it is there.
     /// Returns the header of their results too.
     pub(crate) fn new(
-        spec: &ReplaySpec,
+        specs: &[FlowSpec],
+        in_flight_max: u32,
         options: &ReadOptions,
         targets: &[Target],
         opener: &dyn Opener,
     ) -> Result<(Self, Header)> {
-        let mut list: Vec<Flow> = Vec::with_capacity(spec.flows.len());
+        let mut list: Vec<Flow> = Vec::with_capacity(specs.len());
         let mut header = Header { format: FORMAT.to_owned(), ..Header::default() };
-        for (flow, number) in spec.flows.iter().zip(1..) {
+        for (flow, number) in specs.iter().zip(1..) {
             let (stop, whole) = (Stop::default(), Load::default());
             let source = open::trace_until(opener, &stop, &flow.load, options, &whole)?;
             let theirs = source.header();
@@ -121,11 +121,11 @@ impl Flows {
                 target: target_of(flow, targets)?,
                 volumes,
                 first_volume,
-                places: flow.places(spec.in_flight_max),
+                places: flow.places(in_flight_max),
                 spec: flow.clone(),
             });
         }
-        let told: Vec<String> = spec.flows.iter().map(ToString::to_string).collect();
+        let told: Vec<String> = specs.iter().map(ToString::to_string).collect();
         header.source = told.join(" + ");
         header.description = Some(format!("{} flows at once, each by its own rule", list.len()));
         let flows = Self { list };

@@ -13,7 +13,6 @@ use rtrb::{Producer, PushError, RingBuffer};
 use super::Flows;
 use super::input::{FlowsEnd, FlowsInput, Generating, Left, Place, Stream, Supply, add};
 use crate::feeder::{Demand, Feeder, FeederEnd};
-use crate::lane::LaneEnd;
 
 /// Planned requests in a ring: at 100,000 requests/s a sixth of a second.
 const RING: usize = 1 << 14;
@@ -174,8 +173,8 @@ impl Feeders {
     }
 
     /// Takes what a lane says of its flows.
-    pub(crate) fn take(&mut self, lane: &mut LaneEnd) {
-        if let (Self::Flows(_, _, all), Some(end)) = (self, lane.flows.take()) {
+    pub(crate) fn take(&mut self, ended: Option<FlowsEnd>) {
+        if let (Self::Flows(_, _, all), Some(end)) = (self, ended) {
             add(&mut all.totals, &end.totals);
             all.error = all.error.take().or(end.error);
         }

@@ -12,7 +12,7 @@ use ioecho_trace::arguments::{ArgumentError, Arguments};
 use ioecho_trace::{Bytes, Nanos};
 use serde::{Deserialize, Serialize};
 
-use crate::spec::IN_FLIGHT;
+use ioecho_replay::schedule::IN_FLIGHT;
 
 /// The most flows of a run.
 pub const FLOWS_MAX: usize = u16::MAX as usize;

@@ -27,7 +27,8 @@ fn simulate(lines: &[&str], device: &str, end_after: Option<Nanos>) -> Vec<Recor
     let mode = Flows::timing(&flows);
     let spec = ReplaySpec { flows, ..ReplaySpec::default() };
     let targets = [Target::look_at("sim", false, false).unwrap()];
-    let (flows, _) = Flows::new(&spec, &spec.read, &targets, &Files).unwrap();
+    let (flows, _) =
+        Flows::new(&spec.flows, spec.in_flight_max, &spec.read, &targets, &Files).unwrap();
     let stop = Arc::new(AtomicBool::new(false));
     let timing = Timing { mode, ..Timing::default() };
     let (_readers, mut inputs) = Readers::start(&flows, &[limits], timing, None, &stop).unwrap();

@@ -168,10 +168,8 @@ fn carry_out(
         let actions = executor
             .step(event)
             .map_err(|refused| Coded::error(made.here.code(), refused.to_string()))?;
-        if !doing.quiet {
-            for action in &actions {
-                tell_action(&executor, action);
-            }
+        for action in actions.iter().filter(|_| !doing.quiet) {
+            tell_action(&executor, action);
         }
         match actions.last() {
             Some(Action::Run(cell, attempt)) => {
