@@ -195,7 +195,7 @@ fn the_finding_and_its_checks_come_before_everything_else() {
     let verdict = verdict(Validity::Invalid, Grade::Invalid);
     let text = html(&Page { verdict: Some(verdict), ..small() }).unwrap();
     let at = |part: &str| text.find(part).unwrap_or_else(|| panic!("no {part:?} in the page"));
-    assert!(at(">Invalid</strong>") < at("<span>device-limited"));
+    assert!(at(">Figures invalid</strong>") < at("<span>device-limited"));
     assert!(at("The &#60;b&#62;device&#60;/b&#62; could not.") < at("99 % ≤ 3 s"));
     assert!(at("Replay slower &#38; look again.") < at("class=\"facts\""));
     assert!(at("class=\"facts\"") < at("id=\"panels\""));

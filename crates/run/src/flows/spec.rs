@@ -227,7 +227,7 @@ mod tests {
             "gen:random?rate=5k;cap=8",
             "night.parquet",
             "night=a=b.parquet;requests=7",
-            "w.1=gen:sequential?read=0;threads=1;written-data=4096;read-data=512",
+            "w.1=gen:sequential?read=0;threads=1;read-data=512;written-data=4096",
         ] {
             let flow: FlowSpec = line.parse().unwrap();
             assert_eq!(flow.to_string(), line);
