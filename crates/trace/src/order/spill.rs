@@ -162,7 +162,7 @@ impl Spill {
 fn row_bytes(columns: Columns) -> u64 {
     let latency = if columns.latency { 8 } else { 0 };
     let origin = if columns.origin { 8 } else { 0 };
-    let measured = if columns.measured { 4 * 8 + 3 * 4 + 1 + 1 + 2 + 1 } else { 0 };
+    let measured = if columns.measured { 4 * 8 + 3 * 4 + 1 + 1 + 2 + 1 + 2 } else { 0 };
     3 * 8 + 1 + 2 + 4 + latency + origin + measured
 }
 

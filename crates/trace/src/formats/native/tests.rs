@@ -425,7 +425,7 @@ fn others_read_names_and_differences_of_offsets() {
         let name = column.name();
         let is_named = ["op", "outcome", "late_cause", "integrity"].contains(&name);
         assert_eq!(column.converted_type() == ConvertedType::UTF8, is_named, "{name}");
-        let is_number_of_something = ["flags", "volume", "target"].contains(&name);
+        let is_number_of_something = ["flags", "volume", "target", "flow"].contains(&name);
         let unsigned = [ConvertedType::UINT_16, ConvertedType::UINT_32, ConvertedType::UINT_64];
         assert_eq!(unsigned.contains(&column.converted_type()), is_number_of_something, "{name}");
     }
