@@ -198,7 +198,7 @@ fn a_run_that_shares_its_device() {
     let device = or_skip!(LoopDevice::new(64 << 20));
     // Nothing is merged, so that each request of either can be counted.
     or_skip!(device.set("nomerges", "2"));
-    let load = "gen:random?read=100&size=4k,8k&rate=500&duration=3s&area=32M";
+    let load = "gen:random?read=100&size=4k:50,8k:50&rate=500&duration=3s&area=32M";
     let on = ["-t", device.path(), "--read-only", "--witness"];
     let dry = ioecho(home, &[&["replay", load, "-o", "dry", "--dry-run"], &on[..]].concat());
     if !dry.status.success() {
