@@ -241,9 +241,7 @@ pub(crate) fn run(
             if !start.wait(1) {
                 return (end, Some(device));
             }
-            // Without this a sleep ends 50 µs late; if the host refuses it, the measured lateness
-            // shows that.
-            let _ = host_thread::set_timer_slack_ns(1);
+            host_thread::wake_promptly();
             end.watch = watch(plan, number);
             let host = plan.host.apply();
             match &host {

@@ -71,8 +71,8 @@ pub(crate) fn run(args: &CalibrateArgs, out: &mut Out) -> anyhow::Result<u8> {
         lock_memory: args.lock_memory,
         dma_latency: args.dma_latency,
     };
-    // A replay sets this, too. If the host refuses it, the measured wake-ups show the effect.
-    let _ = thread::set_timer_slack_ns(1);
+    // As a replay does.
+    thread::wake_promptly();
     let applied = setup
         .apply()
         .map_err(|error| Coded::error(exit::USAGE, format!("cannot calibrate so: {error}")))?;

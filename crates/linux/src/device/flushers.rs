@@ -31,7 +31,7 @@ use rustix::fs::fdatasync;
 use super::duty::{Budget, Duty, Expected};
 use crate::clock::MonotonicClock;
 use crate::target::OpenedTarget;
-use crate::thread::{set_timer_slack_ns, start_by};
+use crate::thread::{start_by, wake_promptly};
 
 /// Small: a flusher only makes system calls.
 const STACK: usize = 128 << 10;
@@ -313,8 +313,7 @@ impl Drop for Flushers {
 impl Shared {
     /// A flusher's life.
     fn serve(&self, number: usize) {
-        // Without it a sleep ends 50 µs late; then the flush is late, and says so.
-        let _ = set_timer_slack_ns(1);
+        wake_promptly();
         let place = &self.places[number];
         let mut expected = None;
         while let Some(tag) = self.await_flush(place, &mut expected) {
