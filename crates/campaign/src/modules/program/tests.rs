@@ -148,6 +148,22 @@ fn a_program_that_fails_says_at_which_verb_and_its_log_is_told() {
 }
 
 #[test]
+fn an_answer_that_is_none_is_a_fault_and_nothing_is_left_of_it() {
+    for rubbish in ["", "done", "[]", "{\"ok\": \"yes\"}", "{\"ok\": true}\n{\"ok\": true}"] {
+        let (fake, on, program) = machine(move |state, words| {
+            let is_apply = question(state)["verb"] == "apply";
+            let answer = Output { stdout: rubbish.to_owned(), ..prints(&Json::Null) };
+            if is_apply { answer } else { firmware(state, words) }
+        });
+        let mut ledger = Ledger::open(&fake, fake.book(), "1", "test").unwrap();
+        let fault = program.apply(&mut ledger, &on).unwrap_err();
+        assert!(matches!(fault, Fault::Failed(_)), "{rubbish}: {fault:?}");
+        assert_eq!(ledger.undo(0).unwrap().left, []);
+        assert_eq!(fake.state().files[FIRMWARE], "wb", "{rubbish}");
+    }
+}
+
+#[test]
 fn data_are_lost_only_where_they_may_be() {
     let answers = |answer: &'static str| {
         move |_: &mut State, _: &[&str]| Output {
