@@ -18,8 +18,8 @@
 //!   counts in both directions, and the events of both are evidence for both.
 //! * Does it wait for its own requests? If its requests come before its own completions as often as
 //!   after them, it does not. Such a process is *open*. Requests in bursts are no proof, because
-//!   something began the burst; nor is a process that issues requests in a small part of the trace,
-//!   such as a kernel thread that writes back what a program has just finished.
+//!   something began the burst; nor is a process that begins late and soon ends, such as a kernel
+//!   thread that writes back what a program has just finished.
 //! * Does it keep as many in flight all the time? Then each of its requests waits for one other
 //!   (`slots`).
 //! * Does it wait for anybody after an unusually long pause? A shell that waits for its child does,
@@ -70,9 +70,6 @@ const LIKELY: f64 = 2.0;
 /// The largest coefficient of variation, squared, of the time between requests that come evenly. It
 /// is 1 for independent arrivals, and far more for bursts.
 const EVEN_MAX: f64 = 4.0;
-
-/// The part of the trace over which an open process issues requests, at least.
-const OPEN_SPAN: f64 = 0.5;
 
 /// The findings of a first pass.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -187,9 +184,11 @@ impl Gaps {
         self.last = Some(start);
     }
 
-    /// The time from the first request to the last.
-    fn span(&self) -> f64 {
-        self.first.zip(self.last).map_or(0, |(first, last)| last.saturating_sub(first)) as f64
+    /// Whether requests went on for at least as long as the trace had before the first of them.
+    fn outlast(&self, begin: i64) -> bool {
+        self.first.zip(self.last).is_some_and(|(first, last)| {
+            last.saturating_sub(first) >= first.saturating_sub(begin)
+        })
     }
 
     /// Whether requests come evenly, not in bursts.
@@ -436,7 +435,7 @@ impl Survey {
         }
         let untied = self.processes.keys().map(|pid| (*pid, Ties::default()));
         let mut ties: FxHashMap<u32, Ties> = untied.collect();
-        let span = self.first.map_or(0, |first| self.latest.saturating_sub(first)) as f64;
+        let begin = self.first.unwrap_or(0);
         for ((giver, taker), there) in &self.pairs {
             // Few events in either direction may be enough in both.
             let back = self.pairs.get(&(*taker, *giver)).copied().unwrap_or_default();
@@ -456,7 +455,7 @@ impl Survey {
                 && !has_givers
                 && process.own.is_independence()
                 && process.gaps.are_even()
-                && process.gaps.span() >= OPEN_SPAN * span;
+                && process.gaps.outlast(begin);
         }
         Processes::known(ties)
     }

@@ -348,20 +348,22 @@ fn a_log_writer_is_told_from_a_bystander() {
 #[test]
 fn a_process_that_waits_for_nobody_is_open() {
     // Independent arrivals, with exponential times in between, beside or after a closed loop.
-    let with_arrivals = |from: i64| {
+    let with_arrivals = |from: i64, until: i64| {
         let mut random = crate::pattern::SplitMix64(5);
         let mut requests = closed_loops(&[(1, 300, 200)], 2_000_000);
         let mut us = from;
-        while us < 2_200_000 {
+        while us < until {
             requests.push(read(us, 100 + random.below(900) as i64, 2));
             us -= (500.0 * (1.0 - random.below(1 << 20) as f64 / f64::from(1 << 20)).ln()) as i64;
         }
         requests.sort_by_key(|request| request.issue);
         surveyed(&requests).processes.open()
     };
-    assert_eq!(with_arrivals(0), [2]);
+    assert_eq!(with_arrivals(0, 2_200_000), [2]);
+    // Nothing that came before can have begun them.
+    assert_eq!(with_arrivals(0, 300_000), [2]);
     // What comes once, at the end, was begun by what came before.
-    assert!(with_arrivals(2_000_000).is_empty());
+    assert!(with_arrivals(2_000_000, 2_200_000).is_empty());
 }
 
 #[test]
