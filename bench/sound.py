@@ -8,8 +8,9 @@ A verdict that finds something in almost every run is not read. So each load her
 linux-mysql, windows-mssql and btrecord from $IOECHO_DATA, where that is set) is replayed in its
 busiest seconds on a target of the recorded size on each kind of target: a loop device over a file
 on a disk and over one in memory (direct I/O), a plain file on a disk, and zram. The target is
-filled where the load goes, as a user is told to. Every third run has a witness. A line of JSON for
-each run tells its finding and every check that did not pass; the table tells the rates.
+filled where the load goes, as a user is told to. A load with requests that a target cannot take is
+left out there, with a word: such a replay is not sound. Every third run has a witness. A line of
+JSON for each run tells its finding and every check that did not pass; the table tells the rates.
 
 What the host took in the meantime stands beside it, by the kernel's account of the processors: a
 grade that tells of a host that really stalled is right. Memory is no storage, and the check
@@ -23,7 +24,9 @@ word. Devices and files are made here, and go away again.
 import argparse
 import collections
 import csv
+import itertools
 import json
+import math
 import os
 import resource
 import shlex
@@ -109,18 +112,38 @@ class Zram:
 KINDS = {"loop": Loop, "loop-memory": LoopInMemory, "file": File, "zram": Zram}
 
 
+def block_of(path):
+    """The smallest request in bytes that a target takes."""
+    if not path.startswith("/dev/"):
+        device = os.stat(path).st_dev
+        path = f"{os.major(device)}:{os.minor(device)}"
+        places = [Path("/sys/dev/block") / path]
+    else:
+        places = [Path("/sys/class/block") / Path(path).name]
+    # A partition has its disk's queue.
+    places += [place / ".." for place in places]
+    for place in places:
+        size = place / "queue/logical_block_size"
+        if size.exists():
+            return int(size.read_text())
+    return 512
+
+
 def busiest(program, load, seconds):
-    """From which second on a load asks for most, in its own time, and the size of its device."""
+    """From which second on a load asks for most, in its own time, the size of its device, and the
+    largest block that all its requests in these seconds are whole numbers of."""
     told = json.loads(run(program, "info", "--json", load))
     # The first volume alone is replayed where there are more: there is one target.
     size = max(volume.get("size") or volume["extent"] for volume in told["volumes"])
     text = subprocess.run([program, "convert", load, "-", "--to", "csv"], check=True,
                           capture_output=True, text=True).stdout
-    by_second = collections.Counter(
-        int(row["issue_ns"]) // 1_000_000_000 for row in csv.DictReader(text.splitlines()))
+    rows = [(int(row["issue_ns"]) // 1_000_000_000, int(row["offset_bytes"] or 0),
+             int(row["length_bytes"] or 0)) for row in csv.DictReader(text.splitlines())]
+    by_second = collections.Counter(at for at, _, _ in rows)
     last = max(max(by_second) - seconds + 1, 0)
     start = max(range(last + 1), key=lambda at: sum(by_second[at + n] for n in range(seconds)))
-    return start, -(-size // MIB) * MIB
+    part = [row[1:] for row in rows if start <= row[0] < start + seconds]
+    return start, -(-size // MIB) * MIB, math.gcd(*itertools.chain.from_iterable(part))
 
 
 def processors():
@@ -169,16 +192,21 @@ def group(options, jobs, windows, output):
     with tempfile.TemporaryDirectory(prefix="ioecho-sound-", dir="/var/tmp") as scratch:
         try:
             for number, (load, kind, round_) in enumerate(jobs):
-                start, size = windows[load]
+                start, size, grain = windows[load]
                 try:
                     target = KINDS[kind](size)
                 except Skipped as reason:
                     print(f"skipped: {load.name} on {kind}: {reason}", file=sys.stderr)
                     continue
                 targets.append(target)
+                block = block_of(target.path)
+                if grain % block:
+                    print(f"left out: {load.name} on {kind}: its requests are of {grain} bytes, "
+                          f"and the target takes {block} and more", file=sys.stderr)
+                    continue
                 part = ["--start", f"{start}s", "--duration", f"{options.seconds}s"]
                 run(options.ioecho, "prepare", target.path, "--part", "touched", "--trace", load,
-                    "--quiet")
+                    *part, "--quiet")
                 # What the kernel records of a file are the requests of its file system.
                 witness = (number + round_) % 3 == 0 and kind != "file"
                 results = os.path.join(scratch, str(number))

@@ -289,6 +289,14 @@ pub(crate) struct WindowArgs {
     pub(crate) duration: Option<Nanos>,
 }
 
+impl WindowArgs {
+    /// The same as a value that has nothing to do with the command line.
+    pub(crate) const fn asked(self) -> Window {
+        let Self { start, duration } = self;
+        Window { start, duration }
+    }
+}
+
 /// How a trace is cut and transformed before it is used.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub(crate) struct LoadArgs {
@@ -302,8 +310,7 @@ pub(crate) struct LoadArgs {
 impl LoadArgs {
     /// The same as a value that has nothing to do with the command line.
     pub(crate) fn asked(&self) -> Load {
-        let WindowArgs { start, duration } = self.window;
-        Load { window: Window { start, duration }, chain: self.transforms.chain.clone() }
+        Load { window: self.window.asked(), chain: self.transforms.chain.clone() }
     }
 }
 

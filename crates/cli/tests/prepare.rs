@@ -183,6 +183,34 @@ fn only_what_the_trace_touches_is_written_also_where_it_wraps_round() {
 }
 
 #[test]
+fn of_a_part_of_a_trace_only_what_that_part_touches_is_written() {
+    let fixture = Fixture::new();
+    // A millisecond apart, the first after a second.
+    let line = |n: u64| format!("{},read,{},4096\n", (1_000 + n) * 1_000_000, n * 8192);
+    let lines: String = (0..100).map(line).collect();
+    let load = format!("issue_ns,op,offset_bytes,length_bytes\n{lines}");
+    {
+        let _alone = nobody_spawns();
+        fs::write(fixture.path("load.csv"), load).unwrap();
+    }
+    for (window, touched) in [
+        (&["--start", "1010ms", "--duration", "20ms"][..], 10..30),
+        (&["--start", "1090ms"], 90..100),
+        (&["--duration", "7ms"], 0..7),
+    ] {
+        fixture.target(MIB);
+        let part = ["target", "--part", "touched", "--trace", "load.csv", "--destroy", "target"];
+        let output = fixture.prepare(&[&part[..], window].concat());
+        assert_eq!(code(&output), 0, "{}", said(&output));
+        for (block, data) in fixture.bytes().chunks(4096).enumerate() {
+            let is_filled = data.iter().any(|byte| *byte != 0);
+            let is_touched = block.is_multiple_of(2) && touched.contains(&(block / 2));
+            assert_eq!(is_filled, is_touched, "{window:?}: block {block}");
+        }
+    }
+}
+
+#[test]
 fn an_interrupted_fill_goes_on_where_it_was_and_ends_the_same() {
     let fixture = Fixture::new();
     fixture.target(16 * MIB);
@@ -326,6 +354,7 @@ fn what_was_typed_is_checked_before_anything_is_touched() {
         (&["target", "--write-size", "128M"], 2, "at most"),
         (&["target", "--part", "touched"], 2, "--trace"),
         (&["target", "--trace", "load"], 2, "add --part touched"),
+        (&["target", "--duration", "1s"], 2, "add --part touched --trace TRACE"),
         (&["made", "--size", "1M", "--part", "touched", "--trace", "none"], 3, "none"),
         (&["load", "--part", "touched", "--trace", "load"], 2, "both the trace and the target"),
         (&["sim:size=1G"], 2, "simulated"),

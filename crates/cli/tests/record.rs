@@ -11,7 +11,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use ioecho_fixture::{
-    Elsewhere, LoopDevice, Zram, not_here, or_skip, run as system, trace_instances,
+    Elsewhere, LoopDevice, Zram, can_record, not_here, or_skip, run as system, trace_instances,
 };
 use tempfile::TempDir;
 
@@ -99,8 +99,7 @@ fn said(output: &Output) -> String {
 
 /// Whether the kernel lets this test record, or the reason why not.
 fn allowed(fixture: &Fixture, device: &str) -> Result<(), String> {
-    let tried = fixture.ioecho(&["record", device, "-o", "x.parquet", "--dry-run"]);
-    if tried.status.success() { Ok(()) } else { Err(said(&tried)) }
+    can_record(&fixture.ioecho(&["record", device, "-o", "x.parquet", "--dry-run"]))
 }
 
 /// One direct request by dd: read or write, so many blocks of this size from this block on.
@@ -440,6 +439,36 @@ fn where_tracefs_is_not_mounted_it_is_used_and_stays_unmounted() {
     }
     assert_eq!(answer.status.code(), Some(0), "{}", said(&answer));
     assert_eq!(fixture.requests("load.parquet").len(), 1);
+}
+
+#[test]
+fn a_recording_goes_on_where_tracefs_is_unmounted_under_it() {
+    let fixture = or_skip!(Fixture::new());
+    let device = or_skip!(LoopDevice::new(16 << 20));
+    or_skip!(allowed(&fixture, device.path()));
+    // The shell becomes the recorder, so that its number is known.
+    let script = format!(
+        "mkdir there && for place in \
+         $(grep -E ' (tracefs|debugfs) ' /proc/mounts | cut -d' ' -f2 | sort -r); do \
+         umount -l $place || exit 99; done; mount -t tracefs tracefs there || exit 99; \
+         exec {program} record {device} -o load.parquet -- \
+         sh -c 'umount -l there && dd if={device} of=/dev/null bs=4k count=3 iflag=direct'",
+        program = env!("CARGO_BIN_EXE_ioecho"),
+        device = device.path()
+    );
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "sh", "-c", &script]).current_dir(fixture.0.path());
+    command.stdout(Stdio::null()).stderr(Stdio::piped());
+    let recorder = or_skip!(command.spawn().map_err(|error| format!("unshare: {error}")));
+    let pid = recorder.id();
+    let answer = recorder.wait_with_output().unwrap();
+    if answer.status.code() == Some(99) {
+        ioecho_fixture::skipped("tracefs cannot be mounted and unmounted");
+        return;
+    }
+    assert_eq!(answer.status.code(), Some(0), "{}", said(&answer));
+    assert_eq!(fixture.requests("load.parquet").len(), 3);
+    assert_eq!(trace_instances::of(pid), Vec::<PathBuf>::new());
 }
 
 #[test]

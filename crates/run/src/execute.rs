@@ -23,7 +23,7 @@ use crate::facts::{PlanFacts, RUN_VERSION, RunFacts, RunNumber, RunNumbers, Stat
 use crate::feeder::Feeding;
 use crate::flows::{Feeders, FlowsEnd, Readers};
 use crate::lane::{Lane, LaneWork};
-use crate::lane_input::LaneInput;
+use crate::lane_feed::LaneFeed;
 use crate::lanes::Lanes;
 use crate::observer::{Meters, Moments, Observer, Stopping};
 use crate::plan::{ReplayPlan, known_duration};
@@ -299,10 +299,10 @@ fn begin_feeding(
     plan: &ReplayPlan,
     lanes: &[Lane],
     feeding: Feeding,
-) -> Result<(Feeders, Vec<LaneInput>)> {
+) -> Result<(Feeders, Vec<LaneFeed>)> {
     if plan.flows.is_empty() {
         let (feeder, inputs) = feeder::spawn(feeding)?;
-        let inputs = inputs.into_iter().map(|input| LaneInput::Ring(Box::new(input)));
+        let inputs = inputs.into_iter().map(|input| LaneFeed::Ring(Box::new(input)));
         return Ok((Feeders::One(feeder), inputs.collect()));
     }
     let Feeding { source, stop, .. } = feeding;
@@ -310,7 +310,7 @@ fn begin_feeding(
     let until = plan.spec.end_after;
     let (readers, inputs) = Readers::start(&plan.flows, &limits, plan.timing, until, &stop)?;
     let feeders = Feeders::Flows(readers, source.header().clone(), FlowsEnd::default());
-    Ok((feeders, inputs.into_iter().map(LaneInput::Flows).collect()))
+    Ok((feeders, inputs.into_iter().map(LaneFeed::Flows).collect()))
 }
 
 fn facts(

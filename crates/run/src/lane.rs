@@ -27,7 +27,7 @@ use crate::error::{Kind, Result, RunError};
 use crate::facts::{RealTarget, SimulatedTarget, TargetEntry};
 use crate::feeder::{Demand, RingInput};
 use crate::flows::{FlowsEnd, LaneFlows};
-use crate::lane_input::LaneInput;
+use crate::lane_feed::LaneFeed;
 use crate::observer::Observer;
 use crate::plan::ReplayPlan;
 use crate::start::{Agreed, Start};
@@ -104,7 +104,7 @@ impl Lane {
 pub(crate) struct LaneWork {
     pub(crate) number: usize,
     pub(crate) lane: Lane,
-    pub(crate) input: LaneInput,
+    pub(crate) input: LaneFeed,
     /// The flows, if the run has such.
     pub(crate) flows: Option<LaneFlows>,
     /// Whether the rings hold as much as they can before the first request.
@@ -304,14 +304,14 @@ pub(crate) fn run(
         }
     }
     end.results_lost = rings.recorder.lost;
-    if let LaneInput::Flows(flows) = rings.input {
+    if let LaneFeed::Flows(flows) = rings.input {
         end.flows = Some(flows.end());
     }
     (end, closing)
 }
 
 /// Keeps a simulated device in step with those of the other targets, if requests wait for them.
-fn keep_in_step(device: &mut SimDevice, input: &mut LaneInput) {
+fn keep_in_step(device: &mut SimDevice, input: &mut LaneFeed) {
     if let Some(pace) = input.as_input().across().and_then(|across| across.pace()) {
         device.keep_in_step(pace.clone());
     }
@@ -333,7 +333,7 @@ fn simulated(
 
 /// Between a lane and the other threads of the run: the requests, their data, and the results.
 struct Rings {
-    input: LaneInput,
+    input: LaneFeed,
     /// The flows, if the run has such.
     flows: Option<LaneFlows>,
     recorder: RingSink,

@@ -21,7 +21,7 @@ mod ends;
 mod feeder;
 mod kept;
 mod lane;
-mod lane_input;
+mod lane_feed;
 mod lanes;
 mod links;
 mod load;

@@ -73,6 +73,8 @@ fn target_facts(
         unknown_cache: first(|layer| layer.unknown_cache.clone()),
         compressing: first(|layer| layer.compresses.clone()),
         in_memory: first(|layer| layer.in_memory.then(|| layer.name.clone())),
+        // The first layer of a device is its disk, and of a file the file system.
+        is_memory: target.file_system.is_none() && layers.first().is_some_and(|own| own.in_memory),
         content: (!plan.spec.scratch).then(|| content_facts(&target.content, lane.places)),
         name,
     }
@@ -86,12 +88,14 @@ fn content_facts(content: &TargetContent, places: PlacesSeen) -> ContentFacts {
         (part.samples > 0)
             .then(|| (share(part.never_written, part.samples), share(part.zeroes, part.samples)))
     });
+    let replayed = content.runs.iter().filter(|run| !run.prepared).map(|run| run.share);
     ContentFacts {
         samples: content.samples as u64,
         never_written: never,
         zeroes: (content.zeroes - never.unwrap_or(0.0)).max(0.0),
         prepared: content.runs.iter().any(|run| run.prepared),
-        replayed: content.runs.iter().filter(|run| !run.prepared).map(|run| run.share).sum(),
+        // The sum of no floating-point numbers is −0, which JSON would show.
+        replayed: replayed.fold(0.0, |sum, share| sum + share),
         places: places.looked,
         places_never_written: places.never_written,
         places_read: places.read,
@@ -146,6 +150,7 @@ fn size_of(volume: &Volume, route: &Route) -> Option<SizeFacts> {
 
 #[cfg(test)]
 mod tests {
+    use ioecho_linux::target::WrittenBy;
     use ioecho_replay::plan::TargetLimits;
     use ioecho_trace::{Op, VolumeId};
 
@@ -182,5 +187,16 @@ mod tests {
         let header = volumes(&[None]);
         assert_eq!(size(&Map::spread(&header.volumes, &[limits(512)]), &header), None);
         assert_eq!(size(&Map::spread(&[], &[limits(512)]), &Header::default()), None);
+    }
+
+    #[test]
+    fn what_earlier_replays_wrote_is_a_sum_and_zero_of_none() {
+        let replayed = |runs| {
+            let content = TargetContent { runs, ..TargetContent::default() };
+            content_facts(&content, PlacesSeen::default()).replayed.to_string()
+        };
+        let run = |prepared, share| WrittenBy { run: String::new(), prepared, share };
+        assert_eq!(replayed(vec![run(true, 1.0)]), "0");
+        assert_eq!(replayed(vec![run(false, 0.25), run(true, 0.25), run(false, 0.5)]), "0.75");
     }
 }

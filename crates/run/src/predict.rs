@@ -59,31 +59,65 @@ impl Device {
     }
 }
 
-/// Requests of an operation that the run did not have from which the device was learnt: they take
-/// as long as its writes.
+/// Requests of an operation that the run did not have from which a device was learnt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Unseen {
-    /// The operation, as native files name it.
+    /// The operation, as native files or results name it.
     pub operation: &'static str,
-    /// How many the load has.
+    /// How many there are.
     pub requests: u64,
+    /// Whether they are taken to last as long as a write; otherwise the run had no write either,
+    /// and they last as long as any request that it had.
+    #[serde(skip)]
+    pub like_write: bool,
+}
+
+impl Unseen {
+    /// What one of them is taken to last as long as.
+    pub const fn like(&self) -> &'static str {
+        if self.like_write { "a write" } else { "whatever it had" }
+    }
+}
+
+impl fmt::Display for Unseen {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "the run that the device was learnt from had no {}: each takes as long as {}, which is \
+             a guess",
+            self.operation,
+            self.like()
+        )
+    }
+}
+
+/// What a load or a run has of an operation, or of several under one name.
+type Had = (&'static str, Vec<Op>, u64);
+
+/// What of this the learnt devices of a plan know nothing of.
+fn unseen(plan: &ReplayPlan, had: impl IntoIterator<Item = Had>) -> Vec<Unseen> {
+    let learnt: Vec<_> = plan.targets.iter().filter_map(Target::learnt).collect();
+    let of = |(operation, ops, requests): Had| {
+        let lacks = learnt.iter().find(|learnt| !ops.iter().any(|op| learnt.has(*op)))?;
+        let like_write = lacks.has(Op::Write);
+        (requests > 0).then_some(Unseen { operation, requests, like_write })
+    };
+    had.into_iter().filter_map(of).collect()
 }
 
 /// The requests of a load whose operation the learnt device of a plan has never done.
 ///
 /// # Errors
 /// [`Kind::Trace`] of reads or writes: how long the one takes says nothing about the other.
-pub fn unseen(plan: &ReplayPlan, load: &TraceFigures) -> Result<Vec<Unseen>> {
-    let learnt = plan.targets.iter().find_map(Target::learnt);
-    let Some(learnt) = learnt else { return Ok(Vec::new()) };
+pub fn unseen_of_load(plan: &ReplayPlan, load: &TraceFigures) -> Result<Vec<Unseen>> {
     let data = [("reads", Op::Read, load.reads), ("writes", Op::Write, load.writes)];
     let others = [
         ("flush", Op::Flush, load.flushes),
         ("discard", Op::Discard, load.discards),
         ("write_zeroes", Op::WriteZeroes, load.write_zeroes),
     ];
-    let is_unseen = |(_, op, requests): &(&str, Op, u64)| *requests > 0 && !learnt.has(*op);
-    if let Some((operation, _, requests)) = data.into_iter().find(is_unseen) {
+    let had = |(operation, op, requests)| (operation, vec![op], requests);
+    if let Some(Unseen { operation, requests, .. }) = unseen(plan, data.map(had)).first() {
         return Err(RunError::with_help(
             Kind::Trace,
             format!(
@@ -93,8 +127,17 @@ pub fn unseen(plan: &ReplayPlan, load: &TraceFigures) -> Result<Vec<Unseen>> {
             "learn from a run that reads and writes",
         ));
     }
-    let others = others.into_iter().filter(is_unseen);
-    Ok(others.map(|(operation, _, requests)| Unseen { operation, requests }).collect())
+    Ok(unseen(plan, others.map(had)))
+}
+
+/// The kinds of requests in these results of which the learnt devices of the plan know nothing. The
+/// results say nothing about them.
+pub fn unseen_in_results(plan: &ReplayPlan, results: &RunSummary) -> Vec<Unseen> {
+    let had = |kind: picture::Kind| {
+        let ops = Op::ALL.into_iter().filter(|op| picture::Kind::of(*op) == kind).collect();
+        (kind.name(), ops, results.service_time.get(kind.name()).map_or(0, |of| of.count))
+    };
+    unseen(plan, picture::Kind::ALL.map(had))
 }
 
 /// A measured figure and the predicted one.
@@ -173,47 +216,6 @@ fn compared(measured: &RunSummary, predicted: &RunSummary) -> Option<Fit> {
         mean: pair(truth.mean_ns, guess.mean_ns),
         p99: truth.p99_ns.zip(guess.p99_ns).map(|(measured, predicted)| pair(measured, predicted)),
     })
-}
-
-/// An operation of the load that the run which a device was learnt from did not have.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Untaught {
-    /// The kind of the operation.
-    pub kind: picture::Kind,
-    /// What it was taken to last as long as: a write, or, if the run had none either, any other
-    /// request (`None`).
-    pub taken_for: Option<picture::Kind>,
-}
-
-/// The kinds of requests in these results of which the learnt devices of the plan know nothing. The
-/// results say nothing about them.
-pub fn untaught(plan: &ReplayPlan, results: &RunSummary) -> Vec<Untaught> {
-    let mut found = Vec::new();
-    for learnt in plan.targets.iter().filter_map(Target::learnt) {
-        let knows = |kind: picture::Kind| {
-            Op::ALL.iter().any(|op| picture::Kind::of(*op) == kind && learnt.has(*op))
-        };
-        let has = |kind: &picture::Kind| results.service_time.contains_key(kind.name());
-        let taken_for = Some(picture::Kind::Write).filter(|kind| knows(*kind));
-        let lacking = picture::Kind::ALL.into_iter().filter(|kind| has(kind) && !knows(*kind));
-        found.extend(lacking.map(|kind| Untaught { kind, taken_for }));
-    }
-    found
-}
-
-impl fmt::Display for Untaught {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let like = match self.taken_for {
-            Some(kind) => format!("a {}", kind.label()),
-            None => "whatever it had".to_owned(),
-        };
-        write!(
-            f,
-            "the run that the device was learnt from had no {}: each takes as long as {like}, \
-             which is a guess",
-            self.kind.name()
-        )
-    }
 }
 
 /// The figures of the load as it was recorded.

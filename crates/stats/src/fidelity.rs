@@ -35,9 +35,7 @@ pub use figures::{
     Cause, ErrorFigures, Example, FidelityFigures, How, KindFigures, LateFigures, OrderFigures,
     SideFigures, Spread, StallFigures,
 };
-pub use limits::{
-    Assessment, Broken, EXTRA_SHARE, Limit, Limits, Quantity, REORDERED_SHARE, Reason, assess,
-};
+pub use limits::{Assessment, Broken, EXTRA_SHARE, Limit, Limits, Quantity, Reason, assess};
 
 /// How two sides are compared.
 #[derive(Clone, Debug)]

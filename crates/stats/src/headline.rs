@@ -127,15 +127,18 @@ fn sentence(summary: &RunSummary, panels: &Panels, rates: Option<&Throughput>) -
         }
         _ if engine.issued == 0 => "Nothing was replayed: no request was issued.".to_owned(),
         Finding::GeneratorLimited => format!(
-            "The measurement failed: ioecho did not issue {} in time.",
+            "{}: ioecho did not issue {} in time.",
+            fault(verdict.validity),
             share_of(&GENERATOR, summary)
         ),
         Finding::HostStalled => format!(
-            "The measurement failed: the host kept ioecho from issuing {} in time.",
+            "{}: the host kept ioecho from issuing {} in time.",
+            fault(verdict.validity),
             share_of(&kept_away(summary), summary)
         ),
         Finding::ForeignLoad => {
-            "The measurement failed: others used the device beside the replay.".to_owned()
+            let fault = fault(verdict.validity);
+            format!("{fault}: others used the device beside the replay.")
         }
         Finding::Faithful | Finding::Unscheduled | Finding::DeviceLimited
             if verdict.validity == Validity::Invalid =>
@@ -146,6 +149,14 @@ fn sentence(summary: &RunSummary, panels: &Panels, rates: Option<&Throughput>) -
         Finding::Faithful | Finding::Unscheduled => held(summary, panels, rates),
     };
     if engine.simulated { format!("Simulated: {}", lower(&text)) } else { text }
+}
+
+/// What a fault of the measurement means for its figures.
+const fn fault(validity: Validity) -> &'static str {
+    match validity {
+        Validity::Invalid => "The measurement failed",
+        Validity::Suspect | Validity::Valid => "Read these figures with care",
+    }
 }
 
 fn damaged(summary: &RunSummary) -> String {
@@ -615,6 +626,16 @@ mod tests {
             told(&summary),
             "The measurement failed: ioecho did not issue the load in time."
         );
+    }
+
+    #[test]
+    fn a_fault_that_leaves_figures_suspect_did_not_make_the_measurement_fail() {
+        for finding in [Finding::HostStalled, Finding::GeneratorLimited, Finding::ForeignLoad] {
+            let suspect = told(&run(finding, Validity::Suspect));
+            assert!(suspect.starts_with("Read these figures with care: "), "{suspect}");
+            let invalid = told(&run(finding, Validity::Invalid));
+            assert!(invalid.starts_with("The measurement failed: "), "{invalid}");
+        }
     }
 
     #[test]

@@ -9,6 +9,7 @@
 mod checks;
 mod headline;
 
+use ioecho_trace::units::counted;
 use ioecho_trace::{Integrity, LateCause};
 
 use crate::facts::EngineFacts;
@@ -111,23 +112,24 @@ fn excuse_backlog(checks: &mut [Check]) {
 /// otherwise in requests from the records.
 fn kinds_of_damage(figures: &RunFigures, engine: &EngineFacts) -> String {
     let Some(verify) = engine.verify.as_ref().filter(|verify| verify.is_damaged()) else {
-        let told: Vec<String> = Integrity::ALL
-            .into_iter()
-            .filter(|kind| kind.is_damage() && figures.integrity(*kind) > 0)
-            .map(|kind| format!("{} {}", figures.integrity(kind), kind.name()))
-            .collect();
-        return format!("{} requests", told.join(", "));
+        let kinds = Integrity::ALL.into_iter().filter(|kind| kind.is_damage());
+        return kinds_counted(kinds.map(|kind| (kind.name(), figures.integrity(kind))), "request");
     };
     let kinds = verify.damaged.iter().map(|(name, count)| (name.as_str(), *count));
-    let told: Vec<String> = kinds
-        .chain([("unreadable", verify.unreadable_sectors)])
-        .filter(|(_, count)| *count > 0)
-        .map(|(name, count)| format!("{count} {name}"))
-        .collect();
-    if told.is_empty() {
-        return format!("{} sectors", verify.damaged_sectors);
-    }
-    format!("{} sectors", told.join(", "))
+    let told = kinds_counted(kinds.chain([("unreadable", verify.unreadable_sectors)]), "sector");
+    if told.is_empty() { counted(verify.damaged_sectors, "sector") } else { told }
+}
+
+/// So many of each kind, and the noun once: `3 stale, 1 torn sectors`. Empty where there is none.
+fn kinds_counted<'a>(kinds: impl Iterator<Item = (&'a str, u64)>, noun: &str) -> String {
+    let there: Vec<(&str, u64)> = kinds.filter(|(_, count)| *count > 0).collect();
+    let end = match there.as_slice() {
+        [] => return String::new(),
+        [(_, 1)] => "",
+        _ => "s",
+    };
+    let told: Vec<String> = there.iter().map(|(name, count)| format!("{count} {name}")).collect();
+    format!("{} {noun}{end}", told.join(", "))
 }
 
 /// The default cap on requests in flight. A lower cap is the user's choice, so waiting for a place
@@ -206,7 +208,7 @@ fn blame(figures: &RunFigures, engine: &EngineFacts) -> Finding {
     let cost = |causes: &[LateCause]| late_cost(figures, engine, causes);
     let (device, generator, host) = (cost(&DEVICE), cost(&GENERATOR), cost(&HOST));
     let seen = engine.witness.as_ref().filter(|seen| seen.is_there());
-    let is_late = seen.is_some_and(|seen| seen.late_share() > LATE_SHARE_PASS);
+    let is_late = seen.is_some_and(|seen| checks::seen_late_grade(seen) > Grade::Pass);
     if is_late && device.max(generator).max(host) == 0 {
         // Each request was delayed before the device and behind it, but neither delay alone made it
         // late.
@@ -272,8 +274,7 @@ fn fell_behind(figures: &RunFigures, engine: &EngineFacts) -> Option<Growth> {
 fn is_held_back(figures: &RunFigures, engine: &EngineFacts) -> bool {
     let own = late_share(figures, &LateCause::ALL);
     let seen = engine.witness.as_ref().filter(|seen| seen.is_there());
-    own <= LATE_SHARE_PASS
-        && seen.is_some_and(|seen| share(seen.held_back, seen.found) > LATE_SHARE_PASS)
+    own <= LATE_SHARE_PASS && seen.is_some_and(checks::witness::is_held_back)
 }
 
 fn share(part: u64, whole: u64) -> f64 {

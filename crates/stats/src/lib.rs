@@ -6,6 +6,7 @@
 
 pub mod analysis;
 pub mod begun;
+mod chance;
 pub mod change_points;
 pub mod compare;
 pub mod count;

@@ -16,7 +16,7 @@ pub(crate) const WITHIN: Nanos = Nanos::from_millis(100);
 
 /// The note on devices of a recording that lie above each other.
 pub const LAYERED: Topic<'static> =
-    NoteKind::Layered.of("pair(s) of recorded devices of which one lies on the other: what goes \
+    NoteKind::Layered.of("pairs of recorded devices of which one lies on the other: what goes \
                           through both was recorded twice (`unstack` keeps the requests to \
                           the upper one, with layer=lower those to the lower one)");
 

@@ -96,6 +96,10 @@ const HELP: &[Help] = &[
                 "Only where a load goes",
                 "ioecho prepare /dev/nvme1n1 --part touched --trace sda.parquet",
             ),
+            (
+                "Only where its first hour goes",
+                "ioecho prepare /dev/nvme1n1 --part touched --trace sda.parquet --duration 1h",
+            ),
         ],
     },
     Help {

@@ -6,8 +6,8 @@ use clap::{ArgAction, ValueEnum};
 use ioecho_replay::fill::BLOCK;
 use ioecho_trace::Bytes;
 
-use super::ReadArgs;
 use super::quantity::quantity;
+use super::{ReadArgs, WindowArgs};
 
 /// The largest write: the size of the largest buffer of a device.
 const WRITE_MAX: Bytes = Bytes(64 << 20);
@@ -28,6 +28,9 @@ pub(crate) struct PrepareArgs {
     /// The trace that `--part touched` follows
     #[arg(long, required_if_eq("part", "touched"))]
     pub(crate) trace: Option<PathBuf>,
+
+    #[command(flatten)]
+    pub(crate) window: WindowArgs,
 
     /// Go on with a fill that was interrupted
     #[arg(long, conflicts_with = "size")]

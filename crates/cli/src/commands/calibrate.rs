@@ -13,6 +13,7 @@ use ioecho_replay::calibrate::{
     pace_limit, quick_cost, spin_gaps,
 };
 use ioecho_trace::Nanos;
+use ioecho_trace::units::times;
 use serde::Serialize;
 
 use crate::args::CalibrateArgs;
@@ -207,10 +208,9 @@ impl fmt::Display for Calibration {
         line(f, "sleep", text)?;
         line(f, "pacing", format!("sleeps until {} before a request, then spins", sleep.near))?;
         let text = format!(
-            "in {} of spinning the thread was stopped {} times, {:.2} % of the time, {} at the \
-             longest",
+            "in {} of spinning the thread was stopped {}, {:.2} % of the time, {} at the longest",
             spin.watched,
-            spin.count,
+            times(spin.count),
             spin.share * 100.0,
             spin.longest
         );

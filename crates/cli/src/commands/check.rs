@@ -13,6 +13,7 @@ use ioecho_stats::fidelity::{
     self, Assessment, Blind, Event, FidelityFigures, Limits, Pair, Settings, assess,
 };
 use ioecho_trace::TraceError;
+use ioecho_trace::units::counted;
 use serde::Serialize;
 
 use crate::args::CheckArgs;
@@ -155,10 +156,9 @@ fn refuse_strangers(figures: &FidelityFigures, known: &Known) -> anyhow::Result<
         )
     } else if figures.extra == 0 {
         format!(
-            "{seen} is of other devices: {} requests, none on a target of the run\n  = help: \
-             record the device that is replayed on; below a file system or another layer places \
-             are others",
-            known.elsewhere
+            "{seen} is of other devices: {}, none on a target of the run\n  = help: record the \
+             device that is replayed on; below a file system or another layer places are others",
+            counted(known.elsewhere, "request")
         )
     } else {
         format!(

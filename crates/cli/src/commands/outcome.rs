@@ -190,8 +190,11 @@ fn few(percentiles: &Percentiles, is_host_owned: bool) -> String {
 /// Prints a line for each problem of this run. Returns whether one of them was a check.
 fn warnings(out: &mut dyn Write, summary: &RunSummary) -> io::Result<bool> {
     let RunSummary { verdict, engine, .. } = summary;
-    let mut checks: Vec<&Check> =
-        verdict.checks.iter().filter(|check| check.grade >= Grade::Suspect).collect();
+    // That memory was measured is what all figures are about, also where it was named.
+    let is_told = |check: &&Check| {
+        check.grade >= Grade::Suspect || (check.grade == Grade::Limited && check.name == "storage")
+    };
+    let mut checks: Vec<&Check> = verdict.checks.iter().filter(is_told).collect();
     checks.sort_by_key(|check| std::cmp::Reverse(check.grade));
     for check in &checks {
         line(out, check.grade.name(), &visible(&format!("{}: {}", check.name, held(check))))?;

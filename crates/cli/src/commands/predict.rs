@@ -39,7 +39,7 @@ pub(crate) fn run(args: &PredictArgs, out: &mut Out) -> anyhow::Result<u8> {
     let spec = args.spec(target.clone(), output);
     let recorded = predict::recorded(&spec.trace, &spec.read, &spec.load(), &Named)?;
     let (plan, source) = ReplayPlan::new(spec, command::words(), &Named)?;
-    let unseen = predict::unseen(&plan, &recorded)?;
+    let unseen = predict::unseen_of_load(&plan, &recorded)?;
     let stopping = stop_on_signals()?;
     let observer: Arc<dyn Observer> = Arc::new(Screen::new(LivePlan::default(), true, &stopping));
     let finished = execute(&plan, source, &stopping, &observer)?;
@@ -190,11 +190,13 @@ impl Told<'_> {
         if let Some(path) = &self.predicted.critical_path {
             row("critical path", path.sentence())?;
         }
-        for Unseen { operation, requests } in &self.unseen {
+        for unseen in &self.unseen {
+            let Unseen { operation, requests, .. } = unseen;
+            let like = unseen.like();
             row(
                 "unseen",
                 format!(
-                    "{operation} ({requests}): the run had none, so it takes as long as a write"
+                    "{operation} ({requests}): the run had none, so it takes as long as {like}"
                 ),
             )?;
         }

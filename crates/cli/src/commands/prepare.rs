@@ -41,13 +41,21 @@ const PRINT_EVERY: Duration = Duration::from_secs(10);
 pub(crate) fn run(args: &PrepareArgs, out: &mut Out) -> anyhow::Result<u8> {
     let name = args.target.to_string_lossy();
     // An unreadable trace is refused before a file is made.
+    let window = args.window.asked();
     let trace = match (&args.trace, args.part) {
         (Some(trace), Part::Touched) => {
-            Some(opened::trace(trace, &args.read.options(), &Load::default())?)
+            let load = Load { window, ..Load::default() };
+            Some(opened::trace(trace, &args.read.options(), &load)?)
         }
         (Some(_), Part::All) => {
             let text = "--trace is for --part touched alone\n  = help: add --part touched, or \
                         leave --trace away to fill all";
+            return Err(Coded::error(exit::USAGE, text));
+        }
+        (None, _) if !window.is_all() => {
+            let text = "--start and --duration cut the trace of --part touched, and there is \
+                        none\n  = help: add --part touched --trace TRACE, or leave them away to \
+                        fill all";
             return Err(Coded::error(exit::USAGE, text));
         }
         (None, _) => None,

@@ -135,9 +135,13 @@ fn losses(summary: &Summary) -> Vec<String> {
     }
     if let taken @ 1.. = summary.taken {
         losses.push(format!(
-            "warning: {taken} events were lost: another program has read them out of this \
-             recording's buffers\n  = help: a trace instance named ioecho-… is a recording's; read \
-             none of its files that end in _pipe or _raw"
+            "warning: {} out of this recording's buffers\n  = help: a trace instance named \
+             ioecho-… is a recording's; read none of its files that end in _pipe or _raw",
+            counted_in(
+                taken,
+                "event was lost: another program has read it",
+                "events were lost: another program has read them"
+            )
         ));
     }
     if summary.blind.0 > 0 {

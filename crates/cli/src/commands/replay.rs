@@ -14,7 +14,7 @@ use ioecho_run::forecast::forecast;
 use ioecho_run::gate::Gate;
 use ioecho_run::observer::{Observer, Stopping};
 use ioecho_run::plan::ReplayPlan;
-use ioecho_run::predict::untaught;
+use ioecho_run::predict::unseen_in_results;
 use ioecho_run::spec::ReplaySpec;
 use ioecho_run::{page, witness};
 use ioecho_stats::picture::Span;
@@ -93,8 +93,8 @@ impl Ready {
         let screen = Arc::new(Screen::new(live, args.quiet, stopping).at_gate(gate));
         let observer: Arc<dyn Observer> = screen.clone();
         let finished = execute(&plan, source, stopping, &observer).map_err(advised)?;
-        for untaught in untaught(&plan, &finished.summary) {
-            tell(&format!("warning: {untaught}"));
+        for unseen in unseen_in_results(&plan, &finished.summary) {
+            tell(&format!("warning: {unseen}"));
         }
         // If lines for programs go to the standard output, the outcome goes to the standard error.
         if takes_stdout {

@@ -151,11 +151,14 @@ def main():
 
     sequence = [number[a] for a, _, _ in pairs]
     extents, displacements, kinds = [], [], {row["op"]: 0 for row in original}
+    apart = 0
     for i, s in enumerate(sequence):
         later = [j for j in range(i) if sequence[j] > s]
         if later:
             extents.append(i - later[0])
             displacements.append(max(sequence[:i]) - s)
+            latest = max(original[a]["at"] for a, _, _ in pairs[:i])
+            apart += latest - original[pairs[i][0]]["at"] > 1_000_000
             kinds[original[pairs[i][0]]["op"]] += 1
 
     due = [original[a]["at"] for a, _, _ in pairs]
@@ -259,6 +262,7 @@ def main():
             "reordered": len(extents),
             # Two traces tell of nothing that was held back.
             "held_back": 0,
+            "apart": apart,
             "ratio": len(extents) / len(sequence),
             "extent_mean": sum(extents) / len(extents) if extents else 0,
             "extent_max": max(extents, default=0),

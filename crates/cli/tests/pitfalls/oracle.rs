@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::process::{Command, Stdio};
 
-use ioecho_fixture::{LoopDevice, or_skip, skipped};
+use ioecho_fixture::{LoopDevice, can_record, or_skip};
 use serde_json::Value;
 
 use crate::fixture::{Fixture, check, grade};
@@ -520,9 +520,7 @@ fn a_stranger_on_the_device_is_named_and_not_the_device() {
     let load = "gen:random?read=100&size=4k&rate=500&duration=3s&area=32M";
     let replay = ["replay", load, "-t", device.path(), "--read-only", "--witness", "-q"];
     let dry = fixture.ioecho(&[&replay[..], &["-o", "dry", "--dry-run"]].concat());
-    if !dry.status.success() {
-        return skipped(String::from_utf8_lossy(&dry.stderr));
-    }
+    or_skip!(can_record(&dry));
     // On a host that is too busy for a schedule, that is the finding.
     let mut others = Vec::new();
     for run in ["first", "second", "third"] {

@@ -63,6 +63,7 @@ fn a_run_its_witness_and_the_file_of_its_witness_say_the_same() {
         ("late", &ours["late"]["requests"]),
         ("reordered", &ours["order"]["reordered"]),
         ("reordered_held_back", &ours["order"]["held_back"]),
+        ("reordered_apart", &ours["order"]["apart"]),
     ] {
         assert_eq!(&facts[told], counted, "{told}");
     }

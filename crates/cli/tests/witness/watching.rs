@@ -2,7 +2,7 @@
 
 use std::process::Output;
 
-use ioecho_fixture::LoopDevice;
+use ioecho_fixture::{LoopDevice, can_record};
 use serde_json::Value;
 
 use crate::fixture::Fixture;
@@ -24,8 +24,8 @@ pub(crate) fn watched_device() -> Result<(Fixture, LoopDevice), String> {
     let (fixture, device) = (Fixture::new(), LoopDevice::new(64 << 20)?);
     let words =
         ["replay", LOAD, "-t", device.path(), "-o", "dry", "--read-only", "--witness", "--dry-run"];
-    let tried = fixture.ioecho(&words);
-    if tried.status.success() { Ok((fixture, device)) } else { Err(said(&tried)) }
+    can_record(&fixture.ioecho(&words))?;
+    Ok((fixture, device))
 }
 
 /// Reads and writes of several sizes, slowly enough for any host.

@@ -13,6 +13,7 @@ use std::ptr::{self, NonNull};
 use std::sync::Arc;
 
 use ioecho_trace::Bytes;
+use ioecho_trace::units::{counted, times};
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 
 use crate::facts::memory_available;
@@ -260,15 +261,15 @@ impl Pool {
         let mib = |bytes: usize| bytes.div_ceil(1 << 20);
         let mut text = format!("buffers {} of {} MiB", mib(self.memory), mib(self.memory_max));
         if self.over > 0 {
-            let _ = write!(text, ", {} times more was needed and allocated late", self.over);
+            let _ = write!(text, ", {} more was needed and allocated late", times(self.over));
         }
         if self.refused > 0 {
             let most = mib(self.memory_max + self.passing_max);
             let _ = write!(
                 text,
-                ", {} requests failed (ENOMEM) because {most} MiB were in use for others; fewer in \
-                 flight need less",
-                self.refused
+                ", {} failed (ENOMEM) because {most} MiB were in use for others; fewer in flight \
+                 need less",
+                counted(self.refused, "request")
             );
         }
         text

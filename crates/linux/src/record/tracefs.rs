@@ -9,7 +9,7 @@ mod instance;
 use std::fs::{self, File};
 use std::io::{self, Read as _};
 use std::os::unix::fs::FileExt as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use ioecho_trace::recording::{
     Description, EventFormat, PAYLOAD_MAX, PageContents, PageLayout, Tracefs,
@@ -21,7 +21,7 @@ use super::error::{RecordError, Remedy};
 use super::filter::{self, Events};
 use super::interface::Interface;
 use super::ledger::Counting;
-use super::mounted::{self, KernelMount};
+use super::mounted::{self, Held, KernelMount};
 use super::owner::Owner;
 use super::target::Target;
 use super::tracer::{Contents, Counts, Meddling, Stream, Tracer};
@@ -69,7 +69,7 @@ impl TracefsTracer {
         buffer: Option<u64>,
         events: Events,
     ) -> Result<Self, RecordError> {
-        let instance = Instance::new(&root()?)?;
+        let instance = Instance::new(root()?)?;
         instance.write("tracing_on", "0")?;
         instance.write("trace_clock", "mono")?;
         // What is in the buffer stays, and what finds no room is counted.
@@ -88,7 +88,7 @@ impl TracefsTracer {
         let layout = layout.zip(sub_buffer_bytes(&header_page));
         let (layout, sub_buffer) = layout.ok_or_else(|| {
             let source = io::Error::other(format!("a layout that is not known: {header_page}"));
-            RecordError::system("understand", &instance.path("events/header_page"), source)
+            RecordError::system("understand", &instance.named("events/header_page"), source)
         })?;
         let events = instance.enable(&filter::chosen(targets, events))?;
         let texts = Tracefs { header_page, events };
@@ -171,13 +171,13 @@ impl Tracer for TracefsTracer {
 
     fn meddling(&mut self) -> Option<Meddling> {
         if !self.instance.path("tracing_on").exists() {
-            let path = self.instance.path("");
+            let path = self.instance.named("");
             return Some(Meddling::Gone(format!("{} is gone", path.display())));
         }
         self.settings.iter().find_map(|(name, before)| {
             let now = instance::read_text(&self.instance.path(name)).ok()?;
             (now != *before).then(|| {
-                let (path, now, before) = (self.instance.path(name), now.trim(), before.trim());
+                let (path, now, before) = (self.instance.named(name), now.trim(), before.trim());
                 Meddling::Off(format!("{} says `{now}` and no more `{before}`", path.display()))
             })
         })
@@ -227,7 +227,7 @@ fn unavailable(reason: String, remedy: &str) -> RecordError {
 }
 
 /// Where tracefs is, if this kernel has it and this user may look at it.
-fn place() -> Result<Option<PathBuf>, RecordError> {
+fn place() -> Result<Option<Held>, RecordError> {
     match mounted::tracefs() {
         Ok(KernelMount::At(root)) => Ok(Some(root)),
         Ok(KernelMount::Closed(root)) => {
@@ -250,20 +250,20 @@ fn place() -> Result<Option<PathBuf>, RecordError> {
 }
 
 /// Where tracefs is, if it can be used.
-fn root() -> Result<PathBuf, RecordError> {
+fn root() -> Result<Held, RecordError> {
     let Some(root) = place()? else {
         return Err(unavailable(
             "this kernel has no tracefs".to_owned(),
             "use a kernel with CONFIG_FTRACE and CONFIG_BLK_DEV_IO_TRACE",
         ));
     };
-    match fs::read_dir(root.join("events/block")) {
+    match fs::read_dir(root.path("events/block")) {
         Ok(_) => Ok(root),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Err(unavailable(
-            format!("{} has no block events", root.display()),
+            format!("{} has no block events", root.named("").display()),
             "use a kernel with CONFIG_BLK_DEV_IO_TRACE",
         )),
-        Err(error) => Err(refused(&root, &error)),
+        Err(error) => Err(refused(&root.named(""), &error)),
     }
 }
 
@@ -290,11 +290,11 @@ pub(super) fn clean() -> Result<Vec<String>, RecordError> {
         if Owner::of_name(&name).is_none_or(Owner::lives) {
             continue;
         }
-        let directory = root.join("instances").join(&name);
-        match fs::remove_dir(&directory) {
+        let directory = format!("{}/{name}", instance::INSTANCES);
+        match fs::remove_dir(root.path(&directory)) {
             Ok(()) => removed.push(name),
             Err(error) if matches!(error.kind(), io::ErrorKind::PermissionDenied) => {
-                return Err(refused(&directory, &error));
+                return Err(refused(&root.named(&directory), &error));
             }
             // One of a process of another container is open, and the kernel keeps it.
             Err(_) => {}

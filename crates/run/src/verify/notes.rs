@@ -4,6 +4,7 @@ use std::path::Path;
 
 use ioecho_replay::verify::{After, Verifier};
 use ioecho_trace::Integrity;
+use ioecho_trace::units::counted_in;
 
 use super::ring::Ring;
 
@@ -54,23 +55,23 @@ pub(super) fn of_figures(after: After, verifier: &Verifier, table: &Path) -> Vec
     }
     if figures.unrecorded > 0 {
         notes.push(format!(
-            "{} sectors hold younger data of the run than its records know, or zeroes that it may \
-             have left there: accepted",
-            figures.unrecorded
+            "{} younger data of the run than its records know, or zeroes that it may have left \
+             there: accepted",
+            counted_in(figures.unrecorded, "sector holds", "sectors hold")
         ));
     }
     if figures.undecided > 0 {
         notes.push(format!(
-            "{} sectors hold what they must not, unless a discard came last of which there is no \
-             record: only a run that verifies notes all of them",
-            figures.undecided
+            "{} what must not be there, unless a discard came last of which there is no record: \
+             only a run that verifies notes all discards",
+            counted_in(figures.undecided, "sector holds", "sectors hold")
         ));
     }
     if figures.ambiguous > 0 {
         notes.push(format!(
-            "{} sectors were written by too many requests at once to tell more than that they \
-             hold data that were written there",
-            figures.ambiguous
+            "{} written by too many requests at once to tell more than that data are there that \
+             were written there",
+            counted_in(figures.ambiguous, "sector was", "sectors were")
         ));
     }
     if figures.damaged.count(Integrity::Foreign) * 2 > figures.sectors {

@@ -21,6 +21,7 @@ use ioecho_linux::record::{
     Ending, InterfaceChoice, Options, RecordError, Recorder, Target as Device,
 };
 use ioecho_trace::formats::{IssueEvent, ReadOptions};
+use ioecho_trace::units::counted;
 use ioecho_trace::wording::Wording;
 use ioecho_trace::{Batch, Header, Source, TraceError, formats, stream};
 
@@ -102,11 +103,11 @@ pub fn planned(plan: &ReplayPlan) -> Result<Vec<String>> {
         let found = Recorder::plan(&devices, &options(parent.unwrap_or(Path::new(".")), interface));
         let found = found.map_err(refused)?;
         lines.push(format!(
-            "witness       of {names}, by {} ({}), buffers of {} for each of {} processors",
+            "witness       of {names}, by {} ({}), buffers of {} for each of {}",
             found.interface.name(),
             found.why,
             found.buffer,
-            found.cpus
+            counted(found.cpus as u64, "processor")
         ));
         lines.extend(found.notes.iter().map(|note| format!("note          {note}")));
     }

@@ -196,6 +196,7 @@ fn order(figures: &FidelityFigures) -> Listing {
         rows.extend([
             row("reordered (RFC 4737)", [order.reordered.to_string()]),
             row("of these held back for the device's sake", [order.held_back.to_string()]),
+            row("of the others due more than 1 ms before", [order.apart.to_string()]),
             row("reordering ratio", [format!("{:.4} %", order.ratio * 100.0)]),
             row("mean extent, requests", [format!("{:.1}", order.extent_mean)]),
             row("largest extent, requests", [order.extent_max.to_string()]),

@@ -11,6 +11,7 @@ use serde::Serialize;
 use super::load::LoadMark;
 use crate::run_summary::RunSummary;
 use crate::verdict::Validity;
+use ioecho_trace::units::counted;
 
 /// Wraparound factors that differ by more than this mean different loads: 5 %, the difference
 /// between disks of one nominal size.
@@ -103,8 +104,8 @@ fn of_one(run: &Replayed<'_>, found: &mut Vec<Obstacle>) {
     let share = summary.failed as f64 / summary.engine.issued.max(1) as f64;
     if share > FAILED_SHARE {
         let text = format!(
-            "{} requests of {name} failed ({:.2} %), and are in no percentile",
-            summary.failed,
+            "{} of {name} failed ({:.2} %), without a place in the percentiles",
+            counted(summary.failed, "request"),
             share * 100.0
         );
         add("failures", Weight::Doubt, text);

@@ -226,6 +226,7 @@ impl Draw {
             held_back: self.count(),
             reordered: self.count(),
             reordered_held_back: self.count(),
+            reordered_apart: self.count(),
             extent_mean: self.real(),
             in_flight_mean: self.maybe(Self::real),
         }

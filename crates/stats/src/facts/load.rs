@@ -64,6 +64,9 @@ pub struct TargetFacts {
     pub compressing: Option<String>,
     /// The layer that keeps everything in memory, if one does.
     pub in_memory: Option<String>,
+    /// Whether that layer is the target itself, a device that is memory by its name; otherwise it
+    /// lies hidden below.
+    pub is_memory: bool,
     /// What it held before the run.
     pub content: Option<ContentFacts>,
 }

@@ -53,6 +53,8 @@ pub struct WitnessFacts {
     /// Of these, those that the engine held back for the device's sake: they are a finding about
     /// the device.
     pub reordered_held_back: u64,
+    /// Of the others, those that were due more than a millisecond before one that came first.
+    pub reordered_apart: u64,
     /// Mean extent of these (RFC 4737, section 4.2), in requests.
     pub extent_mean: f64,
     /// Mean number of the run's requests in flight on the device, where completions were seen.
@@ -87,6 +89,7 @@ impl WitnessFacts {
             held_back: late.held_back,
             reordered: order.reordered,
             reordered_held_back: order.held_back,
+            reordered_apart: order.apart,
             extent_mean: order.extent_mean,
             in_flight_mean: figures.seen.in_flight_mean,
         }
@@ -114,6 +117,7 @@ impl WitnessFacts {
             held_back,
             reordered,
             reordered_held_back,
+            reordered_apart,
             extent_mean,
             in_flight_mean,
         } = other;
@@ -133,6 +137,7 @@ impl WitnessFacts {
             (&mut self.held_back, held_back),
             (&mut self.reordered, reordered),
             (&mut self.reordered_held_back, reordered_held_back),
+            (&mut self.reordered_apart, reordered_apart),
         ] {
             *mine = mine.saturating_add(*theirs);
         }

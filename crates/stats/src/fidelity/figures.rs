@@ -131,6 +131,11 @@ pub struct OrderFigures {
     /// Of these, those that the engine of a run held back, because they overlap a request that the
     /// device had not done yet, or for the cap on requests in flight.
     pub held_back: u64,
+    /// Of the others, those that were to come more than a millisecond before one that came first.
+    /// What is due closer together has hardly an order: the kernel passes a burst on in several
+    /// ways at once.
+    #[serde(default)]
+    pub apart: u64,
     /// The share of the reordered ones of all that came (section 4.1).
     pub ratio: f64,
     /// Mean extent of the reordered ones (section 4.2): how many came between the first later one

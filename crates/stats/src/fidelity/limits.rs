@@ -15,14 +15,18 @@ use ioecho_trace::units::{counted, times};
 use serde::{Deserialize, Serialize};
 
 use super::figures::{FidelityFigures, LateFigures, OrderFigures};
+use crate::chance::is_above;
+use crate::histogram::is_known;
+use crate::late::HARDLY_LATE;
 
 /// Runs may always be this much longer or shorter than asked for, because in a short run a late
 /// last request alone makes a large share.
 const DURATION_ABSOLUTE_NS: i64 = 1_000_000;
 
 /// The share of the requests that may come after a later one, those that the engine held back for
-/// the device's sake aside. The verdict of a run uses the same.
-pub const REORDERED_SHARE: f64 = 0.001;
+/// the device's sake aside. The verdict of a run counts only those that came behind one that was
+/// due measurably later: what is due almost at once has hardly an order.
+const REORDERED_SHARE: f64 = 0.001;
 
 /// Requests of others while a replay goes on, as a share of the replay's own. Beyond this share the
 /// device had another load to do. The verdict of a run has the same limit.
@@ -164,6 +168,27 @@ impl Quantity {
             Self::InterArrival => figures.inter_arrival_ks,
             Self::ResponseMean => figures.response_mean_error.map(f64::abs),
             Self::ResponseP99 => figures.response_p99_error.map(f64::abs),
+        }
+    }
+
+    /// Whether so few requests are beyond this limit that it may be chance.
+    fn is_chance(self, figures: &FidelityFigures, allowed: f64) -> bool {
+        let found = figures.found;
+        match self {
+            Self::Extra => !is_above(figures.extra_counted(), figures.asked.requests, allowed),
+            Self::Reordered => figures
+                .order
+                .as_ref()
+                .is_some_and(|order| !is_above(order.of_others(), found, allowed)),
+            // Of few requests the percentile is the latest of all.
+            Self::IssueP99 if !is_known(0.99, found) => {
+                let is_short = figures.issue.as_ref().is_some_and(|errors| {
+                    errors.max_ns <= HARDLY_LATE.0 && errors.earliest_ns >= -(allowed as i64)
+                });
+                let late = figures.late.as_ref().map_or(0, |late| late.requests);
+                is_short && !is_above(late, found, 0.01)
+            }
+            _ => false,
         }
     }
 
@@ -374,7 +399,7 @@ pub fn assess(figures: &FidelityFigures, limits: &Limits, has_schedule: bool) ->
             && spans.is_some_and(|(seen, due)| {
                 seen.saturating_sub(due).saturating_abs() <= DURATION_ABSOLUTE_NS
             });
-        if measured <= allowed || is_short {
+        if measured <= allowed || is_short || quantity.is_chance(figures, allowed) {
             continue;
         }
         let reason = reason(quantity, figures);
@@ -393,7 +418,9 @@ pub fn assess(figures: &FidelityFigures, limits: &Limits, has_schedule: bool) ->
 fn findings(figures: &FidelityFigures, limits: &Limits) -> Vec<Reason> {
     let order = figures.order.as_ref().filter(|order| order.held_back > 0);
     let allowed = limits.most(Quantity::Reordered);
-    let is_beyond = order.zip(allowed).is_some_and(|(order, allowed)| order.ratio > allowed);
+    let is_beyond = order
+        .zip(allowed)
+        .is_some_and(|(order, allowed)| is_above(order.reordered, figures.found, allowed));
     if is_beyond { vec![Reason::DeviceLimited] } else { Vec::new() }
 }
 
@@ -666,6 +693,49 @@ mod tests {
         assert_eq!(with(400), [Reason::ExtraRequests]);
         let outside = FidelityFigures { extra: 400, extra_outside: 400, ..Default::default() };
         assert_eq!(judged(outside), []);
+    }
+
+    #[test]
+    fn of_few_requests_a_single_one_breaks_no_share() {
+        let of = |found, figures: FidelityFigures, limits: &Limits| {
+            let asked = SideFigures { requests: found, ..SideFigures::default() };
+            assess(&FidelityFigures { asked, found, ..figures }, limits, true).reasons
+        };
+        let judged = |figures| of(31, figures, &Limits::default());
+        let order = |reordered, held_back| {
+            let order = OrderFigures {
+                reordered,
+                held_back,
+                ratio: reordered as f64 / 571.0,
+                ..OrderFigures::default()
+            };
+            FidelityFigures { order: Some(order), ..FidelityFigures::default() }
+        };
+        let reasons = |order, limits: &Limits| of(571, order, limits);
+        let usual = Limits::default();
+        assert_eq!((reasons(order(1, 0), &usual), reasons(order(5, 4), &usual)), (vec![], vec![]));
+        assert_eq!(reasons(order(3, 0), &usual), [Reason::Reordered]);
+        let none = Limits::with(&["reordered=0".parse().unwrap()]);
+        assert_eq!(reasons(order(1, 0), &none), [Reason::Reordered]);
+        let extra = |extra| FidelityFigures { extra, ..FidelityFigures::default() };
+        assert_eq!(judged(extra(1)), []);
+        assert_eq!(judged(extra(2)), [Reason::ExtraRequests]);
+        let late = |requests, earliest_ns: i64, latest_ns: i64| {
+            let p99_ns = latest_ns.max(-earliest_ns);
+            let errors = ErrorFigures {
+                p99_ns,
+                max_ns: p99_ns,
+                earliest_ns,
+                latest_ns,
+                ..Default::default()
+            };
+            let late = LateFigures { requests, idle: requests, ..LateFigures::default() };
+            FidelityFigures { issue: Some(errors), late: Some(late), ..FidelityFigures::default() }
+        };
+        assert_eq!(judged(late(1, 0, 1_010_000)), []);
+        assert_eq!(judged(late(2, 0, 1_010_000)), [Reason::IssuedLate]);
+        assert_eq!(judged(late(1, 0, 11_000_000)), [Reason::IssuedLate]);
+        assert_eq!(judged(late(0, -1_010_000, 0)), [Reason::Inexact]);
     }
 
     #[test]

@@ -10,7 +10,10 @@
 
 use std::collections::VecDeque;
 
+use ioecho_trace::Nanos;
+
 use super::figures::OrderFigures;
+use crate::late::LATE;
 
 /// How many new maxima are remembered. An extent that reaches back further counts from the oldest
 /// one, and is thus the least that it can be.
@@ -24,6 +27,9 @@ pub(super) struct Order {
     records: VecDeque<(u64, u64)>,
     reordered: u64,
     held_back: u64,
+    apart: u64,
+    /// When the request with the largest number was due.
+    latest: i64,
     extent_sum: u128,
     extent_max: u64,
     /// How far the numbers of reordered requests lie below the largest before them.
@@ -35,9 +41,9 @@ pub(super) struct Order {
 }
 
 impl Order {
-    /// Takes the next number; `is_held_back` if the engine held its request back. Answers whether
-    /// it is reordered.
-    pub(super) fn push(&mut self, number: u64, is_held_back: bool) -> bool {
+    /// Takes the next number, of a request that was due at `at`; `is_held_back` if the engine held
+    /// it back. Answers whether it is reordered.
+    pub(super) fn push(&mut self, number: u64, at: i64, is_held_back: bool) -> bool {
         let place = self.came;
         self.came += 1;
         match self.records.back() {
@@ -46,6 +52,8 @@ impl Order {
                 let extent = place - self.records[first].1;
                 self.reordered += 1;
                 self.held_back += u64::from(is_held_back);
+                let is_apart = Nanos(self.latest.saturating_sub(at)) > LATE;
+                self.apart += u64::from(is_apart && !is_held_back);
                 self.extent_sum += u128::from(extent);
                 self.extent_max = self.extent_max.max(extent);
                 self.displacement_sum += u128::from(highest - number);
@@ -60,6 +68,7 @@ impl Order {
                         self.records.pop_front();
                     }
                     self.records.push_back((number, place));
+                    self.latest = at;
                 }
                 self.run += 1;
                 self.run_max = self.run_max.max(self.run);
@@ -73,6 +82,7 @@ impl Order {
         self.came += other.came;
         self.reordered += other.reordered;
         self.held_back += other.held_back;
+        self.apart += other.apart;
         self.extent_sum += other.extent_sum;
         self.extent_max = self.extent_max.max(other.extent_max);
         self.displacement_sum += other.displacement_sum;
@@ -91,6 +101,7 @@ impl Order {
         OrderFigures {
             reordered: self.reordered,
             held_back: self.held_back,
+            apart: self.apart,
             ratio: if self.came == 0 { 0.0 } else { self.reordered as f64 / self.came as f64 },
             extent_mean: mean(self.extent_sum),
             extent_max: self.extent_max,
@@ -110,7 +121,7 @@ mod tests {
     fn order(numbers: &[u64]) -> OrderFigures {
         let mut order = Order::default();
         for number in numbers {
-            order.push(*number, false);
+            order.push(*number, *number as i64, false);
         }
         order.figures()
     }
@@ -123,6 +134,19 @@ mod tests {
         assert!((found.ratio - 0.1).abs() < 1e-12 && (found.extent_mean - 4.0).abs() < 1e-12);
         assert_eq!(found.displacement_max, 4);
         assert_eq!((found.free_runs, found.free_run_max), (2, 7));
+    }
+
+    #[test]
+    fn what_is_due_at_almost_the_same_instant_is_not_apart() {
+        let apart = |between: i64, is_held_back| {
+            let mut order = Order::default();
+            order.push(1, between, false);
+            order.push(2, between, false);
+            assert!(order.push(0, 0, is_held_back));
+            order.figures().apart
+        };
+        assert_eq!([apart(LATE.0, false), apart(LATE.0 + 1, false)], [0, 1]);
+        assert_eq!(apart(LATE.0 + 1, true), 0);
     }
 
     #[test]

@@ -249,7 +249,7 @@ impl Tally {
         self.due = Some((first.min(pair.at), last.max(pair.at)));
         self.stalls.push(pair.at, pair.seen);
         let order = self.orders.entry(pair.target).or_default();
-        if order.push(pair.number, pair.held_back()) {
+        if order.push(pair.number, pair.at, pair.held_back()) {
             *self.kinds[usize::from(op)].reordered.get_or_insert(0) += 1;
         }
         self.engine_side(pair);

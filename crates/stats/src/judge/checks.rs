@@ -8,14 +8,15 @@ pub(super) mod load;
 pub(super) mod start;
 pub(super) mod witness;
 
-use ioecho_trace::units::{counted, times};
+use ioecho_trace::units::{counted, counted_in, times};
 use ioecho_trace::{LateCause, Nanos, Op};
 
 use super::{DEVICE, HOST, OWN, fault, fell_behind, is_mostly, late_share, low_cap};
 use super::{own_late_share, share};
-use crate::facts::{EndedAfter, EngineFacts, SizeFacts, VerifyFigures};
+use crate::chance::is_above;
+use crate::facts::{EndedAfter, EngineFacts, SizeFacts, VerifyFigures, WitnessFacts};
 use crate::histogram::{BEYOND, Latencies, QUANTILES, is_known, needed};
-use crate::late::LATE;
+use crate::late::{HARDLY_LATE, LATE};
 use crate::picture::Span;
 use crate::run_figures::RunFigures;
 use crate::verdict::{Check, Finding, Grade};
@@ -39,8 +40,11 @@ pub const WRAPAROUND: std::ops::RangeInclusive<f64> = 0.5..=2.0;
 /// If ten places of the load share one of the target, seeks, caches and conflicts are no longer
 /// those of the load.
 pub(super) const ABSURD: f64 = 10.0;
-/// The share of requests that could not be issued above which a load is another load.
+/// The share of requests that could not be issued above which a load is another load …
 const REFUSED_SHARE: f64 = 0.01;
+/// … and that below which no percentile that is told shows it: what the target cannot take is then
+/// a finding about the target.
+const REFUSED_FEW: f64 = 0.001;
 /// The share of failed requests above which a run shows nothing about an intact device.
 const FAILED_SHARE: f64 = 0.01;
 
@@ -63,6 +67,14 @@ fn graded(value: f64, pass: f64, suspect: f64) -> Grade {
     } else {
         Grade::Invalid
     }
+}
+
+/// What `late` of `of` requests, the latest by this span, mean for a schedule.
+pub(super) fn late_grade(late: u64, of: u64, latest: Nanos) -> Grade {
+    if latest <= HARDLY_LATE && !is_above(late, of, LATE_SHARE_PASS) {
+        return Grade::Pass;
+    }
+    graded(share(late, of), LATE_SHARE_PASS, LATE_SHARE_SUSPECT)
 }
 
 /// Lateness caused by the device is a finding and not a fault.
@@ -121,7 +133,6 @@ pub(super) fn lateness(figures: &RunFigures, engine: &EngineFacts, blame: Findin
     }
     let all = figures.picture().spans_of_all(Span::Lateness);
     let late: u64 = LateCause::ALL.iter().map(|cause| figures.late(*cause).requests).sum();
-    let share = share(late, all.count());
     // A witness knows no instants but those of a schedule.
     let seen = engine.witness.as_ref().filter(|seen| seen.is_there() && engine.has_schedule());
     let Some(p99) = all.quantile(0.99) else {
@@ -162,16 +173,17 @@ pub(super) fn lateness(figures: &RunFigures, engine: &EngineFacts, blame: Findin
     } else {
         ""
     };
+    let max = all.max().unwrap_or_default();
     let measured = format!(
-        "{since}p50 {p50}, p99 {p99}, max {}; {:.2} % later than {LATE}{parties}",
-        all.max().unwrap_or_default(),
-        share * 100.0
+        "{since}p50 {p50}, p99 {p99}, max {max}; {:.2} % later than {LATE}{parties}",
+        share(late, all.count()) * 100.0
     );
-    // With a witness, the larger share counts: late for the engine, or late at the device.
-    let (share, measured) = match seen {
-        None => (share, measured),
+    let by_engine = late_grade(late, all.count(), max);
+    // With a witness, the worse counts: late for the engine, or late at the device.
+    let (grade, measured) = match seen {
+        None => (by_engine, measured),
         Some(seen) => (
-            share.max(seen.late_share()),
+            by_engine.max(seen_late_grade(seen)),
             format!(
                 "at the device (witness): 99 % within {}, all within {}, {:.2} % later than \
                  {LATE}; as the engine believed: {measured}",
@@ -181,15 +193,15 @@ pub(super) fn lateness(figures: &RunFigures, engine: &EngineFacts, blame: Findin
             ),
         ),
     };
-    let threshold = "at most 1 % of the requests later than 1 ms (invalid above 5 %)";
+    let threshold = "at most 1 % of the requests later than 1 ms, beyond chance where that is \
+                     fewer than ten (invalid above 5 %)";
     let own = graded(own_late_share(figures, engine), LATE_SHARE_PASS, LATE_SHARE_SUSPECT);
-    if blame == Finding::DeviceLimited && own > Grade::Pass {
+    if blame == Finding::DeviceLimited && grade > Grade::Pass && own > Grade::Pass {
         // The device is the finding, and still the high percentiles are not its own.
         let advice = lateness_advice(figures, engine, fault(figures, engine));
         return check("lateness", own, measured, threshold, advice);
     }
     let advice = lateness_advice(figures, engine, blame);
-    let grade = graded(share, LATE_SHARE_PASS, LATE_SHARE_SUSPECT);
     let excuse = if low_cap(figures, engine).is_some() {
         "Requests waited for a place below the cap on what is in flight, which is lower than the \
          default: raise the cap to see what the device takes, or read response times."
@@ -198,6 +210,11 @@ pub(super) fn lateness(figures: &RunFigures, engine: &EngineFacts, blame: Findin
          which count from when a request was due."
     };
     excused(check("lateness", grade, measured, threshold, advice), blame, excuse)
+}
+
+/// What the requests that a witness saw late at the device mean for a schedule.
+pub(super) fn seen_late_grade(seen: &WitnessFacts) -> Grade {
+    late_grade(seen.late, seen.found, Nanos(seen.delay_max_ns()))
 }
 
 /// What to do about requests that were late for this cause.
@@ -391,13 +408,16 @@ pub(super) fn issued(figures: &RunFigures, engine: &EngineFacts) -> Check {
     if engine.rounded > 0 {
         measured.push(format!("{} were widened to the block size", engine.rounded));
     }
-    let grade = graded(share, 0.0, REFUSED_SHARE);
+    let grade = match graded(share, REFUSED_FEW, REFUSED_SHARE) {
+        Grade::Pass if refused > 0 => Grade::Limited,
+        grade => grade,
+    };
     check(
         "issued",
         // A volume may be left out on purpose, but the replayed load is another load nevertheless.
         grade.max(graded(left_out, 0.0, REFUSED_SHARE)),
         measured.join("; "),
-        "none (invalid above 1 %, refused or left out)",
+        "none (suspect above 0.1 % refused; invalid above 1 %, refused or left out)",
         "The target cannot take these requests: they cross its end, are misaligned for its block \
          size (they can be widened to it), too large, or of a kind that it cannot do. The outcomes \
          say which.",
@@ -447,8 +467,8 @@ pub(super) fn integrity(figures: &RunFigures, engine: &EngineFacts) -> Check {
         // Reading only sectors that the run never wrote proves nothing.
         Some(verify) if verify.intact_sectors == 0 && verify.unverifiable_sectors == 0 => {
             let why = format!(
-                "{} sectors were read and the run wrote none of them",
-                verify.unknown_sectors
+                "{} read and none of them written by the run",
+                counted_in(verify.unknown_sectors, "sector was", "sectors were")
             );
             return check("integrity", Grade::NotApplicable, why, "", "");
         }
@@ -591,13 +611,18 @@ pub(super) fn page_cache(engine: &EngineFacts) -> Check {
 }
 
 pub(super) fn storage(engine: &EngineFacts) -> Check {
-    let in_memory = engine.load.targets.iter().find_map(|target| target.in_memory.as_ref());
+    // What lies hidden below counts before what the user named.
+    let in_memory = engine.load.targets.iter().filter_map(|target| {
+        let layer = target.in_memory.as_ref()?;
+        Some((if target.is_memory { Grade::Limited } else { Grade::Suspect }, layer))
+    });
+    let in_memory = in_memory.max_by_key(|(grade, _)| *grade);
     let (grade, measured) = if engine.simulated {
         (Grade::NotApplicable, "simulated: no storage was measured".to_owned())
     } else if engine.memory {
         (Grade::Suspect, "a file in memory (tmpfs)".to_owned())
-    } else if let Some(layer) = in_memory {
-        (Grade::Suspect, format!("memory ({layer})"))
+    } else if let Some((grade, layer)) = in_memory {
+        (grade, format!("memory ({layer})"))
     } else {
         (Grade::Pass, "a real target".to_owned())
     };

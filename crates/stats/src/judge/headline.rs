@@ -16,7 +16,7 @@ use crate::late::LATE;
 use crate::load_figures::Pauses;
 use crate::picture::Span;
 use crate::run_figures::RunFigures;
-use crate::verdict::{Check, Finding, Grade};
+use crate::verdict::{Check, Finding, Grade, Validity};
 
 /// The share of time without a completion from which on a headline mentions it.
 const STOOD_STILL: f64 = 0.01;
@@ -38,8 +38,8 @@ pub(super) fn sentence(
         }
         Finding::ForeignLoad => foreign(figures, engine),
         Finding::DeviceLimited => device_limited(figures, engine),
-        Finding::GeneratorLimited => generator_limited(figures),
-        Finding::HostStalled => host_stalled(figures, engine),
+        Finding::GeneratorLimited => generator_limited(figures) + &unusable(checks),
+        Finding::HostStalled => host_stalled(figures, engine) + &unusable(checks),
         Finding::Incomplete => format!("Incomplete: {}.", engine.incomplete),
     };
     let simulated = if engine.simulated { " Simulated: no storage was measured." } else { "" };
@@ -164,27 +164,35 @@ fn device_limited(figures: &RunFigures, engine: &EngineFacts) -> String {
     format!("Device-limited: the device could not take the load; {late}.")
 }
 
+/// The end of the sentence on a fault of the measurement. Checks that only make the figures suspect
+/// are named behind it.
+fn unusable(checks: &[Check]) -> String {
+    let is_invalid = Validity::of(checks) == Validity::Invalid;
+    if is_invalid { "; do not use these figures." } else { "." }.to_owned()
+}
+
+/// Without its end, which [`unusable`] makes.
 fn generator_limited(figures: &RunFigures) -> String {
     if is_mostly(LateCause::Backlog, figures) {
         return format!(
             "Generator-limited: a target lags so far behind its load that its backlog reached the \
-             bound, and the others got their requests too late: {}; do not use these figures.",
+             bound, and the others got their requests too late: {}",
             late_for(figures, &[LateCause::Backlog])
         );
     }
     if is_mostly(LateCause::Verification, figures) {
         return format!(
-            "Slowed by verification: what was about to be overwritten was read first; {}; do not \
-             use these figures.",
+            "Slowed by verification: what was about to be overwritten was read first; {}",
             late_for(figures, &[LateCause::Verification])
         );
     }
     format!(
-        "Generator-limited: this program could not issue in time; {}; do not use these figures.",
+        "Generator-limited: this program could not issue in time; {}",
         late_for(figures, &GENERATOR)
     )
 }
 
+/// Without its end, which [`unusable`] makes.
 fn host_stalled(figures: &RunFigures, engine: &EngineFacts) -> String {
     let is_all_issued = engine.ended_after.is_none_or(|ended| ended.not_issued == 0);
     let is_in_time =
@@ -192,22 +200,19 @@ fn host_stalled(figures: &RunFigures, engine: &EngineFacts) -> String {
     if is_in_time && is_all_issued {
         // The engine saw no late request, but the witness saw late requests at the device.
         return "Host-stalled: requests reached the device late, a part of the way on this side of \
-                it, as a witness saw; do not trust these figures."
+                it, as a witness saw"
             .to_owned();
     }
     if is_starved(figures, engine) {
         let causes: Vec<LateCause> = HOST.into_iter().chain(OWN).collect();
         return format!(
             "Host-stalled: other programs had the processors, so that requests were not made ready \
-             or issued in time; {}; do not trust these figures.",
+             or issued in time; {}",
             late_for(figures, &causes)
         );
     }
     let what = if engine.has_schedule() { "its schedule" } else { "issuing in time" };
-    format!(
-        "Host-stalled: the host kept the replay from {what}; {}; do not trust these figures.",
-        late_for(figures, &HOST)
-    )
+    format!("Host-stalled: the host kept the replay from {what}; {}", late_for(figures, &HOST))
 }
 
 /// The first sentence on a run without a schedule.

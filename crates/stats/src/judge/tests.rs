@@ -197,6 +197,42 @@ fn a_host_that_alone_breaks_the_schedule_is_to_blame_unless_the_device_does_far_
 }
 
 #[test]
+fn one_request_of_thirty_that_is_hardly_late_breaks_no_schedule_and_more_or_longer_do() {
+    // Of 31 requests, one each millisecond, so many are late by this span.
+    let verdict = |late: i64, by: Nanos| {
+        let mut batch = Batch::new(Columns { measured: true, ..Columns::default() });
+        for n in 0..31 {
+            let mut request = at(n, Op::Read);
+            if let Some(measured) = request.measured.as_mut().filter(|_| n < late) {
+                measured.submitted = Some(measured.scheduled + by);
+                measured.completed = Some(measured.scheduled + by + Nanos(1000));
+                measured.late_cause = LateCause::Submission;
+            }
+            batch.push(&request);
+        }
+        let mut figures = RunFigures::default();
+        figures.observe(&batch);
+        let demanded_duration_ns = 30_000_000;
+        judge(&figures, &EngineFacts { planned: 31, issued: 31, demanded_duration_ns, ..engine() })
+    };
+    let single = verdict(1, Nanos(1_010_000));
+    assert_eq!((single.finding, single.validity), (Finding::Faithful, Validity::Valid));
+    assert!(single.summary.contains("all 31 requests were issued within 1.01 ms"), "{single:?}");
+    assert_eq!(verdict(2, Nanos(1_010_000)).finding, Finding::DeviceLimited);
+    assert_eq!(verdict(1, Nanos(11_000_000)).finding, Finding::DeviceLimited);
+}
+
+#[test]
+fn a_host_that_leaves_figures_suspect_is_not_said_to_make_them_worthless() {
+    let suspect = judge(&run(30, LateCause::Host, Outcome::Ok), &engine());
+    assert_eq!((suspect.finding, suspect.validity), (Finding::HostStalled, Validity::Suspect));
+    assert!(suspect.summary.contains(". Read with care: lateness"), "{}", suspect.summary);
+    assert!(!suspect.summary.contains("do not"), "{}", suspect.summary);
+    let invalid = judge(&run(200, LateCause::Host, Outcome::Ok), &engine());
+    assert!(invalid.summary.contains("; do not use these figures."), "{}", invalid.summary);
+}
+
+#[test]
 fn a_broken_threshold_never_passes() {
     let verdict = judge(&run(200, LateCause::InFlightCap, Outcome::Ok), &engine());
     assert_eq!(verdict.checks[2].grade, Grade::Limited);
@@ -213,26 +249,32 @@ fn named(verdict: &Verdict, name: &str) -> Check {
     verdict.checks.iter().find(|check| check.name == name).unwrap().clone()
 }
 
+/// A request due after so many milliseconds, issued then and answered a microsecond later.
+fn at(ms: i64, op: Op) -> Request {
+    let scheduled = Nanos::from_millis(ms);
+    let mut request = Request::new(scheduled, op, Bytes(0), Bytes(4096));
+    request.measured = Some(Measured {
+        scheduled,
+        submitted: Some(scheduled),
+        completed: Some(scheduled + Nanos(1000)),
+        target_offset: None,
+        in_flight: 1,
+        outcome: Outcome::Ok,
+        pushed_back: false,
+        late_cause: LateCause::None,
+        target: 0,
+        integrity: Integrity::Unchecked,
+        behind: 0,
+        flow: 0,
+    });
+    request
+}
+
 /// A run of ten requests, each changed by `change`, which gets its number.
 fn changed(change: impl Fn(u64, &mut Request)) -> RunFigures {
     let mut batch = Batch::new(Columns { measured: true, ..Columns::default() });
     for n in 0..10 {
-        let scheduled = Nanos::from_millis(n as i64);
-        let mut request = Request::new(scheduled, Op::Write, Bytes(0), Bytes(4096));
-        request.measured = Some(Measured {
-            scheduled,
-            submitted: Some(scheduled),
-            completed: Some(scheduled + Nanos(1000)),
-            target_offset: None,
-            in_flight: 1,
-            outcome: Outcome::Ok,
-            pushed_back: false,
-            late_cause: LateCause::None,
-            target: 0,
-            integrity: Integrity::Unchecked,
-            behind: 0,
-            flow: 0,
-        });
+        let mut request = at(n as i64, Op::Write);
         change(n, &mut request);
         batch.push(&request);
     }
@@ -283,7 +325,7 @@ fn damage_in_the_records_counts_though_nobody_summed_it_up() {
     });
     let verdict = judge(&figures, &ten());
     assert_eq!(verdict.finding, Finding::DataDamaged);
-    assert!(verdict.summary.contains("(1 torn requests)"), "{}", verdict.summary);
+    assert!(verdict.summary.contains("(1 torn request)"), "{}", verdict.summary);
     let summary = figures.summary(ten());
     assert_eq!((summary.integrity["torn"], summary.integrity["intact"]), (1, 9));
 }
@@ -382,6 +424,27 @@ fn requests_that_the_target_cannot_do_are_told_by_kind() {
     );
     assert!(check.advice.contains("they can be widened to it"));
     assert_eq!(figures.summary(facts).unsupported["discard"], 2);
+}
+
+#[test]
+fn a_request_of_a_thousand_that_the_target_cannot_take_is_a_finding_and_more_are_a_doubt() {
+    let graded = |refused| {
+        let mut batch = Batch::new(Columns { measured: true, ..Columns::default() });
+        for n in 0..2000 {
+            let mut request = at(n, Op::Read);
+            if let Some(measured) = request.measured.as_mut().filter(|_| n < refused) {
+                measured.outcome = Outcome::Misaligned;
+                (measured.submitted, measured.completed) = (None, None);
+            }
+            batch.push(&request);
+        }
+        let mut figures = RunFigures::default();
+        figures.observe(&batch);
+        let issued = 2000 - refused as u64;
+        named(&judge(&figures, &EngineFacts { planned: 2000, issued, ..engine() }), "issued").grade
+    };
+    assert_eq!([0, 2, 3].map(graded), [Grade::Pass, Grade::Limited, Grade::Suspect]);
+    assert_eq!(graded(21), Grade::Invalid);
 }
 
 #[test]

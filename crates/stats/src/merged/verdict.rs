@@ -9,6 +9,8 @@
 
 use std::collections::BTreeSet;
 
+use ioecho_trace::units::counted;
+
 use crate::facts::EngineFacts;
 use crate::judge::{START_SKEW, start_skew};
 use crate::picture::Span;
@@ -91,7 +93,7 @@ pub(super) fn of(
 /// How late all requests together were: what a run says of itself is about its own alone.
 fn together(figures: &RunFigures, engine: &EngineFacts) -> String {
     let lateness = figures.picture().spans_of_all(Span::Lateness);
-    let requests = format!("{} requests in all", lateness.count());
+    let requests = format!("{} in all", counted(lateness.count(), "request"));
     match lateness.quantile(0.99).filter(|_| engine.has_due_instants()) {
         Some(p99) => format!("{requests}, 99 % of them issued within {p99} of their time"),
         None => requests,

@@ -4,6 +4,8 @@
 //! wording. So every note also has a kind, chosen where the note is made, and decisions depend on
 //! the kind alone.
 
+mod singular;
+
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
@@ -107,10 +109,13 @@ impl Note {
 }
 
 impl fmt::Display for Note {
-    /// `2 junk lines`, or `2 junk lines (in b.csv)`.
+    /// `2 junk lines`, `1 junk line`, or `2 junk lines (in b.csv)`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let least = if self.count == u64::MAX { "at least " } else { "" };
-        write!(f, "{least}{} {}", self.count, self.what)?;
+        match self.count {
+            1 => f.write_str(&singular::one(&self.what)),
+            u64::MAX => write!(f, "at least {} {}", self.count, self.what),
+            count => write!(f, "{count} {}", self.what),
+        }?;
         self.within.iter().try_for_each(|part| write!(f, " (in {part})"))
     }
 }
@@ -223,7 +228,7 @@ mod tests {
             notes.add_note(&part);
         }
         let told: Vec<_> = notes.iter().map(Note::to_string).collect();
-        assert_eq!(told, ["1 junk lines", "2 junk lines", "2 junk lines (in b.csv)"]);
+        assert_eq!(told, ["1 junk line", "2 junk lines", "2 junk lines (in b.csv)"]);
         assert!(notes.has(NoteKind::Beside) && !notes.has(NoteKind::Place));
     }
 

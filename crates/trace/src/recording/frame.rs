@@ -9,6 +9,7 @@
 //! for each processor through all segments · CRC-32C of the bytes before and of the payload (32) ·
 //! four bytes zero. Then the payload.
 
+use crate::units::counted;
 use std::io::{self, Read, Write};
 
 /// The first bytes of a frame.
@@ -140,7 +141,8 @@ impl<R: Read> FrameReader<R> {
             return Ok(Next::End);
         }
         if read < header.len() {
-            return Ok(Next::Damage(format!("the file ends {read} bytes into a frame's header")));
+            let read = counted(read as u64, "byte");
+            return Ok(Next::Damage(format!("the file ends {read} into a frame's header")));
         }
         let number = |at: usize| {
             u32::from_le_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]])
@@ -159,9 +161,8 @@ impl<R: Read> FrameReader<R> {
         // A damaged length must not allocate that much memory.
         let taken = (&mut self.inner).take(length as u64).read_to_end(buffer)?;
         if taken < length {
-            return Ok(Next::Damage(format!(
-                "the file ends {taken} bytes into a frame of {length} bytes"
-            )));
+            let [taken, length] = [taken, length].map(|bytes| counted(bytes as u64, "byte"));
+            return Ok(Next::Damage(format!("the file ends {taken} into a frame of {length}")));
         }
         let checksum = crc32c::crc32c_append(crc32c::crc32c(&header[..CHECKSUM_AT]), buffer);
         if checksum != number(CHECKSUM_AT) {

@@ -295,10 +295,10 @@ mod tests {
         assert_eq!(
             told,
             [
-                "1 flushes (through the command)",
-                "1 latencies (through the command)",
+                "1 flush (through the command)",
+                "1 latency (through the command)",
                 "2 processes, processors and measured times (through the command)",
-                "1 junk lines (in the command's output)",
+                "1 junk line (in the command's output)",
             ]
         );
     }

@@ -71,7 +71,7 @@ fn a_file_that_ends_behind_its_header_is_of_that_format_and_has_no_request() {
         let text = format!("{header}\n");
         assert_eq!(recognised(text.as_bytes()), case.name);
         let error = read_bytes(text.as_bytes(), &ReadOptions::default()).unwrap_err().to_string();
-        assert!(error.contains("there is no request in its 1 lines"), "{}: {error}", case.name);
+        assert!(error.contains("there is no request in its 1 line"), "{}: {error}", case.name);
     }
     assert!(headers >= 3, "{headers}");
 }

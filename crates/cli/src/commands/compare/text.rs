@@ -10,6 +10,7 @@ use ioecho_stats::compare::{
 };
 use ioecho_stats::headline::drained;
 use ioecho_stats::picture::Span;
+use ioecho_trace::units::counted;
 use ioecho_trace::{Bytes, Nanos};
 
 use super::runs::Difference;
@@ -66,7 +67,7 @@ fn print_pair(
     pair: &Pair,
     verbose: bool,
 ) -> io::Result<()> {
-    let runs = |count: usize| if count == 1 { "1 run".to_owned() } else { format!("{count} runs") };
+    let runs = |count: usize| counted(count as u64, "run");
     writeln!(out)?;
     line(out, "baseline", &format!("{} ({})", visible(&pair.baseline), runs(pair.runs[0])))?;
     line(out, "other", &format!("{} ({})", visible(&pair.other), runs(pair.runs[1])))?;

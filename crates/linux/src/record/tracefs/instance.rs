@@ -14,7 +14,14 @@ use ioecho_trace::recording::EventFormat;
 
 use super::refused;
 use crate::record::error::RecordError;
+use crate::record::mounted::Held;
 use crate::record::owner::new_name;
+
+/// The directory of tracefs that has all instances.
+pub(super) const INSTANCES: &str = "instances";
+
+/// The directory of an instance that has the buffers.
+const PER_CPU: &str = "per_cpu";
 
 /// How long the kernel may take to let go of what has just been closed.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -28,38 +35,48 @@ const LEAST_KIB: u64 = 256;
 /// A trace instance of this process.
 #[derive(Debug)]
 pub(super) struct Instance {
-    directory: PathBuf,
+    root: Held,
+    /// Its directory, from the root.
+    directory: String,
     is_removed: bool,
 }
 
 impl Instance {
     /// Makes one, below this tracefs.
-    pub(super) fn new(root: &Path) -> Result<Self, RecordError> {
-        let directory = root.join("instances").join(new_name());
-        fs::create_dir(&directory).map_err(|error| refused(&directory, &error))?;
-        Ok(Self { directory, is_removed: false })
+    pub(super) fn new(root: Held) -> Result<Self, RecordError> {
+        let directory = format!("{INSTANCES}/{}", new_name());
+        let made = fs::create_dir(root.path(&directory));
+        made.map_err(|error| refused(&root.named(&directory), &error))?;
+        Ok(Self { root, directory, is_removed: false })
     }
 
-    /// The path of one of its files.
+    /// The path by which this process reaches one of its files.
     pub(super) fn path(&self, name: &str) -> PathBuf {
-        self.directory.join(name)
+        self.root.path(&self.directory).join(name)
+    }
+
+    /// The path of one of its files for people.
+    pub(super) fn named(&self, name: &str) -> PathBuf {
+        let directory = self.root.named(&self.directory);
+        if name.is_empty() { directory } else { directory.join(name) }
+    }
+
+    /// An error of one of its files.
+    fn failed<'a>(&'a self, to: &'static str, name: &'a str) -> impl Fn(io::Error) -> RecordError {
+        move |error| RecordError::system(to, &self.named(name), error)
     }
 
     pub(super) fn write(&self, name: &str, value: &str) -> Result<(), RecordError> {
-        let path = self.path(name);
-        fs::write(&path, value).map_err(|error| RecordError::system("write", &path, error))
+        fs::write(self.path(name), value).map_err(self.failed("write", name))
     }
 
     pub(super) fn read(&self, name: &str) -> Result<String, RecordError> {
-        let path = self.path(name);
-        read_text(&path).map_err(|error| RecordError::system("read", &path, error))
+        read_text(&self.path(name)).map_err(self.failed("read", name))
     }
 
     /// The processors that it has buffers for.
     pub(super) fn cpus(&self) -> Result<Vec<u32>, RecordError> {
-        let path = self.path("per_cpu");
-        let entries =
-            fs::read_dir(&path).map_err(|error| RecordError::system("read", &path, error))?;
+        let entries = fs::read_dir(self.path(PER_CPU)).map_err(self.failed("read", PER_CPU))?;
         let number = |name: String| name.strip_prefix("cpu")?.parse().ok();
         let mut cpus: Vec<u32> = entries
             .flatten()
@@ -122,16 +139,16 @@ impl Instance {
 
     /// Opens the pages of a processor's buffer, to be read without waiting.
     pub(super) fn pipe(&self, cpu: u32) -> Result<File, RecordError> {
-        let path = self.path(&format!("per_cpu/cpu{cpu}/trace_pipe_raw"));
+        let name = format!("{PER_CPU}/cpu{cpu}/trace_pipe_raw");
         let mut options = File::options();
         options.read(true).custom_flags(libc::O_NONBLOCK);
-        options.open(&path).map_err(|error| RecordError::system("open", &path, error))
+        options.open(self.path(&name)).map_err(self.failed("open", &name))
     }
 
     /// Opens the counters of a processor's buffer; each reading from the start counts anew.
     pub(super) fn stats(&self, cpu: u32) -> Result<File, RecordError> {
-        let path = self.path(&format!("per_cpu/cpu{cpu}/stats"));
-        File::open(&path).map_err(|error| RecordError::system("open", &path, error))
+        let name = format!("{PER_CPU}/cpu{cpu}/stats");
+        File::open(self.path(&name)).map_err(self.failed("open", &name))
     }
 
     /// Takes it out of the kernel; its files must be closed.
@@ -141,11 +158,11 @@ impl Instance {
         }
         let begun = Instant::now();
         loop {
-            match fs::remove_dir(&self.directory) {
+            match fs::remove_dir(self.path("")) {
                 Ok(()) => break,
                 Err(error) if error.kind() == io::ErrorKind::NotFound => break,
                 Err(_) if begun.elapsed() < PATIENCE => sleep(Duration::from_millis(10)),
-                Err(error) => return Err(RecordError::system("remove", &self.directory, error)),
+                Err(error) => return Err(self.failed("remove", "")(error)),
             }
         }
         self.is_removed = true;
@@ -176,7 +193,7 @@ pub(super) fn read_text(path: &Path) -> io::Result<String> {
 }
 
 /// The names of all instances.
-pub(super) fn names(root: &Path) -> Vec<String> {
-    let entries = fs::read_dir(root.join("instances")).into_iter().flatten().flatten();
+pub(super) fn names(root: &Held) -> Vec<String> {
+    let entries = fs::read_dir(root.path(INSTANCES)).into_iter().flatten().flatten();
     entries.filter_map(|entry| entry.file_name().into_string().ok()).collect()
 }

@@ -20,6 +20,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use ioecho_trace::log_linear::{Histogram, greatest, least};
+use ioecho_trace::units::counted;
 use ioecho_trace::{Bytes, Nanos, Op};
 
 use super::Arrival;
@@ -169,7 +170,7 @@ pub struct Learnt {
 impl fmt::Display for Learnt {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let requests: u64 = self.classes.values().map(|counted| counted.service.count()).sum();
-        write!(f, "as learnt from {requests} requests of {}", self.run)
+        write!(f, "as learnt from {} of {}", counted(requests, "request"), self.run)
     }
 }
 

@@ -261,8 +261,11 @@ impl Window {
 impl WorkingSet {
     fn of(window_ns: Option<i64>, pages: ByKind<Series>, most: impl Fn(Kind) -> Most) -> Self {
         let values = |kind: Kind| pages.get(kind).values.iter().flatten();
-        let mean_pages =
-            ByKind::of(|kind, _| values(kind).sum::<f64>() / values(kind).count().max(1) as f64);
+        let mean_pages = ByKind::of(|kind, _| {
+            // The sum of no floating-point numbers is −0, which JSON would show.
+            let sum = values(kind).fold(0.0, |sum, pages| sum + pages);
+            sum / values(kind).count().max(1) as f64
+        });
         let most_pages = ByKind::of(|kind, _| most(kind).pages);
         Self {
             window_ns,

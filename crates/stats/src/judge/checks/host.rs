@@ -92,7 +92,7 @@ fn clock(figures: &RunFigures, engine: &EngineFacts) -> Check {
         0 => format!("no step in {} looks", clock.samples),
         steps => {
             let most = ioecho_trace::Nanos(clock.step_max_ns);
-            format!("{steps} steps of the wall clock, the largest {most}")
+            format!("{} of the wall clock, the largest {most}", units::counted(steps, "step"))
         }
     });
     if clock.steps > 0 {
@@ -212,8 +212,8 @@ fn recorder(engine: &EngineFacts) -> Check {
         _ => Grade::Invalid,
     };
     let measured = format!(
-        "{} results lost, at most {} of {} waiting, the longest write took {}",
-        engine.results_lost,
+        "{} lost, at most {} of {} waiting, the longest write took {}",
+        units::counted(engine.results_lost, "result"),
         recorder.peak,
         recorder.room,
         ioecho_trace::Nanos(recorder.write_max_ns)

@@ -3,18 +3,23 @@
 use ioecho_trace::Nanos;
 use ioecho_trace::units::counted;
 
-use super::{CONFLICT_SHARE, LATE_SHARE_PASS, REFUSED_SHARE, check, graded, share};
+use super::{CONFLICT_SHARE, REFUSED_SHARE, check, graded, late_grade, share};
+use crate::chance::is_above;
 use crate::facts::{EngineFacts, WitnessFacts};
-use crate::fidelity::{EXTRA_SHARE, REORDERED_SHARE};
+use crate::fidelity::EXTRA_SHARE;
 use crate::verdict::{Check, Grade};
 
 /// The share of foreign requests from which on it is another load: the same as for dropped ones
 /// (`conflicts`).
 const EXTRA_SHARE_INVALID: f64 = CONFLICT_SHARE;
 
+/// The share of requests that may come after one that was due measurably later. Beyond it the 99th
+/// percentile may be that of requests in another order.
+const REORDERED_SHARE: f64 = 0.01;
+
 const THRESHOLD: &str = "every request seen (invalid above 1 % missing); at most 1 % held back by \
-                         more than 1 ms, or of others (invalid above 5 %), and 0.1 % reordered \
-                         that were not held back";
+                         more than 1 ms, of others (invalid above 5 %), or behind one due more \
+                         than 1 ms later; beyond chance where that is fewer than ten";
 
 /// The share of other programs' requests in all that the device saw during the run.
 fn extra_share(seen: &WitnessFacts) -> f64 {
@@ -22,9 +27,18 @@ fn extra_share(seen: &WitnessFacts) -> f64 {
 }
 
 /// Whether other programs loaded the device so much that the run was not the only load.
+fn is_shared(seen: &WitnessFacts) -> bool {
+    is_above(seen.extra, seen.found.saturating_add(seen.extra), EXTRA_SHARE)
+}
+
+/// The same of a run, if it had a witness.
 pub(in crate::judge) fn is_foreign(engine: &EngineFacts) -> bool {
-    let seen = engine.witness.as_ref().filter(|seen| seen.is_there());
-    seen.is_some_and(|seen| extra_share(seen) > EXTRA_SHARE)
+    engine.witness.as_ref().is_some_and(|seen| seen.is_there() && is_shared(seen))
+}
+
+/// Whether requests that were handed over in time were held back on their way to the device.
+pub(in crate::judge) fn is_held_back(seen: &WitnessFacts) -> bool {
+    late_grade(seen.held_back, seen.found, Nanos(seen.delay_max_ns())) > Grade::Pass
 }
 
 pub(in crate::judge) fn witness(engine: &EngineFacts) -> Check {
@@ -51,7 +65,6 @@ pub(in crate::judge) fn witness(engine: &EngineFacts) -> Check {
 fn findings(seen: &WitnessFacts, has_schedule: bool) -> Vec<(Grade, &'static str)> {
     let of_asked = |count: u64| share(count, seen.asked);
     let missing = of_asked(seen.missing);
-    let held_back = share(seen.held_back, seen.found);
     let mut all = Vec::new();
     if seen.not_witnessed > 0 {
         all.push((Grade::Suspect, if seen.lost_events > 0 { LOST } else { BROKE_OFF }));
@@ -59,18 +72,17 @@ fn findings(seen: &WitnessFacts, has_schedule: bool) -> Vec<(Grade, &'static str
     if seen.missing > 0 {
         all.push((graded(missing, 0.0, REFUSED_SHARE), MISSING));
     }
-    let foreign = graded(extra_share(seen), EXTRA_SHARE, EXTRA_SHARE_INVALID);
-    if foreign > Grade::Pass {
-        all.push((foreign, EXTRA));
+    if is_shared(seen) {
+        all.push((graded(extra_share(seen), EXTRA_SHARE, EXTRA_SHARE_INVALID), EXTRA));
     }
     // Without a schedule the order of requests is not given.
-    let by_itself = seen.reordered.saturating_sub(seen.reordered_held_back);
-    if has_schedule && share(by_itself, seen.found) > REORDERED_SHARE {
+    let is_reordered = |count| has_schedule && is_above(count, seen.found, REORDERED_SHARE);
+    if is_reordered(seen.reordered_apart) {
         all.push((Grade::Suspect, REORDERED));
-    } else if has_schedule && share(seen.reordered, seen.found) > REORDERED_SHARE {
+    } else if is_reordered(seen.reordered_apart.saturating_add(seen.reordered_held_back)) {
         all.push((Grade::Limited, PUSHED_BACK));
     }
-    if has_schedule && held_back > LATE_SHARE_PASS {
+    if has_schedule && is_held_back(seen) {
         all.push((Grade::Limited, HELD_BACK));
     }
     all
@@ -95,6 +107,10 @@ fn measured(seen: &WitnessFacts, has_schedule: bool) -> String {
             seen.reordered,
             share(seen.reordered, seen.found) * 100.0
         ));
+        if seen.reordered_apart > 0 {
+            let count = seen.reordered_apart;
+            parts.push(format!("{count} of them behind one due more than 1 ms later"));
+        }
         if seen.reordered_held_back > 0 {
             let count = seen.reordered_held_back;
             parts.push(format!("{count} of them held back behind what the device had not done"));
@@ -102,6 +118,13 @@ fn measured(seen: &WitnessFacts, has_schedule: bool) -> String {
     }
     if seen.not_witnessed > 0 {
         parts.push(format!("{} not witnessed", seen.not_witnessed));
+    }
+    let accounted = seen.found.saturating_add(seen.missing).saturating_add(seen.not_witnessed);
+    let never_there = seen.asked.saturating_sub(accounted);
+    if never_there > 0 {
+        parts.push(format!(
+            "{never_there} could not reach it: not issued, or flushes of a device without a cache"
+        ));
     }
     if has_schedule && seen.held_back > 0 {
         parts.push(format!("{} held back by more than 1 ms", seen.held_back));
@@ -161,18 +184,54 @@ mod tests {
         assert_eq!(graded_of(WitnessFacts { extra: 10, ..sound() }), Grade::Pass);
         assert_eq!(graded_of(WitnessFacts { extra: 11, ..sound() }), Grade::Suspect);
         assert_eq!(graded_of(WitnessFacts { extra: 60, ..sound() }), Grade::Invalid);
-        assert_eq!(graded_of(WitnessFacts { reordered: 1, ..sound() }), Grade::Pass);
-        assert_eq!(graded_of(WitnessFacts { reordered: 2, ..sound() }), Grade::Suspect);
+        let reordered =
+            |reordered_apart| WitnessFacts { reordered: 100, reordered_apart, ..sound() };
+        assert_eq!(graded_of(reordered(10)), Grade::Pass);
+        assert_eq!(graded_of(reordered(11)), Grade::Suspect);
         assert_eq!(graded_of(WitnessFacts { late: 11, held_back: 11, ..sound() }), Grade::Limited);
     }
 
     #[test]
-    fn what_waited_for_the_device_and_came_later_is_a_finding_by_the_rule_of_check() {
-        let of = |reordered, reordered_held_back| {
-            graded_of(WitnessFacts { reordered, reordered_held_back, ..sound() })
+    fn a_single_request_of_a_small_run_is_no_share() {
+        let smaller = || WitnessFacts { asked: 31, found: 31, ..sound() };
+        assert_eq!(graded_of(WitnessFacts { reordered_apart: 1, ..smaller() }), Grade::Pass);
+        assert_eq!(graded_of(WitnessFacts { reordered_apart: 2, ..smaller() }), Grade::Suspect);
+        assert_eq!(graded_of(WitnessFacts { extra: 1, ..smaller() }), Grade::Pass);
+        assert_eq!(graded_of(WitnessFacts { extra: 2, ..smaller() }), Grade::Invalid);
+        let held_back = |held_back, issue_max_ns| {
+            graded_of(WitnessFacts { late: held_back, held_back, issue_max_ns, ..smaller() })
         };
-        assert_eq!((of(500, 500), of(500, 499)), (Grade::Limited, Grade::Limited));
-        assert_eq!((of(500, 498), of(1, 1)), (Grade::Suspect, Grade::Pass));
+        assert_eq!(held_back(1, 1_010_000), Grade::Pass);
+        assert_eq!(
+            (held_back(1, 11_000_000), held_back(2, 1_010_000)),
+            (Grade::Limited, Grade::Limited)
+        );
+    }
+
+    #[test]
+    fn what_waited_for_the_device_and_came_later_is_a_finding() {
+        let of = |reordered_held_back, reordered_apart| {
+            let reordered = reordered_held_back + reordered_apart;
+            graded_of(WitnessFacts { reordered, reordered_held_back, reordered_apart, ..sound() })
+        };
+        assert_eq!((of(500, 0), of(490, 10)), (Grade::Limited, Grade::Limited));
+        assert_eq!((of(489, 11), of(1, 0)), (Grade::Suspect, Grade::Pass));
+    }
+
+    #[test]
+    fn what_was_due_at_almost_the_same_instant_has_no_order() {
+        let burst = WitnessFacts { reordered: 91, ..sound() };
+        assert_eq!(graded_of(burst), Grade::Pass);
+    }
+
+    #[test]
+    fn requests_that_could_not_reach_the_device_are_told() {
+        let engine = |missing| {
+            let seen = WitnessFacts { asked: 1000, found: 930, missing, ..sound() };
+            witness(&EngineFacts { witness: Some(seen), ..EngineFacts::default() }).measured
+        };
+        assert!(engine(0).contains("; 70 could not reach it"), "{}", engine(0));
+        assert!(!engine(70).contains("could not reach"), "{}", engine(70));
     }
 
     #[test]
@@ -187,7 +246,13 @@ mod tests {
 
     #[test]
     fn without_a_schedule_there_is_no_order_to_keep() {
-        let seen = WitnessFacts { reordered: 500, held_back: 500, late: 500, ..sound() };
+        let seen = WitnessFacts {
+            reordered: 500,
+            reordered_apart: 500,
+            held_back: 500,
+            late: 500,
+            ..sound()
+        };
         let afap = EngineFacts {
             witness: Some(seen),
             timing: ioecho_trace::TimingMode::Afap,

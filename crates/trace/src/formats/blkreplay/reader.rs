@@ -18,6 +18,7 @@ use crate::order::Sorter;
 use crate::stacked::Watch;
 use crate::stream::Source;
 use crate::text::{Line, LineReader};
+use crate::units::counted;
 use crate::wording::Wording;
 
 /// Reads a load or a result.
@@ -37,9 +38,11 @@ pub fn open<R: Positioned + Send + 'static>(
     // The columns are known with the first request.
     reader.fill(1)?;
     if reader.batch.is_empty() {
-        let found = match &reader.state.header.damage {
-            Some(damage) => format!("no request could be read: {damage}"),
-            None => format!("there is no request in its {} lines", reader.lines.number()),
+        let found = if let Some(damage) = &reader.state.header.damage {
+            format!("no request could be read: {damage}")
+        } else {
+            let lines = counted(reader.lines.number(), "line");
+            format!("there is no request in its {lines}")
         };
         return Err(TraceError::Unusable {
             path: path.to_owned(),
@@ -104,9 +107,9 @@ impl<R: Positioned> Reader<R> {
             });
         }
         state.header.damage = Some(format!(
-            "{damage} at byte {offset}, behind line {} and {} requests",
+            "{damage} at byte {offset}, behind line {} and {}",
             self.lines.number(),
-            state.requests
+            counted(state.requests, "request")
         ));
         Ok(())
     }

@@ -265,7 +265,7 @@ fn a_load_behind_a_result_has_no_measurement_made_up() {
 #[test]
 fn a_file_without_a_request_is_an_error_that_says_so() {
     let error = read_with(HEADER.as_bytes(), false).unwrap_err().to_string();
-    assert!(error.contains("no request in its 1 lines"), "{error}");
+    assert!(error.contains("no request in its 1 line"), "{error}");
 }
 
 fn long_load() -> String {

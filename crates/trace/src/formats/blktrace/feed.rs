@@ -16,6 +16,7 @@ use super::record::{Event, HEADER_MAX, Layout, RECORD_MAX, category, kind};
 use super::sequence::Sequences;
 use crate::compression;
 use crate::error::TraceError;
+use crate::units::counted;
 use crate::wording::Wording;
 
 /// The remedy for a damaged recording.
@@ -146,7 +147,8 @@ impl Feed {
             }
             let Some(layout) = Layout::of(bytes) else {
                 let reason = if bytes.len() < 4 {
-                    let cut = format!("the file ends {} bytes into a record", bytes.len());
+                    let read = counted(bytes.len() as u64, "byte");
+                    let cut = format!("the file ends {read} into a record");
                     self.broken.take().unwrap_or(cut)
                 } else {
                     unknown_magic(bytes)

@@ -161,7 +161,7 @@ dd-9 [000] ..... 1.000401: block_rq_issue: 8,0 N 36 (12 00 00 00 24 00) 0 + 0 [s
     assert_eq!(requests.iter().map(|one| one.op).collect::<Vec<_>>(), [Op::Flush, Op::Read]);
     assert_eq!(requests[0].latency, Some(Nanos(100_000)));
     let told: Vec<_> = header.losses.iter().map(ToString::to_string).collect();
-    assert!(told.iter().any(|note| note.starts_with("1 passthrough commands")), "{told:?}");
+    assert!(told.iter().any(|note| note.starts_with("1 passthrough command")), "{told:?}");
     assert!(told.iter().any(|note| note.contains("the device failed")), "{told:?}");
 }
 

@@ -8,6 +8,7 @@ use crate::compression::{self, Positioned};
 use crate::error::TraceError;
 use crate::formats::{Opening, Stream};
 use crate::stream::Source;
+use crate::units::counted;
 use crate::wording::Wording;
 
 /// Size of the buffer that records are cut from.
@@ -160,7 +161,8 @@ impl<P: RecordParser> Feed for Recorded<P> {
                     self.parser.end(intake);
                     let rest = self.records.rest();
                     if rest > 0 && intake.header.damage.is_none() {
-                        let damage = format!("the last record is cut short after {rest} bytes");
+                        let rest = counted(rest as u64, "byte");
+                        let damage = format!("the last record is cut short after {rest}");
                         intake.break_off(damage, self.records.offset())?;
                     }
                     return Ok(false);

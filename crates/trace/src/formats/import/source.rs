@@ -11,6 +11,7 @@ use crate::formats::{ReadOptions, idle};
 use crate::header::{Header, NoteKind, Topic, Volume};
 use crate::order::Sorter;
 use crate::stream::Source;
+use crate::units::counted;
 use crate::wording::Wording;
 
 /// Nanoseconds since 1970 of 2001-09-09, when the seconds got a tenth digit. No trace is as long.
@@ -54,8 +55,8 @@ impl Intake {
                     .setting("strict"),
             });
         }
-        let requests = self.requests;
-        self.header.damage = Some(format!("{damage} at byte {offset}, behind {requests} requests"));
+        let requests = counted(self.requests, "request");
+        self.header.damage = Some(format!("{damage} at byte {offset}, behind {requests}"));
         Ok(())
     }
 }

@@ -21,6 +21,7 @@ use crate::recording::{
     DESCRIPTION_FILE, DESCRIPTION_VERSION, Description, Device, Interface, Recording,
 };
 use crate::stream::Source;
+use crate::units::counted;
 
 /// The longest description in bytes.
 const DESCRIPTION_MAX: u64 = 64 << 20;
@@ -227,10 +228,11 @@ fn header(
         None => "never ended: the recorder was killed or goes on".to_owned(),
     };
     let told = format!(
-        "recording of {} through {} on Linux {}, {cpus} processors, segments: {segments}, {end}",
+        "recording of {} through {} on Linux {}, {}, segments: {segments}, {end}",
         names.join(", "),
         description.interface.name(),
         description.kernel,
+        counted(cpus as u64, "processor"),
     );
     let mut header = Header {
         source: path.display().to_string(),

@@ -15,8 +15,14 @@ use crate::verdict::{Check, Grade};
 /// The share of requests that may be merged, or cut although the device would take them whole:
 /// blkreplay's manual, section 2.3, calls less than this a minor modification.
 const ALTERED_SHARE: f64 = 0.01;
-/// Merges up to this multiple of the recording's belong to the load.
+/// The share of requests cut although the device would take them whole, above which the load at the
+/// device is another one, as with ten times as many of anything that is minor.
+const CUT_SHARE: f64 = 0.1;
+/// Merges up to this multiple of the recording's share belong to the load, and so do as many as are
+/// minor.
 const MERGED_LIKE: f64 = 2.0;
+/// Further from the recording's share of merges, the device has another load than there.
+const MERGED_UNLIKE: f64 = 0.1;
 /// The share of submissions into a full queue above which the 99th percentile shows it.
 const FULL_SHARE: f64 = 0.01;
 /// The share of a device's requests or bytes that may come from others: the share that blkreplay's
@@ -142,8 +148,9 @@ fn is_busy(counted: &CountedFacts, (requests, bytes): (u64, u64), most: f64) -> 
 
 /// Whether the kernel gave the device other requests than those of the load.
 pub(super) fn scheduler(figures: &RunFigures, engine: &EngineFacts) -> Check {
-    let threshold = "no scheduler that delays; at most 1 % of the requests merged, or cut though \
-                     the device takes them whole";
+    let threshold = "no scheduler that delays; at most 1 % of the requests merged, or twice as \
+                     many as recorded (suspect 10 points above these), or cut though the device \
+                     takes them whole (suspect above 10 %)";
     of_devices("scheduler", threshold, figures, engine, |device, reach| {
         let Some(counted) = &device.counted else { return uncounted(device) };
         if engine.results_lost > 0 {
@@ -166,7 +173,11 @@ pub(super) fn scheduler(figures: &RunFigures, engine: &EngineFacts) -> Check {
             .all(|state| state == "write through");
         let flushes = if is_through { 0 } else { reach.flushes };
         let more = more.saturating_sub(own.requests).saturating_sub(flushes);
-        let cut = if disturbed { forced.saturating_add(avoidable) } else { more };
+        // Of a file, the file system's own requests are more too, and a request across the border
+        // of two extents becomes two.
+        let cut = forced.saturating_add(avoidable);
+        let of_file = if device.is_file && !disturbed { more.saturating_sub(cut) } else { 0 };
+        let cut = if disturbed || device.is_file { cut } else { more };
         let (before, after) = (&device.scheduler, &device.scheduler_after);
         let mut measured = format!(
             "{}: {} became {}, {merged} merged, cut {}",
@@ -178,15 +189,16 @@ pub(super) fn scheduler(figures: &RunFigures, engine: &EngineFacts) -> Check {
         if let Some(limit) = device.request_max.filter(|_| forced.max(avoidable) > 0) {
             let _ = write!(measured, " at {} or less", Bytes(limit));
         }
-        // As many merges as in the recording belong to the load.
+        if of_file > 0 {
+            let _ = write!(measured, ", {of_file} more of the file system or by its extents");
+        }
         let there = engine.load.recording.as_ref().filter(|recording| recording.queued > 0);
         let there = there.map(|recording| share(recording.merged, recording.queued));
         if let Some(there) = there {
             let _ = write!(measured, "; in the recording {:.1} % were merged", there * 100.0);
         }
-        let like = there.map_or(0.0, |there| there * MERGED_LIKE);
-        let merged = if share(merged, own.requests) <= like { 0 } else { merged };
-        let altered = share(merged.saturating_add(avoidable), own.requests);
+        let merged = merged_grade(share(merged, own.requests), there);
+        let cut = cut_grade(share(avoidable, own.requests));
         let (grade, advice) = if before != after {
             let _ = write!(measured, "; changed to {after} during the run");
             (Grade::Suspect, "The scheduler was changed while the run went on: do it again.")
@@ -196,24 +208,46 @@ pub(super) fn scheduler(figures: &RunFigures, engine: &EngineFacts) -> Check {
                 "This scheduler reorders requests and lets some wait on purpose, and its latencies \
                  are taken for the device's. Write none into queue/scheduler in sysfs.",
             )
-        } else if altered <= ALTERED_SHARE {
+        } else if merged.max(cut) == Grade::Pass {
             (Grade::Pass, "")
-        } else if avoidable > merged {
+        } else if cut >= merged {
             (
-                Grade::Suspect,
+                cut,
                 "The kernel cut requests that the device would take whole: write the value of \
                  queue/max_hw_sectors_kb into queue/max_sectors_kb.",
             )
         } else {
             (
-                Grade::Suspect,
-                "The kernel put requests together, so the device was given fewer and longer ones \
-                 than the load has: write 2 into queue/nomerges and none into queue/scheduler, or \
-                 read throughput in bytes.",
+                merged,
+                "The kernel put neighbours together, as it does with any program's requests, so \
+                 the device was given fewer and longer ones than the load has: read throughput in \
+                 bytes, or write 2 into queue/nomerges and none into queue/scheduler.",
             )
         };
         DeviceGrade { grade, measured, advice }
     })
+}
+
+/// What the share of merged requests means, if in the recording this share was merged. Neighbours
+/// that Linux puts together are normal on any system; what was recorded tells how many are.
+pub(super) fn merged_grade(merged: f64, recorded: Option<f64>) -> Grade {
+    let like =
+        recorded.map_or(ALTERED_SHARE, |there| (there * MERGED_LIKE).max(there + ALTERED_SHARE));
+    let is_unlike = recorded.is_some_and(|there| merged > like.max(there + MERGED_UNLIKE));
+    match merged {
+        _ if is_unlike => Grade::Suspect,
+        merged if merged > like => Grade::Limited,
+        _ => Grade::Pass,
+    }
+}
+
+/// The same of the share that was cut though the device would have taken it whole.
+fn cut_grade(cut: f64) -> Grade {
+    match cut {
+        cut if cut > CUT_SHARE => Grade::Suspect,
+        cut if cut > ALTERED_SHARE => Grade::Limited,
+        _ => Grade::Pass,
+    }
 }
 
 /// Whether requests waited in a queue of the host before the device got them.
@@ -349,7 +383,7 @@ pub(super) fn other_load(figures: &RunFigures, engine: &EngineFacts) -> Check {
 
 /// Whether writes fit the blocks of the storage.
 pub(super) fn alignment(figures: &RunFigures, engine: &EngineFacts) -> Check {
-    let threshold = "at most 1 % of the writes not in whole blocks";
+    let threshold = "the target begins at a block; at most 1 % of the writes not in whole blocks";
     of_devices("alignment", threshold, figures, engine, |device, reach| {
         let writes = reach.writes.requests;
         if device.block == 0 {
@@ -388,11 +422,12 @@ pub(super) fn alignment(figures: &RunFigures, engine: &EngineFacts) -> Check {
             );
         }
         DeviceGrade {
-            grade: if part <= MISALIGNED_SHARE { Grade::Pass } else { Grade::Suspect },
+            grade: if part <= MISALIGNED_SHARE { Grade::Pass } else { Grade::Limited },
             measured,
-            advice: "For each of these writes a block is read first, which costs a disk a turn and \
-                     a flash device a page. Replay on blocks like the recorded ones, or widen \
-                     requests to whole blocks on a target with such blocks.",
+            advice: "The load has writes that are smaller than this storage's blocks, or lie \
+                     across them. For each of these a block is read first, which costs a disk a \
+                     turn and a flash device a page: that is what this load costs on this storage. \
+                     On storage with blocks like the recorded ones it costs less.",
         }
     })
 }

@@ -5,6 +5,7 @@ use ioecho_trace::{
     VerifyMode,
 };
 
+use super::device::merged_grade;
 use super::*;
 use crate::facts::{
     ClockFacts, CountedFacts, CpuFacts, DeviceFacts, HostFacts, LayerFacts, RecorderFacts,
@@ -121,7 +122,14 @@ fn merges_are_the_loads_own_where_the_recording_has_as_many() {
         grade(&writes(), &engine, "scheduler")
     };
     assert_eq!((with(1000, 350), with(1000, 150)), (Grade::Pass, Grade::Pass));
-    assert_eq!((with(1000, 100), with(0, 0)), (Grade::Suspect, Grade::Suspect));
+    // Ten points more than recorded are a finding, and beyond that it is another load.
+    assert_eq!((with(1000, 201), with(1000, 100)), (Grade::Pass, Grade::Suspect));
+    assert_eq!(with(0, 0), Grade::Limited, "a recording that does not tell");
+    assert_eq!(merged_grade(0.04, Some(0.0)), Grade::Limited);
+    assert_eq!(
+        (merged_grade(0.1, Some(0.0)), merged_grade(0.11, Some(0.0))),
+        (Grade::Limited, Grade::Suspect)
+    );
 }
 
 #[test]
@@ -151,7 +159,7 @@ fn flushes_are_no_pieces_of_requests_that_were_cut() {
 }
 
 #[test]
-fn merges_are_told_above_one_percent_and_a_scheduler_that_delays_at_once() {
+fn merges_are_a_finding_above_one_percent_and_a_scheduler_that_delays_a_doubt() {
     let scheduler = |merges, name: &str| {
         let counted = CountedFacts { writes: 1000 - merges, merges, ..counted() };
         let name = name.to_owned();
@@ -164,7 +172,8 @@ fn merges_are_told_above_one_percent_and_a_scheduler_that_delays_at_once() {
         grade(&writes(), &on(device), "scheduler")
     };
     assert_eq!(scheduler(10, "mq-deadline"), Grade::Pass);
-    assert_eq!(scheduler(11, "none"), Grade::Suspect);
+    assert_eq!(scheduler(11, "none"), Grade::Limited);
+    assert_eq!(scheduler(900, "none"), Grade::Limited);
     assert_eq!(scheduler(0, "bfq"), Grade::Suspect);
     let changed = DeviceFacts { scheduler_after: "mq-deadline".to_owned(), ..device() };
     assert_eq!(grade(&writes(), &on(changed), "scheduler"), Grade::Suspect);
@@ -177,10 +186,31 @@ fn cuts_count_only_where_the_device_would_take_the_request_whole() {
     let cut = DeviceFacts { counted: Some(counted), ..device() };
     assert_eq!(grade(&figures(&large), &on(cut.clone()), "scheduler"), Grade::Suspect);
     let small = DeviceFacts { request_max_hardware: cut.request_max, ..cut };
-    let (grade, measured) = judged(&figures(&large), &on(small.clone()), "scheduler");
-    assert_eq!(grade, Grade::Pass);
+    let (cut_by_the_device, measured) = judged(&figures(&large), &on(small.clone()), "scheduler");
+    assert_eq!(cut_by_the_device, Grade::Pass);
     assert!(measured.contains("cut 15000 times at 64.0 KiB or less"), "{measured}");
     assert_eq!(judged(&figures(&large), &on(small), "other-load").0, Grade::Pass);
+    // A few are a finding about the system.
+    let few = |long| {
+        let length = |n| if n < long { 1 << 20 } else { 4096 };
+        let requests: Vec<_> = (0..1000).map(|n| (Op::Write, n << 20, length(n), 1)).collect();
+        let writes = 1000 + long * 15;
+        let write_bytes = (0..1000).map(length).sum();
+        let counted = CountedFacts { writes, write_bytes, ..CountedFacts::default() };
+        let device = DeviceFacts { counted: Some(counted), ..device() };
+        grade(&figures(&requests), &on(device), "scheduler")
+    };
+    assert_eq!((few(0), few(1), few(7)), (Grade::Pass, Grade::Limited, Grade::Suspect));
+}
+
+#[test]
+fn what_a_file_system_adds_to_a_file_is_no_cut() {
+    let counted = CountedFacts { writes: 1016, ..counted() };
+    let device = |is_file| DeviceFacts { is_file, counted: Some(counted), ..device() };
+    let measured = |is_file| judged(&writes(), &on(device(is_file)), "scheduler").1;
+    assert!(measured(false).contains("cut 16 times"), "{}", measured(false));
+    let told = measured(true);
+    assert!(told.contains("cut 0 times, 16 more of the file system or by its extents"), "{told}");
 }
 
 #[test]
@@ -300,7 +330,7 @@ fn writes_that_are_no_whole_blocks_are_told_and_so_is_a_partition_that_begins_in
     requests.extend((0..10).map(|n| (Op::Write, n * 4096 + 512, 4096, 8)));
     assert_eq!(grade(&figures(&requests), &on(device()), "alignment"), Grade::Pass);
     requests.push((Op::Write, 0, 512, 1));
-    assert_eq!(grade(&figures(&requests), &on(device()), "alignment"), Grade::Suspect);
+    assert_eq!(grade(&figures(&requests), &on(device()), "alignment"), Grade::Limited);
     let fine = DeviceFacts { block: 512, ..device() };
     assert_eq!(grade(&figures(&requests), &on(fine), "alignment"), Grade::Pass);
     let shifted = DeviceFacts { partition_start: 63 * 512, ..device() };

@@ -7,14 +7,14 @@ use crate::feeder::RingInput;
 use crate::flows::FlowsInput;
 
 /// Where the requests of a lane come from.
-pub(crate) enum LaneInput {
+pub(crate) enum LaneFeed {
     /// From the thread that reads the trace.
     Ring(Box<RingInput>),
     /// From the flows that go to its target.
     Flows(FlowsInput),
 }
 
-impl LaneInput {
+impl LaneFeed {
     /// Waits for real time, as a simulation does.
     pub(crate) fn block(&mut self) {
         match self {
