@@ -203,11 +203,11 @@ impl Initiator {
             let device = format!("{session}/device");
             for target in ground.list(&device)?.iter().filter(|it| it.starts_with("target")) {
                 for unit in ground.list(&format!("{device}/{target}"))? {
-                    // HOST:CHANNEL:TARGET:UNIT
+                    // HOST:CHANNEL:TARGET:UNIT; everything else is no unit.
                     let number = unit.rsplit(':').next().and_then(|it| it.parse().ok());
+                    let Some(number) = number else { continue };
                     let disk = ground.list(&format!("{device}/{target}/{unit}/block"))?;
-                    let disk = disk.first().map(|name| format!("/dev/{name}"));
-                    disks.extend(number.zip(disk));
+                    disks.extend(disk.first().map(|name| (number, format!("/dev/{name}"))));
                 }
             }
         }
