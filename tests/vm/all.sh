@@ -17,13 +17,18 @@ for name; do
     lockdown) append='lockdown=integrity' ;;
     *) append='' ;;
     esac
+    case $name in
+    # They have many parts.
+    campaign | hosts) limit=${IOECHO_VM_TIMEOUT:-1800} ;;
+    *) limit=${IOECHO_VM_TIMEOUT:-600} ;;
+    esac
     code=0
     case $name in
     # It boots the machine more than once.
     power) "$here/power.sh" || code=$? ;;
     *)
-        IOECHO_VM_APPEND="$append ${IOECHO_VM_APPEND:-}" "$here/run.sh" "sh /vm/$name.sh" ||
-            code=$?
+        IOECHO_VM_APPEND="$append ${IOECHO_VM_APPEND:-}" IOECHO_VM_TIMEOUT=$limit \
+            "$here/run.sh" "sh /vm/$name.sh" || code=$?
         ;;
     esac
     case $code in

@@ -27,8 +27,8 @@ binary=${IOECHO_VM_BINARY:-$top/target/debug/ioecho}
 fetch=${IOECHO_VM_FETCH:-yes}
 
 # Programs that are copied with their libraries where they exist.
-programs='blktrace blkparse btt fio trace-cmd dmsetup losetup blkid wipefs mkfs.ext4 mdadm lvm
-    thin_check iscsiadm iscsid nvme'
+programs='blktrace blkparse btt fio trace-cmd dmsetup losetup blkid wipefs fallocate mkfs.ext4 mdadm
+    lvm thin_check iscsiadm iscsid nvme'
 # Names under which lvm is called.
 lvm_names='pvs vgs lvs pvcreate pvremove vgcreate vgremove vgchange lvcreate lvremove'
 # Drivers that are copied with what they need.
@@ -108,8 +108,13 @@ take_program() {
 }
 
 build_base() {
-    key=$( (cat "$0" "$here/init" && printf '%s\n' "$image" && cat "$kernel/package" 2>/dev/null) |
-        cksum)
+    key=$( (
+        cat "$0" "$here/init"
+        printf '%s\n' "$image"
+        cat "$kernel/package" 2>/dev/null
+        # What was installed since belongs into it.
+        for program in $programs; do command -v "$program"; done
+    ) | cksum)
     [ -s "$cache/base.cpio" ] && [ "$key" = "$(cat "$cache/base.key" 2>/dev/null)" ] && return
     say "building the initramfs from $(basename "$image")"
     root=$cache/root

@@ -1,4 +1,4 @@
-# What campaign.sh and power.sh have in common; read with `. /vm/stacks.sh` after lib.sh.
+# What campaign.sh, hosts.sh and cut.sh have in common; read with `. /vm/stacks.sh` after lib.sh.
 # shellcheck shell=sh
 
 # The disk with this serial number: in which order they appear is the emulator's business.
@@ -12,17 +12,69 @@ modprobe -a virtio_pci virtio_blk 2>/dev/null
 b=$(disk unplugged)
 c=$(disk third)
 
-# Loads what the tests need; whether it is there.
+# Ends the test where a program was not installed when the machine was built.
+installed() { # program…
+    for program; do
+        command -v "$program" >/dev/null || skip "'$program' was not installed at the build"
+    done
+}
+
+# Loads what the tests need, and keeps the state before.
 ready() {
-    modprobe -a dm-mod dm-delay dm-flakey dm-log-writes dm-cache dm-cache-smq dm-crypt \
+    installed dmsetup lvm thin_check mdadm wipefs blkid fallocate mkfs.ext4
+    modprobe -a dm-mod dm-delay dm-flakey dm-log-writes dm-cache dm-cache-smq dm-crypt xts \
         dm-thin-pool raid0 raid1 raid10 raid456 ext4 2>/dev/null
     # Nothing loads drivers by itself here, and nothing of the state before may depend on it.
     mkdir -p /run/lvm /run/lock/lvm /run/mdadm /etc/lvm /var/lib /var/tmp
-    # There is no udev that would make the nodes of devices.
-    echo 'activation {udev_sync=0 udev_rules=0} devices {obtain_device_list_from_udev=0}' \
-        >/etc/lvm/lvm.conf
+    # There is no udev that would make the nodes of devices, and no dmeventd that looks after pools.
+    echo 'activation {udev_sync=0 udev_rules=0 monitoring=0}
+devices {obtain_device_list_from_udev=0}' >/etc/lvm/lvm.conf
     mount -t cgroup2 cgroup2 /sys/fs/cgroup 2>/dev/null
-    [ -e /dev/mapper/control ] && [ -e /proc/mdstat ] && state >before
+    for facility in /dev/mapper/control /proc/mdstat; do
+        [ -e "$facility" ] || skip "this kernel has no $facility"
+    done
+    state >before
+}
+
+# Loads targets and initiators of iSCSI and NVMe.
+ready_hosts() {
+    installed iscsiadm iscsid nvme
+    modprobe -a target_core_mod target_core_iblock iscsi_target_mod iscsi_tcp sd_mod nvmet \
+        nvmet-tcp nvme-loop nvme-tcp 2>/dev/null
+    mount -t configfs configfs /sys/kernel/config 2>/dev/null
+    for facility in target nvmet; do
+        [ -d "/sys/kernel/config/$facility" ] || skip "this kernel has no $facility"
+    done
+    mkdir -p /etc/iscsi /etc/nvme /run/lock/iscsi
+    # As the packages write them where they are installed.
+    echo 'node.startup = manual' >/etc/iscsi/iscsid.conf
+    echo 'InitiatorName=iqn.2026-01.test:vm' >/etc/iscsi/initiatorname.iscsi
+    uuid=$(cat /proc/sys/kernel/random/uuid)
+    echo "$uuid" >/etc/nvme/hostid
+    echo "nqn.2014-08.org.nvmexpress:uuid:$uuid" >/etc/nvme/hostnqn
+    # It obeys whom it can name.
+    echo 'root:x:0:0:root:/root:/bin/sh' >/etc/passwd
+    iscsid || fail 'iscsid does not begin'
+}
+
+# Does the parts of a test that are asked for, by default all of them, and tells how long each took.
+parts() { # "PART…" asked…
+    all=$1
+    shift
+    # shellcheck disable=SC2086 # it is a list of words
+    [ "$#" -gt 0 ] || set -- $all
+    for part; do
+        case " $all " in
+        *" $part "*) ;;
+        *)
+            fail "there is no part $part"
+            continue
+            ;;
+        esac
+        begun=$(date +%s)
+        "$part"
+        printf '%s took %s s\n' "$part" $(($(date +%s) - begun))
+    done
 }
 
 # Everything that a set-up may leave behind.
@@ -41,12 +93,13 @@ state() {
     grep ioecho- /proc/mounts
     find /sys/kernel/config/target /sys/kernel/config/nvmet -name '*ioecho*' 2>/dev/null
     ls /sys/kernel/config/target/core /sys/kernel/config/nvmet/ports 2>/dev/null
-    find /etc/iscsi /var/lib/iscsi -name '*ioecho*' 2>/dev/null
+    find /etc/iscsi -name '*ioecho*' 2>/dev/null
     ls /sys/class/nvme /sys/class/iscsi_session 2>/dev/null
     losetup -a 2>/dev/null
-    ls /var/lib/ioecho/undo/*.jsonl 2>/dev/null
-    true
+    undo_files
 }
+
+undo_files() { find /var/lib/ioecho/undo -name '*.jsonl' 2>/dev/null; }
 
 as_found() { # what
     state >after
@@ -70,6 +123,15 @@ deep() {
     entry dm 'kind = "delay"' 'read-delay = "1ms"'
     entry cgroup 'read-iops = 500'
     entry fs 'type = "ext4"' 'size = "8M"'
+}
+
+# Two volumes that go over NVMe, and from there over iSCSI.
+across() {
+    entry lvm 'count = 2' 'size = "32M"'
+    entry nvme-target 'transport = "tcp"'
+    entry nvme-initiator
+    entry iscsi-target
+    entry iscsi-initiator
 }
 
 # Writes a campaign: `b` and `c` are the second and the third disk, and `pool` is both.
@@ -107,4 +169,41 @@ campaign() { # name device stack [duration [volumes]]
         cat "$1.log" "$1.toml"
     }
     as_found "$1"
+}
+
+# A file of the only run of a campaign's only cell, and the number of a key in it.
+of_run() { find "$1.campaign/cells" -path "*/1/$2"; } # name file
+figure() { # name key
+    sed -n "s/^ *\"$2\": *\([0-9]*\).*/\1/p" "$(of_run "$1" run/summary.json)" | head -n 1
+}
+
+# Waits until a process has begun to set something up.
+until_setting_up() { # pid
+    for _ in $(seq 600); do
+        [ -z "$(undo_files)" ] || return 0
+        kill -0 "$1" 2>/dev/null || break
+        usleep 50000
+    done
+    fail 'nothing is set up; the test shows nothing'
+}
+
+# Kills a campaign so many milliseconds after it has begun to set up, each time anew: whatever it
+# did, undo leaves the machine as it was found.
+killed_in() { # stack volumes millis…
+    stack=$1
+    volumes=$2
+    shift 2
+    for millis; do
+        write killed pool "$stack" 15s "$volumes"
+        ioecho campaign run killed.toml --destroy pool --quiet >killed.log 2>&1 &
+        campaign=$!
+        until_setting_up "$campaign"
+        usleep $((millis * 1000))
+        kill -KILL "$campaign" || fail "it had ended before $millis ms"
+        wait "$campaign" 2>/dev/null
+        ioecho campaign undo >undo.log 2>&1 || { fail "undo after $millis ms"; cat undo.log; }
+        printf 'after %s ms, undone: %s\n' "$millis" "$(grep -c '^undone' undo.log)"
+        as_found "killed after $millis ms"
+        rm -rf killed.campaign
+    done
 }

@@ -11,6 +11,7 @@ mod ask;
 mod below;
 mod cgroup;
 mod command;
+mod configfs;
 mod dm;
 mod erase;
 mod exported;

@@ -203,6 +203,11 @@ impl Ground for Fake {
         self.alive()?;
         let within = format!("{}/", path.trim_end_matches('/'));
         let state = self.state.borrow();
+        let mut files = path.match_indices('/').map(|(at, _)| &path[..at]).chain([path]);
+        let is_text = |it: &&str| state.files.get(*it).is_some_and(|text| !text.is_empty());
+        if let Some(file) = files.find(is_text) {
+            return Err(Fault::Failed(format!("{path}: {file} is no directory")));
+        }
         let below = state.files.keys().filter_map(|file| file.strip_prefix(&within));
         let mut names: Vec<String> =
             below.filter_map(|rest| rest.split('/').next()).map(str::to_owned).collect();

@@ -1,13 +1,11 @@
-//! What targets and initiators have in common: addresses of exported volumes, directories of
-//! configfs, and the wait for devices that appear.
+//! What targets and initiators have in common: addresses of exported volumes, and the wait for
+//! devices that appear.
 
 use std::fmt;
 use std::time::Duration;
 
 use super::{Given, Wrong};
-use crate::ground::{Command, Fault, Ground, Kind, Result, Volume};
-use crate::ledger::Making;
-use crate::ledger::line::Probe;
+use crate::ground::{Fault, Ground, Kind, Result, Volume};
 
 /// How often it is looked whether a device has appeared.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
@@ -116,39 +114,6 @@ pub(super) fn are_there(ground: &dyn Ground, on: &[Volume]) -> Result<()> {
     }
 }
 
-/// A directory of configfs: to make it is to set something up.
-pub(super) fn directory(path: &str, limit: Duration) -> Making {
-    Making {
-        kind: "directory",
-        id: path.to_owned(),
-        create: Command::new(["mkdir", "--", path]).within(limit),
-        remove: Command::new(["rmdir", "--", path]).within(limit),
-        exists: Probe::File { path: path.to_owned(), ours: None },
-    }
-}
-
-/// A link of configfs: what it leads to is exported there.
-pub(super) fn link(to: &str, path: &str, limit: Duration) -> Making {
-    Making {
-        kind: "link",
-        id: path.to_owned(),
-        create: Command::new(["ln", "-s", to, path]).within(limit),
-        remove: Command::new(["rm", "--", path]).within(limit),
-        exists: Probe::File { path: path.to_owned(), ours: None },
-    }
-}
-
-/// Refuses a kernel without this directory of configfs.
-pub(super) fn kernel_has(ground: &dyn Ground, directory: &str, drivers: &str) -> Result<()> {
-    if ground.exists(directory) {
-        return Ok(());
-    }
-    Err(Fault::Lacking(format!(
-        "{directory}: there is no such directory\n  = help: mount -t configfs configfs \
-         /sys/kernel/config; modprobe -a {drivers}"
-    )))
-}
-
 /// Address and port of a target.
 pub(super) fn portal(given: &Given, port: u16) -> std::result::Result<String, Wrong> {
     let help = format!("write an address, such as 10.0.0.1 or 10.0.0.1:{port}");
@@ -180,90 +145,8 @@ pub(super) fn plain_name(given: &Given) -> std::result::Result<String, Wrong> {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+mod tests {
     use super::*;
-    use crate::ground::Output;
-    use crate::ground::fake::{Fake, State};
-
-    /// The files that the kernel puts into a directory of configfs, by words of its path.
-    const ATTRIBUTES: [(&str, &[&str]); 7] = [
-        ("/core/iblock_", &["control", "enable", "wwn/vpd_unit_serial"]),
-        ("/tpgt_1", &["enable"]),
-        (
-            "/tpgt_1",
-            &[
-                "attrib/authentication",
-                "attrib/generate_node_acls",
-                "attrib/cache_dynamic_acls",
-                "attrib/demo_mode_write_protect",
-            ],
-        ),
-        ("/subsystems/", &["attr_allow_any_host"]),
-        ("/namespaces/", &["device_path", "enable"]),
-        ("/ports/", &["addr_trtype", "addr_adrfam"]),
-        ("/ports/", &["addr_traddr", "addr_trsvcid"]),
-    ];
-
-    fn output(is_good: bool) -> Output {
-        Output { code: Some(i32::from(!is_good)), ..Output::default() }
-    }
-
-    fn has_children(state: &State, path: &str) -> bool {
-        let within = format!("{path}/");
-        // What was made there by hand, not by the kernel.
-        state.files.iter().any(|(file, text)| file.starts_with(&within) && text == MADE)
-    }
-
-    const MADE: &str = "made";
-
-    /// A machine with these disks and configfs.
-    pub(in super::super) fn machine(disks: &[&str]) -> Fake {
-        let fake = Fake::new();
-        for disk in disks {
-            fake.state_mut().put_disk(disk, 1 << 30);
-        }
-        fake.install("mkdir", |state, words| {
-            let path = words[1];
-            if state.files.contains_key(path) {
-                return output(false);
-            }
-            state.put(path, MADE);
-            for (word, names) in ATTRIBUTES {
-                if path.contains(word) {
-                    for name in names {
-                        state.put(&format!("{path}/{name}"), "");
-                    }
-                }
-            }
-            output(true)
-        });
-        fake.install("rmdir", |state, words| {
-            let path = words[1];
-            if !state.files.contains_key(path) || has_children(state, path) {
-                return output(false);
-            }
-            let within = format!("{path}/");
-            state.files.retain(|file, _| file != path && !file.starts_with(&within));
-            output(true)
-        });
-        fake.install("ln", |state, words| {
-            let is_there = state.files.contains_key(words[1]);
-            state.put(words[2], MADE);
-            output(is_there)
-        });
-        fake.install("rm", |state, words| output(state.files.remove(words[1]).is_some()));
-        fake
-    }
-
-    pub(in super::super) fn on(fake: &Fake, disks: &[&str]) -> Vec<Volume> {
-        let volume = |path: &&str| Volume { may_lose: true, ..fake.volume(path).unwrap() };
-        disks.iter().map(volume).collect()
-    }
-
-    pub(in super::super) fn same(one: &Fake, other: &Fake) -> bool {
-        let (one, other) = (one.state(), other.state());
-        one.files == other.files && one.volumes == other.volumes
-    }
 
     #[test]
     fn an_address_is_read_as_it_is_written() {

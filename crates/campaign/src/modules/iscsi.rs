@@ -9,11 +9,12 @@ mod tests;
 
 use std::time::Duration;
 
+use super::configfs::{self, Configfs, Place};
 use super::exported::{self, Address};
 use super::{
     Every, Family, Given, Keys, Module, Outlook, Wrong, block_volumes, given_up, mark, tools,
 };
-use crate::ground::{Command, Fault, Ground, Kind, Result, Volume};
+use crate::ground::{Command, Ground, Kind, Result, Volume};
 use crate::ledger::line::Probe;
 use crate::ledger::{Ledger, Making};
 
@@ -35,6 +36,12 @@ pub(super) const INITIATOR: Family = Family {
 
 /// Where LIO is set up (`Documentation/target` of the kernel).
 const LIO: &str = "/sys/kernel/config/target";
+
+const PLACE: Place = Place {
+    root: LIO,
+    targets: "/sys/kernel/config/target/iscsi",
+    drivers: "target_core_mod iscsi_target_mod target_core_iblock",
+};
 
 /// The port of iSCSI (RFC 7143).
 const PORT: u16 = 3260;
@@ -76,10 +83,6 @@ impl Target {
         self.iqn.clone().unwrap_or_else(own)
     }
 
-    fn directory(&self, path: &str) -> Making {
-        exported::directory(path, self.limit)
-    }
-
     /// The directory of the store of a volume, below that of its adapter, whose number is made of
     /// our tag.
     fn adapter(&self, tag: &str) -> String {
@@ -89,31 +92,30 @@ impl Target {
     }
 
     fn export(&self, ledger: &mut Ledger<'_>, on: &[Volume]) -> Result<()> {
-        let (tag, adapter) = (ledger.tag(), self.adapter(&ledger.tag()));
-        ledger.make(self.directory(&adapter))?;
+        let (tag, ground) = (ledger.tag(), ledger.ground());
+        let (adapter, fabric) = (self.adapter(&tag), PLACE.targets);
+        let mut configfs = Configfs { ledger, limit: self.limit };
+        configfs.make(&adapter)?;
         for (number, volume) in on.iter().enumerate() {
             let store = format!("{adapter}/{tag}-{number}");
-            ledger.make(self.directory(&store))?;
-            ledger
-                .set_within(&format!("{store}/control"), &format!("udev_path={}", volume.path))?;
+            configfs.make(&store)?;
+            configfs.set(&format!("{store}/control"), &format!("udev_path={}", volume.path))?;
             // Two stores with one serial number would be one disk to multipath.
             let serial = mark(&format!("{tag}-{}-{number}", self.name));
-            ledger.set_within(&format!("{store}/wwn/vpd_unit_serial"), &serial)?;
-            ledger.set_within(&format!("{store}/enable"), "1")?;
+            configfs.set(&format!("{store}/wwn/vpd_unit_serial"), &serial)?;
+            configfs.set(&format!("{store}/enable"), "1")?;
         }
-        let fabric = format!("{LIO}/iscsi");
-        if !ledger.ground().exists(&fabric) {
-            ledger.make(self.directory(&fabric))?;
+        if !ground.exists(fabric) {
+            configfs.make(fabric)?;
         }
         let target = format!("{fabric}/{}", self.iqn(&tag));
-        ledger.make(self.directory(&target))?;
+        configfs.make(&target)?;
         let group = format!("{target}/tpgt_1");
-        ledger.make(self.directory(&group))?;
+        configfs.make(&group)?;
         for (number, _) in on.iter().enumerate() {
             let unit = format!("{group}/lun/lun_{number}");
-            ledger.make(self.directory(&unit))?;
-            let (store, link) = (format!("{adapter}/{tag}-{number}"), format!("{unit}/{tag}"));
-            ledger.make(exported::link(&store, &link, self.limit))?;
+            configfs.make(&unit)?;
+            configfs.link(&format!("{adapter}/{tag}-{number}"), &format!("{unit}/{tag}"))?;
         }
         // Whoever reaches the portal may write, as long as the campaign goes on.
         for (name, value) in [
@@ -122,10 +124,10 @@ impl Target {
             ("cache_dynamic_acls", "1"),
             ("demo_mode_write_protect", "0"),
         ] {
-            ledger.set_within(&format!("{group}/attrib/{name}"), value)?;
+            configfs.set(&format!("{group}/attrib/{name}"), value)?;
         }
-        ledger.make(self.directory(&format!("{group}/np/{}", self.portal)))?;
-        ledger.set_within(&format!("{group}/enable"), "1")
+        configfs.make(&format!("{group}/np/{}", self.portal))?;
+        configfs.set(&format!("{group}/enable"), "1")
     }
 
     fn volumes(&self, tag: &str, on: &[Volume]) -> Vec<Volume> {
@@ -141,25 +143,11 @@ impl Target {
 
 impl Module for Target {
     fn check(&self, ground: &dyn Ground, on: &[Volume]) -> Result<Outlook> {
-        let on = block_volumes(on)?;
-        tools(ground, &["mkdir", "rmdir", "ln", "rm"])?;
-        exported::kernel_has(ground, LIO, "target_core_mod iscsi_target_mod target_core_iblock")?;
+        let on = PLACE.check(ground, on, self.iqn.as_deref())?;
         let tag = "ioecho-*";
-        let iqn = self.iqn(tag);
-        if self.iqn.is_some() && ground.exists(&format!("{LIO}/iscsi/{iqn}")) {
-            let text = format!("there is a target '{iqn}' already, which is not this campaign's");
-            return Err(Fault::Refused(text));
-        }
-        let does = on.iter().enumerate().map(|(number, volume)| {
-            format!("exports {} as unit {number} of {iqn} at {}", volume.path, self.portal)
-        });
-        let mut volumes = self.volumes(tag, on);
-        for volume in &mut volumes {
-            volume.is_there = false;
-        }
-        // Whoever reaches the portal may write.
-        let loses = on.iter().map(|volume| volume.path.clone()).collect();
-        Ok(Outlook { does: does.collect(), loses, seconds: None, volumes })
+        let (iqn, portal) = (self.iqn(tag), &self.portal);
+        let told = |number| format!("unit {number} of {iqn} at {portal}");
+        Ok(configfs::outlook(on, self.volumes(tag, on), told))
     }
 
     fn apply(&self, ledger: &mut Ledger<'_>, on: &[Volume]) -> Result<Vec<Volume>> {
@@ -215,11 +203,11 @@ impl Initiator {
             let device = format!("{session}/device");
             for target in ground.list(&device)?.iter().filter(|it| it.starts_with("target")) {
                 for unit in ground.list(&format!("{device}/{target}"))? {
-                    // HOST:CHANNEL:TARGET:UNIT
+                    // HOST:CHANNEL:TARGET:UNIT; everything else is no unit.
                     let number = unit.rsplit(':').next().and_then(|it| it.parse().ok());
+                    let Some(number) = number else { continue };
                     let disk = ground.list(&format!("{device}/{target}/{unit}/block"))?;
-                    let disk = disk.first().map(|name| format!("/dev/{name}"));
-                    disks.extend(number.zip(disk));
+                    disks.extend(disk.first().map(|name| (number, format!("/dev/{name}"))));
                 }
             }
         }

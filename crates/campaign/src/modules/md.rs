@@ -30,6 +30,9 @@ const LIMIT: Duration = Duration::from_hours(48);
 /// How often it is looked whether they are.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
+/// How long the kernel may rest before it brings them into step.
+const REST_MAX: Duration = Duration::from_secs(10);
+
 /// Shows the set and the legs that bear a UUID; `$0` is the UUID.
 const FIND: &str = r#"
 { mdadm --detail --scan; mdadm --examine --scan --config=partitions; } 2>/dev/null |
@@ -231,21 +234,35 @@ impl Md {
         Ok(text.map(|text| text.trim().to_owned()))
     }
 
+    /// Whether the legs agree. A set that rests has not begun with that yet, or has given it up.
+    fn is_in_step(ground: &dyn Ground, set: &Volume) -> Result<bool> {
+        // From which sector on they may differ, and how many of them lack.
+        let (differ, lack) =
+            (Self::state(ground, set, "resync_start")?, Self::state(ground, set, "degraded")?);
+        Ok(differ.is_none_or(|it| it == "none") && lack.is_none_or(|it| it == "0"))
+    }
+
     /// Waits until the legs agree.
     fn synchronised(&self, ground: &dyn Ground, set: &Volume) -> Result<()> {
-        let begun = ground.seconds();
+        let (begun, mut rests_since) = (ground.seconds(), ground.seconds());
         loop {
-            let action = Self::state(ground, set, "sync_action")?;
-            // A set of stripes alone has nothing to be brought into step.
-            if action.is_none_or(|action| action == "idle") {
-                return Ok(());
+            let now = ground.seconds();
+            match Self::state(ground, set, "sync_action")?.as_deref() {
+                // A set of stripes alone has nothing to be brought into step.
+                None => return Ok(()),
+                Some("idle") if Self::is_in_step(ground, set)? => return Ok(()),
+                Some("idle") => {}
+                Some(_) => rests_since = now,
             }
-            if ground.seconds() - begun > self.limit.as_secs_f64() {
+            let path = &set.path;
+            if now - rests_since > REST_MAX.as_secs_f64() {
+                let text = format!("the legs of {path} differ, and nothing brings them into step");
+                return Err(Fault::Failed(text));
+            }
+            if now - begun > self.limit.as_secs_f64() {
                 let limit = self.limit.as_secs();
-                return Err(Fault::Failed(format!(
-                    "the legs of {} are not in step after {limit} s",
-                    set.path
-                )));
+                let text = format!("the legs of {path} are not in step after {limit} s");
+                return Err(Fault::Failed(text));
             }
             ground.wait(LOOK_EVERY)?;
         }

@@ -9,11 +9,12 @@ mod tests;
 
 use std::time::Duration;
 
+use super::configfs::{self, Configfs, Place};
 use super::exported::{self, Address};
 use super::{
     Every, Family, Given, Keys, Module, Outlook, Wrong, block_volumes, given_up, mark, tools,
 };
-use crate::ground::{Command, Fault, Ground, Kind, Result, Volume};
+use crate::ground::{Command, Ground, Kind, Result, Volume};
 use crate::ledger::line::Probe;
 use crate::ledger::{Ledger, Making};
 
@@ -108,8 +109,9 @@ impl Target {
         self.nqn.clone().unwrap_or_else(own)
     }
 
-    fn directory(&self, path: &str) -> Making {
-        exported::directory(path, self.limit)
+    fn place(&self) -> Place {
+        let targets = "/sys/kernel/config/nvmet/subsystems";
+        Place { root: NVMET, targets, drivers: self.transport.drivers() }
     }
 
     /// The directory of the port, whose number is made of our tag.
@@ -120,33 +122,29 @@ impl Target {
     }
 
     fn export(&self, ledger: &mut Ledger<'_>, on: &[Volume]) -> Result<()> {
-        let (tag, nqn) = (ledger.tag(), self.nqn(&ledger.tag()));
+        let tag = ledger.tag();
+        let (nqn, port) = (self.nqn(&tag), self.port(&tag));
         let system = format!("{NVMET}/subsystems/{nqn}");
-        ledger.make(self.directory(&system))?;
+        let mut configfs = Configfs { ledger, limit: self.limit };
+        configfs.make(&system)?;
         // Whoever reaches the port may write, as long as the campaign goes on.
-        ledger.set_within(&format!("{system}/attr_allow_any_host"), "1")?;
+        configfs.set(&format!("{system}/attr_allow_any_host"), "1")?;
         for (number, volume) in on.iter().enumerate() {
             let space = format!("{system}/namespaces/{}", number + 1);
-            ledger.make(self.directory(&space))?;
-            ledger.set_within(&format!("{space}/device_path"), &volume.path)?;
-            ledger.set_within(&format!("{space}/enable"), "1")?;
+            configfs.make(&space)?;
+            configfs.set(&format!("{space}/device_path"), &volume.path)?;
+            configfs.set(&format!("{space}/enable"), "1")?;
         }
-        let port = self.port(&tag);
-        ledger.make(self.directory(&port))?;
-        let set = |ledger: &mut Ledger<'_>, name: &str, value: &str| {
-            ledger.set_within(&format!("{port}/{name}"), value)
-        };
-        set(ledger, "addr_trtype", self.transport.word())?;
+        configfs.make(&port)?;
+        let mut set = |name: &str, value: &str| configfs.set(&format!("{port}/{name}"), value);
+        set("addr_trtype", self.transport.word())?;
         if self.transport == Transport::Tcp {
             let (address, service) = exported::parts(&self.portal);
-            let family = if address.contains(':') { "ipv6" } else { "ipv4" };
-            set(ledger, "addr_adrfam", family)?;
-            set(ledger, "addr_traddr", address)?;
-            set(ledger, "addr_trsvcid", service)?;
+            set("addr_adrfam", if address.contains(':') { "ipv6" } else { "ipv4" })?;
+            set("addr_traddr", address)?;
+            set("addr_trsvcid", service)?;
         }
-        let link = format!("{port}/subsystems/{nqn}");
-        ledger.make(exported::link(&system, &link, self.limit))?;
-        Ok(())
+        configfs.link(&system, &format!("{port}/subsystems/{nqn}"))
     }
 
     fn volumes(&self, tag: &str, on: &[Volume]) -> Vec<Volume> {
@@ -163,29 +161,15 @@ impl Target {
 
 impl Module for Target {
     fn check(&self, ground: &dyn Ground, on: &[Volume]) -> Result<Outlook> {
-        let on = block_volumes(on)?;
-        tools(ground, &["mkdir", "rmdir", "ln", "rm"])?;
-        exported::kernel_has(ground, NVMET, self.transport.drivers())?;
+        let on = self.place().check(ground, on, self.nqn.as_deref())?;
         let tag = "ioecho-*";
         let nqn = self.nqn(tag);
-        if self.nqn.is_some() && ground.exists(&format!("{NVMET}/subsystems/{nqn}")) {
-            let text = format!("there is a target '{nqn}' already, which is not this campaign's");
-            return Err(Fault::Refused(text));
-        }
         let at = match self.transport {
             Transport::Loop => "within the host",
-            Transport::Tcp => self.portal.as_str(),
+            Transport::Tcp => &format!("at {}", self.portal),
         };
-        let does = on.iter().enumerate().map(|(number, volume)| {
-            format!("exports {} as namespace {} of {nqn} at {at}", volume.path, number + 1)
-        });
-        let mut volumes = self.volumes(tag, on);
-        for volume in &mut volumes {
-            volume.is_there = false;
-        }
-        // Whoever reaches the port may write.
-        let loses = on.iter().map(|volume| volume.path.clone()).collect();
-        Ok(Outlook { does: does.collect(), loses, seconds: None, volumes })
+        let told = |number| format!("namespace {} of {nqn} {at}", number + 1);
+        Ok(configfs::outlook(on, self.volumes(tag, on), told))
     }
 
     fn apply(&self, ledger: &mut Ledger<'_>, on: &[Volume]) -> Result<Vec<Volume>> {

@@ -1,10 +1,10 @@
 //! Volumes over iSCSI on a machine in memory, which knows configfs and iscsiadm.
 
-use super::super::exported::tests as configfs;
+use super::super::configfs::tests as configfs;
 use super::super::killed;
 use super::*;
-use crate::ground::Output;
 use crate::ground::fake::Fake;
+use crate::ground::{Fault, Output};
 use crate::value::Value;
 
 const DISKS: [&str; 2] = ["/dev/sda", "/dev/sdb"];
@@ -41,6 +41,9 @@ fn machine() -> Fake {
                 }
                 state.put(&session, "");
                 state.put("/sys/class/iscsi_session/session1/targetname", name);
+                let file = "device/target3:0:0/uevent";
+                let text = "DEVTYPE=scsi_target";
+                state.put(&format!("/sys/class/iscsi_session/session1/{file}"), text);
                 for (unit, disk) in [(0, "sdx"), (1, "sdy")] {
                     let place = format!("device/target3:0:0/3:0:0:{unit}/block/{disk}");
                     state.put(&format!("/sys/class/iscsi_session/session1/{place}"), "");

@@ -136,6 +136,23 @@ fn legs_that_never_agree_are_a_fault() {
 }
 
 #[test]
+fn a_set_that_rests_before_its_legs_agree_is_not_in_step() {
+    for (name, differs) in [("resync_start", "0\n"), ("degraded", "1\n")] {
+        let fake = machine();
+        let set = Volume { path: "/dev/md9".to_owned(), ..on(&fake, 1)[0].clone() };
+        for (file, text) in [("sync_action", "idle\n"), ("resync_start", "none\n")] {
+            fake.state_mut().put(&format!("/sys/block/md9/md/{file}"), text);
+        }
+        let md = md(&[("level", "5")]).unwrap();
+        assert_eq!(md.synchronised(&fake, &set), Ok(()));
+        fake.state_mut().put(&format!("/sys/block/md9/md/{name}"), differs);
+        let fault = md.synchronised(&fake, &set).unwrap_err();
+        assert!(fault.to_string().contains("nothing brings them into step"), "{fault}");
+        assert!((10.0..12.0).contains(&fake.seconds()));
+    }
+}
+
+#[test]
 fn sets_that_make_no_sense_are_refused() {
     for (settings, key) in [
         (&[][..], "level"),

@@ -1,10 +1,10 @@
 //! `NVMe` over Fabrics on a machine in memory, which knows configfs and `nvme`.
 
-use super::super::exported::tests as configfs;
+use super::super::configfs::tests as configfs;
 use super::super::killed;
 use super::*;
-use crate::ground::Output;
 use crate::ground::fake::Fake;
+use crate::ground::{Fault, Output};
 use crate::value::Value;
 
 const DISKS: [&str; 2] = ["/dev/sda", "/dev/sdb"];
