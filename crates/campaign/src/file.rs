@@ -91,6 +91,8 @@ pub struct File {
     pub repeats: u32,
     /// The order of the branches within a repeat.
     pub order: Order,
+    /// Which cells may go on at the same time.
+    pub parallel: Parallel,
     /// The longest time of all runs together.
     pub budget: Option<Nanos>,
     /// The time at which the campaign ends, as it is written, and its place.
@@ -227,6 +229,16 @@ pub enum Order {
     Random,
     /// As in the file.
     Written,
+}
+
+/// Which cells may go on at the same time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Parallel {
+    /// One after the other.
+    #[default]
+    One,
+    /// Those that need different hosts. A host does one at a time.
+    Host,
 }
 
 /// The target of a device that the stack makes, until it is made.

@@ -151,6 +151,34 @@ fn each_host_gets_its_load_and_the_first_hosts_are_an_axis() {
 }
 
 #[test]
+fn cells_on_different_hosts_go_on_together_and_a_host_does_one_at_a_time() {
+    let site = Site::new();
+    let text = "name='c'\nparallel='host'\norder='written'\n[hosts]\n\"n{1..2}\"={launch=[]}\n\
+                [devices]\na={host='n1',path='sim:size=16M'}\nb={host='n2',path='sim:size=24M'}\n\
+                c={host='n1',path='sim:size=32M'}\n[axes]\ndevice=['a','b','c']\n[replay]\n\
+                trace='gen:random?rate=100&duration=1s&size=4k&area=1M'\n";
+    let output = site.run(text);
+    assert!(output.status.success(), "{}", said(&output));
+    assert!(said(&output).contains("n1 and 1 more call themselves"), "{}", said(&output));
+    let device = |key: &str| -> String {
+        let cell = json(&site.path(&format!("c.campaign/cells/{key}/cell.json")));
+        cell["device"].as_str().unwrap().to_owned()
+    };
+    let journal = fs::read_to_string(site.path("c.campaign/journal.jsonl")).unwrap();
+    let happened = journal.lines().filter_map(|line| {
+        let line: Value = serde_json::from_str(line).unwrap();
+        let word = ["attempt", "ended"].into_iter().find(|it| line["what"][it].is_object())?;
+        Some(format!("{word} {}", device(line["what"][word]["key"].as_str().unwrap())))
+    });
+    let happened: Vec<String> = happened.collect();
+    assert_eq!(happened.len(), 6, "{happened:?}");
+    assert_eq!(happened[..2], ["attempt a", "attempt b"]);
+    let at = |what: &str| happened.iter().position(|it| it == what).unwrap();
+    assert!(at("ended a") < at("attempt c"), "{happened:?}");
+    assert_eq!(site.kept(), 0);
+}
+
+#[test]
 fn a_device_that_is_not_there_refuses_the_campaign_and_names_the_host() {
     let site = Site::new();
     let text = format!("{}trace='load'\n", campaign(2, "/no/such/device", ""));

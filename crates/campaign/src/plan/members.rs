@@ -1,11 +1,11 @@
 //! The members of a cell: who replays on other hosts, with which target and which load.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 
 use serde::Serialize;
 
-use super::{Plan, is_simulated};
-use crate::file::{Device, Proof, TARGETS_MAX};
+use super::{Cell, Plan, is_simulated};
+use crate::file::{Device, Parallel, Proof, TARGETS_MAX};
 use crate::place::{Place, Refused, Result};
 use crate::stack::Placed;
 use crate::template::filled;
@@ -22,7 +22,35 @@ pub struct Member {
     pub trace: String,
 }
 
+impl Cell {
+    /// Whether two cells need the same host, so that one would disturb the other. Cells without
+    /// hosts need this machine.
+    pub fn shares_a_host(&self, other: &Self) -> bool {
+        let is_there = |member: &Member| other.hosts.iter().any(|it| it.host == member.host);
+        (self.hosts.is_empty() && other.hosts.is_empty()) || self.hosts.iter().any(is_there)
+    }
+}
+
 impl Plan {
+    /// How many of these cells follow each other, if those that may go on at the same time do.
+    pub fn turns<'c>(&self, cells: impl Iterator<Item = &'c Cell>) -> usize {
+        if self.file.parallel == Parallel::One {
+            return cells.count();
+        }
+        let mut until: HashMap<&str, usize> = HashMap::new();
+        for cell in cells {
+            let hosts: Vec<&str> = match cell.hosts[..] {
+                [] => vec![""],
+                _ => cell.hosts.iter().map(|member| member.host.as_str()).collect(),
+            };
+            let begins = hosts.iter().filter_map(|host| until.get(host)).max().copied();
+            for host in hosts {
+                until.insert(host, begins.unwrap_or(0) + 1);
+            }
+        }
+        until.into_values().max().unwrap_or(0)
+    }
+
     /// Who replays on other hosts. Loads are dealt in turn.
     pub(super) fn members(
         &self,

@@ -3,8 +3,8 @@
 use ioecho_trace::Nanos;
 
 use super::Reader;
-use crate::file::Host;
 use crate::file::table::{Spot, Table};
+use crate::file::{File, Host, Parallel};
 use crate::name::is_name;
 use crate::place::{Place, Refused, Result};
 use crate::template::{expanded, filled, names};
@@ -26,7 +26,7 @@ impl Reader<'_, '_> {
         let mut hosts: Vec<Host> = Vec::new();
         for (pattern, place, value) in self.entries("hosts")? {
             let table = self.table(value)?;
-            table.only("key of a host", &["ssh", "launch", "directory"], &[])?;
+            table.only("key of a host", &["ssh", "launch", "directory"])?;
             let texts = expanded(&pattern).and_then(|all| Ok((all, names(&pattern)?)));
             let (all, others) =
                 texts.map_err(|reason| Refused::new(&place, reason, "write n{01..10}"))?;
@@ -55,9 +55,25 @@ impl Reader<'_, '_> {
     pub(super) fn start_skew(&self) -> Result<Nanos> {
         let Some(value) = self.top.get("start") else { return Ok(SKEW_MAX) };
         let table = self.table(value)?;
-        table.only("key of start", &["skew"], &[])?;
+        table.only("key of start", &["skew"])?;
         let span = |text: &str| text.parse::<Nanos>().ok().filter(|span| *span > Nanos::ZERO);
         Ok(table.parsed("skew", span, "write a time such as 1ms")?.unwrap_or(SKEW_MAX))
+    }
+}
+
+/// Refuses devices without a host where cells go on at the same time by their hosts: this
+/// machine drives the others, and would be disturbed by that.
+pub(super) fn check_parallel(file: &File) -> Result<()> {
+    let here = file.devices.iter().find(|device| device.hosts.is_empty());
+    match (here, file.parallel) {
+        (Some(device), Parallel::Host) => {
+            let reason =
+                format!("'{}' has no host, and parallel = \"host\" needs one", device.name);
+            let help = "write host = \"NAME\"; [hosts] NAME = {launch = []} is an agent on \
+                        this machine";
+            Err(Refused::new(&device.place, reason, help))
+        }
+        _ => Ok(()),
     }
 }
 

@@ -60,6 +60,8 @@ fn what_no_host_can_be_is_refused() {
     ] {
         assert!(refused(&hosts(text)).contains(told), "{text}: {}", refused(&hosts(text)));
     }
+    let parallel = with("'sim'", "trace='t'\n").replace("[hosts]", "parallel='host'\n[hosts]");
+    assert!(refused(&parallel).contains("'d' has no host"), "{}", refused(&parallel));
     for (device, replay, told) in [
         ("{host='n11',path='sim'}", "trace='t'\n", "no host 'n11'"),
         ("{host=['lab','lab'],path='sim'}", "trace='t'\n", "stands here twice"),
