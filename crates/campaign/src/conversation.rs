@@ -224,7 +224,7 @@ impl Conversation {
                 let fault = match kind {
                     FaultKind::Refused => Fault::Refused(text),
                     FaultKind::Lacking => Fault::Lacking(text),
-                    FaultKind::Failed => Fault::Failed(text),
+                    FaultKind::Failed | FaultKind::Busy => Fault::Failed(text),
                     FaultKind::Stopped => Fault::Stopped,
                 };
                 self.stop(now_ns, Some(at), Trouble::Fault(fault), actions);

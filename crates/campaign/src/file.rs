@@ -105,6 +105,8 @@ pub struct File {
     pub start_skew: Nanos,
     /// How long a host that was lost is waited for.
     pub host_wait: Nanos,
+    /// What becomes of a replay on other hosts when this process is lost.
+    pub on_loss: OnLoss,
     /// The devices, in the order of the file.
     pub devices: Vec<Device>,
     /// Named groups of settings.
@@ -239,6 +241,17 @@ pub enum Parallel {
     One,
     /// Those that need different hosts. A host does one at a time.
     Host,
+}
+
+/// What an agent does with its replay when its campaign is lost.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum OnLoss {
+    /// It stops it.
+    #[default]
+    Stop,
+    /// It brings it to its end, and keeps the result until the campaign goes on.
+    Finish,
 }
 
 /// The target of a device that the stack makes, until it is made.

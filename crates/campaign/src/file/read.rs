@@ -10,8 +10,8 @@ use toml::de::DeValue;
 use super::include::{Gathered, Open, laid_over, parsed};
 use super::table::{Spot, Table};
 use super::{
-    Axis, Device, File, Host, Known, Ladder, Layer, Order, PATH, Parallel, Proof, STEP, Search,
-    Setting, SettingRule,
+    Axis, Device, File, Host, Known, Ladder, Layer, OnLoss, Order, PATH, Parallel, Proof, STEP,
+    Search, Setting, SettingRule,
 };
 use crate::expression::{Rule, Subjects};
 use crate::place::{Place, Refused, Result};
@@ -19,7 +19,7 @@ use crate::stack::PREFIX;
 use crate::template::{expanded, names};
 use crate::value::Value;
 
-const TOP: [&str; 26] = [
+const TOP: [&str; 27] = [
     "name",
     "seed",
     "repeats",
@@ -46,6 +46,7 @@ const TOP: [&str; 26] = [
     "start",
     "host-wait",
     "parallel",
+    "on-controller-loss",
 ];
 
 /// How long a host that was lost is waited for if nothing else is asked for.
@@ -85,6 +86,11 @@ pub fn read(name: &str, text: &str, known: &Known, open: Open<'_>) -> Result<Fil
         "host" => Some(Parallel::Host),
         _ => None,
     };
+    let on_loss = |text: &str| match text {
+        "stop" => Some(OnLoss::Stop),
+        "finish" => Some(OnLoss::Finish),
+        _ => None,
+    };
     let title = top.text_at(top.needed("name")?)?;
     check_name(&top, &title)?;
     let mut file = File {
@@ -100,6 +106,9 @@ pub fn read(name: &str, text: &str, known: &Known, open: Open<'_>) -> Result<Fil
         hosts: Vec::new(),
         start_skew: Nanos::ZERO,
         host_wait: top.parsed("host-wait", span, "write a time such as 10m")?.unwrap_or(HOST_WAIT),
+        on_loss: top
+            .parsed("on-controller-loss", on_loss, "write \"stop\" or \"finish\"")?
+            .unwrap_or_default(),
         devices: Vec::new(),
         layers: Vec::new(),
         replay: Layer::new(),

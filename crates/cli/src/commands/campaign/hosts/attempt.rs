@@ -32,7 +32,7 @@ use ioecho_trace::Nanos;
 use serde::{Deserialize, Serialize};
 
 use super::link::now_ns;
-use super::party::Party;
+use super::party::{Party, Unreached};
 use super::{Hosts, There, bulk};
 use crate::commands::campaign::child::Came;
 use crate::commands::campaign::flags;
@@ -146,10 +146,7 @@ impl Hosts<'_> {
         let party = self.party(names.iter().copied(), String::new());
         let mut party = party.map_err(|why| Coded::error(exit::REFUSED, why))?;
         let who = party.everybody();
-        if let Some((host, why)) = party.connect(&who).into_iter().next() {
-            let text = format!("{}: there is no agent: {why}", party.name(host));
-            return Err(Coded::error(exit::TARGET, text));
-        }
+        party.reach_first()?;
         if made.plan.file.parallel == Parallel::Host {
             party.tell_alike();
         }
@@ -235,6 +232,7 @@ impl Party<'_> {
                     run: run.clone(),
                     flags: flags.clone(),
                     load: load.clone(),
+                    on_loss: file.on_loss,
                 };
                 let arms = loads[replay.part].iter().map(arm).collect();
                 match self.together(cell, place, arms, file.start_skew) {
@@ -271,6 +269,28 @@ impl Party<'_> {
         Ok(loads)
     }
 
+    /// Reaches all hosts for the first time. What agents of an earlier process bring to its end is
+    /// waited for, as long as it takes; nothing else is.
+    fn reach_first(&mut self) -> anyhow::Result<()> {
+        let (who, mut told) = (self.everybody(), BTreeSet::new());
+        loop {
+            let failed = self.connect(&who);
+            let is_final = |(_, why): &&(usize, Unreached)| !matches!(why, Unreached::Busy(_));
+            if let Some((host, why)) = failed.iter().find(is_final) {
+                let text = format!("{}: there is no agent: {why}", self.name(*host));
+                return Err(Coded::error(exit::TARGET, text));
+            }
+            let Some((host, why)) = failed.first() else { return Ok(()) };
+            if self.is_asked() {
+                return Err(refused(&End::Stopped));
+            }
+            if told.insert(*host) {
+                tell(&format!("waiting for {}: {why}", self.name(*host)));
+            }
+            thread::sleep(TRY_EVERY);
+        }
+    }
+
     /// Reaches all hosts. Those that were lost are waited for.
     fn reach(&mut self, wait: Nanos) -> Or<()> {
         let (begun, mut told) = (Instant::now(), BTreeSet::new());
@@ -285,7 +305,7 @@ impl Party<'_> {
             if begun.elapsed().as_secs_f64() >= wait.as_secs_f64() {
                 return Err(End::Fault(format!("host-lost: {name}: {why}")));
             }
-            if told.insert(why.clone()) {
+            if told.insert(why.to_string()) {
                 tell(&format!("waiting for {name}, {wait} at most: {why}"));
             }
             thread::sleep(TRY_EVERY);

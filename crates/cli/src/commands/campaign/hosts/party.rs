@@ -3,13 +3,14 @@
 //! Cells that go on at the same time have different hosts, so each has a party of its own. An agent
 //! goes from one party to the next without being started anew.
 
+use std::fmt;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use ioecho_campaign::clock::Compared;
 use ioecho_campaign::conversation::{Action, Conversation, Event, Outcome};
-use ioecho_campaign::protocol::{FromAgent, PROTOCOL, SILENT_AFTER_S, ToAgent};
+use ioecho_campaign::protocol::{FaultKind, FromAgent, PROTOCOL, SILENT_AFTER_S, ToAgent};
 use ioecho_linux::MonotonicClock;
 use ioecho_trace::Nanos;
 
@@ -90,7 +91,7 @@ impl<'h> Party<'h> {
 
     /// Starts the agents of these hosts that have none. What is returned are those that cannot be
     /// reached, with the reason.
-    pub(super) fn connect(&mut self, who: &[usize]) -> Vec<(usize, String)> {
+    pub(super) fn connect(&mut self, who: &[usize]) -> Vec<(usize, Unreached)> {
         let missing: Vec<usize> =
             who.iter().copied().filter(|host| self.all[*host].link.is_none()).collect();
         let mut failed = Vec::new();
@@ -99,7 +100,7 @@ impl<'h> Party<'h> {
             for (host, why) in self.greet(some) {
                 match why {
                     Unreached::NoProgram => lacking.push(host),
-                    Unreached::For(why) => failed.push((host, why)),
+                    why => failed.push((host, why)),
                 }
             }
             let mut sent = Vec::new();
@@ -107,13 +108,10 @@ impl<'h> Party<'h> {
                 tell(&format!("{}: the program is sent", self.name(host)));
                 match reach::send(&self.all[host].host, &self.hosts.build) {
                     Ok(()) => sent.push(host),
-                    Err(why) => failed.push((host, why)),
+                    Err(why) => failed.push((host, Unreached::For(why))),
                 }
             }
-            failed.extend(self.greet(&sent).into_iter().map(|(host, why)| match why {
-                Unreached::NoProgram => (host, "the program cannot be run there".to_owned()),
-                Unreached::For(why) => (host, why),
-            }));
+            failed.extend(self.greet(&sent));
         }
         failed
     }
@@ -158,10 +156,12 @@ impl<'h> Party<'h> {
                     self.cut(host);
                     failed.push((host, Unreached::For("it is another build".to_owned())));
                 }
-                What::Said(FromAgent::Fault { text, .. }) if is_waiting => {
+                What::Said(FromAgent::Fault { kind, text }) if is_waiting => {
                     waiting.retain(|other| *other != host);
                     self.cut(host);
-                    failed.push((host, Unreached::For(text)));
+                    let is_busy = kind == FaultKind::Busy;
+                    let why = if is_busy { Unreached::Busy(text) } else { Unreached::For(text) };
+                    failed.push((host, why));
                 }
                 What::Said(FromAgent::Alive) => {}
                 What::Said(_) => self.cut(host),
@@ -184,8 +184,9 @@ impl<'h> Party<'h> {
         let name = there.host.name.clone();
         let link = Link::start(command, (host, there.turns, &name), self.to.clone())?;
         let (protocol, build) = (PROTOCOL, self.hosts.build.clone());
-        let hello =
-            ToAgent::Hello { protocol, build, campaign: self.hosts.campaign.clone(), host: name };
+        // What an agent does that this process has lost is of no use to it.
+        let (campaign, stops_earlier) = (self.hosts.campaign.clone(), there.was_ours);
+        let hello = ToAgent::Hello { protocol, build, campaign, host: name, stops_earlier };
         // What it does not hear it does not answer.
         let _ = link.mouth().say(&hello, READS_WITHIN);
         let mouth = std::sync::Arc::downgrade(link.mouth());
@@ -211,9 +212,10 @@ impl<'h> Party<'h> {
         Unreached::For(format!("{why}{told}"))
     }
 
-    /// Gives up an agent. It notices the end of its input, stops and undoes.
+    /// Gives up an agent. It is told to stop, and notices the end of its input.
     fn cut(&mut self, host: usize) {
         if let Some(link) = self.all[host].link.take() {
+            let _ = link.mouth().say(&ToAgent::Stop, Duration::ZERO);
             // Whoever is silent is not waited for.
             let _ = thread::Builder::new().spawn(move || link.end(ENDS_WITHIN));
         }
@@ -336,7 +338,7 @@ impl<'h> Party<'h> {
             (What::Ended(why), at) => {
                 let why = match self.ended(host, &why) {
                     Unreached::NoProgram => why,
-                    Unreached::For(why) => why,
+                    Unreached::Busy(why) | Unreached::For(why) => why,
                 };
                 let now = now_ns(&self.clock);
                 at.map_or(Vec::new(), |at| talk.step(now, Event::Lost(at, why)))
@@ -346,9 +348,20 @@ impl<'h> Party<'h> {
 }
 
 /// Why an agent does not answer.
-enum Unreached {
+pub(super) enum Unreached {
     /// There is no such program on the host.
     NoProgram,
+    /// What an earlier agent of the campaign began there goes on.
+    Busy(String),
     /// For this reason.
     For(String),
+}
+
+impl fmt::Display for Unreached {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoProgram => f.write_str("the program cannot be run there"),
+            Self::Busy(why) | Self::For(why) => f.write_str(why),
+        }
+    }
 }
