@@ -188,6 +188,48 @@ fn a_device_that_is_not_there_refuses_the_campaign_and_names_the_host() {
     assert_eq!(site.attempts().len(), 0);
 }
 
+#[test]
+fn hosts_are_asked_before_anything_runs_and_nothing_is_left_there() {
+    let site = Site::new();
+    fs::write(site.path("n1.img"), vec![7; 1 << 20]).unwrap();
+    let at = site.path("").display().to_string();
+    let text = format!(
+        "name='c'\n[hosts]\nn1={{launch=[]}}\nn2={{launch=[]}}\n\
+         n3={{launch=['env','X=1'],directory='{at}/elsewhere'}}\n\
+         n4={{launch=['false']}}\n[devices]\n\
+         d={{host=['n{{1..4}}'],path='{at}/{{host}}.img'}}\n[replay]\ndevice='d'\n\
+         trace='gen:random?rate=100&duration=1s&size=4k&area=1M'\n"
+    );
+    fs::write(site.path("c.toml"), text).unwrap();
+    let plan = |more: &[&str]| {
+        let words = [&["campaign", "plan", "c.toml", "--probe"], more].concat();
+        site.command(&words).output().unwrap()
+    };
+    let output = plan(&["--json"]);
+    assert_eq!(output.status.code(), Some(6), "{}", said(&output));
+    let plan_json: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let hosts = plan_json["hosts"].as_array().unwrap();
+    let states: Vec<&str> = hosts.iter().map(|host| host["state"].as_str().unwrap()).collect();
+    assert_eq!(states, ["ready", "ready", "no-program", "unusable"]);
+    for host in &hosts[..2] {
+        // All are one machine, whose clock is its own.
+        let end = |end: &str| host["clock"]["offset"][end].as_i64().unwrap();
+        assert!(end("low_ns") <= 0 && 0 <= end("high_ns"), "{host}");
+        assert!(host["facts"]["kernel"].is_string(), "{host}");
+    }
+    assert!(hosts[0]["devices"][0]["fault"].is_null(), "{}", hosts[0]);
+    let fault = hosts[1]["devices"][0]["fault"].as_str().unwrap();
+    assert!(fault.contains("n2.img"), "{fault}");
+    let output = plan(&[]);
+    let told = said(&output);
+    assert!(
+        told.contains("n1: ready, kernel ") && told.contains("clock is known within"),
+        "{told}"
+    );
+    assert!(told.contains("n3: reached; `run` sends it the program"), "{told}");
+    assert!(!site.path("elsewhere").exists() && !site.path("c.campaign").exists());
+}
+
 /// The response times in a run's requests, ns.
 fn responses(site: &Site, run: &Path) -> Vec<u64> {
     let table = run.with_extension("csv");

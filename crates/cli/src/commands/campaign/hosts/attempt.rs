@@ -343,10 +343,12 @@ impl Party<'_> {
     }
 
     /// Asks, where only answers are of use.
-    fn answers(&mut self, who: &[usize], questions: Vec<ToAgent>) -> Or<Vec<FromAgent>> {
+    pub(super) fn answers(&mut self, who: &[usize], questions: Vec<ToAgent>) -> Or<Vec<FromAgent>> {
         match self.ask(who, questions) {
             Outcome::Answers(answers) => Ok(answers),
-            Outcome::Replayed(_) => Err(End::Fault("it was a replay".to_owned())),
+            Outcome::Replayed(_) | Outcome::Compared(_) => {
+                Err(End::Fault("it was no question".to_owned()))
+            }
             Outcome::Trouble(at, trouble) => Err(self.end_of(at.map(|at| who[at]), &trouble)),
         }
     }
@@ -370,7 +372,9 @@ impl Party<'_> {
         };
         match self.converse_telling(who, talk, true, &mut begun) {
             Outcome::Replayed(all) => Ok(all),
-            Outcome::Answers(_) => Err(End::Fault("it was no replay".to_owned())),
+            Outcome::Answers(_) | Outcome::Compared(_) => {
+                Err(End::Fault("it was no replay".to_owned()))
+            }
             Outcome::Trouble(at, trouble) => Err(self.end_of(at.map(|at| who[at]), &trouble)),
         }
     }
@@ -410,7 +414,7 @@ impl Party<'_> {
     }
 
     /// What a trouble is to an attempt.
-    fn end_of(&self, host: Option<usize>, trouble: &Trouble) -> End {
+    pub(super) fn end_of(&self, host: Option<usize>, trouble: &Trouble) -> End {
         let name = host.map_or("", |host| self.name(host));
         let by = |text: &str| format!("{name}: {text}");
         match trouble {
@@ -525,7 +529,7 @@ fn is_that_replay(run: &Path, target: &str, replayed: &Replayed) -> Result<(), S
     Ok(())
 }
 
-fn there(device: Option<&Device>, target: &str, may_lose: bool) -> DeviceThere {
+pub(super) fn there(device: Option<&Device>, target: &str, may_lose: bool) -> DeviceThere {
     let path = (target != FROM_STACK).then(|| target.to_owned());
     let proof = device.map(|device| device.proof.clone()).unwrap_or_default();
     DeviceThere { path, proof, may_lose }

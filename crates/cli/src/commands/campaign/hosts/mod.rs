@@ -2,13 +2,15 @@
 //!
 //! The conversation itself is `ioecho_campaign::conversation`, which is pure; here are the
 //! processes and pipes ([`link`], [`reach`]), the hosts of a cell in one pair of hands ([`party`]),
-//! loads and results ([`bulk`]), and an attempt at a cell ([`attempt`]).
+//! loads and results ([`bulk`]), an attempt at a cell ([`attempt`]), and what hosts say before any
+//! of it ([`probe`]).
 
 pub(super) mod attempt;
 pub(super) mod build;
 mod bulk;
 mod link;
 mod party;
+pub(super) mod probe;
 mod reach;
 
 use std::collections::BTreeMap;

@@ -89,6 +89,11 @@ impl<'h> Party<'h> {
         self.hosts.is_asked()
     }
 
+    /// Starts the agents of these hosts that have the program, and sends nothing.
+    pub(super) fn look(&mut self, who: &[usize]) -> Vec<(usize, Unreached)> {
+        who.chunks(AT_ONCE).flat_map(|some| self.greet(some)).collect()
+    }
+
     /// Starts the agents of these hosts that have none. What is returned are those that cannot be
     /// reached, with the reason.
     pub(super) fn connect(&mut self, who: &[usize]) -> Vec<(usize, Unreached)> {
