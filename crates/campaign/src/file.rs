@@ -296,6 +296,10 @@ pub struct Host {
     pub is_shell: bool,
     /// Where the program, loads and results are kept there, if not in the usual place.
     pub directory: Option<String>,
+    /// Settings for replays on it.
+    pub set: Layer,
+    /// What stands for the range in its name.
+    pub number: String,
     /// Where it is defined.
     pub place: Place,
 }

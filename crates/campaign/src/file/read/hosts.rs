@@ -4,7 +4,7 @@ use ioecho_trace::Nanos;
 
 use super::Reader;
 use crate::file::table::{Spot, Table};
-use crate::file::{File, Host, Parallel};
+use crate::file::{File, Host, Layer, Parallel, Setting};
 use crate::name::is_name;
 use crate::place::{Place, Refused, Result};
 use crate::template::{expanded, filled, names};
@@ -26,7 +26,14 @@ impl Reader<'_, '_> {
         let mut hosts: Vec<Host> = Vec::new();
         for (pattern, place, value) in self.entries("hosts")? {
             let table = self.table(value)?;
-            table.only("key of a host", &["ssh", "launch", "directory"])?;
+            table.only("key of a host", &["ssh", "launch", "directory", "set"])?;
+            let set = self.layer_at(&table, "set")?;
+            if let Some(Setting { key, place, .. }) =
+                set.iter().find(|setting| self.known.flag(&setting.key).is_none())
+            {
+                let reason = format!("{key} is the same on all hosts of a device");
+                return Err(Refused::new(place, reason, "a host's set has flags of `replay`"));
+            }
             let texts = expanded(&pattern).and_then(|all| Ok((all, names(&pattern)?)));
             let (all, others) =
                 texts.map_err(|reason| Refused::new(&place, reason, "write n{01..10}"))?;
@@ -45,7 +52,7 @@ impl Reader<'_, '_> {
                 }
                 let number = name.get(before..name.len().saturating_sub(behind));
                 let number = number.unwrap_or_default().to_owned();
-                hosts.push(host(&table, name, &number, &place)?);
+                hosts.push(Host { set: set.clone(), ..host(&table, name, number, &place)? });
             }
         }
         Ok(hosts)
@@ -80,9 +87,9 @@ pub(super) fn check_parallel(file: &File) -> Result<()> {
 /// How far apart replays may begin if nothing else is asked for.
 const SKEW_MAX: Nanos = Nanos::from_millis(1);
 
-fn host(table: &Table<'_, '_>, name: String, number: &str, place: &Place) -> Result<Host> {
+fn host(table: &Table<'_, '_>, name: String, number: String, place: &Place) -> Result<Host> {
     let value = |part: &str| match part {
-        "" => Some(number.to_owned()),
+        "" => Some(number.clone()),
         "host" => Some(name.clone()),
         _ => None,
     };
@@ -124,7 +131,8 @@ fn host(table: &Table<'_, '_>, name: String, number: &str, place: &Place) -> Res
     // A remote shell takes the words apart once more.
     let is_ssh = |word: &String| word.rsplit('/').next() == Some("ssh");
     let is_shell = launch.iter().any(is_ssh);
-    Ok(Host { name, launch, is_shell, directory, place: place.clone() })
+    let (set, place) = (Layer::new(), place.clone());
+    Ok(Host { name, launch, is_shell, directory, set, number, place })
 }
 
 /// The hosts that a device names, each of which must be there.

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
 
 use ioecho_campaign::executor::{Executor, State};
+use ioecho_campaign::file::Host;
 use ioecho_campaign::place::{Place, Refused};
 use ioecho_campaign::plan::{Cell, Plan, Step, is_simulated};
 use ioecho_campaign::setup::Foreseen;
@@ -261,17 +262,27 @@ fn why(plan: &Plan, key: &str, json: bool, out: &mut Out) -> anyhow::Result<u8> 
     }
     // Values with their places, the deciding one last; and how many cells have them.
     let mut found: Vec<(Vec<(String, String)>, usize)> = Vec::new();
-    let points = plan.cells.iter().map(|cell| (cell.point.clone(), cell.repeat));
-    let searched = plan.branches.iter().map(|point| (point.clone(), 1));
+    let hosts = |cell: &Cell| -> Vec<Option<&Host>> {
+        let hosts = cell.hosts.iter().map(|member| plan.file.host(&member.host));
+        if cell.hosts.is_empty() { vec![None] } else { hosts.collect() }
+    };
+    let points = plan.cells.iter().map(|cell| (cell.point.clone(), cell.repeat, hosts(cell)));
+    let searched = plan.branches.iter().map(|point| (point.clone(), 1, vec![None]));
     let all: Vec<_> =
         if plan.file.search.is_some() { searched.collect() } else { points.collect() };
-    for (point, repeat) in all {
-        let origins = plan.origins(&point, repeat).unwrap_or_default();
-        let given = origins.get(key).into_iter().flatten();
-        let given: Vec<_> = given.map(|it| (it.value.shown(), it.place.to_string())).collect();
-        match found.iter_mut().find(|(other, _)| *other == given) {
-            Some((_, count)) => *count += 1,
-            None => found.push((given, 1)),
+    for (point, repeat, hosts) in all {
+        let on = |host: Option<&Host>| {
+            let origins = plan.origins_on(&point, repeat, host).unwrap_or_default();
+            let given = origins.get(key).into_iter().flatten();
+            given.map(|it| (it.value.shown(), it.place.to_string())).collect::<Vec<_>>()
+        };
+        // Hosts may have settings of their own.
+        let all: BTreeSet<Vec<(String, String)>> = hosts.into_iter().map(on).collect();
+        for given in all {
+            match found.iter_mut().find(|(other, _)| *other == given) {
+                Some((_, count)) => *count += 1,
+                None => found.push((given, 1)),
+            }
         }
     }
     if json {

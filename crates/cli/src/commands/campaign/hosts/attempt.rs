@@ -208,9 +208,9 @@ impl Party<'_> {
             return Ok(end);
         }
         stored.environment = self.environment();
-        let flags = |part: usize| flags::typed(&cell.replays()[part]);
+        let first = &cell.replays()[0];
         let words = ["ioecho", "replay"].map(str::to_owned).into_iter();
-        stored.command = words.chain(flags(0)).collect();
+        stored.command = words.chain(flags::typed(first)).collect();
         let mut left = self.left(cell, place, stored.attempt);
         let loads = if left.is_some() { Ok(Vec::new()) } else { self.set_up(task) };
         let loads = match loads {
@@ -225,16 +225,16 @@ impl Party<'_> {
                 tell("    the agents had finished it when the campaign was lost");
                 left
             } else {
-                let flags = flags(replay.part);
+                let part = &cell.replays()[replay.part];
                 let name = replay.name.to_owned();
                 let run = RunName { key: cell.key.clone(), attempt, name };
-                let arm = |load: &LoadThere| ToAgent::Arm {
+                let arm = |(load, member): (&LoadThere, &Member)| ToAgent::Arm {
                     run: run.clone(),
-                    flags: flags.clone(),
+                    flags: flags::typed_on(part, member),
                     load: load.clone(),
                     on_loss: file.on_loss,
                 };
-                let arms = loads[replay.part].iter().map(arm).collect();
+                let arms = loads[replay.part].iter().zip(&part.hosts).map(arm).collect();
                 match self.together(cell, place, arms, file.start_skew) {
                     Ok(replayed) => (run, replayed),
                     Err(end) => return Ok(Came { end, seconds: 0.0, summary_sha256: None }),
