@@ -21,7 +21,7 @@ use crate::value::Value;
 
 pub use crate::file::FROM_STACK;
 pub use members::Member;
-use members::{HOST, check_there, there};
+use members::{HOST, there};
 
 /// The most cells of a campaign.
 const CELLS_MAX: usize = 1_000_000;
@@ -450,7 +450,6 @@ impl Plan {
         let trace = hosts.first().map(|it| &it.trace).or(traces.first()).cloned();
         let trace = trace.unwrap_or_default();
         let requests = members::requests(&trace, &hosts, &load)?;
-        check_there(&stack, &hosts, &self.file.place)?;
         let mut identity = Identity::new(replay, chain, identified, requests, repeat);
         let Some(hosts) = self.with_settings(hosts, &origins, &identity, &point)? else {
             return Ok(None);

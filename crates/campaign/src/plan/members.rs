@@ -8,7 +8,6 @@ use super::{Cell, Plan, is_simulated};
 use crate::file::{Device, Parallel, Proof, Setting, TARGETS_MAX};
 use crate::key::Identity;
 use crate::place::{Place, Refused, Result};
-use crate::stack::Placed;
 use crate::template::filled;
 use crate::value::{Origins, Value};
 
@@ -170,17 +169,4 @@ pub(super) fn there(device: &Device, members: &[Member]) -> String {
         format!("there:{}", proof.join(","))
     };
     members.iter().map(of_member).collect::<Vec<_>>().join(AND)
-}
-
-/// Refuses programs of the campaign's directory on other hosts, which have no such directory.
-pub(super) fn check_there(stack: &[Placed], members: &[Member], place: &Place) -> Result<()> {
-    let program = stack.iter().flat_map(|placed| placed.programs.keys()).next();
-    match program.filter(|_| !members.is_empty()) {
-        None => Ok(()),
-        Some(program) => {
-            let reason =
-                format!("{program} is a program of this machine, and is not sent to hosts");
-            Err(Refused::new(place, reason, "install it there, and name it without a path"))
-        }
-    }
 }

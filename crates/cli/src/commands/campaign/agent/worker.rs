@@ -1,6 +1,7 @@
 //! What an agent does, one thing after the other.
 
-use std::fs::{self, File, TryLockError};
+use std::fs::{self, File, Permissions, TryLockError};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, mpsc};
@@ -12,6 +13,7 @@ use ioecho_campaign::protocol::{DeviceThere, FaultKind, FromAgent, PROTOCOL, ToA
 use ioecho_campaign::setup::outlook;
 use ioecho_campaign::stack::Placed;
 use ioecho_linux::OpenDirectory;
+use ioecho_run::{digest, regular};
 
 use super::Asked;
 use super::home::{Home, of_attempt};
@@ -20,7 +22,7 @@ use super::replaying::{On, Replaying};
 use super::voice::Voice;
 use crate::commands::campaign::doing::environment;
 use crate::commands::campaign::ground::Here;
-use crate::commands::campaign::hosts::build;
+use crate::commands::campaign::hosts::{build, bulk};
 use crate::commands::campaign::machine::Machine;
 use crate::commands::campaign::setting_up::{self, Host, Locks};
 use crate::commands::campaign::undo_files::UndoFiles;
@@ -209,6 +211,7 @@ impl Worker {
 
     fn check(&self, stack: &[Placed], device: &DeviceThere) -> Result<FromAgent, Fault> {
         let machine = Machine::new(self.base(), None, || self.asked.to_stop());
+        let stack = &self.with_programs(stack)?;
         let bottom = self.bottom(device)?;
         let is_real = bottom.iter().any(|volume| volume.kind != Kind::Simulated);
         if is_real || !stack.is_empty() {
@@ -232,6 +235,25 @@ impl Worker {
         Ok(FromAgent::Outlook { does, loses })
     }
 
+    /// A stack that runs the programs of the campaign's directory as they were sent here.
+    fn with_programs(&self, stack: &[Placed]) -> Result<Vec<Placed>, Fault> {
+        let place = |program: &str, hash: &str| {
+            let lacking = |why: String| Fault::Lacking(format!("{program} is not here: {why}"));
+            let sha256 = hash.strip_prefix("sha256:").unwrap_or_default();
+            let path = self.home.load(sha256, &bulk::name_of(Path::new(program)));
+            let path = path.map_err(|error| lacking(error.to_string()))?;
+            let file = regular::open(&path).map_err(|error| lacking(error.to_string()))?;
+            let found = digest::of_file(&path).map_err(|error| lacking(error.to_string()))?;
+            if found != sha256 {
+                return Err(lacking("somebody has changed it".to_owned()));
+            }
+            file.set_permissions(Permissions::from_mode(0o700))
+                .map_err(|error| Fault::Failed(format!("{}: {error}", path.display())))?;
+            Ok(path.display().to_string())
+        };
+        stack.iter().map(|placed| placed.elsewhere(&place)).collect()
+    }
+
     /// Refuses a host that another campaign has not left as it found it.
     fn is_open(&self) -> Result<(), Fault> {
         if self.up.is_some() || UndoFiles::open_ones().is_empty() {
@@ -246,6 +268,7 @@ impl Worker {
         device: &DeviceThere,
         turn: (usize, u32),
     ) -> Result<FromAgent, Fault> {
+        let stack = &self.with_programs(stack)?;
         let bottom = self.bottom(device)?;
         let is_real = bottom.iter().any(|volume| volume.kind != Kind::Simulated);
         if stack.is_empty() {

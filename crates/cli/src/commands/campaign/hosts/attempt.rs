@@ -33,7 +33,7 @@ use serde::{Deserialize, Serialize};
 
 use super::link::now_ns;
 use super::party::{Party, Unreached};
-use super::{Hosts, There, bulk};
+use super::{Hosts, bulk};
 use crate::commands::campaign::child::Came;
 use crate::commands::campaign::flags;
 use crate::commands::campaign::plan::Made;
@@ -104,6 +104,8 @@ pub(in super::super) struct Task<'a> {
     destroy: &'a [String],
     /// The loads of each replay, for each member.
     loads: Vec<Vec<Load>>,
+    /// The programs of its stack, which are sent as well.
+    programs: Vec<Program>,
     pub(in super::super) place: OpenDirectory,
 }
 
@@ -128,8 +130,37 @@ impl<'a> Task<'a> {
         };
         let of_part = |part: &Cell| part.hosts.iter().map(load).collect();
         let loads = cell.replays().iter().map(of_part).collect::<Result<_, _>>()?;
-        Ok(Self { file: &made.plan.file, cell: cell.clone(), destroy, loads, place })
+        let programs = programs(made, cell);
+        let file = &made.plan.file;
+        Ok(Self { file, cell: cell.clone(), destroy, loads, programs, place })
     }
+
+    /// The files that a member needs.
+    fn files_of(&self, member: usize) -> Vec<(&Path, &str)> {
+        let mut files: Vec<(&Path, &str)> = Vec::new();
+        for loads in &self.loads {
+            if let Some(Load::File(path, sha256)) = loads.get(member) {
+                files.push((path, sha256));
+            }
+        }
+        files.extend(self.programs.iter().map(|(path, sha256)| (&**path, &**sha256)));
+        files.sort_unstable();
+        files.dedup();
+        files
+    }
+}
+
+/// A program of the campaign's directory, with its SHA-256.
+type Program = (PathBuf, String);
+
+/// The programs of the campaign's directory that the stack of a cell runs.
+fn programs(made: &Made, cell: &Cell) -> Vec<Program> {
+    let all = cell.identity.stack.iter().flat_map(|placed| &placed.programs);
+    let program = |(name, hash): (&String, &String)| {
+        let sha256 = hash.strip_prefix("sha256:")?.to_owned();
+        Some((made.here.base().join(name), sha256))
+    };
+    all.filter_map(program).collect()
 }
 
 impl Hosts<'_> {
@@ -159,6 +190,9 @@ impl Hosts<'_> {
                     continue;
                 }
                 let host = names.iter().position(|name| *name == member.host).unwrap_or(0);
+                let programs = programs(made, cell);
+                let files = programs.iter().map(|(path, sha256)| (&**path, &**sha256));
+                party.send(host, &files.collect::<Vec<_>>()).map_err(|end| refused(&end))?;
                 let device = there(device, &member.target, destroy.contains(&cell.device));
                 let stack = cell.identity.stack.clone();
                 let check = vec![ToAgent::Check { stack, device }];
@@ -430,22 +464,26 @@ impl Party<'_> {
         }
     }
 
-    /// The loads of all replays of a cell on each of its hosts, which have them afterwards.
+    /// The loads of all replays of a cell on each of its hosts, which have them and the programs
+    /// afterwards.
     fn loads(&self, task: &Task<'_>) -> Or<Vec<Vec<LoadThere>>> {
-        let mut sent = BTreeSet::new();
-        let mut held = |(there, load): (&There, &Load)| {
-            let (path, sha256) = match load {
-                Load::Text(text) => return Ok(LoadThere::Text(text.clone())),
-                Load::File(path, sha256) => (path, sha256),
-            };
-            if sent.insert((there.number, sha256.clone())) {
-                bulk::send(&there.host, &self.hosts.build, path, sha256)
-                    .map_err(|why| End::Fault(format!("{}: {why}", there.host.name)))?;
+        for host in self.everybody() {
+            self.send(host, &task.files_of(host))?;
+        }
+        let held = |load: &Load| match load {
+            Load::Text(text) => LoadThere::Text(text.clone()),
+            Load::File(path, sha256) => {
+                LoadThere::Held { sha256: sha256.clone(), name: bulk::name_of(path) }
             }
-            Ok(LoadThere::Held { sha256: sha256.clone(), name: bulk::name_of(path) })
         };
-        let of_part = |part: &Vec<Load>| self.all.iter().zip(part).map(&mut held).collect();
-        task.loads.iter().map(of_part).collect()
+        Ok(task.loads.iter().map(|part| part.iter().map(held).collect()).collect())
+    }
+
+    /// Brings files to a host.
+    fn send(&self, host: usize, files: &[(&Path, &str)]) -> Or<()> {
+        let there = &self.all[host].host;
+        bulk::send(there, &self.hosts.build, files)
+            .map_err(|why| End::Fault(format!("{}: {why}", there.name)))
     }
 
     /// Fetches the results of all hosts.

@@ -7,7 +7,7 @@
 
 pub(super) mod attempt;
 pub(super) mod build;
-mod bulk;
+pub(super) mod bulk;
 mod link;
 mod party;
 pub(super) mod probe;

@@ -121,9 +121,12 @@ impl Probed {
                 if !seen.insert((&member.target, stack)) || party.all[host].link.is_none() {
                     continue;
                 }
+                let programs = stack.iter().flat_map(|placed| placed.programs.keys());
+                let programs: Vec<&str> = programs.map(String::as_str).collect();
+                let asked = if programs.is_empty() { &stack[..] } else { &[] };
                 let mut check = |may_lose: bool| {
                     let device = there(device, &member.target, may_lose);
-                    let check = ToAgent::Check { stack: stack.clone(), device };
+                    let check = ToAgent::Check { stack: asked.to_vec(), device };
                     party.answers(&[host], vec![check]).map(|mut answers| answers.pop())
                 };
                 // What is lost is to be told, although nothing allows it yet.
@@ -135,6 +138,10 @@ impl Probed {
                     }
                     Ok(_) => fault = Some("it gave no answer".to_owned()),
                     Err(end) => fault = Some(why(&end)),
+                }
+                if !programs.is_empty() {
+                    let names = programs.join(", ");
+                    does.push(format!("what the stack does is known when `run` sends {names}"));
                 }
                 let (device, target) = (cell.device.clone(), member.target.clone());
                 self.devices.push(DeviceProbed { device, target, does, loses, fault });
