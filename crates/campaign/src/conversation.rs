@@ -32,6 +32,10 @@ const LEAD_NS: i64 = 2 * SECOND_NS;
 const PINGS: u32 = 200;
 const PINGS_WITHIN_NS: i64 = 2 * SECOND_NS;
 
+/// Who is asked about its clock for so long and does not answer is given up, whatever else it says:
+/// the others wait, armed.
+const CLOCK_WITHIN_NS: i64 = 10 * SECOND_NS;
+
 /// What happened.
 #[derive(Clone, Debug)]
 pub enum Event {
@@ -396,6 +400,13 @@ impl Conversation {
                 let who = self.members.iter().position(|member| member.answer.is_none());
                 let text = format!("it was not armed within {} s", ARMED_WITHIN_NS / SECOND_NS);
                 self.stop(now_ns, who, Trouble::Fault(Fault::Failed(text)), actions);
+            }
+            Phase::Before(at, since) | Phase::After(at, since)
+                if now_ns.saturating_sub(since) > CLOCK_WITHIN_NS =>
+            {
+                let within = CLOCK_WITHIN_NS / SECOND_NS;
+                let text = format!("it did not say within {within} s what its clock reads");
+                self.lose(now_ns, at, Trouble::HostLost(text), actions);
             }
             Phase::Ending(since) if now_ns.saturating_sub(since) > ENDED_WITHIN_NS => {
                 for at in 0..self.members.len() {

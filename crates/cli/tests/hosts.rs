@@ -124,6 +124,9 @@ fn two_agents_begin_together_and_are_judged_as_one() {
     let shifts: Vec<i64> = whole["merged"].as_array().unwrap().iter().map(shift).collect();
     let (told, truth) = (shifts[1] - shifts[0], zeros[1] - zeros[0]);
     assert!((told - truth).abs() <= bound, "{told} is told, {truth} is true, ± {bound}");
+    // Pages are drawn here: one from a host would be opened with whatever it holds.
+    assert!(attempt.join("run/report.html").exists());
+    assert!(!attempt.join("hosts/n01/run/report.html").exists());
     assert_eq!(site.kept(), 0, "what is fetched is dropped");
     let again = site.command(&["campaign", "run", "c.toml"]).output().unwrap();
     assert_eq!(again.status.code(), output.status.code(), "{}", said(&again));

@@ -350,6 +350,21 @@ fn a_question_may_take_long_and_silence_may_not() {
 }
 
 #[test]
+fn who_talks_and_does_not_tell_its_clock_is_given_up() {
+    let (mut talk, _) = Conversation::replay(vec![ToAgent::Collect, ToAgent::Collect], MS, 0);
+    talk.step(0, Event::Heard(0, FromAgent::Armed));
+    talk.step(0, Event::Heard(1, FromAgent::Armed));
+    for second in 1..=10 {
+        for at in 0..2 {
+            assert_eq!(talk.step(second * 1_000 * MS, Event::Heard(at, FromAgent::Alive)), []);
+        }
+        assert_eq!(talk.step(second * 1_000 * MS, Event::Tick), []);
+    }
+    let actions = talk.step(10_001 * MS, Event::Tick);
+    assert_eq!(actions, [Action::Cut(0), Action::Say(1, ToAgent::Stop)]);
+}
+
+#[test]
 fn clocks_are_compared_without_a_replay() {
     let (mut talk, mut actions) = Conversation::comparing(2, 0);
     let (mut now, offsets) = (0, [7 * MS, -9 * MS]);

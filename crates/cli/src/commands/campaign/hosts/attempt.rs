@@ -17,13 +17,13 @@ use ioecho_campaign::course;
 use ioecho_campaign::file::{Device, FROM_STACK, File, Parallel};
 use ioecho_campaign::ground::Fault;
 use ioecho_campaign::plan::{Cell, Ground as _, Member, is_simulated};
-use ioecho_campaign::protocol::{DeviceThere, FromAgent, LoadThere, RunName, ToAgent};
+use ioecho_campaign::protocol::{DeviceThere, FileThere, FromAgent, LoadThere, RunName, ToAgent};
 use ioecho_linux::{HostDescription, OpenDirectory};
-use ioecho_run::directory::RunDirectory;
+use ioecho_run::directory::{PAGE, RunDirectory, is_file_of_run};
 use ioecho_run::merge::{self, Together};
 use ioecho_run::named::file_named;
 use ioecho_run::place::unwritable;
-use ioecho_run::{digest, regular, stored};
+use ioecho_run::{digest, page, regular, stored};
 use ioecho_stats::begun::Begun;
 use ioecho_stats::judge::START_SKEW;
 use ioecho_stats::run_summary::{ByKind, RunSummary};
@@ -498,8 +498,15 @@ impl Party<'_> {
             let by = |why: String| End::Fault(format!("{}: {why}", member.host));
             let into = directory(cell, place, &member.host, &run.name)
                 .map_err(|error| by(error.to_string()))?;
+            // A page of another machine would be opened with whatever it holds.
+            let is_page = |file: &&FileThere| file.name == PAGE;
+            let (_, files): (Vec<&FileThere>, Vec<&FileThere>) =
+                replayed.files.iter().partition(is_page);
+            if let Some(odd) = files.iter().find(|file| !is_file_of_run(&file.name)) {
+                return Err(by(format!("{} is no file of a run", odd.name)));
+            }
             let Hosts { build, campaign, .. } = self.hosts;
-            bulk::fetch(&there.host, build, campaign, run, &replayed.files, &into).map_err(by)?;
+            bulk::fetch(&there.host, build, campaign, run, &files, &into).map_err(by)?;
             is_that_replay(into.path(), &member.target, replayed).map_err(by)?;
         }
         Ok(())
@@ -628,7 +635,14 @@ fn joined(
     }
     let run_name = run.name.clone();
     let run = RunDirectory::at(&output);
-    let summary = run.map(|run| run.read_summary());
+    let summary = run.as_ref().map(RunDirectory::read_summary);
+    if let (Some(run), Some(Ok(summary)), 1) = (&run, &summary, cell.hosts.len()) {
+        // What cannot be drawn is no run, whatever its host says.
+        let drawn = page::of_run(run, summary).and_then(|drawn| page::write(run, &drawn));
+        if let Err(error) = drawn {
+            return Ok(Err(End::Fault(format!("its results cannot be drawn: {error}"))));
+        }
+    }
     Ok(match summary {
         Some(Ok(summary)) => {
             tell_hosts(cell, place, &run_name, &summary);

@@ -196,7 +196,7 @@ pub(super) fn fetch(
     build: &str,
     campaign: &str,
     run: &RunName,
-    files: &[FileThere],
+    files: &[&FileThere],
     into: &OpenDirectory,
 ) -> Result<(), String> {
     let needed = files.iter().fold(0_u64, |sum, file| sum.saturating_add(file.bytes));
