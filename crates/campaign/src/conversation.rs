@@ -32,6 +32,10 @@ const LEAD_NS: i64 = 2 * SECOND_NS;
 const PINGS: u32 = 200;
 const PINGS_WITHIN_NS: i64 = 2 * SECOND_NS;
 
+/// Who is asked about its clock for so long and does not answer is given up, whatever else it says:
+/// the others wait, armed.
+const CLOCK_WITHIN_NS: i64 = 10 * SECOND_NS;
+
 /// What happened.
 #[derive(Clone, Debug)]
 pub enum Event {
@@ -93,6 +97,8 @@ pub struct Replayed {
 pub enum Outcome {
     /// What each agent answered.
     Answers(Vec<FromAgent>),
+    /// The comparison of each clock.
+    Compared(Vec<Compared>),
     /// The replays of all agents.
     Replayed(Vec<Replayed>),
     /// The first trouble, and whose it was, if it was somebody's.
@@ -131,12 +137,19 @@ struct Member {
     is_at_rest: bool,
 }
 
-/// A conversation about one thing: a question to each agent, or a replay on all.
+/// What a conversation is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum About {
+    Questions,
+    Clocks,
+    Replay,
+}
+
+/// A conversation about one thing: a question to each agent, their clocks, or a replay on all.
 #[derive(Clone, Debug)]
 pub struct Conversation {
     members: Vec<Member>,
-    /// Whether it is a replay.
-    is_replay: bool,
+    about: About,
     /// The largest bound of a clock with which a replay begins.
     bound_max_ns: i64,
     phase: Phase,
@@ -146,24 +159,41 @@ pub struct Conversation {
 impl Conversation {
     /// Asks each agent one thing. An answer may take any time, as long as the agent is alive.
     pub fn asking(questions: Vec<ToAgent>, now_ns: i64) -> (Self, Vec<Action>) {
-        Self::begin(questions, false, i64::MAX, now_ns)
+        Self::begin(questions, About::Questions, i64::MAX, now_ns)
     }
 
     /// Arms a replay on each agent, and begins all of them together, if all clocks are known within
     /// this bound.
     pub fn replay(arms: Vec<ToAgent>, bound_max_ns: i64, now_ns: i64) -> (Self, Vec<Action>) {
-        Self::begin(arms, true, bound_max_ns, now_ns)
+        Self::begin(arms, About::Replay, bound_max_ns, now_ns)
+    }
+
+    /// Compares the clocks of so many agents, and does nothing else.
+    pub fn comparing(count: usize, now_ns: i64) -> (Self, Vec<Action>) {
+        // Nothing goes on there that could be stopped.
+        let member = Member { heard_ns: now_ns, is_at_rest: true, ..Member::default() };
+        let (about, phase) = (About::Clocks, Phase::Before(0, now_ns));
+        let (bound_max_ns, trouble) = (i64::MAX, None);
+        let members = vec![member; count];
+        let mut talk = Self { members, about, bound_max_ns, phase, trouble };
+        let mut actions = Vec::new();
+        if count == 0 {
+            talk.end(&mut actions);
+        } else {
+            talk.compare(now_ns, 0, &mut actions);
+        }
+        (talk, actions)
     }
 
     fn begin(
         questions: Vec<ToAgent>,
-        is_replay: bool,
+        about: About,
         bound_max_ns: i64,
         now_ns: i64,
     ) -> (Self, Vec<Action>) {
         let members = vec![Member { heard_ns: now_ns, ..Member::default() }; questions.len()];
         let (phase, trouble) = (Phase::Asking(now_ns), None);
-        let mut talk = Self { members, is_replay, bound_max_ns, phase, trouble };
+        let mut talk = Self { members, about, bound_max_ns, phase, trouble };
         let mut actions: Vec<Action> = questions
             .into_iter()
             .enumerate()
@@ -171,6 +201,10 @@ impl Conversation {
             .collect();
         talk.go_on(now_ns, &mut actions);
         (talk, actions)
+    }
+
+    fn is_replay(&self) -> bool {
+        self.about == About::Replay
     }
 
     /// What is to be done after an event. `now_ns` is the clock of the campaign; for what was heard
@@ -193,11 +227,11 @@ impl Conversation {
     }
 
     fn hear(&mut self, now_ns: i64, at: usize, said: FromAgent, actions: &mut Vec<Action>) {
+        let is_replay = self.is_replay();
         let Some(member) = self.members.get_mut(at).filter(|member| !member.is_lost) else {
             return;
         };
         member.heard_ns = member.heard_ns.max(now_ns);
-        let is_replay = self.is_replay;
         let is_comparing = match self.phase {
             Phase::Before(who, _) | Phase::After(who, _) => who == at,
             _ => false,
@@ -224,7 +258,7 @@ impl Conversation {
                 let fault = match kind {
                     FaultKind::Refused => Fault::Refused(text),
                     FaultKind::Lacking => Fault::Lacking(text),
-                    FaultKind::Failed => Fault::Failed(text),
+                    FaultKind::Failed | FaultKind::Busy => Fault::Failed(text),
                     FaultKind::Stopped => Fault::Stopped,
                 };
                 self.stop(now_ns, Some(at), Trouble::Fault(fault), actions);
@@ -293,7 +327,7 @@ impl Conversation {
             self.phase =
                 if is_before { Phase::Before(next, now_ns) } else { Phase::After(next, now_ns) };
             self.compare(now_ns, next, actions);
-        } else if is_before {
+        } else if is_before && self.is_replay() {
             self.start(now_ns, actions);
         } else {
             self.end(actions);
@@ -314,7 +348,7 @@ impl Conversation {
     /// The instants that all agents were told, each on its own clock, and the comparisons of the
     /// clocks before; `None` until they were told.
     pub fn begun(&self) -> Option<Vec<(i64, Compared)>> {
-        let is_begun = self.is_replay && matches!(self.phase, Phase::Going | Phase::After(..));
+        let is_begun = self.is_replay() && matches!(self.phase, Phase::Going | Phase::After(..));
         let of = |member: &Member| Some((member.told_ns, member.before?));
         self.members.iter().map(of).collect::<Option<Vec<_>>>().filter(|_| is_begun)
     }
@@ -361,11 +395,18 @@ impl Conversation {
         }
         match self.phase {
             Phase::Asking(since)
-                if self.is_replay && now_ns.saturating_sub(since) > ARMED_WITHIN_NS =>
+                if self.is_replay() && now_ns.saturating_sub(since) > ARMED_WITHIN_NS =>
             {
                 let who = self.members.iter().position(|member| member.answer.is_none());
                 let text = format!("it was not armed within {} s", ARMED_WITHIN_NS / SECOND_NS);
                 self.stop(now_ns, who, Trouble::Fault(Fault::Failed(text)), actions);
+            }
+            Phase::Before(at, since) | Phase::After(at, since)
+                if now_ns.saturating_sub(since) > CLOCK_WITHIN_NS =>
+            {
+                let within = CLOCK_WITHIN_NS / SECOND_NS;
+                let text = format!("it did not say within {within} s what its clock reads");
+                self.lose(now_ns, at, Trouble::HostLost(text), actions);
             }
             Phase::Ending(since) if now_ns.saturating_sub(since) > ENDED_WITHIN_NS => {
                 for at in 0..self.members.len() {
@@ -383,7 +424,7 @@ impl Conversation {
     fn go_on(&mut self, now_ns: i64, actions: &mut Vec<Action>) {
         match self.phase {
             Phase::Asking(_) if self.members.iter().all(|member| member.answer.is_some()) => {
-                if self.is_replay && !self.members.is_empty() {
+                if self.is_replay() && !self.members.is_empty() {
                     self.phase = Phase::Before(0, now_ns);
                     self.compare(now_ns, 0, actions);
                 } else {
@@ -405,7 +446,10 @@ impl Conversation {
         self.phase = Phase::Over;
         let outcome = match self.trouble.take() {
             Some((who, trouble)) => Outcome::Trouble(who, trouble),
-            None if self.is_replay => self.replayed(),
+            None if self.is_replay() => self.replayed(),
+            None if self.about == About::Clocks => {
+                Outcome::Compared(self.members.iter().filter_map(|it| it.before).collect())
+            }
             None => Outcome::Answers(
                 self.members.iter_mut().filter_map(|member| member.answer.take()).collect(),
             ),

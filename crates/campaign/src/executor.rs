@@ -14,6 +14,7 @@ use serde::Serialize;
 
 use crate::attempt::{End, Measured};
 use crate::course::{holds_of_all, holds_of_any};
+use crate::file::Parallel;
 use crate::place::Result;
 use crate::plan::{Cell, Ground, Plan, Step};
 use crate::search::{Bisection, Next, Votes, is_same};
@@ -40,8 +41,8 @@ pub enum State {
 pub enum Event {
     /// The process begins, or goes on.
     Begin,
-    /// The attempt at a cell ended after so many seconds.
-    Ended(End, f64),
+    /// The attempt at the cell of this number ended after so many seconds.
+    Ended(usize, End, f64),
     /// Somebody asks for the end.
     Stop,
 }
@@ -77,6 +78,15 @@ pub enum Over {
     Left,
 }
 
+/// Whether it is a cell's turn.
+enum Turn {
+    Now,
+    /// What runs must end first.
+    Later,
+    /// It is skipped, for this reason.
+    Out(String),
+}
+
 /// The attempts at a cell that have ended, by their numbers.
 pub type Attempts = BTreeMap<u32, End>;
 
@@ -93,8 +103,8 @@ pub struct Executor<'p> {
     votes: Vec<Votes>,
     /// The step that is under way.
     at: usize,
-    /// The running cell and the number of its attempt.
-    running: Option<(usize, u32)>,
+    /// The running cells, each with the number of its attempt.
+    running: Vec<(usize, u32)>,
     spent_s: f64,
     /// The time until the deadline.
     left_s: Option<f64>,
@@ -122,7 +132,7 @@ impl<'p> Executor<'p> {
             found: vec![None; branches],
             votes: vec![Votes::new(); branches],
             at: 0,
-            running: None,
+            running: Vec::new(),
             spent_s,
             left_s: None,
             share: Share::default(),
@@ -148,8 +158,10 @@ impl<'p> Executor<'p> {
     pub fn forecast_s(&self) -> Option<f64> {
         let count = |is: fn(&State) -> bool| self.states.iter().filter(|it| is(it)).count();
         let done = count(|state| matches!(state, State::Done(..)));
-        let missing = count(|state| matches!(state, State::Missing | State::Running));
-        (done > 0).then(|| self.spent_s / done as f64 * missing as f64)
+        let missing = self.cells.iter().zip(&self.states);
+        let missing = missing.filter(|(_, it)| matches!(it, State::Missing | State::Running));
+        let turns = self.plan.turns(missing.map(|(cell, _)| cell));
+        (done > 0).then(|| self.spent_s / done as f64 * turns as f64)
     }
 
     /// The cells, with those that searches asked for.
@@ -187,8 +199,11 @@ impl<'p> Executor<'p> {
         match event {
             Event::Begin => {}
             Event::Stop => self.is_stopped = true,
-            Event::Ended(end, seconds) => {
-                let Some((cell, attempt)) = self.running.take() else { return Ok(actions) };
+            Event::Ended(cell, end, seconds) => {
+                let Some(at) = self.running.iter().position(|(it, _)| *it == cell) else {
+                    return Ok(actions);
+                };
+                let (_, attempt) = self.running.remove(at);
                 self.spent_s += seconds;
                 self.is_stopped |= end == End::Stopped;
                 let key = self.cells[cell].key.clone();
@@ -200,50 +215,80 @@ impl<'p> Executor<'p> {
                 }
             }
         }
-        if self.running.is_some() {
-            return Ok(actions);
+        while let Some(next) = self.next(&mut actions)? {
+            let is_over = matches!(next, Action::Over(_));
+            actions.push(next);
+            if is_over {
+                break;
+            }
         }
-        let next = self.next(&mut actions)?;
-        actions.push(next);
         Ok(actions)
     }
 
-    /// The next cell to run, or the end. Cells that are skipped on the way are settled.
-    fn next(&mut self, actions: &mut Vec<Action>) -> Result<Action> {
+    /// The next cell to run, or the end; `None` if what runs must end first. Cells that are skipped
+    /// on the way are settled.
+    fn next(&mut self, actions: &mut Vec<Action>) -> Result<Option<Action>> {
         let plan = self.plan;
-        while let Some(step) = plan.steps.get(self.at) {
+        // The repeat of the first cell that is not settled.
+        let (mut at, mut open) = (self.at, None);
+        while let Some(step) = plan.steps.get(at) {
+            if !self.running.is_empty() && plan.file.parallel == Parallel::One {
+                return Ok(None);
+            }
             let (branch, repeat) = match step {
                 Step::Cell(cell) => (self.cells[*cell].branch, self.cells[*cell].repeat),
                 Step::Search(branch) => (*branch, 1),
             };
-            if !self.share.has(&plan.branches[branch], repeat) {
-                self.at += 1;
-                continue;
+            // A repeat is finished before the next one begins.
+            if open.is_some_and(|open| open != repeat) {
+                break;
             }
             let cell = match step {
+                _ if !self.share.has(&plan.branches[branch], repeat) => None,
                 Step::Cell(cell) => Some(*cell),
                 Step::Search(branch) => self.searched(*branch)?,
             };
-            let Some(cell) = cell.filter(|cell| self.states[*cell] == State::Missing) else {
-                self.at += 1;
+            let is_open =
+                |cell: &usize| matches!(self.states[*cell], State::Missing | State::Running);
+            let Some(cell) = cell.filter(is_open) else {
+                at += 1;
+                self.at = if open.is_none() { at } else { self.at };
                 continue;
             };
-            if let Some(reason) = self.climbed_out(cell) {
-                self.states[cell] = State::Skipped(reason);
-                actions.push(Action::Settled(cell));
-                continue;
+            match self.turn(cell) {
+                Turn::Out(reason) => {
+                    self.states[cell] = State::Skipped(reason);
+                    actions.push(Action::Settled(cell));
+                }
+                Turn::Later => (at, open) = (at + 1, Some(repeat)),
+                Turn::Now => match self.ended() {
+                    Some(over) => return Ok(self.running.is_empty().then_some(Action::Over(over))),
+                    None => return Ok(Some(self.begin(cell))),
+                },
             }
-            if let Some(over) = self.ended() {
-                return Ok(Action::Over(over));
-            }
-            let attempts = self.attempts.get(&self.cells[cell].key);
-            let last = attempts.and_then(|all| all.keys().next_back());
-            let attempt = last.map_or(1, |last| last + 1);
-            self.running = Some((cell, attempt));
-            self.states[cell] = State::Running;
-            return Ok(Action::Run(cell, attempt));
         }
-        Ok(Action::Over(if self.is_aborted { Over::Aborted } else { Over::Complete }))
+        let over = if self.is_aborted { Over::Aborted } else { Over::Complete };
+        Ok(self.running.is_empty().then_some(Action::Over(over)))
+    }
+
+    /// Begins an attempt at a cell.
+    fn begin(&mut self, cell: usize) -> Action {
+        let attempts = self.attempts.get(&self.cells[cell].key);
+        let last = attempts.and_then(|all| all.keys().next_back());
+        let attempt = last.map_or(1, |last| last + 1);
+        self.running.push((cell, attempt));
+        self.states[cell] = State::Running;
+        Action::Run(cell, attempt)
+    }
+
+    /// Whether it is the turn of a cell that has no result yet.
+    fn turn(&self, cell: usize) -> Turn {
+        let is_in_use =
+            |(other, _): &(usize, u32)| self.cells[*other].shares_a_host(&self.cells[cell]);
+        if self.running.iter().any(is_in_use) {
+            return Turn::Later;
+        }
+        self.climbed(cell)
     }
 
     /// Why nothing more may begin.
@@ -259,12 +304,19 @@ impl<'p> Executor<'p> {
         let each = if done == 0 { 0.0 } else { self.spent_s / done as f64 };
         // A repeat that would not be finished is not begun: half of one cannot be compared.
         let per_repeat = self.plan.cells.len() / self.plan.file.repeats.max(1) as usize;
-        let begins_repeat = per_repeat > 0 && self.at.is_multiple_of(per_repeat) && self.at > 0;
-        let needed = if begins_repeat { each * per_repeat as f64 } else { each };
+        let begins_repeat = per_repeat > 0
+            && self.at.is_multiple_of(per_repeat)
+            && self.at > 0
+            && self.running.is_empty();
+        let runs = if begins_repeat { per_repeat } else { 1 };
+        // What runs already takes its time as well.
+        let needed = each * (runs + self.running.len()) as f64;
         if budget.is_some_and(|budget| self.spent_s + needed > budget) {
             return Some(Over::Budget);
         }
-        self.left_s.is_some_and(|left| needed > left).then_some(Over::Deadline)
+        let repeat = self.cells[..per_repeat.min(self.cells.len())].iter();
+        let turns = if begins_repeat { self.plan.turns(repeat) } else { 1 };
+        self.left_s.is_some_and(|left| each * turns as f64 > left).then_some(Over::Deadline)
     }
 
     /// The state of a cell after its attempts.
@@ -301,9 +353,10 @@ impl<'p> Executor<'p> {
         expectations.any(|it| !holds_of_all(&it.that, &self.cells[cell], measured))
     }
 
-    /// Why a cell is not climbed to: a lower one of its branch and repeat met the condition.
-    fn climbed_out(&self, cell: usize) -> Option<String> {
-        let ladder = self.plan.file.ladder.as_ref()?;
+    /// Whether a cell is climbed to: not if a lower one of its branch and repeat met the condition,
+    /// nor before they are settled.
+    fn climbed(&self, cell: usize) -> Turn {
+        let Some(ladder) = &self.plan.file.ladder else { return Turn::Now };
         let Cell { branch, repeat, .. } = self.cells[cell];
         // Within a branch, cells with lower values stand before those with higher ones.
         let before = self.cells[..cell].iter().zip(&self.states);
@@ -311,13 +364,14 @@ impl<'p> Executor<'p> {
             let value = other.setting(&ladder.axis).unwrap_or_default();
             match state {
                 State::Done(_, measured) if holds_of_any(&ladder.stop, other, measured) => {
-                    return Some(format!("stopped at {}={value}", ladder.axis));
+                    return Turn::Out(format!("stopped at {}={value}", ladder.axis));
                 }
-                State::Skipped(reason) => return Some(reason.clone()),
+                State::Skipped(reason) => return Turn::Out(reason.clone()),
+                State::Missing | State::Running if !self.running.is_empty() => return Turn::Later,
                 State::Done(..) | State::Missing | State::Running | State::Failed(_) => {}
             }
         }
-        None
+        Turn::Now
     }
 
     /// The cell that the search of a branch needs next; `None` if the search has ended.

@@ -91,6 +91,8 @@ pub struct File {
     pub repeats: u32,
     /// The order of the branches within a repeat.
     pub order: Order,
+    /// Which cells may go on at the same time.
+    pub parallel: Parallel,
     /// The longest time of all runs together.
     pub budget: Option<Nanos>,
     /// The time at which the campaign ends, as it is written, and its place.
@@ -103,6 +105,8 @@ pub struct File {
     pub start_skew: Nanos,
     /// How long a host that was lost is waited for.
     pub host_wait: Nanos,
+    /// What becomes of a replay on other hosts when this process is lost.
+    pub on_loss: OnLoss,
     /// The devices, in the order of the file.
     pub devices: Vec<Device>,
     /// Named groups of settings.
@@ -229,6 +233,27 @@ pub enum Order {
     Written,
 }
 
+/// Which cells may go on at the same time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Parallel {
+    /// One after the other.
+    #[default]
+    One,
+    /// Those that need different hosts. A host does one at a time.
+    Host,
+}
+
+/// What an agent does with its replay when its campaign is lost.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum OnLoss {
+    /// It stops it.
+    #[default]
+    Stop,
+    /// It brings it to its end, and keeps the result until the campaign goes on.
+    Finish,
+}
+
 /// The target of a device that the stack makes, until it is made.
 pub const FROM_STACK: &str = "from the stack";
 
@@ -271,6 +296,10 @@ pub struct Host {
     pub is_shell: bool,
     /// Where the program, loads and results are kept there, if not in the usual place.
     pub directory: Option<String>,
+    /// Settings for replays on it.
+    pub set: Layer,
+    /// What stands for the range in its name.
+    pub number: String,
     /// Where it is defined.
     pub place: Place,
 }

@@ -39,6 +39,9 @@ pub struct Identity {
     pub device: String,
     /// The version of the meaning of settings.
     pub engine: u32,
+    /// The settings of each member that its host has, where any has some.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub members: Vec<BTreeMap<String, Value>>,
     /// The keys of the replays within the cell, in their order; none if it is one replay.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub parts: Vec<String>,
@@ -69,9 +72,21 @@ impl Identity {
         requests: String,
         repeat: u32,
     ) -> Self {
-        let (engine, parts, path, rounds) = (ENGINE, Vec::new(), None, None);
-        let stack = Vec::new();
-        Self { chain, device, engine, parts, path, repeat, replay, requests, rounds, stack }
+        let (engine, members, parts, stack) = (ENGINE, Vec::new(), Vec::new(), Vec::new());
+        let (path, rounds) = (None, None);
+        Self {
+            chain,
+            device,
+            engine,
+            members,
+            parts,
+            path,
+            repeat,
+            replay,
+            requests,
+            rounds,
+            stack,
+        }
     }
 
     /// The key: SHA-256 of the canonical JSON, in 64 hexadecimal digits.
@@ -97,6 +112,7 @@ impl Identity {
         tell(self.device == other.device, "the device is another");
         tell(self.chain == other.chain, "chain changed");
         tell(self.engine == other.engine, "the meaning of settings changed");
+        tell(self.members == other.members, "the settings of a host changed");
         tell(self.parts == other.parts, "a step or a round changed");
         tell(self.rounds == other.rounds, "what ends the rounds changed");
         tell(self.stack == other.stack, "the stack changed");

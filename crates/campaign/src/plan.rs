@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use serde::Serialize;
 
 use crate::file::{
-    Device, File, Known, Layer, Order, PATH, Proof, RoundsOf, STEP, Setting, TARGETS_MAX,
+    Device, File, Host, Known, Layer, Order, PATH, Proof, RoundsOf, STEP, Setting, TARGETS_MAX,
     axis_value, rounded,
 };
 use crate::key::Identity;
@@ -21,7 +21,7 @@ use crate::value::Value;
 
 pub use crate::file::FROM_STACK;
 pub use members::Member;
-use members::{HOST, check_there, there};
+use members::{HOST, there};
 
 /// The most cells of a campaign.
 const CELLS_MAX: usize = 1_000_000;
@@ -80,7 +80,8 @@ impl Cell {
             "trace" => Some(self.trace.clone()),
             _ => None,
         };
-        let key = || self.identity.replay.get(name).map(Value::shown);
+        let key = || self.of_all_members(name).or_else(|| self.identity.replay.get(name));
+        let key = || key().map(Value::shown);
         let of_stack = || stack::value_in(&self.identity.stack, name);
         axis.or_else(own).or_else(key).or_else(of_stack)
     }
@@ -116,6 +117,15 @@ pub enum Step {
     Cell(usize),
     /// The search in this branch.
     Search(usize),
+}
+
+/// The settings of a replay, with everything filled in.
+#[derive(Default)]
+struct Typed<'o> {
+    replay: BTreeMap<String, Value>,
+    chain: Vec<String>,
+    /// The device, the loads and the number of hosts, each with its place.
+    own: BTreeMap<&'o str, (Vec<String>, &'o Place)>,
 }
 
 /// A plan.
@@ -263,23 +273,31 @@ impl Plan {
     }
 
     /// All values that a cell's keys were given; `None` if a rule leaves it out.
-    ///
-    /// # Errors
-    ///
-    /// If a value is impossible.
     pub fn origins(&self, point: &[(String, String)], repeat: u32) -> Option<Origins> {
+        self.origins_on(point, repeat, None)
+    }
+
+    /// The same on a host, which may have settings of its own.
+    pub fn origins_on(
+        &self,
+        point: &[(String, String)],
+        repeat: u32,
+        host: Option<&Host>,
+    ) -> Option<Origins> {
         // The settings of a device need the device, which a later layer may choose.
-        let device = self.layered(point, None, repeat)?.get("device").and_then(|all| {
+        let device = self.layered(point, &[], repeat)?.get("device").and_then(|all| {
             let chosen = all.last()?.value.texts().first()?;
             self.file.device(&Self::fill(chosen, point, repeat))
         });
-        self.layered(point, device.map(|device| &device.set), repeat)
+        let of_device = device.map(|device| &device.set);
+        let layers: Vec<&Layer> = of_device.into_iter().chain(host.map(|it| &it.set)).collect();
+        self.layered(point, &layers, repeat)
     }
 
     fn layered(
         &self,
         point: &[(String, String)],
-        of_device: Option<&Layer>,
+        layers: &[&Layer],
         repeat: u32,
     ) -> Option<Origins> {
         let mut origins = Origins::new();
@@ -287,8 +305,8 @@ impl Plan {
             origins.entry(setting.key.clone()).or_default().push(setting.clone());
         };
         let stack = self.file.stack.iter().flat_map(|entry| &entry.set);
-        let of_device = of_device.into_iter().flatten();
-        for setting in stack.chain(&self.file.replay).chain(of_device) {
+        let layers = layers.iter().copied().flatten();
+        for setting in stack.chain(&self.file.replay).chain(layers) {
             give(setting, &mut origins);
         }
         for (axis, value) in point {
@@ -335,9 +353,22 @@ impl Plan {
     }
 
     fn fill(text: &str, point: &[(String, String)], repeat: u32) -> String {
+        Self::filled(text, point, repeat, &|_| None)
+    }
+
+    /// The same, with more names.
+    fn filled(
+        text: &str,
+        point: &[(String, String)],
+        repeat: u32,
+        more: &dyn Fn(&str) -> Option<String>,
+    ) -> String {
+        let of_point = |name: &str| {
+            point.iter().find(|(axis, _)| axis == name).map(|(_, value)| value.clone())
+        };
         filled(text, &|name| match name {
             "repeat" => Some(repeat.to_string()),
-            name => point.iter().find(|(axis, _)| axis == name).map(|(_, value)| value.clone()),
+            name => of_point(name).or_else(|| more(name)),
         })
     }
 
@@ -388,29 +419,7 @@ impl Plan {
     ) -> Result<Option<Cell>> {
         let Some(origins) = self.origins(&point, repeat) else { return Ok(None) };
         let start = self.file.place.clone();
-        let mut replay = BTreeMap::new();
-        let (mut own, mut chain): (BTreeMap<&str, (Vec<String>, &Place)>, _) =
-            (BTreeMap::new(), Vec::new());
-        let is_of_replay = |(key, _): &(&String, &Vec<Setting>)| !key.starts_with(PREFIX);
-        for (key, all) in origins.iter().filter(is_of_replay) {
-            let Some(Setting { value, place, .. }) = all.last() else { continue };
-            self.check_names(value, place, if key == "trace" { &[HOST] } else { &[] })?;
-            let fill = |text: &String| Self::fill(text, &point, repeat);
-            let value = match value {
-                Value::Switch(on) => Value::Switch(*on),
-                Value::One(text) => Value::One(fill(text)),
-                Value::Many(texts) => Value::Many(texts.iter().map(fill).collect()),
-            };
-            match (key.as_str(), value) {
-                ("chain", value) => chain = value.texts().to_vec(),
-                ("device" | "trace" | TARGETS_MAX, value) => {
-                    own.insert(key.as_str(), (value.texts().to_vec(), place));
-                }
-                // A switch that is off is one that is not typed.
-                (_, Value::Switch(false)) => {}
-                (_, value) => _ = replay.insert(key.clone(), value),
-            }
-        }
+        let Typed { replay, chain, mut own } = self.typed(&origins, &point, repeat, None)?;
         let missing = |key: &str| {
             let help = format!("write {key} = … under [replay], or make an axis of it");
             Refused::new(&start, format!("a cell has no {key}"), help)
@@ -441,8 +450,13 @@ impl Plan {
         let trace = hosts.first().map(|it| &it.trace).or(traces.first()).cloned();
         let trace = trace.unwrap_or_default();
         let requests = members::requests(&trace, &hosts, &load)?;
-        check_there(&stack, &hosts, &self.file.place)?;
         let mut identity = Identity::new(replay, chain, identified, requests, repeat);
+        let Some(hosts) = self.with_settings(hosts, &origins, &identity, &point)? else {
+            return Ok(None);
+        };
+        if hosts.iter().any(|member| !member.set.is_empty()) {
+            identity.members = hosts.iter().map(|member| member.set.clone()).collect();
+        }
         let path = point.iter().find(|(axis, _)| axis == PATH);
         identity.path = path.map(|(_, path)| path.clone());
         identity.stack = stack;
@@ -461,6 +475,48 @@ impl Plan {
             branch,
             parts,
         }))
+    }
+
+    /// The settings of a replay, with everything filled in: those of the cell, or on one host.
+    fn typed<'o>(
+        &self,
+        origins: &'o Origins,
+        point: &[(String, String)],
+        repeat: u32,
+        host: Option<&Host>,
+    ) -> Result<Typed<'o>> {
+        let mut typed = Typed::default();
+        let of_host = |name: &str| match (name, host) {
+            (HOST, Some(host)) => Some(host.name.clone()),
+            ("", Some(host)) => Some(host.number.clone()),
+            _ => None,
+        };
+        let is_of_replay = |(key, _): &(&String, &Vec<Setting>)| !key.starts_with(PREFIX);
+        for (key, all) in origins.iter().filter(is_of_replay) {
+            let Some(Setting { value, place, .. }) = all.last() else { continue };
+            let more: &[&str] = match host {
+                Some(_) => &[HOST, ""],
+                None if key == "trace" => &[HOST],
+                None => &[],
+            };
+            self.check_names(value, place, more)?;
+            let fill = |text: &String| Self::filled(text, point, repeat, &of_host);
+            let value = match value {
+                Value::Switch(on) => Value::Switch(*on),
+                Value::One(text) => Value::One(fill(text)),
+                Value::Many(texts) => Value::Many(texts.iter().map(fill).collect()),
+            };
+            match (key.as_str(), value) {
+                ("chain", value) => typed.chain = value.texts().to_vec(),
+                ("device" | "trace" | TARGETS_MAX, value) => {
+                    typed.own.insert(key.as_str(), (value.texts().to_vec(), place));
+                }
+                // A switch that is off is one that is not typed.
+                (_, Value::Switch(false)) => {}
+                (_, value) => _ = typed.replay.insert(key.clone(), value),
+            }
+        }
+        Ok(typed)
     }
 
     /// The targets of a device that consists of several, its target, and what it is.

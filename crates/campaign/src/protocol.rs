@@ -13,7 +13,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::file::Proof;
+use crate::file::{OnLoss, Proof};
 use crate::name::{is_digest, is_name};
 use crate::stack::Placed;
 
@@ -92,6 +92,9 @@ pub enum ToAgent {
         campaign: String,
         /// How the campaign calls the agent's host.
         host: String,
+        /// Whether an earlier agent of the campaign that is still there is to stop: what it does is
+        /// of no use.
+        stops_earlier: bool,
     },
     /// Say what setting up would do; touches nothing.
     Check {
@@ -117,6 +120,8 @@ pub enum ToAgent {
         flags: Vec<String>,
         /// Its load.
         load: LoadThere,
+        /// What becomes of it when the campaign is lost.
+        on_loss: OnLoss,
     },
     /// Say whether a replay of an earlier agent came to its end, and what it left.
     Look {
@@ -172,6 +177,8 @@ pub enum FaultKind {
     Lacking,
     /// It failed.
     Failed,
+    /// An earlier agent of the campaign, or its replay, is still there.
+    Busy,
     /// Somebody asked for the end.
     Stopped,
 }
@@ -471,9 +478,11 @@ mod tests {
         let run = RunName { key: "k".to_owned(), attempt: 1, name: "run".to_owned() };
         let load = LoadThere::Held { sha256: "0".repeat(64), name: "oltp.parquet".to_owned() };
         let flags = vec!["--speedup=2".to_owned()];
-        for message in
-            [ToAgent::Arm { run, flags, load }, ToAgent::Stop, ToAgent::Ping { number: 7 }]
-        {
+        for message in [
+            ToAgent::Arm { run, flags, load, on_loss: OnLoss::Finish },
+            ToAgent::Stop,
+            ToAgent::Ping { number: 7 },
+        ] {
             let sent = line(&message);
             assert_eq!(to_agent(&sent[..sent.len() - 1]).unwrap(), message);
         }

@@ -103,6 +103,35 @@ impl Placed {
         let (name, settings) = (self.name.clone(), self.settings.clone());
         (family.read)(&Given { name, settings, base: base.to_owned() })
     }
+
+    /// The same on a host that keeps the programs of the campaign's directory elsewhere: `place`
+    /// tells the path of one, by its name and hash.
+    ///
+    /// # Errors
+    ///
+    /// As of `place`.
+    pub fn elsewhere<E>(
+        &self,
+        place: &dyn Fn(&str, &str) -> std::result::Result<String, E>,
+    ) -> std::result::Result<Self, E> {
+        let mut placed = self.clone();
+        for (program, hash) in &self.programs {
+            let path = place(program, hash)?;
+            let moved = |text: &mut String| {
+                if text == program {
+                    text.clone_from(&path);
+                }
+            };
+            for value in placed.settings.values_mut() {
+                match value {
+                    Value::Switch(_) => {}
+                    Value::One(text) => moved(text),
+                    Value::Many(texts) => texts.iter_mut().for_each(moved),
+                }
+            }
+        }
+        Ok(placed)
+    }
 }
 
 impl Entry {

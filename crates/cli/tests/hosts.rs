@@ -124,6 +124,9 @@ fn two_agents_begin_together_and_are_judged_as_one() {
     let shifts: Vec<i64> = whole["merged"].as_array().unwrap().iter().map(shift).collect();
     let (told, truth) = (shifts[1] - shifts[0], zeros[1] - zeros[0]);
     assert!((told - truth).abs() <= bound, "{told} is told, {truth} is true, ± {bound}");
+    // Pages are drawn here: one from a host would be opened with whatever it holds.
+    assert!(attempt.join("run/report.html").exists());
+    assert!(!attempt.join("hosts/n01/run/report.html").exists());
     assert_eq!(site.kept(), 0, "what is fetched is dropped");
     let again = site.command(&["campaign", "run", "c.toml"]).output().unwrap();
     assert_eq!(again.status.code(), output.status.code(), "{}", said(&again));
@@ -151,6 +154,34 @@ fn each_host_gets_its_load_and_the_first_hosts_are_an_axis() {
 }
 
 #[test]
+fn cells_on_different_hosts_go_on_together_and_a_host_does_one_at_a_time() {
+    let site = Site::new();
+    let text = "name='c'\nparallel='host'\norder='written'\n[hosts]\n\"n{1..2}\"={launch=[]}\n\
+                [devices]\na={host='n1',path='sim:size=16M'}\nb={host='n2',path='sim:size=24M'}\n\
+                c={host='n1',path='sim:size=32M'}\n[axes]\ndevice=['a','b','c']\n[replay]\n\
+                trace='gen:random?rate=100&duration=1s&size=4k&area=1M'\n";
+    let output = site.run(text);
+    assert!(output.status.success(), "{}", said(&output));
+    assert!(said(&output).contains("n1 and 1 more call themselves"), "{}", said(&output));
+    let device = |key: &str| -> String {
+        let cell = json(&site.path(&format!("c.campaign/cells/{key}/cell.json")));
+        cell["device"].as_str().unwrap().to_owned()
+    };
+    let journal = fs::read_to_string(site.path("c.campaign/journal.jsonl")).unwrap();
+    let happened = journal.lines().filter_map(|line| {
+        let line: Value = serde_json::from_str(line).unwrap();
+        let word = ["attempt", "ended"].into_iter().find(|it| line["what"][it].is_object())?;
+        Some(format!("{word} {}", device(line["what"][word]["key"].as_str().unwrap())))
+    });
+    let happened: Vec<String> = happened.collect();
+    assert_eq!(happened.len(), 6, "{happened:?}");
+    assert_eq!(happened[..2], ["attempt a", "attempt b"]);
+    let at = |what: &str| happened.iter().position(|it| it == what).unwrap();
+    assert!(at("ended a") < at("attempt c"), "{happened:?}");
+    assert_eq!(site.kept(), 0);
+}
+
+#[test]
 fn a_device_that_is_not_there_refuses_the_campaign_and_names_the_host() {
     let site = Site::new();
     let text = format!("{}trace='load'\n", campaign(2, "/no/such/device", ""));
@@ -158,6 +189,48 @@ fn a_device_that_is_not_there_refuses_the_campaign_and_names_the_host() {
     assert_eq!(output.status.code(), Some(6), "{}", said(&output));
     assert!(said(&output).contains("n01: /no/such/device"), "{}", said(&output));
     assert_eq!(site.attempts().len(), 0);
+}
+
+#[test]
+fn hosts_are_asked_before_anything_runs_and_nothing_is_left_there() {
+    let site = Site::new();
+    fs::write(site.path("n1.img"), vec![7; 1 << 20]).unwrap();
+    let at = site.path("").display().to_string();
+    let text = format!(
+        "name='c'\n[hosts]\nn1={{launch=[]}}\nn2={{launch=[]}}\n\
+         n3={{launch=['env','X=1'],directory='{at}/elsewhere'}}\n\
+         n4={{launch=['false']}}\n[devices]\n\
+         d={{host=['n{{1..4}}'],path='{at}/{{host}}.img'}}\n[replay]\ndevice='d'\n\
+         trace='gen:random?rate=100&duration=1s&size=4k&area=1M'\n"
+    );
+    fs::write(site.path("c.toml"), text).unwrap();
+    let plan = |more: &[&str]| {
+        let words = [&["campaign", "plan", "c.toml", "--probe"], more].concat();
+        site.command(&words).output().unwrap()
+    };
+    let output = plan(&["--json"]);
+    assert_eq!(output.status.code(), Some(6), "{}", said(&output));
+    let plan_json: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let hosts = plan_json["hosts"].as_array().unwrap();
+    let states: Vec<&str> = hosts.iter().map(|host| host["state"].as_str().unwrap()).collect();
+    assert_eq!(states, ["ready", "ready", "no-program", "unusable"]);
+    for host in &hosts[..2] {
+        // All are one machine, whose clock is its own.
+        let end = |end: &str| host["clock"]["offset"][end].as_i64().unwrap();
+        assert!(end("low_ns") <= 0 && 0 <= end("high_ns"), "{host}");
+        assert!(host["facts"]["kernel"].is_string(), "{host}");
+    }
+    assert!(hosts[0]["devices"][0]["fault"].is_null(), "{}", hosts[0]);
+    let fault = hosts[1]["devices"][0]["fault"].as_str().unwrap();
+    assert!(fault.contains("n2.img"), "{fault}");
+    let output = plan(&[]);
+    let told = said(&output);
+    assert!(
+        told.contains("n1: ready, kernel ") && told.contains("clock is known within"),
+        "{told}"
+    );
+    assert!(told.contains("n3: reached; `run` sends it the program"), "{told}");
+    assert!(!site.path("elsewhere").exists() && !site.path("c.campaign").exists());
 }
 
 /// The response times in a run's requests, ns.

@@ -6,7 +6,10 @@
 //! with separate numbers for volumes and targets, and counted again. `stats/merged` defines how the
 //! facts and verdicts of several runs merge; this module handles the files and the wording.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::cmp::Reverse;
+use std::collections::binary_heap::PeekMut;
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use ioecho_linux::HostDescription;
@@ -14,7 +17,9 @@ use ioecho_report::Page;
 use ioecho_stats::begun::Begun;
 use ioecho_stats::merged;
 use ioecho_stats::run_summary::{MergedRun, RunFigures, RunSummary};
+use ioecho_trace::batch::BATCH_ROWS;
 use ioecho_trace::formats::ReadOptions;
+use ioecho_trace::order::spill::Spill;
 use ioecho_trace::wording::Wording;
 use ioecho_trace::{Batch, Columns, Header, Measured, Nanos, Source, VolumeId};
 use serde::{Deserialize, Serialize};
@@ -29,12 +34,25 @@ use crate::regular;
 /// their processes, which prepare their targets for different times.
 const TOGETHER: f64 = 0.9;
 
+/// So many runs are read side by side. More are put one behind the other into a temporary file, of
+/// which each then needs a small window: an open file of a run takes half a megabyte.
+const OPEN_MAX: usize = 16;
+
+/// How many requests of all runs are in memory where they are held in a file.
+const WINDOWS_ROWS: usize = 32 * BATCH_ROWS;
+
 /// A run to be merged.
 struct Part {
     name: String,
     facts: RunFacts,
     summary: RunSummary,
-    source: Box<dyn Source>,
+    header: Header,
+    /// Its requests, unless there are too many runs to have them all open.
+    source: Option<Box<dyn Source>>,
+    /// The file of its requests.
+    requests: PathBuf,
+    /// The rows of its requests in the temporary file that are not read yet.
+    held: Range<u64>,
     /// The shift of its instants.
     shift: Nanos,
     /// When it began, if the clocks of the hosts were compared.
@@ -58,6 +76,31 @@ impl Part {
             run.begun = Some(Begun { first_late_ns, ..begun.clone() });
         }
         runs
+    }
+
+    /// When its next request was issued; `None` at the end.
+    fn due(&self) -> Option<Nanos> {
+        let issue_ns = self.batch.issue_ns().get(self.row)?;
+        Some(Nanos(*issue_ns).saturating_add(self.shift))
+    }
+
+    /// Goes on to the next requests.
+    fn advance(&mut self, held: Option<&Spill>, window: u64) -> Result<()> {
+        self.row = 0;
+        let is_there = match (&mut self.source, held) {
+            (Some(source), _) => source.next_batch(&mut self.batch)?,
+            (None, Some(held)) => {
+                let end = self.held.end.min(self.held.start + window);
+                let rows = held.read(self.held.start, end, &mut self.batch)?;
+                self.held.start += rows;
+                rows > 0
+            }
+            (None, None) => false,
+        };
+        if !is_there {
+            self.batch = Batch::default();
+        }
+        Ok(())
     }
 
     /// Looks whether a request is the first that was issued.
@@ -98,7 +141,7 @@ pub fn of_hosts(all: &[Together], output: &Path, command: Vec<String>) -> Result
     let mut parts = Vec::new();
     let first_ns = all.iter().map(|one| one.begun.zero_ns).min().unwrap_or(0);
     for one in all {
-        let mut part = open(&one.path)?;
+        let mut part = open(&one.path, all.len())?;
         part.name.clone_from(&one.name);
         part.shift = Nanos(one.begun.zero_ns.saturating_sub(first_ns));
         part.begun = Some(one.begun.clone());
@@ -119,7 +162,7 @@ pub fn runs(
 ) -> Result<Merged> {
     let mut parts = Vec::new();
     for path in inputs {
-        parts.push(open(path)?);
+        parts.push(open(path, inputs.len())?);
     }
     refuse_unlike(&parts)?;
     if by_wall_clock {
@@ -202,7 +245,8 @@ fn together(times: &[(i128, i128)]) -> Option<(i128, i128)> {
     Some((earliest - latest, times.iter().map(|(_, took)| *took).min()?))
 }
 
-fn open(path: &Path) -> Result<Part> {
+/// Opens one of so many runs.
+fn open(path: &Path, of: usize) -> Result<Part> {
     let unreadable = |text: &str| {
         let name = path.display();
         let help = Wording::default().command("report", name.to_string()).text(" settles it");
@@ -215,20 +259,24 @@ fn open(path: &Path) -> Result<Part> {
     }
     let summary = run.read_summary()?;
     let source = regular::trace(&run.requests(), &ReadOptions::default())?;
-    let batch = Batch::new(source.header().columns);
+    let header = source.header().clone();
+    let source = (of <= OPEN_MAX).then_some(source);
     let name = path.display().to_string().trim_end_matches('/').to_owned();
     let volumes = BTreeMap::new();
     Ok(Part {
         name,
         facts,
         summary,
+        header,
         source,
+        requests: run.requests(),
+        held: 0..0,
         shift: Nanos::ZERO,
         begun: None,
         first: None,
         targets: 0,
         volumes,
-        batch,
+        batch: Batch::default(),
         row: 0,
     })
 }
@@ -297,14 +345,13 @@ fn shift_by_wall_clock(parts: &mut [Part]) -> Result<()> {
 
 /// Gives volumes and targets their numbers in the merged run, and returns its header.
 fn number(parts: &mut [Part]) -> Result<Header> {
-    let mut header =
-        parts.first().map_or_else(Header::default, |part| part.source.header().clone());
+    let mut header = parts.first().map_or_else(Header::default, |part| part.header.clone());
     let several = parts.len() > 1;
     header.volumes.clear();
     header.columns = Columns { measured: true, ..Columns::default() };
     let (mut targets, mut next) = (0_usize, 0);
     for part in parts.iter_mut() {
-        let own = part.source.header();
+        let own = &part.header;
         header.columns.latency |= own.columns.latency;
         header.columns.origin |= own.columns.origin;
         for volume in &own.volumes {
@@ -327,7 +374,7 @@ fn number(parts: &mut [Part]) -> Result<Header> {
     }
     header.transforms.push(format!("merge of {} runs", parts.len()));
     for part in parts.iter().skip(1) {
-        let own = part.source.header();
+        let own = &part.header;
         own.losses.iter().for_each(|note| header.losses.add_note(&note.within(&part.name)));
         own.guesses.iter().for_each(|note| header.guesses.add_note(&note.within(&part.name)));
         header.merged.push(own.clone());
@@ -346,17 +393,16 @@ fn write_requests(
     let mut figures = RunFigures::default();
     let mut batch = Batch::new(header.columns);
     let mut next_volume = header.volumes.len() as u32;
+    let held = held(parts, header.columns)?;
+    let window = (WINDOWS_ROWS / parts.len().max(1)).clamp(1, BATCH_ROWS) as u64;
     for part in &mut *parts {
-        advance(part)?;
+        part.advance(held.as_ref(), window)?;
     }
-    loop {
-        let ready = parts.iter().enumerate().filter(|(_, part)| part.row < part.batch.len());
-        let first = ready.min_by_key(|(_, part)| {
-            Nanos(part.batch.issue_ns()[part.row]).saturating_add(part.shift)
-        });
-        let Some(part) = first.map(|(index, _)| index).map(|index| &mut parts[index]) else {
-            break;
-        };
+    let due = |(index, part): (usize, &Part)| Some(Reverse((part.due()?, index)));
+    let mut due: BinaryHeap<_> = parts.iter().enumerate().filter_map(due).collect();
+    while let Some(mut first) = due.peek_mut() {
+        let Reverse((_, index)) = *first;
+        let part = &mut parts[index];
         let mut request = part.batch.get(part.row);
         part.row += 1;
         request.issue = request.issue.saturating_add(part.shift);
@@ -376,7 +422,11 @@ fn write_requests(
             measured.target = measured.target.saturating_add(part.targets);
         }
         if part.row == part.batch.len() {
-            advance(part)?;
+            part.advance(held.as_ref(), window)?;
+        }
+        match part.due() {
+            Some(next) => *first = Reverse((next, index)),
+            None => _ = PeekMut::pop(first),
         }
         batch.push(&request);
         if batch.is_full() {
@@ -393,12 +443,22 @@ fn write_requests(
     Ok(figures)
 }
 
-fn advance(part: &mut Part) -> Result<()> {
-    part.row = 0;
-    if !part.source.next_batch(&mut part.batch)? {
-        part.batch = Batch::default();
+/// The requests of all runs one behind the other, if they are too many to have them all open.
+fn held(parts: &mut [Part], columns: Columns) -> Result<Option<Spill>> {
+    if parts.iter().all(|part| part.source.is_some()) {
+        return Ok(None);
     }
-    Ok(())
+    let mut held = Spill::new(&std::env::temp_dir(), columns)?;
+    let mut batch = Batch::default();
+    for part in parts {
+        let mut source = regular::trace(&part.requests, &ReadOptions::default())?;
+        let from = held.rows();
+        while source.next_batch(&mut batch)? {
+            held.push(&batch)?;
+        }
+        part.held = from..held.rows();
+    }
+    Ok(Some(held))
 }
 
 /// Writes `run.toml` of the merged run: the values that all runs share, the targets of all, and the

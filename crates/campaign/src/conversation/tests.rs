@@ -196,7 +196,9 @@ impl World {
         let run =
             crate::protocol::RunName { key: String::new(), attempt: 1, name: "run".to_owned() };
         let load = crate::protocol::LoadThere::Text("gen:random".to_owned());
-        let arm = || ToAgent::Arm { run: run.clone(), flags: Vec::new(), load: load.clone() };
+        let on_loss = crate::file::OnLoss::Stop;
+        let arm =
+            || ToAgent::Arm { run: run.clone(), flags: Vec::new(), load: load.clone(), on_loss };
         let arms = self.agents.iter().map(|_| arm()).collect();
         let (mut talk, mut actions) = Conversation::replay(arms, MS, 0);
         let (mut now, mut cut) = (0, Vec::new());
@@ -304,7 +306,7 @@ fn whatever_is_lost_fails_or_lies_the_others_stop_and_it_ends() {
                     odd => panic!("{seed}: {odd:?}"),
                 }
             }
-            Outcome::Answers(_) => panic!("{seed}"),
+            Outcome::Answers(_) | Outcome::Compared(_) => panic!("{seed}"),
         }
     }
     assert!(replayed > 1_000 && troubles > 1_000, "{replayed} {troubles}");
@@ -345,6 +347,42 @@ fn a_question_may_take_long_and_silence_may_not() {
     else {
         panic!("{actions:?}");
     };
+}
+
+#[test]
+fn who_talks_and_does_not_tell_its_clock_is_given_up() {
+    let (mut talk, _) = Conversation::replay(vec![ToAgent::Collect, ToAgent::Collect], MS, 0);
+    talk.step(0, Event::Heard(0, FromAgent::Armed));
+    talk.step(0, Event::Heard(1, FromAgent::Armed));
+    for second in 1..=10 {
+        for at in 0..2 {
+            assert_eq!(talk.step(second * 1_000 * MS, Event::Heard(at, FromAgent::Alive)), []);
+        }
+        assert_eq!(talk.step(second * 1_000 * MS, Event::Tick), []);
+    }
+    let actions = talk.step(10_001 * MS, Event::Tick);
+    assert_eq!(actions, [Action::Cut(0), Action::Say(1, ToAgent::Stop)]);
+}
+
+#[test]
+fn clocks_are_compared_without_a_replay() {
+    let (mut talk, mut actions) = Conversation::comparing(2, 0);
+    let (mut now, offsets) = (0, [7 * MS, -9 * MS]);
+    let outcome = loop {
+        match actions[..] {
+            [Action::Say(at, ToAgent::Ping { number })] => {
+                now += MS;
+                let pong = FromAgent::Pong { number, at_ns: now - MS / 2 + offsets[at] };
+                actions = talk.step(now, Event::Heard(at, pong));
+            }
+            [Action::Over(ref outcome)] => break outcome.clone(),
+            _ => panic!("{actions:?}"),
+        }
+    };
+    let Outcome::Compared(all) = outcome else { panic!("{outcome:?}") };
+    let found: Vec<_> =
+        all.iter().map(|it| (it.offset.middle_ns(), it.offset.bound_ns())).collect();
+    assert_eq!(found, [(offsets[0], MS / 2), (offsets[1], MS / 2)]);
 }
 
 #[test]

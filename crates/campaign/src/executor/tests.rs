@@ -1,3 +1,5 @@
+mod parallel;
+
 use std::collections::BTreeMap;
 
 use ioecho_stats::verdict::Finding;
@@ -29,7 +31,7 @@ fn a_ladder_stops_at_the_condition_and_what_lies_above_is_skipped_with_its_reaso
     loop {
         match executor.step(event).unwrap().pop() {
             Some(Action::Run(cell, 1)) => {
-                event = Event::Ended(truth(&executor.cells()[cell]), 1.0);
+                event = Event::Ended(cell, truth(&executor.cells()[cell]), 1.0);
                 runs += 1;
             }
             other => {
@@ -99,7 +101,7 @@ fn lived_through(plan: &Plan, mut seed: u64) -> (Vec<State>, usize) {
             if below(&mut seed, 20) == 0 {
                 break;
             }
-            event = Event::Ended(end, 1.0);
+            event = Event::Ended(cell, end, 1.0);
         }
     }
     panic!("no end");
@@ -138,7 +140,7 @@ fn retries_are_counted_and_a_result_about_the_device_is_never_tried_again() {
     let plan = plan(CAMPAIGN);
     let mut executor = Executor::new(&plan, &Named, BTreeMap::new(), 0.0);
     let Some(Action::Run(cell, 1)) = executor.step(Event::Begin).unwrap().pop() else { panic!() };
-    let stalled = || Event::Ended(measured(Finding::HostStalled), 1.0);
+    let stalled = || Event::Ended(cell, measured(Finding::HostStalled), 1.0);
     assert_eq!(executor.step(stalled()).unwrap(), [Action::Run(cell, 2)]);
     let actions = executor.step(stalled()).unwrap();
     assert_eq!(actions[0], Action::Settled(cell));
@@ -146,7 +148,7 @@ fn retries_are_counted_and_a_result_about_the_device_is_never_tried_again() {
     assert_eq!(executor.states()[cell], State::Failed(told));
     let Some(Action::Run(next, 1)) = actions.last().cloned() else { panic!("{actions:?}") };
     assert_ne!(next, cell);
-    let damaged = executor.step(Event::Ended(measured(Finding::DataDamaged), 1.0)).unwrap();
+    let damaged = executor.step(Event::Ended(next, measured(Finding::DataDamaged), 1.0)).unwrap();
     assert_eq!(damaged[0], Action::Settled(next));
 }
 
@@ -159,8 +161,8 @@ fn a_budget_begins_no_repeat_that_it_cannot_finish() {
     let mut executor = Executor::new(&plan, &Named, BTreeMap::new(), 0.0);
     let mut event = Event::Begin;
     let mut runs = 0;
-    while let Some(Action::Run(..)) = executor.step(event).unwrap().pop() {
-        event = Event::Ended(measured(Finding::Faithful), 1.0);
+    while let Some(Action::Run(cell, _)) = executor.step(event).unwrap().pop() {
+        event = Event::Ended(cell, measured(Finding::Faithful), 1.0);
         runs += 1;
     }
     // Eight runs take eight seconds, and eight more would end after sixteen.

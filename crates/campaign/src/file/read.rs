@@ -10,8 +10,8 @@ use toml::de::DeValue;
 use super::include::{Gathered, Open, laid_over, parsed};
 use super::table::{Spot, Table};
 use super::{
-    Axis, Device, File, Host, Known, Ladder, Layer, Order, PATH, Proof, STEP, Search, Setting,
-    SettingRule,
+    Axis, Device, File, Host, Known, Ladder, Layer, OnLoss, Order, PATH, Parallel, Proof, STEP,
+    Search, Setting, SettingRule,
 };
 use crate::expression::{Rule, Subjects};
 use crate::place::{Place, Refused, Result};
@@ -19,7 +19,7 @@ use crate::stack::PREFIX;
 use crate::template::{expanded, names};
 use crate::value::Value;
 
-const TOP: [&str; 25] = [
+const TOP: [&str; 27] = [
     "name",
     "seed",
     "repeats",
@@ -45,10 +45,9 @@ const TOP: [&str; 25] = [
     "hosts",
     "start",
     "host-wait",
+    "parallel",
+    "on-controller-loss",
 ];
-
-/// Keys of the whole format that this version does not know.
-const LATER: [&str; 1] = ["parallel"];
 
 /// How long a host that was lost is waited for if nothing else is asked for.
 const HOST_WAIT: Nanos = Nanos::from_secs(600);
@@ -72,7 +71,7 @@ pub fn read(name: &str, text: &str, known: &Known, open: Open<'_>) -> Result<Fil
     let start = padded.last().map_or(0, |text| text.len() - text.trim_start_matches(' ').len());
     let span = start..gathered.text.len();
     let top = Table { text: &places, entries: &entries, span: &span };
-    top.only("key", &TOP, &LATER)?;
+    top.only("key", &TOP)?;
     let whole = |text: &str| text.parse::<u64>().ok();
     let some = |text: &str| text.parse::<u32>().ok().filter(|number| (1..=10_000).contains(number));
     let few = |text: &str| text.parse::<u32>().ok().filter(|number| *number <= 100);
@@ -80,6 +79,16 @@ pub fn read(name: &str, text: &str, known: &Known, open: Open<'_>) -> Result<Fil
     let order = |text: &str| match text {
         "random" => Some(Order::Random),
         "written" => Some(Order::Written),
+        _ => None,
+    };
+    let parallel = |text: &str| match text {
+        "one" => Some(Parallel::One),
+        "host" => Some(Parallel::Host),
+        _ => None,
+    };
+    let on_loss = |text: &str| match text {
+        "stop" => Some(OnLoss::Stop),
+        "finish" => Some(OnLoss::Finish),
         _ => None,
     };
     let title = top.text_at(top.needed("name")?)?;
@@ -91,11 +100,15 @@ pub fn read(name: &str, text: &str, known: &Known, open: Open<'_>) -> Result<Fil
         seed: top.parsed("seed", whole, "write a whole number")?.unwrap_or(1),
         repeats: top.parsed("repeats", some, "write 1 to 10000")?.unwrap_or(1),
         order: top.parsed("order", order, "write random or written")?.unwrap_or_default(),
+        parallel: top.parsed("parallel", parallel, "write \"host\"")?.unwrap_or_default(),
         budget: top.parsed("budget", span, "write a time such as 60h")?,
         retries: top.parsed("retries", few, "write 0 to 100")?.unwrap_or(2),
         hosts: Vec::new(),
         start_skew: Nanos::ZERO,
         host_wait: top.parsed("host-wait", span, "write a time such as 10m")?.unwrap_or(HOST_WAIT),
+        on_loss: top
+            .parsed("on-controller-loss", on_loss, "write \"stop\" or \"finish\"")?
+            .unwrap_or_default(),
         devices: Vec::new(),
         layers: Vec::new(),
         replay: Layer::new(),
@@ -117,6 +130,7 @@ pub fn read(name: &str, text: &str, known: &Known, open: Open<'_>) -> Result<Fil
     file.hosts = reader.hosts()?;
     file.start_skew = reader.start_skew()?;
     file.devices = reader.devices(&file.hosts)?;
+    hosts::check_parallel(&file)?;
     file.layers = reader.layers()?;
     if let Some(value) = top.get("replay") {
         file.replay = reader.layer(reader.table(value)?)?;
@@ -307,7 +321,6 @@ impl<'t, 'a> Reader<'t, 'a> {
                 table.only(
                     "key of a device",
                     &["path", "serial", "wwn", "uuid", "backing", "from", "of", "set", "host"],
-                    &[],
                 )?;
                 let text = |key| table.get(key).map(|value| table.text_at(value)).transpose();
                 let proof = Proof {
@@ -457,7 +470,7 @@ impl<'t, 'a> Reader<'t, 'a> {
     fn ladder(&self, file: &File, subjects: &Subjects) -> Result<Option<Ladder>> {
         let Some(value) = self.top.get("ladder") else { return Ok(None) };
         let table = self.table(value)?;
-        table.only("key of a ladder", &["axis", "stop"], &[])?;
+        table.only("key of a ladder", &["axis", "stop"])?;
         let axis = table.text_at(table.needed("axis")?)?;
         if file.axis(&axis).is_none() {
             let place = table.place(table.needed("axis")?);
@@ -474,7 +487,7 @@ impl<'t, 'a> Reader<'t, 'a> {
     fn search(&self, file: &File) -> Result<Option<Search>> {
         let Some(value) = self.top.get("search") else { return Ok(None) };
         let table = self.table(value)?;
-        table.only("key of a search", &["axis", "between", "until", "precision", "votes"], &[])?;
+        table.only("key of a search", &["axis", "between", "until", "precision", "votes"])?;
         let axis = table.text_at(table.needed("axis")?)?;
         let place = table.place(table.needed("axis")?);
         if self.top.get("ladder").is_some() || file.repeats > 1 || file.axis(&axis).is_some() {
@@ -515,7 +528,7 @@ impl<'t, 'a> Reader<'t, 'a> {
     fn rules(&self, subjects: &Subjects) -> Result<Vec<SettingRule>> {
         let mut rules = Vec::new();
         for table in self.items("rule")? {
-            table.only("key of a rule", &["when", "set", "skip"], &[])?;
+            table.only("key of a rule", &["when", "set", "skip"])?;
             let when = condition(&table, "when", subjects)?;
             if let Some(result) = when.asks_for_result() {
                 let value = table.needed("when")?;
@@ -575,7 +588,7 @@ pub(crate) fn rounded(value: f64) -> String {
 
 /// The values of `{from, to, steps, scale}`.
 fn steps(table: &Table<'_, '_>, value: Spot<'_, '_>) -> Result<Vec<String>> {
-    table.only("key of an axis", &["from", "to", "steps", "scale"], &[])?;
+    table.only("key of an axis", &["from", "to", "steps", "scale"])?;
     let number = |text: &str| text.parse::<f64>().ok().filter(|number| number.is_finite());
     let count = |text: &str| text.parse::<usize>().ok().filter(|n| (2..=VALUES_MAX).contains(n));
     for key in ["from", "to", "steps"] {

@@ -37,13 +37,9 @@ impl<'t, 'a> Table<'t, 'a> {
     }
 
     /// Refuses keys other than these. Keys of `later` are told as what this version cannot do.
-    pub(super) fn only(&self, what: &str, known: &[&str], later: &[&str]) -> Result<()> {
+    pub(super) fn only(&self, what: &str, known: &[&str]) -> Result<()> {
         for (key, _) in self.entries {
             let (name, place) = (key.get_ref().as_ref(), self.text.place(&key.span()));
-            if later.contains(&name) {
-                let reason = format!("'{name}' is not there yet in this version");
-                return Err(Refused::new(&place, reason, "leave it out (docs/campaign.md)"));
-            }
             if !known.contains(&name) {
                 return Err(Refused::unknown(&place, what, name, known.iter().copied()));
             }

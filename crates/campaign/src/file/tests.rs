@@ -93,7 +93,8 @@ fn a_typing_error_is_told_with_its_place_and_the_nearest_word() {
         (format!("{head}[replay]\ndevice='d'\ntrace='t'\n"), "c.toml:7:1", "known are a, b, c"),
         (format!("{head}[replay]\ndevice='a'\ntrace='{{x}}'\n"), "c.toml:8:1", "no axis 'x'"),
         (format!("{head}[axis]\n"), "c.toml:6:2", "did you mean 'axes'?"),
-        (format!("{head}[parallel]\n"), "c.toml:6:2", "not there yet"),
+        ("name='x'\non-controller-loss='wait'\n".to_owned(), "c.toml:2:20", "\"finish\""),
+        ("name='x'\nparallel='all'\n".to_owned(), "c.toml:2:10", "write \"host\""),
         (format!("{head}[[stack]]\nmodule='queu'\n"), "c.toml:7:8", "did you mean 'queue'?"),
         (
             format!("{head}[[stack]]\nmodule='queue'\nsat={{x=1}}\n"),

@@ -1,18 +1,18 @@
 //! The members of a cell: who replays on other hosts, with which target and which load.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use serde::Serialize;
 
-use super::{Plan, is_simulated};
-use crate::file::{Device, Proof, TARGETS_MAX};
+use super::{Cell, Plan, is_simulated};
+use crate::file::{Device, Parallel, Proof, Setting, TARGETS_MAX};
+use crate::key::Identity;
 use crate::place::{Place, Refused, Result};
-use crate::stack::Placed;
 use crate::template::filled;
-use crate::value::Value;
+use crate::value::{Origins, Value};
 
 /// A replay on another host, beside those of the other members of a cell.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Member {
     /// The host.
     pub host: String,
@@ -20,9 +20,47 @@ pub struct Member {
     pub target: String,
     /// The load, as the campaign's machine has it.
     pub trace: String,
+    /// Settings of its replay that are others than those of the cell, because its host has them.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub set: BTreeMap<String, Value>,
+}
+
+impl Cell {
+    /// The value of a setting that the hosts of all members have.
+    pub(super) fn of_all_members(&self, name: &str) -> Option<&Value> {
+        let first = self.hosts.first()?.set.get(name)?;
+        let have_it = self.hosts.iter().all(|member| member.set.get(name) == Some(first));
+        have_it.then_some(first)
+    }
+
+    /// Whether two cells need the same host, so that one would disturb the other. Cells without
+    /// hosts need this machine.
+    pub fn shares_a_host(&self, other: &Self) -> bool {
+        let is_there = |member: &Member| other.hosts.iter().any(|it| it.host == member.host);
+        (self.hosts.is_empty() && other.hosts.is_empty()) || self.hosts.iter().any(is_there)
+    }
 }
 
 impl Plan {
+    /// How many of these cells follow each other, if those that may go on at the same time do.
+    pub fn turns<'c>(&self, cells: impl Iterator<Item = &'c Cell>) -> usize {
+        if self.file.parallel == Parallel::One {
+            return cells.count();
+        }
+        let mut until: HashMap<&str, usize> = HashMap::new();
+        for cell in cells {
+            let hosts: Vec<&str> = match cell.hosts[..] {
+                [] => vec![""],
+                _ => cell.hosts.iter().map(|member| member.host.as_str()).collect(),
+            };
+            let begins = hosts.iter().filter_map(|host| until.get(host)).max().copied();
+            for host in hosts {
+                until.insert(host, begins.unwrap_or(0) + 1);
+            }
+        }
+        until.into_values().max().unwrap_or(0)
+    }
+
     /// Who replays on other hosts. Loads are dealt in turn.
     pub(super) fn members(
         &self,
@@ -51,9 +89,47 @@ impl Plan {
             let own =
                 |text: &str| filled(&fill(text), &|name| (name == HOST).then(|| host.clone()));
             let trace = traces.get(number % traces.len().max(1)).map(|it| own(it));
-            Member { host: host.clone(), target: own(path), trace: trace.unwrap_or_default() }
+            let (host, target, trace) = (host.clone(), own(path), trace.unwrap_or_default());
+            Member { host, target, trace, set: BTreeMap::new() }
         };
         Ok(device.hosts.iter().take(most).enumerate().map(member).collect())
+    }
+
+    /// The members with the settings that their hosts have; `None` if a rule leaves out the cell
+    /// because of them. `origins` and `cell` are without them.
+    pub(super) fn with_settings(
+        &self,
+        mut members: Vec<Member>,
+        origins: &Origins,
+        cell: &Identity,
+        point: &[(String, String)],
+    ) -> Result<Option<Vec<Member>>> {
+        for member in &mut members {
+            let Some(host) = self.file.host(&member.host).filter(|it| !it.set.is_empty()) else {
+                continue;
+            };
+            let Some(own) = self.origins_on(point, cell.repeat, Some(host)) else {
+                return Ok(None);
+            };
+            // Conditions may ask for a host's settings, and may change anything.
+            let of_cell = |(key, all): &(&String, &Vec<Setting>)| {
+                let before = origins.get(*key).and_then(|all| all.last());
+                self.known.flag(key).is_none() && before != all.last()
+            };
+            if let Some((key, all)) = own.iter().find(of_cell) {
+                let place = all.last().map_or(&host.place, |setting| &setting.place);
+                let reason = format!("{key} would be another on {} alone", host.name);
+                let help = "ask for what all hosts of a device have in common";
+                return Err(Refused::new(place, reason, help));
+            }
+            let typed = self.typed(&own, point, cell.repeat, Some(host))?.replay;
+            let off = cell.replay.keys().filter(|key| !typed.contains_key(*key));
+            let off = off.map(|key| (key.clone(), Value::Switch(false)));
+            let others = typed.iter().filter(|(key, value)| cell.replay.get(*key) != Some(*value));
+            let others = others.map(|(key, value)| (key.clone(), value.clone()));
+            member.set = others.chain(off).collect();
+        }
+        Ok(Some(members))
     }
 }
 
@@ -93,17 +169,4 @@ pub(super) fn there(device: &Device, members: &[Member]) -> String {
         format!("there:{}", proof.join(","))
     };
     members.iter().map(of_member).collect::<Vec<_>>().join(AND)
-}
-
-/// Refuses programs of the campaign's directory on other hosts, which have no such directory.
-pub(super) fn check_there(stack: &[Placed], members: &[Member], place: &Place) -> Result<()> {
-    let program = stack.iter().flat_map(|placed| placed.programs.keys()).next();
-    match program.filter(|_| !members.is_empty()) {
-        None => Ok(()),
-        Some(program) => {
-            let reason =
-                format!("{program} is a program of this machine, and is not sent to hosts");
-            Err(Refused::new(place, reason, "install it there, and name it without a path"))
-        }
-    }
 }

@@ -61,6 +61,11 @@ pub(crate) struct PlanCampaignArgs {
     #[arg(long, value_name = "KEY")]
     pub(crate) why: Option<String>,
 
+    /// Ask every host of the file whether it can be used, how closely its clock is known, and
+    /// whether its devices are those that are meant; nothing is sent or set up there
+    #[arg(long, conflicts_with = "why")]
+    pub(crate) probe: bool,
+
     /// Print JSON (stable, see docs/campaign.md) instead of text
     #[arg(long)]
     pub(crate) json: bool,

@@ -45,6 +45,7 @@ fn a_host_that_lies_later_costs_the_attempt_and_nothing_else() {
         ("name", "'../../escaped' is no name for a file"),
         ("hash", "is not what its hash says"),
         ("bytes", "no room"),
+        ("page", "evil.html is no file of a run"),
         ("early", "ended before it began"),
         ("clock", "does not tell the truth"),
         ("number", "nobody had asked"),

@@ -50,6 +50,7 @@ while read -r line; do
         case $how in
         name) done_with ../../escaped 5 ;;
         hash) done_with run.toml 5 ;;
+        page) done_with evil.html 5 ;;
         bytes) done_with run.toml 18446744073709551615 ;;
         flood) yes '"alive"' ;;
         *) done_with run.toml 5 ;;

@@ -39,14 +39,19 @@ pub(super) fn until(what: &str, mut holds: impl FnMut() -> bool) {
 
 /// A campaign of a load of some seconds on two agents, begun, and waited for until both replay.
 fn going(site: &Site) -> Child {
+    going_for(site, 14, "")
+}
+
+/// The same of a load of so many seconds, and with these lines in front of its hosts.
+fn going_for(site: &Site, seconds: u32, more: &str) -> Child {
     for host in ["n01", "n02"] {
         fs::write(site.path(&format!("{host}.img")), vec![7; 16 << 20]).unwrap();
     }
     let device = site.path("{host}.img").display().to_string();
     let text = format!(
-        "{}trace='gen:random?read=100&rate=200&duration=14s&size=4k&area=1M'\nread-only=true\n\
-         allow-cached=true\n",
-        campaign(2, &device, "start.skew='1s'\nretries=1")
+        "{}trace='gen:random?read=100&rate=200&duration={seconds}s&size=4k&area=1M'\n\
+         read-only=true\nallow-cached=true\n",
+        campaign(2, &device, &format!("start.skew='1s'\nretries=1\n{more}"))
     );
     fs::write(site.path("c.toml"), text).unwrap();
     let child = site
@@ -123,6 +128,24 @@ fn what_agents_had_finished_when_the_campaign_was_killed_counts() {
     let [_, second, ..] = &site.attempts()[..] else { panic!("{}", said(&output)) };
     assert!(end_of(second)["measured"].is_object(), "{}", said(&output));
     assert_eq!(runs(&second.join("hosts")), numbers, "they are the runs that the agents had done");
+    assert_eq!(site.kept(), 0);
+}
+
+#[test]
+fn agents_that_are_to_finish_do_so_without_their_campaign_and_resume_collects_it() {
+    let site = Site::new();
+    let mut child = going_for(&site, 10, "on-controller-loss='finish'");
+    let numbers = runs(&site.path("cache/ioecho/agent/spool"));
+    kill(child.id(), "-KILL");
+    child.wait().unwrap();
+    // What goes on is waited for.
+    let output = site.command(&["campaign", "resume", "c.campaign"]).output().unwrap();
+    assert!(said(&output).contains(": what an earlier agent"), "{}", said(&output));
+    let [first, second, ..] = &site.attempts()[..] else { panic!("{}", said(&output)) };
+    assert!(!first.join("attempt.json").exists(), "it has no end");
+    assert!(end_of(second)["measured"].is_object(), "{}", said(&output));
+    assert_eq!(runs(&second.join("hosts")), numbers, "they are the runs that had begun");
+    assert_eq!(json(&second.join("run/summary.json"))["merged"].as_array().unwrap().len(), 2);
     assert_eq!(site.kept(), 0);
 }
 

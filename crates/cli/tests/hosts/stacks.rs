@@ -46,6 +46,22 @@ fn each_host_is_set_up_by_its_agent_and_left_as_it_was_found() {
 }
 
 #[test]
+fn programs_of_the_campaigns_directory_are_sent_and_run_on_each_host() {
+    let site = Site::new();
+    // Nobody has made it executable, and a host has only what it is sent.
+    fs::write(site.path("up.sh"), "#!/bin/sh\necho \"$0\" >\"$1.by\"\nexec cp \"$1\" \"$1.up\"\n")
+        .unwrap();
+    let text = text(&site, 1).replace("['cp','{volume}','{volume}.up']", "['./up.sh','{volume}']");
+    let output = site.run(&text);
+    assert!(site.attempts()[0].join("run/summary.json").exists(), "{}", said(&output));
+    assert_eq!((copies(&site), ledgers(&site)), (0, Vec::new()), "{}", said(&output));
+    for host in ["n1", "n2"] {
+        let by = fs::read_to_string(site.path(&format!("{host}.img.by"))).unwrap();
+        assert!(by.contains("/agent/loads/") && by.ends_with("/load-up.sh\n"), "{by}");
+    }
+}
+
+#[test]
 fn hosts_are_left_as_they_were_found_though_the_campaign_is_killed() {
     let site = Site::new();
     fs::write(site.path("c.toml"), text(&site, 60)).unwrap();

@@ -128,9 +128,7 @@ impl Spill {
         if chunk == self.chunks {
             batch.append(&self.tail, first, last);
         } else {
-            let mut encoded = vec![0; (CHUNK_ROWS * row_bytes(self.columns)) as usize];
-            self.read_at(&mut encoded, chunk)?;
-            decode(&encoded, first, last, batch);
+            decode(&self.rows_of(chunk, first, last)?, last - first, batch);
         }
         Ok((last - first) as u64)
     }
@@ -141,17 +139,33 @@ impl Spill {
         issue_ns.clear();
         if chunk < self.chunks {
             let mut encoded = vec![0; CHUNK_ROWS as usize * size_of::<i64>()];
-            self.read_at(&mut encoded, chunk)?;
-            Decoder { encoded: &encoded, from: 0, to: BATCH_ROWS }
-                .column(issue_ns, i64::from_le_bytes);
+            self.read_at(&mut encoded, chunk * CHUNK_ROWS * row_bytes(self.columns))?;
+            Decoder { encoded: &encoded, rows: BATCH_ROWS }.column(issue_ns, i64::from_le_bytes);
         } else if chunk == self.chunks {
             issue_ns.extend_from_slice(&self.tail.issue_ns);
         }
         Ok(())
     }
 
-    fn read_at(&self, encoded: &mut [u8], chunk: u64) -> Result<(), TraceError> {
-        let at = chunk * CHUNK_ROWS * row_bytes(self.columns);
+    /// The rows from `first` up to but not including `last` of a full chunk, encoded as a chunk is.
+    fn rows_of(&self, chunk: u64, first: usize, last: usize) -> Result<Vec<u8>, TraceError> {
+        let mut encoded = vec![0; (last - first) * row_bytes(self.columns) as usize];
+        let mut at = chunk * CHUNK_ROWS * row_bytes(self.columns);
+        if last - first == BATCH_ROWS {
+            self.read_at(&mut encoded, at)?;
+            return Ok(encoded);
+        }
+        let mut rest = &mut encoded[..];
+        for width in widths(self.columns) {
+            let (column, others) = rest.split_at_mut((last - first) * width);
+            self.read_at(column, at + (first * width) as u64)?;
+            at += CHUNK_ROWS * width as u64;
+            rest = others;
+        }
+        Ok(encoded)
+    }
+
+    fn read_at(&self, encoded: &mut [u8], at: u64) -> Result<(), TraceError> {
         self.file
             .read_exact_at(encoded, at)
             .map_err(|error| TraceError::read(&self.directory, error))
@@ -160,10 +174,18 @@ impl Spill {
 
 /// The size of a row in bytes.
 fn row_bytes(columns: Columns) -> u64 {
-    let latency = if columns.latency { 8 } else { 0 };
-    let origin = if columns.origin { 8 } else { 0 };
-    let measured = if columns.measured { 4 * 8 + 3 * 4 + 1 + 1 + 2 + 1 + 2 } else { 0 };
-    3 * 8 + 1 + 2 + 4 + latency + origin + measured
+    widths(columns).sum::<usize>() as u64
+}
+
+/// The sizes of the values of each column, in the order in which columns are encoded.
+fn widths(columns: Columns) -> impl Iterator<Item = usize> {
+    const LATENCY: &[usize] = &[8];
+    const ORIGIN: &[usize] = &[4, 4];
+    const MEASURED: &[usize] = &[8, 8, 8, 8, 4, 4, 1, 1, 2, 1, 4, 2];
+    let optional =
+        [(columns.latency, LATENCY), (columns.origin, ORIGIN), (columns.measured, MEASURED)];
+    let optional = optional.into_iter().filter(|(is_there, _)| *is_there);
+    [8, 8, 8, 4, 2, 1].into_iter().chain(optional.flat_map(|(_, widths)| widths.iter().copied()))
 }
 
 /// Appends the columns of `batch`, one behind the other, the instants first.
@@ -202,25 +224,24 @@ fn encode(batch: &Batch, into: &mut Vec<u8>) {
     }
 }
 
-/// Takes one column after the other out of a full chunk.
+/// Takes one column after the other out of so many encoded rows.
 struct Decoder<'a> {
     encoded: &'a [u8],
-    from: usize,
-    to: usize,
+    rows: usize,
 }
 
 impl Decoder<'_> {
     fn column<T, const N: usize>(&mut self, into: &mut Vec<T>, value: impl Fn([u8; N]) -> T) {
-        let (column, rest) = self.encoded.split_at(BATCH_ROWS * N);
+        let (column, rest) = self.encoded.split_at(self.rows * N);
         self.encoded = rest;
-        let (values, _) = column[self.from * N..self.to * N].as_chunks::<N>();
+        let (values, _) = column.as_chunks::<N>();
         into.extend(values.iter().map(|bytes| value(*bytes)));
     }
 }
 
-/// Appends rows `from` to `to` of a full chunk to `batch`, which has its columns.
-fn decode(encoded: &[u8], from: usize, to: usize, batch: &mut Batch) {
-    let mut decoder = Decoder { encoded, from, to };
+/// Appends so many encoded rows to `batch`, which has their columns.
+fn decode(encoded: &[u8], rows: usize, batch: &mut Batch) {
+    let mut decoder = Decoder { encoded, rows };
     decoder.column(&mut batch.issue_ns, i64::from_le_bytes);
     decoder.column(&mut batch.offset_bytes, u64::from_le_bytes);
     decoder.column(&mut batch.length_bytes, u64::from_le_bytes);

@@ -18,7 +18,7 @@ impl Reader<'_, '_> {
     pub(super) fn steps(&self) -> Result<Vec<StepOf>> {
         let mut steps: Vec<StepOf> = Vec::new();
         for table in self.items("step")? {
-            table.only("key of a step", &["name", "set"], &[])?;
+            table.only("key of a step", &["name", "set"])?;
             let value = table.needed("name")?;
             let name = table.text_at(value)?;
             if steps.iter().any(|step| step.name == name) || name.is_empty() {
@@ -43,7 +43,7 @@ impl Reader<'_, '_> {
     pub(super) fn rounds(&self, file: &File) -> Result<Option<RoundsOf>> {
         let Some(value) = self.top.get("rounds") else { return Ok(None) };
         let table = self.table(value)?;
-        table.only("key of rounds", &["axes", "max", "steady"], &[])?;
+        table.only("key of rounds", &["axes", "max", "steady"])?;
         let few = |text: &str| {
             let max = text.parse::<u32>().ok();
             max.filter(|max| (ioecho_stats::steady::WINDOW as u32..=ROUNDS_MAX).contains(max))
@@ -59,7 +59,7 @@ impl Reader<'_, '_> {
         }
         let steady = table.needed("steady")?;
         let steady = self.table(steady)?;
-        steady.only("key of steady", &["figure", "at"], &[])?;
+        steady.only("key of steady", &["figure", "at"])?;
         let figure = steady.needed("figure")?;
         let typed = steady.text_at(figure)?;
         let Some((full, _)) = figure_name(&typed) else {
@@ -94,7 +94,7 @@ impl Reader<'_, '_> {
     pub(super) fn baseline(&self) -> Result<Option<Baseline>> {
         let Some(value) = self.top.get("baseline") else { return Ok(None) };
         let table = self.table(value)?;
-        table.only("key of a baseline", &["campaign", "fail-if"], &[])?;
+        table.only("key of a baseline", &["campaign", "fail-if"])?;
         let campaign = table.needed("campaign")?;
         let place = table.place(campaign);
         let campaign = table.text_at(campaign)?;
@@ -105,7 +105,7 @@ impl Reader<'_, '_> {
     pub(super) fn expectations(&self, subjects: &Subjects) -> Result<Vec<Expectation>> {
         let mut expectations = Vec::new();
         for table in self.items("expect")? {
-            table.only("key of an expectation", &["that", "abort", "of"], &[])?;
+            table.only("key of an expectation", &["that", "abort", "of"])?;
             let that = condition(&table, "that", subjects)?;
             let of = |text: &str| match text {
                 "run" => Some(false),

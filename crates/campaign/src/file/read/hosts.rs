@@ -3,8 +3,8 @@
 use ioecho_trace::Nanos;
 
 use super::Reader;
-use crate::file::Host;
 use crate::file::table::{Spot, Table};
+use crate::file::{File, Host, Layer, Parallel, Setting};
 use crate::name::is_name;
 use crate::place::{Place, Refused, Result};
 use crate::template::{expanded, filled, names};
@@ -26,7 +26,14 @@ impl Reader<'_, '_> {
         let mut hosts: Vec<Host> = Vec::new();
         for (pattern, place, value) in self.entries("hosts")? {
             let table = self.table(value)?;
-            table.only("key of a host", &["ssh", "launch", "directory"], &[])?;
+            table.only("key of a host", &["ssh", "launch", "directory", "set"])?;
+            let set = self.layer_at(&table, "set")?;
+            if let Some(Setting { key, place, .. }) =
+                set.iter().find(|setting| self.known.flag(&setting.key).is_none())
+            {
+                let reason = format!("{key} is the same on all hosts of a device");
+                return Err(Refused::new(place, reason, "a host's set has flags of `replay`"));
+            }
             let texts = expanded(&pattern).and_then(|all| Ok((all, names(&pattern)?)));
             let (all, others) =
                 texts.map_err(|reason| Refused::new(&place, reason, "write n{01..10}"))?;
@@ -45,7 +52,7 @@ impl Reader<'_, '_> {
                 }
                 let number = name.get(before..name.len().saturating_sub(behind));
                 let number = number.unwrap_or_default().to_owned();
-                hosts.push(host(&table, name, &number, &place)?);
+                hosts.push(Host { set: set.clone(), ..host(&table, name, number, &place)? });
             }
         }
         Ok(hosts)
@@ -55,18 +62,34 @@ impl Reader<'_, '_> {
     pub(super) fn start_skew(&self) -> Result<Nanos> {
         let Some(value) = self.top.get("start") else { return Ok(SKEW_MAX) };
         let table = self.table(value)?;
-        table.only("key of start", &["skew"], &[])?;
+        table.only("key of start", &["skew"])?;
         let span = |text: &str| text.parse::<Nanos>().ok().filter(|span| *span > Nanos::ZERO);
         Ok(table.parsed("skew", span, "write a time such as 1ms")?.unwrap_or(SKEW_MAX))
+    }
+}
+
+/// Refuses devices without a host where cells go on at the same time by their hosts: this
+/// machine drives the others, and would be disturbed by that.
+pub(super) fn check_parallel(file: &File) -> Result<()> {
+    let here = file.devices.iter().find(|device| device.hosts.is_empty());
+    match (here, file.parallel) {
+        (Some(device), Parallel::Host) => {
+            let reason =
+                format!("'{}' has no host, and parallel = \"host\" needs one", device.name);
+            let help = "write host = \"NAME\"; [hosts] NAME = {launch = []} is an agent on \
+                        this machine";
+            Err(Refused::new(&device.place, reason, help))
+        }
+        _ => Ok(()),
     }
 }
 
 /// How far apart replays may begin if nothing else is asked for.
 const SKEW_MAX: Nanos = Nanos::from_millis(1);
 
-fn host(table: &Table<'_, '_>, name: String, number: &str, place: &Place) -> Result<Host> {
+fn host(table: &Table<'_, '_>, name: String, number: String, place: &Place) -> Result<Host> {
     let value = |part: &str| match part {
-        "" => Some(number.to_owned()),
+        "" => Some(number.clone()),
         "host" => Some(name.clone()),
         _ => None,
     };
@@ -108,7 +131,8 @@ fn host(table: &Table<'_, '_>, name: String, number: &str, place: &Place) -> Res
     // A remote shell takes the words apart once more.
     let is_ssh = |word: &String| word.rsplit('/').next() == Some("ssh");
     let is_shell = launch.iter().any(is_ssh);
-    Ok(Host { name, launch, is_shell, directory, place: place.clone() })
+    let (set, place) = (Layer::new(), place.clone());
+    Ok(Host { name, launch, is_shell, directory, set, number, place })
 }
 
 /// The hosts that a device names, each of which must be there.

@@ -1,6 +1,8 @@
 //! Hosts of a file, and who replays there.
 
 use super::{plan, refused};
+use crate::plan::Cell;
+use crate::value::Value;
 
 const HOSTS: &str = "name='x'\nstart.skew='2ms'\n[hosts]\n\"n{08..10}\"={ssh='root@n{}'}\n\
     lab={launch=['ip','netns','exec','{host}']}\nhere={launch=[]}\n";
@@ -44,6 +46,34 @@ fn loads_are_dealt_in_turn_and_the_first_hosts_take_part() {
 }
 
 #[test]
+fn a_host_has_settings_of_its_own_which_overrule_those_of_its_device() {
+    let hosts = HOSTS.replace("ssh='root@n{}'", "ssh='root@n{}',set={in-flight-max='{}'}");
+    let replay = "trace='t'\nspeedup=2\n[axes]\nread-only=[true,false]\n";
+    let device = "{host=['n{08..09}','here'],path='sim',set={in-flight-max=7,speedup=3}}";
+    let text = format!("{hosts}[devices]\nd={device}\n[replay]\ndevice='d'\n{replay}");
+    let plan = super::plan(&text);
+    let cell = &plan.cells[0];
+    let own: Vec<_> = cell.hosts.iter().map(|it| it.set.get("in-flight-max").cloned()).collect();
+    let one = |text: &str| Some(Value::One(text.to_owned()));
+    assert_eq!(own, [one("08"), one("09"), None]);
+    assert_eq!(cell.identity.replay["in-flight-max"], Value::One("7".to_owned()));
+    assert_eq!(cell.identity.replay["speedup"], Value::One("3".to_owned()));
+    let other = text.replace("in-flight-max='{}'", "in-flight-max='1{}'");
+    assert_ne!(super::plan(&other).cells[0].key, cell.key, "they decide the result");
+    let alone = text.replace("['n{08..09}','here']", "'n08'");
+    assert_eq!(super::plan(&alone).cells[0].setting("in-flight-max").as_deref(), Some("08"));
+    // Axes and rules overrule them.
+    let ruled = format!("{text}[[rule]]\nwhen='read-only = true'\nset={{in-flight-max=1}}\n");
+    let plan = super::plan(&ruled);
+    let ruled = |cell: &Cell| cell.hosts.iter().all(|member| member.set.is_empty());
+    assert_eq!(plan.cells.iter().filter(|cell| ruled(cell)).count(), 1);
+    let device = text.replace("in-flight-max='{}'", "trace='x'");
+    assert!(refused(&device).contains("trace is the same on all hosts"), "{}", refused(&device));
+    let rule = "[[rule]]\nwhen='in-flight-max = 108'\nset={trace='y'}\n";
+    assert!(refused(&format!("{other}{rule}")).contains("another on n08 alone"));
+}
+
+#[test]
 fn what_no_host_can_be_is_refused() {
     let hosts = |text: &str| format!("name='x'\n[hosts]\n{text}\n[devices]\nd='sim'\n");
     for (text, told) in [
@@ -60,6 +90,8 @@ fn what_no_host_can_be_is_refused() {
     ] {
         assert!(refused(&hosts(text)).contains(told), "{text}: {}", refused(&hosts(text)));
     }
+    let parallel = with("'sim'", "trace='t'\n").replace("[hosts]", "parallel='host'\n[hosts]");
+    assert!(refused(&parallel).contains("'d' has no host"), "{}", refused(&parallel));
     for (device, replay, told) in [
         ("{host='n11',path='sim'}", "trace='t'\n", "no host 'n11'"),
         ("{host=['lab','lab'],path='sim'}", "trace='t'\n", "stands here twice"),

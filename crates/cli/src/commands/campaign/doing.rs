@@ -1,8 +1,8 @@
 //! `ioecho campaign run` and `resume`: the runs of a campaign, one after the other.
 
-use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::io::Write;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use ioecho_campaign::attempt::{ATTEMPT_VERSION, Attempt, End};
@@ -18,11 +18,16 @@ use ioecho_stats::verdict::Finding;
 use ioecho_trace::Nanos;
 use jiff::Timestamp;
 
+use super::child::Came;
+use super::going::{Ended, Going};
 use super::hosts::Hosts;
+use super::hosts::attempt::Task;
 use super::machine::Machine;
-use super::plan::{Made, deadline, of_file, of_text, show, stale, tell_stale};
+use super::plan::{Made, deadline, of_file, of_text, stale, tell_stale};
+use super::replays::replays;
 use super::room::Room;
 use super::setting_up::{self, Host, Locks, end_of};
+use super::show::show;
 use super::store::{self, JournalFile, Store, StoredPlan};
 use super::{baseline, child, forecast, junit, report};
 use crate::args::{DoingArgs, ResumeCampaignArgs, RunCampaignArgs};
@@ -159,41 +164,10 @@ fn carry_out(
         }
         None => None,
     };
-    let hosts = hosts_of(made, store, &executor, destroy, stopping, doing.quiet)?.map(RefCell::new);
-    let doer = Doer { made, store, destroy, running, stopping, room, host, hosts };
-    let (mut event, mut told): (Event, Option<Instant>) = (Event::Begin, None);
-    let over = loop {
-        let left = deadline.map(|end| end.duration_since(Timestamp::now()).as_secs_f64());
-        executor.tell_time_left(left);
-        let actions = executor
-            .step(event)
-            .map_err(|refused| Coded::error(made.here.code(), refused.to_string()))?;
-        for action in actions.iter().filter(|_| !doing.quiet) {
-            tell_action(&executor, action);
-        }
-        match actions.last() {
-            Some(Action::Run(cell, attempt)) => {
-                // A run that was not begun leaves nothing behind.
-                if doer.is_asked(false) {
-                    break Over::Stopped;
-                }
-                if !doer.room.is_enough(store) {
-                    break Over::NoRoom;
-                }
-                let cell = executor.cells()[*cell].clone();
-                let is_due = told.is_none_or(|told| told.elapsed() >= TELL_EVERY);
-                let status = is_due.then(|| (conclude(&executor), executor.forecast_s()));
-                told = if is_due { Some(Instant::now()) } else { told };
-                if doer.host.as_ref().is_some_and(Host::is_left) {
-                    break Over::Left;
-                }
-                event =
-                    doer.room.counted(store, || doer.run(&cell, *attempt, &mut journal, status))?;
-            }
-            Some(Action::Over(over)) => break *over,
-            _ => break Over::Complete,
-        }
-    };
+    let hosts = hosts_of(made, store, &executor, destroy, stopping, doing.quiet)?;
+    let is_quiet = doing.quiet;
+    let doer = Doer { made, store, destroy, running, stopping, room, is_quiet, host, hosts };
+    let over = doer.runs(&mut executor, &mut journal, deadline)?;
     let is_as_found = ended(doer.hosts, doer.host)?;
     journal.add(Happening::Over { why: told_over(over).to_owned() })?;
     let mut conclusion = conclude(&executor);
@@ -232,14 +206,14 @@ fn hosts_of<'a>(
         return Ok(None);
     }
     let asked = move || stopping.is_asked() || store.stop_asked() == Some(false);
-    let mut hosts = Hosts::new(&made.plan.file.hosts, store.path(), is_quiet, asked)?;
+    let hosts = Hosts::new(&made.plan.file.hosts, store.path(), is_quiet, asked)?;
     hosts.prepare(made, &far, destroy)?;
     Ok(Some(hosts))
 }
 
 /// Takes down what is set up, on other hosts first; whether everything is as it was found.
-fn ended(hosts: Option<RefCell<Hosts<'_>>>, host: Option<Host<'_>>) -> anyhow::Result<bool> {
-    let left = hosts.map_or(Vec::new(), |hosts| hosts.into_inner().end());
+fn ended(hosts: Option<Hosts<'_>>, host: Option<Host<'_>>) -> anyhow::Result<bool> {
+    let left = hosts.map_or(Vec::new(), Hosts::end);
     for left in &left {
         tell(&format!("left as it is: {left}"));
     }
@@ -262,10 +236,11 @@ struct Doer<'a> {
     running: &'a std::fs::File,
     stopping: &'a Stopping,
     room: Room,
+    is_quiet: bool,
     /// The set-up of devices, if the campaign has any.
     host: Option<Host<'a>>,
     /// The other hosts, if the campaign has any.
-    hosts: Option<RefCell<Hosts<'a>>>,
+    hosts: Option<Hosts<'a>>,
 }
 
 impl Doer<'_> {
@@ -275,20 +250,100 @@ impl Doer<'_> {
         self.stopping.is_asked() || self.store.stop_asked().is_some_and(is_waiting)
     }
 
-    /// Does a cell. A `status` is what is known before it, for those who ask meanwhile.
-    fn run(
+    /// Does run after run, those on different hosts together, until nothing more is to be done.
+    fn runs(
         &self,
+        executor: &mut Executor<'_>,
+        journal: &mut JournalFile,
+        deadline: Option<Timestamp>,
+    ) -> anyhow::Result<Over> {
+        thread::scope(|scope| {
+            let over = self.runs_among(executor, journal, deadline, &mut Going::new(scope));
+            if let (Err(_), Some(hosts)) = (&over, &self.hosts) {
+                // What goes on elsewhere could not be stored either.
+                hosts.give_up();
+            }
+            over
+        })
+    }
+
+    fn runs_among<'d>(
+        &'d self,
+        executor: &mut Executor<'_>,
+        journal: &mut JournalFile,
+        deadline: Option<Timestamp>,
+        going: &mut Going<'_, 'd>,
+    ) -> anyhow::Result<Over> {
+        let (mut events, mut over) = (VecDeque::from([Event::Begin]), None);
+        let mut told: Option<Instant> = None;
+        loop {
+            let event = match events.pop_front() {
+                Some(event) => event,
+                None => match going.next() {
+                    Some(ended) => self.ended(ended?, journal)?,
+                    None => break,
+                },
+            };
+            let left = deadline.map(|end| end.duration_since(Timestamp::now()).as_secs_f64());
+            executor.tell_time_left(left);
+            let actions = executor
+                .step(event)
+                .map_err(|refused| Coded::error(self.made.here.code(), refused.to_string()))?;
+            for action in actions {
+                if let Action::Run(number, attempt) = action {
+                    over = over.or_else(|| self.why_not_to_begin(going.count()));
+                    if over.is_some() {
+                        continue;
+                    }
+                    self.tell(executor, &action, going.count());
+                    let is_due = told.is_none_or(|told| told.elapsed() >= TELL_EVERY);
+                    if is_due {
+                        told = Some(Instant::now());
+                        let (conclusion, left) = (conclude(executor), executor.forecast_s());
+                        self.store.put_status(self.store.seen(), conclusion, left, false);
+                    }
+                    let cell = executor.cells()[number].clone();
+                    events.extend(self.begin(number, &cell, attempt, journal, going)?);
+                    continue;
+                }
+                self.tell(executor, &action, going.count());
+                if let Action::Over(why) = action {
+                    over = over.or(Some(why));
+                }
+            }
+        }
+        Ok(over.unwrap_or(Over::Complete))
+    }
+
+    /// Why no run may begin now; one that was not begun leaves nothing behind.
+    fn why_not_to_begin(&self, going: usize) -> Option<Over> {
+        if self.is_asked(false) {
+            return Some(Over::Stopped);
+        }
+        if !self.room.is_enough(self.store, going) {
+            return Some(Over::NoRoom);
+        }
+        self.host.as_ref().is_some_and(Host::is_left).then_some(Over::Left)
+    }
+
+    fn tell(&self, executor: &Executor<'_>, action: &Action, going: usize) {
+        if !self.is_quiet {
+            tell_action(executor, action, going);
+        }
+    }
+
+    /// Begins an attempt at a cell. Where this machine replays, it is done at once.
+    fn begin<'d>(
+        &'d self,
+        number: usize,
         cell: &Cell,
         attempt: u32,
         journal: &mut JournalFile,
-        status: Option<(Conclusion, Option<f64>)>,
-    ) -> anyhow::Result<Event> {
+        going: &mut Going<'_, 'd>,
+    ) -> anyhow::Result<Option<Event>> {
         journal.add(Happening::Attempt { key: cell.key.clone(), attempt })?;
         let place = self.store.begin(cell, attempt)?;
-        if let Some((conclusion, seconds_left)) = status {
-            self.store.put_status(self.store.seen(), conclusion, seconds_left, false);
-        }
-        let mut stored = Attempt {
+        let stored = Attempt {
             version: ATTEMPT_VERSION,
             key: cell.key.clone(),
             attempt,
@@ -300,11 +355,29 @@ impl Doer<'_> {
             summaries_sha256: BTreeMap::new(),
             environment: environment(),
         };
-        stored.end = self.end_of_attempt(cell, &place, &mut stored)?;
+        let free = Room::free(self.store);
+        let mut ended = Ended { cell: number, stored, place: place.clone(), free };
+        let Some(hosts) = self.hosts.as_ref().filter(|_| !cell.hosts.is_empty()) else {
+            ended.stored.end = self.end_of_attempt(cell, &place, &mut ended.stored)?;
+            return self.ended(ended, journal).map(Some);
+        };
+        match Task::new(self.made, cell, self.destroy, place) {
+            Ok(task) => {
+                going.begin(hosts, task, ended)?;
+                Ok(None)
+            }
+            Err(reason) => self.ended(ended.with(End::Failed(reason)), journal).map(Some),
+        }
+    }
+
+    /// Stores an attempt that has ended.
+    fn ended(&self, ended: Ended, journal: &mut JournalFile) -> anyhow::Result<Event> {
+        let Ended { cell, stored, place, free } = ended;
         store::end(&place, &stored)?;
-        let seconds = stored.seconds;
-        journal.add(Happening::Ended { key: cell.key.clone(), attempt, seconds })?;
-        Ok(Event::Ended(stored.end, seconds))
+        let Attempt { key, attempt, seconds, end, .. } = stored;
+        journal.add(Happening::Ended { key, attempt, seconds })?;
+        self.room.count(self.store, free);
+        Ok(Event::Ended(cell, end, seconds))
     }
 
     /// Sets up what a cell needs, and does its replays.
@@ -314,10 +387,6 @@ impl Doer<'_> {
         place: &OpenDirectory,
         stored: &mut Attempt,
     ) -> anyhow::Result<End> {
-        if let Some(hosts) = self.hosts.as_ref().filter(|_| !cell.hosts.is_empty()) {
-            let mut hosts = hosts.borrow_mut();
-            return hosts.attempt(self.made, cell, self.destroy, place, stored);
-        }
         if let Err(reason) = self.is_still_the_same(cell) {
             return Ok(End::Failed(reason));
         }
@@ -371,20 +440,16 @@ impl Doer<'_> {
         place: &OpenDirectory,
         stored: &mut Attempt,
     ) -> anyhow::Result<End> {
-        let mut results = Vec::new();
-        loop {
-            let (part, round) = match course::next(cell, &results) {
-                course::Next::Run(part, round) => (part, round),
-                course::Next::Over(measured) => return Ok(End::Measured(*measured)),
-            };
-            // The run's own directory is named from the root, because the run begins elsewhere.
-            let run = course::directory(cell, part, round);
-            let output = std::path::absolute(place.path())?.join(&run);
-            let words = child::words(&cell.replays()[part], &on.targets, &output);
-            if stored.command.is_empty() {
-                let program = on.launch.iter().cloned().chain(command::words().into_iter().take(1));
-                stored.command = program.chain(words.iter().cloned()).collect();
-            }
+        // A run's own directory is named from the root, because the run begins elsewhere.
+        let above = std::path::absolute(place.path())?;
+        let words = |part: usize, name: &str| {
+            child::words(&cell.replays()[part], &on.targets, &above.join(name))
+        };
+        let program = on.launch.iter().cloned().chain(command::words().into_iter().take(1));
+        let first = words(0, &course::directory(cell, 0, 1));
+        stored.command = program.chain(first).collect();
+        replays(cell, stored, |replay| {
+            let words = words(replay.part, replay.name);
             let (begun, mut until, mut fault) = (Instant::now(), 0.0, None);
             let mut asked = || {
                 let span = until..begun.elapsed().as_secs_f64();
@@ -394,24 +459,16 @@ impl Doer<'_> {
                 fault.is_some() || self.is_asked(true)
             };
             let (base, running) = (self.made.here.base(), self.running);
-            let came = child::run(&on.launch, &words, place, &run, base, running, &mut asked)?;
+            let came =
+                child::run(&on.launch, &words, place, replay.name, base, running, &mut asked)?;
             let is_measured = matches!(came.end, End::Measured(_));
             let ended = self.host.as_ref().map_or(Ok(()), |host| host.ended(came.seconds));
             // A replay that failed tells more than what could not be done beside it.
-            if let Some(fault) = fault.or(ended.err().filter(|_| is_measured)) {
-                return Ok(end_of(&fault));
+            match fault.or(ended.err().filter(|_| is_measured)) {
+                Some(fault) => Ok(Came { end: end_of(&fault), seconds: 0.0, summary_sha256: None }),
+                None => Ok(came),
             }
-            stored.seconds += came.seconds;
-            if cell.parts.is_empty() {
-                stored.summary_sha256 = came.summary_sha256;
-            } else if let Some(digits) = came.summary_sha256 {
-                stored.summaries_sha256.insert(run, digits);
-            }
-            match came.end {
-                End::Measured(measured) => results.push(measured),
-                other => return Ok(other),
-            }
-        }
+        })
     }
 
     /// Whether the device and the programs are those that the plan means: another device may have
@@ -496,12 +553,12 @@ const fn told_over(over: Over) -> &'static str {
 }
 
 /// A line for each thing that is settled or begins.
-fn tell_action(executor: &Executor<'_>, action: &Action) {
+fn tell_action(executor: &Executor<'_>, action: &Action, going: usize) {
     let states = executor.states();
     match action {
         Action::Run(cell, attempt) => {
             let is_settled = |state: &&State| !matches!(state, State::Missing | State::Running);
-            let number = states.iter().filter(is_settled).count() + 1;
+            let number = states.iter().filter(is_settled).count() + going + 1;
             let again = if *attempt > 1 { format!(", attempt {attempt}") } else { String::new() };
             let left = executor.forecast_s().map(forecast::nanos);
             let left = left.map(|it| format!(" ({it} left at most)")).unwrap_or_default();

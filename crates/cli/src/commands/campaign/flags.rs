@@ -3,12 +3,12 @@
 //! A list of our own would lack the flags of tomorrow. So the keys are read from clap's
 //! definitions, and clap's parsers check the values before anything runs.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use clap::error::ErrorKind;
 use clap::{Arg, ArgAction, Command};
 use ioecho_campaign::file::{Flag, Known};
-use ioecho_campaign::plan::{Cell, Plan};
+use ioecho_campaign::plan::{Cell, Member, Plan};
 use ioecho_campaign::value::Value;
 
 use crate::args::{Args, like};
@@ -44,7 +44,18 @@ fn flag(name: &str, arg: &Arg) -> Flag {
 
 /// The settings of a cell as they are typed.
 pub(super) fn typed(cell: &Cell) -> Vec<String> {
-    let replay = cell.identity.replay.iter().flat_map(|(key, value)| words(key, value));
+    typed_with(cell, &BTreeMap::new())
+}
+
+/// The same on the host of a member.
+pub(super) fn typed_on(cell: &Cell, member: &Member) -> Vec<String> {
+    typed_with(cell, &member.set)
+}
+
+fn typed_with(cell: &Cell, set: &BTreeMap<String, Value>) -> Vec<String> {
+    let of_cell = cell.identity.replay.iter().filter(|(key, _)| !set.contains_key(*key));
+    let all: BTreeMap<&String, &Value> = of_cell.chain(set).collect();
+    let replay = all.into_iter().flat_map(|(key, value)| words(key, value));
     let chain = cell.identity.chain.iter().map(|line| transform(line));
     replay.chain(chain).collect()
 }
@@ -98,6 +109,9 @@ pub(super) fn check(plan: &Plan, cells: &[Cell]) -> anyhow::Result<()> {
                 return Err(told(place_of(cell, "chain"), &error));
             }
         }
+        for member in &cell.hosts {
+            check_member(plan, cell, member, &refusal)?;
+        }
         let keys: Vec<_> = cell.identity.replay.keys().collect();
         if seen_together.insert((keys, &cell.identity.chain))
             && let Some(error) = refusal(&typed(cell))
@@ -106,6 +120,21 @@ pub(super) fn check(plan: &Plan, cells: &[Cell]) -> anyhow::Result<()> {
         }
     }
     Ok(())
+}
+
+/// Refuses a value of a host that a replay would refuse.
+fn check_member(
+    plan: &Plan,
+    cell: &Cell,
+    member: &Member,
+    refusal: &dyn Fn(&[String]) -> Option<clap::Error>,
+) -> anyhow::Result<()> {
+    if member.set.is_empty() {
+        return Ok(());
+    }
+    let Some(error) = refusal(&typed_on(cell, member)) else { return Ok(()) };
+    let place = plan.file.host(&member.host).map(|host| host.place.to_string());
+    Err(told(place, &error))
 }
 
 /// clap's error, with the place of the value in front.

@@ -15,7 +15,7 @@ pub(super) fn seconds(executor: &Executor<'_>, held: &Held) -> Option<f64> {
     let mut missing = states.filter(|(_, state)| **state == State::Missing).map(|(cell, _)| cell);
     if !held.clocks.is_empty() {
         let each = held.seconds() / held.clocks.len() as f64;
-        return Some(each * missing.count() as f64);
+        return Some(each * executor.plan().turns(missing) as f64);
     }
     missing.try_fold(0.0, |sum, cell| Some(sum + of_cell(cell)?))
 }

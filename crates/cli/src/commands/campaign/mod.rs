@@ -15,6 +15,7 @@ mod doing;
 mod flags;
 mod forecast;
 mod gc;
+mod going;
 mod ground;
 mod hosts;
 mod import;
@@ -23,9 +24,11 @@ mod machine;
 mod person;
 mod plan;
 mod ranking;
+mod replays;
 mod report;
 mod room;
 mod setting_up;
+mod show;
 mod status;
 mod store;
 mod table;
@@ -37,7 +40,7 @@ use crate::print::Out;
 
 pub(crate) fn run(args: &CampaignArgs, out: &mut Out) -> anyhow::Result<u8> {
     match &args.command {
-        CampaignCommand::Plan(args) => plan::run(args, out),
+        CampaignCommand::Plan(args) => show::run(args, out),
         CampaignCommand::Run(args) => doing::run(args, out),
         CampaignCommand::Resume(args) => doing::resume(args, out),
         CampaignCommand::Status(args) => status::run(args, out),

@@ -17,21 +17,23 @@ pub(super) struct Room {
 }
 
 impl Room {
-    /// Whether twice the largest run so far would fit.
-    pub(super) fn is_enough(&self, store: &Store) -> bool {
+    /// Whether twice the largest run so far would fit, beside others that go on.
+    pub(super) fn is_enough(&self, store: &Store, going: usize) -> bool {
         // A file system that does not tell is written to until it refuses.
-        let free = store.place().space().map_or(u64::MAX, |(free, _)| free);
-        free >= LEAST + 2 * self.largest.get()
+        let free = Self::free(store).unwrap_or(u64::MAX);
+        free >= LEAST + 2 * self.largest.get() * (going as u64 + 1)
     }
 
-    /// Notes the space that something took. Others may write meanwhile, which makes it larger.
-    pub(super) fn counted<T>(&self, store: &Store, run: impl FnOnce() -> T) -> T {
-        let free = || store.place().space().map(|(free, _)| free).ok();
-        let before = free();
-        let came = run();
-        if let (Some(before), Some(after)) = (before, free()) {
+    /// The space that is free.
+    pub(super) fn free(store: &Store) -> Option<u64> {
+        store.place().space().map(|(free, _)| free).ok()
+    }
+
+    /// Notes the space that a run took, before which so much was free. Others may write meanwhile,
+    /// which makes it larger.
+    pub(super) fn count(&self, store: &Store, before: Option<u64>) {
+        if let (Some(before), Some(after)) = (before, Self::free(store)) {
             self.largest.set(self.largest.get().max(before.saturating_sub(after)));
         }
-        came
     }
 }

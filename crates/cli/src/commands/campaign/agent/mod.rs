@@ -4,10 +4,12 @@
 //! its standard input and output (`ioecho_campaign::protocol`). It listens to nothing else. One
 //! thread reads and answers pings at once, one says that the agent is there, and the main one does
 //! what is asked for. When the campaign has gone, whether its connection ends or it is silent for a
-//! minute, the agent stops, undoes what it has set up, and ends; results stay in its spool.
+//! minute, the agent stops its replay, or brings it to its end if the campaign wanted that, undoes
+//! what it has set up, and ends; results stay in its spool.
 
 mod bulk;
 mod home;
+mod kept;
 mod replaying;
 mod voice;
 mod worker;
@@ -62,6 +64,8 @@ pub(super) struct Asked {
     stop: AtomicBool,
     /// The campaign has gone.
     gone: AtomicBool,
+    /// What goes on comes to its end even so.
+    finishes: AtomicBool,
     /// The host asks the agent to end.
     signalled: Stopping,
     begun: Instant,
@@ -72,7 +76,13 @@ pub(super) struct Asked {
 impl Asked {
     /// Whether what goes on is to end.
     fn to_stop(&self) -> bool {
-        self.stop.load(Relaxed) || self.to_leave()
+        let is_left = self.gone.load(Relaxed) && !self.finishes.load(Relaxed);
+        self.stop.load(Relaxed) || is_left || self.signalled.is_asked()
+    }
+
+    /// Whether the campaign has gone.
+    fn is_gone(&self) -> bool {
+        self.gone.load(Relaxed)
     }
 
     /// Whether the agent is to end.
@@ -94,6 +104,7 @@ fn serve(home: Home) -> anyhow::Result<u8> {
     let asked = Arc::new(Asked {
         stop: AtomicBool::new(false),
         gone: AtomicBool::new(false),
+        finishes: AtomicBool::new(false),
         signalled: stop_on_signals()?,
         begun: Instant::now(),
         heard_ms: AtomicU64::new(0),

@@ -7,19 +7,19 @@ use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use ioecho_campaign::attempt::End;
+use ioecho_campaign::file::OnLoss;
 use ioecho_campaign::ground::Fault;
 use ioecho_campaign::name::is_name;
-use ioecho_campaign::protocol::{FileThere, FromAgent, Lines, LoadThere, RunName};
+use ioecho_campaign::protocol::{FromAgent, Lines, LoadThere, RunName};
 use ioecho_linux::{MonotonicClock, OpenDirectory};
 use ioecho_replay::Clock as _;
-use ioecho_run::directory::RunDirectory;
-use ioecho_run::{digest, regular};
-use ioecho_stats::verdict::Finding;
+use ioecho_run::regular;
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::io::{FdFlags, fcntl_setfd};
 use rustix::process::{Pid, Signal, kill_process};
@@ -27,6 +27,7 @@ use serde::Deserialize;
 
 use super::Asked;
 use super::home::{Home, of_attempt};
+use super::kept::{self, Done};
 use super::voice::Voice;
 use crate::commands::campaign::child;
 use crate::commands::campaign::setting_up::Host;
@@ -36,9 +37,6 @@ const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 /// How often it is told that it goes on.
 const TELL_EVERY: Duration = Duration::from_secs(1);
-
-/// How much of what a replay printed is handed on, in bytes.
-const SAID_MAX: usize = 16 << 10;
 
 /// What a replay runs on.
 #[derive(Debug, Default)]
@@ -59,6 +57,7 @@ pub(super) struct Replaying<'w> {
     pub(super) running: &'w File,
     pub(super) host: Option<&'w Host<'static>>,
     pub(super) on: &'w On,
+    pub(super) on_loss: OnLoss,
 }
 
 /// A line of a run at its gate.
@@ -93,7 +92,7 @@ impl Replaying<'_> {
         let words = child::words_of(&self.on.targets, flags, &place.path().join(&run.name), &trace);
         // What was told for another replay is not for this one.
         while self.starts.try_recv().is_ok() {}
-        let output = format!("{}.txt", run.name);
+        let output = kept::output_of(&run.name);
         let (mut child, mut gate) = self.begin(&words, &place, &output).map_err(failed)?;
         let mut figures = Figures::of(&mut child).map_err(failed)?;
         let mut begun = Instant::now();
@@ -104,6 +103,8 @@ impl Replaying<'_> {
             self.voice.say(&FromAgent::Armed);
             let told = self.start(&mut child).map_err(failed)?;
             if let Some(at_ns) = told {
+                // All hosts were told it, so that it makes sense without the campaign, too.
+                self.asked.finishes.store(self.on_loss == OnLoss::Finish, Relaxed);
                 begun = Instant::now() + until(at_ns);
                 let line = format!("{{\"start_at_monotonic_ns\":{at_ns}}}\n");
                 gate.write_all(line.as_bytes()).map_err(failed)?;
@@ -125,14 +126,31 @@ impl Replaying<'_> {
             return Err(fault);
         }
         match end {
-            End::Measured(_) => {
-                let files = files(&run_path).map_err(failed)?;
-                Ok(FromAgent::Done { seconds, said: tail(&said), files })
-            }
+            End::Measured(_) => self.kept(run, &place, &run_path, seconds).map_err(failed),
             End::Fault(text) => Err(Fault::Failed(text)),
             End::Failed(text) => Err(Fault::Refused(text)),
             End::Stopped => Err(Fault::Stopped),
         }
+    }
+
+    /// Keeps a replay that has come to its end, and says what there is of it.
+    fn kept(
+        &self,
+        run: &RunName,
+        place: &OpenDirectory,
+        path: &Path,
+        seconds: f64,
+    ) -> io::Result<FromAgent> {
+        let said = kept::said(place.path(), &run.name);
+        let mut done = Done::new(seconds, said, kept::files(path)?);
+        if self.asked.is_gone() {
+            // Nobody will ask for it before everything is taken down.
+            let kept = self.host.map_or(Ok(Vec::new()), Host::collect);
+            done.kept = kept.map_err(|fault| io::Error::other(fault.to_string()))?;
+        }
+        done.put(place, &run.name)?;
+        let Done { seconds, said, files, .. } = done;
+        Ok(FromAgent::Done { seconds, said, files })
     }
 
     fn trace(&self, load: &LoadThere) -> Result<String, Fault> {
@@ -268,6 +286,10 @@ impl Replaying<'_> {
             figures.read();
             if told.elapsed() >= TELL_EVERY {
                 told = Instant::now();
+                if self.spool.path().join(kept::NO_USE).exists() {
+                    self.asked.finishes.store(false, Relaxed);
+                    self.asked.gone.store(true, Relaxed);
+                }
                 let Figures { completed, p99_ns, .. } = *figures;
                 let seconds = begun.elapsed().as_secs_f64();
                 self.voice.say(&FromAgent::Progress { seconds, completed, p99_ns });
@@ -332,47 +354,4 @@ fn until(at_ns: i64) -> Duration {
     let clock = MonotonicClock::new();
     let left = at_ns.saturating_sub((clock.origin() + clock.now()).0);
     Duration::from_nanos(u64::try_from(left).unwrap_or(0))
-}
-
-/// What a replay of an earlier agent left, if it came to its end.
-pub(super) fn left(spool: &OpenDirectory, run: &RunName) -> Result<FromAgent, Fault> {
-    let lacking = |why: &str| Fault::Lacking(format!("there is no finished run: {why}"));
-    if !is_name(&run.name) {
-        return Err(lacking("this is no name of one"));
-    }
-    let name = of_attempt(&run.key, run.attempt).map_err(|error| lacking(&error.to_string()))?;
-    let (place, output) = (spool.path().join(name), format!("{}.txt", run.name));
-    let path = place.join(&run.name);
-    let summary = RunDirectory::at(&path).map(|run| run.read_summary());
-    match summary {
-        Some(Ok(summary)) if summary.verdict.finding != Finding::Incomplete => {
-            let files = files(&path).map_err(|error| lacking(&error.to_string()))?;
-            let seconds = summary.achieved_duration_ns as f64 / 1e9;
-            Ok(FromAgent::Done { seconds, said: tail(&place.join(output)), files })
-        }
-        _ => Err(lacking("it was ended early")),
-    }
-}
-
-/// The files of a run, with their hashes.
-fn files(run: &Path) -> io::Result<Vec<FileThere>> {
-    let mut files = Vec::new();
-    for entry in std::fs::read_dir(run)? {
-        let name = entry?.file_name().to_string_lossy().into_owned();
-        if !is_name(&name) || !ioecho_run::directory::is_file_of_run(&name) {
-            continue;
-        }
-        let path = run.join(&name);
-        let bytes = regular::open(&path)?.metadata()?.len();
-        files.push(FileThere { bytes, sha256: digest::of_file(&path)?, name });
-    }
-    files.sort_by(|one, other| one.name.cmp(&other.name));
-    Ok(files)
-}
-
-/// The end of a text.
-fn tail(path: &Path) -> String {
-    let bytes = regular::read(path).unwrap_or_default();
-    let from = bytes.len().saturating_sub(SAID_MAX);
-    String::from_utf8_lossy(&bytes[from..]).into_owned()
 }

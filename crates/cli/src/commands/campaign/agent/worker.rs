@@ -1,7 +1,9 @@
 //! What an agent does, one thing after the other.
 
-use std::fs::{self, File, TryLockError};
+use std::fs::{self, File, Permissions, TryLockError};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, mpsc};
 
 use ioecho_campaign::ground::{Fault, Ground as _, Kind, Volume};
@@ -11,14 +13,16 @@ use ioecho_campaign::protocol::{DeviceThere, FaultKind, FromAgent, PROTOCOL, ToA
 use ioecho_campaign::setup::outlook;
 use ioecho_campaign::stack::Placed;
 use ioecho_linux::OpenDirectory;
+use ioecho_run::{digest, regular};
 
 use super::Asked;
 use super::home::{Home, of_attempt};
-use super::replaying::{self, On, Replaying};
+use super::kept;
+use super::replaying::{On, Replaying};
 use super::voice::Voice;
 use crate::commands::campaign::doing::environment;
 use crate::commands::campaign::ground::Here;
-use crate::commands::campaign::hosts::build;
+use crate::commands::campaign::hosts::{build, bulk};
 use crate::commands::campaign::machine::Machine;
 use crate::commands::campaign::setting_up::{self, Host, Locks};
 use crate::commands::campaign::undo_files::UndoFiles;
@@ -43,6 +47,8 @@ pub(super) struct Worker {
     /// What is set up, once something is.
     up: Option<(Locks, Host<'static>)>,
     on: On,
+    /// What modules of an earlier agent had to say of the replay that it brought to its end.
+    kept: Vec<(String, String)>,
 }
 
 impl Worker {
@@ -52,7 +58,8 @@ impl Worker {
         asked: Arc<Asked>,
         starts: mpsc::Receiver<i64>,
     ) -> Self {
-        Self { home, voice, asked, starts, works_for: None, up: None, on: On::default() }
+        let (works_for, up, on, kept) = (None, None, On::default(), Vec::new());
+        Self { home, voice, asked, starts, works_for, up, on, kept }
     }
 
     /// Does what is asked for, and says what came of it; whether it goes on.
@@ -63,7 +70,6 @@ impl Worker {
         } else {
             Err(Fault::Refused("hello comes first".to_owned()))
         };
-        let is_refused = is_first && came.is_err();
         let said = came.unwrap_or_else(|fault| {
             let kind = match &fault {
                 Fault::Refused(_) => FaultKind::Refused,
@@ -73,17 +79,18 @@ impl Worker {
             };
             FromAgent::Fault { kind, text: fault.to_string() }
         });
+        let is_refused = is_first && matches!(said, FromAgent::Fault { .. });
         self.voice.say(&said) && !is_refused
     }
 
     fn came_of(&mut self, order: ToAgent) -> Result<FromAgent, Fault> {
         match order {
-            ToAgent::Hello { protocol, build, campaign, host } => {
-                self.hello(protocol, &build, campaign, &host)
+            ToAgent::Hello { protocol, build, campaign, host, stops_earlier } => {
+                self.hello(protocol, &build, (campaign, &host), stops_earlier)
             }
             ToAgent::Check { stack, device } => self.check(&stack, &device),
             ToAgent::Apply { stack, device, turn } => self.apply(&stack, &device, turn),
-            ToAgent::Arm { run, flags, load } => {
+            ToAgent::Arm { run, flags, load, on_loss } => {
                 let Some(works_for) = &self.works_for else { return Ok(FromAgent::Alive) };
                 let replaying = Replaying {
                     home: &self.home,
@@ -94,15 +101,22 @@ impl Worker {
                     running: &works_for.running,
                     host: self.up.as_ref().map(|(_, host)| host),
                     on: &self.on,
+                    on_loss,
                 };
-                replaying.run(&run, &flags, &load)
+                let came = replaying.run(&run, &flags, &load);
+                self.asked.finishes.store(false, Relaxed);
+                came
             }
             ToAgent::Look { run } => {
                 let Some(works_for) = &self.works_for else { return Ok(FromAgent::Alive) };
-                replaying::left(&works_for.spool, &run)
+                let left = kept::left(&works_for.spool, &run)?;
+                self.kept = left.kept;
+                let (seconds, said, files) = (left.seconds, left.said, left.files);
+                Ok(FromAgent::Done { seconds, said, files })
             }
             ToAgent::Collect => {
-                let texts = self.up.as_ref().map_or(Ok(Vec::new()), |(_, host)| host.collect())?;
+                let kept = std::mem::take(&mut self.kept);
+                let texts = self.up.as_ref().map_or(Ok(kept), |(_, host)| host.collect())?;
                 Ok(FromAgent::Kept { texts })
             }
             ToAgent::Undo => self.undo(),
@@ -118,8 +132,8 @@ impl Worker {
         &mut self,
         protocol: u32,
         theirs: &str,
-        campaign: String,
-        host: &str,
+        (campaign, host): (String, &str),
+        stops_earlier: bool,
     ) -> Result<FromAgent, Fault> {
         let own = build::own().map_err(|error| Fault::Failed(error.to_string()))?;
         if protocol != PROTOCOL {
@@ -131,16 +145,26 @@ impl Worker {
                 Fault::Failed(format!("{}: {error}", self.home.path().display()))
             };
             let spool = self.home.spool(&campaign, host).map_err(unusable)?;
-            let lock = |name: &str, what: &str| {
+            let lock = |name: &str| {
                 let file = spool.append(name).map_err(unusable)?;
                 match file.try_lock() {
-                    Ok(()) => Ok(file),
-                    Err(TryLockError::WouldBlock) => Err(Fault::Failed(format!("{what} {host}"))),
+                    Ok(()) => Ok(Some(file)),
+                    Err(TryLockError::WouldBlock) => Ok(None),
                     Err(TryLockError::Error(error)) => Err(unusable(error)),
                 }
             };
-            let own_lock = lock("lock", "another agent of this campaign is still there, as")?;
-            let running = lock("running", "a replay that an earlier agent began still runs, as")?;
+            let busy = |what: &str| {
+                let text = format!("{what} an earlier agent of this campaign began goes on");
+                Ok(FromAgent::Fault { kind: FaultKind::Busy, text })
+            };
+            let Some(own_lock) = lock("lock")? else {
+                if stops_earlier {
+                    spool.put(kept::NO_USE, b"").map_err(unusable)?;
+                }
+                return busy("what");
+            };
+            let _ = spool.remove(kept::NO_USE);
+            let Some(running) = lock("running")? else { return busy("a replay that") };
             self.works_for = Some(For { campaign, spool, running, _own: own_lock });
         }
         Ok(FromAgent::Hello { protocol: PROTOCOL, build: own, facts: environment() })
@@ -187,6 +211,7 @@ impl Worker {
 
     fn check(&self, stack: &[Placed], device: &DeviceThere) -> Result<FromAgent, Fault> {
         let machine = Machine::new(self.base(), None, || self.asked.to_stop());
+        let stack = &self.with_programs(stack)?;
         let bottom = self.bottom(device)?;
         let is_real = bottom.iter().any(|volume| volume.kind != Kind::Simulated);
         if is_real || !stack.is_empty() {
@@ -210,6 +235,25 @@ impl Worker {
         Ok(FromAgent::Outlook { does, loses })
     }
 
+    /// A stack that runs the programs of the campaign's directory as they were sent here.
+    fn with_programs(&self, stack: &[Placed]) -> Result<Vec<Placed>, Fault> {
+        let place = |program: &str, hash: &str| {
+            let lacking = |why: String| Fault::Lacking(format!("{program} is not here: {why}"));
+            let sha256 = hash.strip_prefix("sha256:").unwrap_or_default();
+            let path = self.home.load(sha256, &bulk::name_of(Path::new(program)));
+            let path = path.map_err(|error| lacking(error.to_string()))?;
+            let file = regular::open(&path).map_err(|error| lacking(error.to_string()))?;
+            let found = digest::of_file(&path).map_err(|error| lacking(error.to_string()))?;
+            if found != sha256 {
+                return Err(lacking("somebody has changed it".to_owned()));
+            }
+            file.set_permissions(Permissions::from_mode(0o700))
+                .map_err(|error| Fault::Failed(format!("{}: {error}", path.display())))?;
+            Ok(path.display().to_string())
+        };
+        stack.iter().map(|placed| placed.elsewhere(&place)).collect()
+    }
+
     /// Refuses a host that another campaign has not left as it found it.
     fn is_open(&self) -> Result<(), Fault> {
         if self.up.is_some() || UndoFiles::open_ones().is_empty() {
@@ -224,6 +268,7 @@ impl Worker {
         device: &DeviceThere,
         turn: (usize, u32),
     ) -> Result<FromAgent, Fault> {
+        let stack = &self.with_programs(stack)?;
         let bottom = self.bottom(device)?;
         let is_real = bottom.iter().any(|volume| volume.kind != Kind::Simulated);
         if stack.is_empty() {

@@ -6,7 +6,7 @@
 )]
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -14,16 +14,16 @@ use ioecho_campaign::attempt::{Attempt, End, Measured};
 use ioecho_campaign::clock::Compared;
 use ioecho_campaign::conversation::{Conversation, Outcome, Replayed, Trouble, zero};
 use ioecho_campaign::course;
-use ioecho_campaign::file::{Device, FROM_STACK};
+use ioecho_campaign::file::{Device, FROM_STACK, File, Parallel};
 use ioecho_campaign::ground::Fault;
 use ioecho_campaign::plan::{Cell, Ground as _, Member, is_simulated};
-use ioecho_campaign::protocol::{DeviceThere, FromAgent, LoadThere, RunName, ToAgent};
+use ioecho_campaign::protocol::{DeviceThere, FileThere, FromAgent, LoadThere, RunName, ToAgent};
 use ioecho_linux::{HostDescription, OpenDirectory};
-use ioecho_run::directory::RunDirectory;
+use ioecho_run::directory::{PAGE, RunDirectory, is_file_of_run};
 use ioecho_run::merge::{self, Together};
 use ioecho_run::named::file_named;
 use ioecho_run::place::unwritable;
-use ioecho_run::{digest, regular, stored};
+use ioecho_run::{digest, page, regular, stored};
 use ioecho_stats::begun::Begun;
 use ioecho_stats::judge::START_SKEW;
 use ioecho_stats::run_summary::{ByKind, RunSummary};
@@ -32,9 +32,12 @@ use ioecho_trace::Nanos;
 use serde::{Deserialize, Serialize};
 
 use super::link::now_ns;
+use super::party::{Party, Unreached};
 use super::{Hosts, bulk};
+use crate::commands::campaign::child::Came;
 use crate::commands::campaign::flags;
 use crate::commands::campaign::plan::Made;
+use crate::commands::campaign::replays::replays;
 use crate::commands::campaign::setting_up::end_of;
 use crate::exit::{self, Coded};
 use crate::print::tell;
@@ -84,175 +87,286 @@ const BEGUN: &str = "begun.json";
 /// Either a value, or the end of the attempt without one.
 type Or<T> = Result<T, End>;
 
+/// A load of a member of a cell.
+#[derive(Clone, Debug)]
+enum Load {
+    /// A generator's line, or another text that needs no file.
+    Text(String),
+    /// A file of this machine, with its SHA-256.
+    File(PathBuf, String),
+}
+
+/// What an attempt at a cell needs. It is on its own while others go on.
+pub(in super::super) struct Task<'a> {
+    pub(in super::super) file: &'a File,
+    pub(in super::super) cell: Cell,
+    /// The devices whose data may be lost.
+    destroy: &'a [String],
+    /// The loads of each replay, for each member.
+    loads: Vec<Vec<Load>>,
+    /// The programs of its stack, which are sent as well.
+    programs: Vec<Program>,
+    pub(in super::super) place: OpenDirectory,
+}
+
+impl<'a> Task<'a> {
+    /// The attempt at a cell, whose results go to `place`; the error says why there can be none.
+    pub(in super::super) fn new(
+        made: &'a Made,
+        cell: &Cell,
+        destroy: &'a [String],
+        place: OpenDirectory,
+    ) -> Result<Self, String> {
+        let load = |member: &Member| {
+            let known = made.here.load(&member.trace)?;
+            let Some(sha256) = known.strip_prefix("sha256:") else {
+                return Ok(Load::Text(member.trace.clone()));
+            };
+            let path = file_named(&made.here.base().join(&member.trace));
+            if path.is_dir() {
+                return Err(format!("{} is a run, and hosts are sent files", path.display()));
+            }
+            Ok(Load::File(path, sha256.to_owned()))
+        };
+        let of_part = |part: &Cell| part.hosts.iter().map(load).collect();
+        let loads = cell.replays().iter().map(of_part).collect::<Result<_, _>>()?;
+        let programs = programs(made, cell);
+        let file = &made.plan.file;
+        Ok(Self { file, cell: cell.clone(), destroy, loads, programs, place })
+    }
+
+    /// The files that a member needs.
+    fn files_of(&self, member: usize) -> Vec<(&Path, &str)> {
+        let mut files: Vec<(&Path, &str)> = Vec::new();
+        for loads in &self.loads {
+            if let Some(Load::File(path, sha256)) = loads.get(member) {
+                files.push((path, sha256));
+            }
+        }
+        files.extend(self.programs.iter().map(|(path, sha256)| (&**path, &**sha256)));
+        files.sort_unstable();
+        files.dedup();
+        files
+    }
+}
+
+/// A program of the campaign's directory, with its SHA-256.
+type Program = (PathBuf, String);
+
+/// The programs of the campaign's directory that the stack of a cell runs.
+fn programs(made: &Made, cell: &Cell) -> Vec<Program> {
+    let all = cell.identity.stack.iter().flat_map(|placed| &placed.programs);
+    let program = |(name, hash): (&String, &String)| {
+        let sha256 = hash.strip_prefix("sha256:")?.to_owned();
+        Some((made.here.base().join(name), sha256))
+    };
+    all.filter_map(program).collect()
+}
+
 impl Hosts<'_> {
     /// Makes sure that nothing is left on the hosts of these cells, and that everything can be set
     /// up there.
     pub(in super::super) fn prepare(
-        &mut self,
+        &self,
         made: &Made,
         cells: &[&Cell],
         destroy: &[String],
     ) -> anyhow::Result<()> {
-        let who: BTreeSet<usize> = cells.iter().flat_map(|cell| self.who(cell)).collect();
-        let who: Vec<usize> = who.into_iter().collect();
-        if let Some((host, why)) = self.connect(&who).into_iter().next() {
-            let text = format!("{}: there is no agent: {why}", self.name(host));
-            return Err(Coded::error(exit::TARGET, text));
+        let names = cells.iter().flat_map(|cell| &cell.hosts).map(|member| &*member.host);
+        let names: BTreeSet<&str> = names.collect();
+        let party = self.party(names.iter().copied(), String::new());
+        let mut party = party.map_err(|why| Coded::error(exit::REFUSED, why))?;
+        let who = party.everybody();
+        party.reach_first()?;
+        if made.plan.file.parallel == Parallel::Host {
+            party.tell_alike();
         }
-        let undo = vec![ToAgent::Undo; who.len()];
-        self.answers(&who, undo).map_err(|end| refused(&end))?;
+        party.answers(&who, vec![ToAgent::Undo; who.len()]).map_err(|end| refused(&end))?;
         let mut seen = BTreeSet::new();
         for cell in cells {
             let device = made.plan.file.device(&cell.device);
-            for (host, member) in self.who(cell).into_iter().zip(&cell.hosts) {
-                if !seen.insert((host, &member.target, &cell.identity.stack)) {
+            for member in &cell.hosts {
+                if !seen.insert((&member.host, &member.target, &cell.identity.stack)) {
                     continue;
                 }
+                let host = names.iter().position(|name| *name == member.host).unwrap_or(0);
+                let programs = programs(made, cell);
+                let files = programs.iter().map(|(path, sha256)| (&**path, &**sha256));
+                party.send(host, &files.collect::<Vec<_>>()).map_err(|end| refused(&end))?;
                 let device = there(device, &member.target, destroy.contains(&cell.device));
                 let stack = cell.identity.stack.clone();
                 let check = vec![ToAgent::Check { stack, device }];
-                self.answers(&[host], check).map_err(|end| refused(&end))?;
+                party.answers(&[host], check).map_err(|end| refused(&end))?;
             }
         }
         Ok(())
     }
 
-    /// The numbers of the hosts of a cell, in the order of its members.
-    fn who(&self, cell: &Cell) -> Vec<usize> {
-        cell.hosts.iter().filter_map(|member| self.number(&member.host)).collect()
-    }
-
     /// Does an attempt at a cell.
     pub(in super::super) fn attempt(
-        &mut self,
-        made: &Made,
-        cell: &Cell,
-        destroy: &[String],
-        place: &OpenDirectory,
+        &self,
+        task: &Task<'_>,
         stored: &mut Attempt,
     ) -> anyhow::Result<End> {
-        let who = self.who(cell);
-        let (key, attempt) = (cell.key.clone(), stored.attempt);
-        let mut end = match self.attempted(made, cell, destroy, place, stored, &who) {
-            Ok(end) => end?,
-            Err(end) => end,
+        let Task { file, cell, place, .. } = task;
+        let is_one_of_several = file.parallel == Parallel::Host;
+        let of = if is_one_of_several { format!("{}: ", cell.name()) } else { String::new() };
+        let names = cell.hosts.iter().map(|member| &*member.host);
+        let mut party = match self.party(names, of) {
+            Ok(party) => party,
+            Err(why) => return Ok(End::Fault(why)),
         };
+        let (key, attempt) = (cell.key.clone(), stored.attempt);
+        let mut end = party.attempted(task, stored)?;
         // Those that are still there.
-        let there: Vec<usize> =
-            who.into_iter().filter(|host| self.all[*host].link.is_some()).collect();
+        let is_there = |host: &usize| party.all[*host].link.is_some();
+        let there: Vec<usize> = party.everybody().into_iter().filter(is_there).collect();
         if matches!(end, End::Measured(_))
-            && let Err(other) = self.collect(&there, place)?
+            && let Err(other) = party.collect(&there, place)?
         {
             end = other;
         }
         let forget = vec![ToAgent::Drop { key, attempt }; there.len()];
-        let talk = Conversation::asking(forget, now_ns(&self.clock));
+        let talk = Conversation::asking(forget, now_ns(&party.clock));
         // What they keep is dropped another time.
-        let _ = self.converse(&there, talk, false);
+        let _ = party.converse(&there, talk, false);
         Ok(end)
     }
+}
 
-    fn attempted(
-        &mut self,
-        made: &Made,
-        cell: &Cell,
-        destroy: &[String],
-        place: &OpenDirectory,
-        stored: &mut Attempt,
-        who: &[usize],
-    ) -> Or<anyhow::Result<End>> {
+impl Party<'_> {
+    fn attempted(&mut self, task: &Task<'_>, stored: &mut Attempt) -> anyhow::Result<End> {
+        let Task { file, cell, place, .. } = task;
         let begun = Instant::now();
-        self.reach(who, made.plan.file.host_wait)?;
-        stored.environment = self.environment(who);
-        let device = made.plan.file.device(&cell.device);
-        let may_lose = destroy.contains(&cell.device);
-        let loads = self.loads(made, cell, who)?;
+        if let Err(end) = self.reach(file.host_wait) {
+            return Ok(end);
+        }
+        stored.environment = self.environment();
+        let first = &cell.replays()[0];
+        let words = ["ioecho", "replay"].map(str::to_owned).into_iter();
+        stored.command = words.chain(flags::typed(first)).collect();
+        let mut left = self.left(cell, place, stored.attempt);
+        let loads = if left.is_some() { Ok(Vec::new()) } else { self.set_up(task) };
+        let loads = match loads {
+            Ok(loads) => loads,
+            Err(end) => return Ok(end),
+        };
+        stored.seconds += begun.elapsed().as_secs_f64();
+        let attempt = stored.attempt;
+        replays(cell, stored, |replay| {
+            let begun = Instant::now();
+            let (run, replayed) = if let Some(left) = left.take() {
+                tell("    the agents had finished it when the campaign was lost");
+                left
+            } else {
+                let part = &cell.replays()[replay.part];
+                let name = replay.name.to_owned();
+                let run = RunName { key: cell.key.clone(), attempt, name };
+                let arm = |(load, member): (&LoadThere, &Member)| ToAgent::Arm {
+                    run: run.clone(),
+                    flags: flags::typed_on(part, member),
+                    load: load.clone(),
+                    on_loss: file.on_loss,
+                };
+                let arms = loads[replay.part].iter().zip(&part.hosts).map(arm).collect();
+                match self.together(cell, place, arms, file.start_skew) {
+                    Ok(replayed) => (run, replayed),
+                    Err(end) => return Ok(Came { end, seconds: 0.0, summary_sha256: None }),
+                }
+            };
+            let seconds = begun.elapsed().as_secs_f64();
+            let end = match self.fetched(cell, place, &run, &replayed) {
+                Ok(()) => joined(cell, place, &run, &replayed, file.start_skew.0)?,
+                Err(end) => Err(end),
+            };
+            let end = end.map_or_else(|end| end, End::Measured);
+            let summary = place.path().join(&run.name).join("summary.json");
+            Ok(Came { end, seconds, summary_sha256: digest::of_file(&summary).ok() })
+        })
+    }
+
+    /// Brings the hosts of a cell its loads, and sets them up.
+    fn set_up(&mut self, task: &Task<'_>) -> Or<Vec<Vec<LoadThere>>> {
+        let Task { file, cell, .. } = task;
+        let loads = self.loads(task)?;
+        let device = file.device(&cell.device);
+        let may_lose = task.destroy.contains(&cell.device);
         let apply = cell.hosts.iter().map(|member| ToAgent::Apply {
             stack: cell.identity.stack.clone(),
             device: there(device, &member.target, may_lose),
             turn: (cell.branch, cell.repeat),
         });
-        let has_stack = !cell.identity.stack.is_empty();
-        for host in who {
-            self.all[*host].is_set_up |= has_stack;
+        for there in &mut self.all {
+            there.is_set_up |= !cell.identity.stack.is_empty();
         }
-        self.answers(who, apply.collect())?;
-        stored.seconds += begun.elapsed().as_secs_f64();
-        let mut results = Vec::new();
-        if let Some((run, replayed)) = self.left(cell, place, stored.attempt, who) {
-            match self.kept(cell, place, &run, &replayed, made.plan.file.start_skew.0, who)? {
-                Ok(measured) => {
-                    tell("    the agents had finished it when the campaign was lost");
-                    let run = place.path().join(&run.name);
-                    stored.summary_sha256 = digest::of_file(&run.join("summary.json")).ok();
-                    results.push(measured);
-                }
-                Err(error) => return Ok(Err(error)),
-            }
-        }
+        self.answers(&self.everybody(), apply.collect())?;
+        Ok(loads)
+    }
+
+    /// Reaches all hosts for the first time. What agents of an earlier process bring to its end is
+    /// waited for, as long as it takes; nothing else is.
+    fn reach_first(&mut self) -> anyhow::Result<()> {
+        let (who, mut told) = (self.everybody(), BTreeSet::new());
         loop {
-            let (part, round) = match course::next(cell, &results) {
-                course::Next::Run(part, round) => (part, round),
-                course::Next::Over(measured) => return Ok(Ok(End::Measured(*measured))),
-            };
-            let name = course::directory(cell, part, round);
-            let flags = flags::typed(&cell.replays()[part]);
-            if stored.command.is_empty() {
-                let words = ["ioecho", "replay"].map(str::to_owned).into_iter();
-                stored.command = words.chain(flags.iter().cloned()).collect();
+            let failed = self.connect(&who);
+            let is_final = |(_, why): &&(usize, Unreached)| !matches!(why, Unreached::Busy(_));
+            if let Some((host, why)) = failed.iter().find(is_final) {
+                let text = format!("{}: there is no agent: {why}", self.name(*host));
+                return Err(Coded::error(exit::TARGET, text));
             }
-            let run = RunName { key: cell.key.clone(), attempt: stored.attempt, name };
-            let begun = Instant::now();
-            let loads = loads[part].iter();
-            let arm = |load: &LoadThere| ToAgent::Arm {
-                run: run.clone(),
-                flags: flags.clone(),
-                load: load.clone(),
-            };
-            let skew_max = made.plan.file.start_skew;
-            let arms = loads.map(arm).collect();
-            let replayed = self.together(cell, place, who, arms, skew_max)?;
-            stored.seconds += begun.elapsed().as_secs_f64();
-            let kept = self.kept(cell, place, &run, &replayed, skew_max.0, who)?;
-            let measured = match kept {
-                Ok(measured) => measured,
-                Err(error) => return Ok(Err(error)),
-            };
-            let digits = digest::of_file(&place.path().join(&run.name).join("summary.json")).ok();
-            if cell.parts.is_empty() {
-                stored.summary_sha256 = digits;
-            } else if let Some(digits) = digits {
-                stored.summaries_sha256.insert(run.name.clone(), digits);
+            let Some((host, why)) = failed.first() else { return Ok(()) };
+            if self.is_asked() {
+                return Err(refused(&End::Stopped));
             }
-            results.push(measured);
+            if told.insert(*host) {
+                tell(&format!("waiting for {}: {why}", self.name(*host)));
+            }
+            thread::sleep(TRY_EVERY);
         }
     }
 
-    /// Reaches all hosts of a cell. Those that were lost are waited for.
-    fn reach(&mut self, who: &[usize], wait: Nanos) -> Or<()> {
+    /// Reaches all hosts. Those that were lost are waited for.
+    fn reach(&mut self, wait: Nanos) -> Or<()> {
         let (begun, mut told) = (Instant::now(), BTreeSet::new());
+        let who = self.everybody();
         loop {
-            let failed = self.connect(who);
+            let failed = self.connect(&who);
             let Some((host, why)) = failed.first() else { return Ok(()) };
             let name = self.name(*host).to_owned();
-            if (self.asked)() {
+            if self.is_asked() {
                 return Err(End::Stopped);
             }
             if begun.elapsed().as_secs_f64() >= wait.as_secs_f64() {
                 return Err(End::Fault(format!("host-lost: {name}: {why}")));
             }
-            if told.insert(why.clone()) {
+            if told.insert(why.to_string()) {
                 tell(&format!("waiting for {name}, {wait} at most: {why}"));
             }
             thread::sleep(TRY_EVERY);
         }
     }
 
+    /// Warns of hosts that may be one machine, where cells on them go on together.
+    fn tell_alike(&self) {
+        let mut named: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+        for there in &self.all {
+            let machine = there.facts.get("host").map_or("", String::as_str);
+            named.entry(machine).or_default().push(&there.host.name);
+        }
+        for (machine, hosts) in named.into_iter().filter(|(_, hosts)| hosts.len() > 1) {
+            let (first, count) = (hosts[0], hosts.len() - 1);
+            tell(&format!(
+                "warning: {first} and {count} more call themselves '{machine}': if they are one \
+                 machine, their cells disturb each other (parallel)"
+            ));
+        }
+    }
+
     /// Facts of the hosts of a cell that may change between runs.
-    fn environment(&self, who: &[usize]) -> BTreeMap<String, String> {
+    fn environment(&self) -> BTreeMap<String, String> {
         let mut facts: BTreeMap<String, Vec<String>> = BTreeMap::new();
-        for host in who {
-            for (name, fact) in &self.all[*host].facts {
+        for there in &self.all {
+            for (name, fact) in &there.facts {
                 let known = facts.entry(name.clone()).or_default();
                 if !known.contains(fact) {
                     known.push(fact.clone());
@@ -263,10 +377,12 @@ impl Hosts<'_> {
     }
 
     /// Asks, where only answers are of use.
-    fn answers(&mut self, who: &[usize], questions: Vec<ToAgent>) -> Or<Vec<FromAgent>> {
+    pub(super) fn answers(&mut self, who: &[usize], questions: Vec<ToAgent>) -> Or<Vec<FromAgent>> {
         match self.ask(who, questions) {
             Outcome::Answers(answers) => Ok(answers),
-            Outcome::Replayed(_) => Err(End::Fault("it was a replay".to_owned())),
+            Outcome::Replayed(_) | Outcome::Compared(_) => {
+                Err(End::Fault("it was no question".to_owned()))
+            }
             Outcome::Trouble(at, trouble) => Err(self.end_of(at.map(|at| who[at]), &trouble)),
         }
     }
@@ -275,10 +391,10 @@ impl Hosts<'_> {
         &mut self,
         cell: &Cell,
         place: &OpenDirectory,
-        who: &[usize],
         arms: Vec<ToAgent>,
         skew_max: Nanos,
     ) -> Or<Vec<Replayed>> {
+        let who = &self.everybody();
         let talk = Conversation::replay(arms, skew_max.0, now_ns(&self.clock));
         let mut begun = |all: Vec<(i64, Compared)>| {
             let of =
@@ -290,7 +406,9 @@ impl Hosts<'_> {
         };
         match self.converse_telling(who, talk, true, &mut begun) {
             Outcome::Replayed(all) => Ok(all),
-            Outcome::Answers(_) => Err(End::Fault("it was no replay".to_owned())),
+            Outcome::Answers(_) | Outcome::Compared(_) => {
+                Err(End::Fault("it was no replay".to_owned()))
+            }
             Outcome::Trouble(at, trouble) => Err(self.end_of(at.map(|at| who[at]), &trouble)),
         }
     }
@@ -302,8 +420,8 @@ impl Hosts<'_> {
         cell: &Cell,
         place: &OpenDirectory,
         attempt: u32,
-        who: &[usize],
     ) -> Option<(RunName, Vec<Replayed>)> {
+        let who = &self.everybody();
         let before = attempt.checked_sub(1).filter(|_| cell.parts.is_empty())?;
         let path = place.path().parent()?.join(before.to_string());
         if path.join("attempt.json").exists() {
@@ -329,25 +447,8 @@ impl Hosts<'_> {
         Some((run, replayed.collect::<Option<_>>()?))
     }
 
-    /// Fetches the results of a replay, and makes one of them.
-    fn kept(
-        &self,
-        cell: &Cell,
-        place: &OpenDirectory,
-        run: &RunName,
-        replayed: &[Replayed],
-        skew_max_ns: i64,
-        who: &[usize],
-    ) -> Or<anyhow::Result<Measured>> {
-        self.fetched(cell, place, run, replayed, who)?;
-        match joined(cell, place, run, replayed, skew_max_ns) {
-            Ok(joined) => joined.map(Ok),
-            Err(error) => Ok(Err(error)),
-        }
-    }
-
     /// What a trouble is to an attempt.
-    fn end_of(&self, host: Option<usize>, trouble: &Trouble) -> End {
+    pub(super) fn end_of(&self, host: Option<usize>, trouble: &Trouble) -> End {
         let name = host.map_or("", |host| self.name(host));
         let by = |text: &str| format!("{name}: {text}");
         match trouble {
@@ -363,34 +464,26 @@ impl Hosts<'_> {
         }
     }
 
-    /// The loads of all replays of a cell on each of its hosts, which have them afterwards.
-    fn loads(&self, made: &Made, cell: &Cell, who: &[usize]) -> Or<Vec<Vec<LoadThere>>> {
-        let mut sent = BTreeSet::new();
-        let mut all = Vec::new();
-        for part in cell.replays() {
-            let mut of_part = Vec::new();
-            for (host, member) in who.iter().zip(&part.hosts) {
-                let known = made.here.load(&member.trace).map_err(End::Failed)?;
-                let Some(sha256) = known.strip_prefix("sha256:") else {
-                    of_part.push(LoadThere::Text(member.trace.clone()));
-                    continue;
-                };
-                let path = file_named(&made.here.base().join(&member.trace));
-                if path.is_dir() {
-                    let text = format!("{} is a run, and hosts are sent files", path.display());
-                    return Err(End::Failed(text));
-                }
-                if sent.insert((*host, sha256.to_owned())) {
-                    let there = &self.all[*host].host;
-                    bulk::send(there, &self.build, &path, sha256)
-                        .map_err(|why| End::Fault(format!("{}: {why}", there.name)))?;
-                }
-                let (sha256, name) = (sha256.to_owned(), bulk::name_of(&path));
-                of_part.push(LoadThere::Held { sha256, name });
-            }
-            all.push(of_part);
+    /// The loads of all replays of a cell on each of its hosts, which have them and the programs
+    /// afterwards.
+    fn loads(&self, task: &Task<'_>) -> Or<Vec<Vec<LoadThere>>> {
+        for host in self.everybody() {
+            self.send(host, &task.files_of(host))?;
         }
-        Ok(all)
+        let held = |load: &Load| match load {
+            Load::Text(text) => LoadThere::Text(text.clone()),
+            Load::File(path, sha256) => {
+                LoadThere::Held { sha256: sha256.clone(), name: bulk::name_of(path) }
+            }
+        };
+        Ok(task.loads.iter().map(|part| part.iter().map(held).collect()).collect())
+    }
+
+    /// Brings files to a host.
+    fn send(&self, host: usize, files: &[(&Path, &str)]) -> Or<()> {
+        let there = &self.all[host].host;
+        bulk::send(there, &self.hosts.build, files)
+            .map_err(|why| End::Fault(format!("{}: {why}", there.name)))
     }
 
     /// Fetches the results of all hosts.
@@ -400,15 +493,20 @@ impl Hosts<'_> {
         place: &OpenDirectory,
         run: &RunName,
         replayed: &[Replayed],
-        who: &[usize],
     ) -> Or<()> {
-        for ((host, member), replayed) in who.iter().zip(&cell.hosts).zip(replayed) {
-            let there = &self.all[*host].host;
+        for ((there, member), replayed) in self.all.iter().zip(&cell.hosts).zip(replayed) {
             let by = |why: String| End::Fault(format!("{}: {why}", member.host));
             let into = directory(cell, place, &member.host, &run.name)
                 .map_err(|error| by(error.to_string()))?;
-            bulk::fetch(there, &self.build, &self.campaign, run, &replayed.files, &into)
-                .map_err(by)?;
+            // A page of another machine would be opened with whatever it holds.
+            let is_page = |file: &&FileThere| file.name == PAGE;
+            let (_, files): (Vec<&FileThere>, Vec<&FileThere>) =
+                replayed.files.iter().partition(is_page);
+            if let Some(odd) = files.iter().find(|file| !is_file_of_run(&file.name)) {
+                return Err(by(format!("{} is no file of a run", odd.name)));
+            }
+            let Hosts { build, campaign, .. } = self.hosts;
+            bulk::fetch(&there.host, build, campaign, run, &files, &into).map_err(by)?;
             is_that_replay(into.path(), &member.target, replayed).map_err(by)?;
         }
         Ok(())
@@ -476,7 +574,7 @@ fn is_that_replay(run: &Path, target: &str, replayed: &Replayed) -> Result<(), S
     Ok(())
 }
 
-fn there(device: Option<&Device>, target: &str, may_lose: bool) -> DeviceThere {
+pub(super) fn there(device: Option<&Device>, target: &str, may_lose: bool) -> DeviceThere {
     let path = (target != FROM_STACK).then(|| target.to_owned());
     let proof = device.map(|device| device.proof.clone()).unwrap_or_default();
     DeviceThere { path, proof, may_lose }
@@ -537,7 +635,14 @@ fn joined(
     }
     let run_name = run.name.clone();
     let run = RunDirectory::at(&output);
-    let summary = run.map(|run| run.read_summary());
+    let summary = run.as_ref().map(RunDirectory::read_summary);
+    if let (Some(run), Some(Ok(summary)), 1) = (&run, &summary, cell.hosts.len()) {
+        // What cannot be drawn is no run, whatever its host says.
+        let drawn = page::of_run(run, summary).and_then(|drawn| page::write(run, &drawn));
+        if let Err(error) = drawn {
+            return Ok(Err(End::Fault(format!("its results cannot be drawn: {error}"))));
+        }
+    }
     Ok(match summary {
         Some(Ok(summary)) => {
             tell_hosts(cell, place, &run_name, &summary);

@@ -130,8 +130,8 @@ impl Drop for Carrier {
     }
 }
 
-/// The name of a load on a host: that of its file, which may tell its format.
-pub(super) fn name_of(path: &Path) -> String {
+/// The name of a load or a program on a host: that of its file, which may tell its format.
+pub(in super::super) fn name_of(path: &Path) -> String {
     let name = path.file_name().map(|name| name.to_string_lossy().into_owned());
     let is_part = |c: char| c.is_ascii_alphanumeric() || "-._".contains(c);
     let plain = |name: String| -> String {
@@ -144,20 +144,31 @@ pub(super) fn name_of(path: &Path) -> String {
     if is_name(&name) { name } else { "load".to_owned() }
 }
 
-/// Brings a load to a host, unless it is there.
+/// Brings files to a host, each with its SHA-256, unless they are there.
 ///
 /// # Errors
 ///
 /// In words.
-pub(super) fn send(host: &Host, build: &str, path: &Path, sha256: &str) -> Result<(), String> {
-    again(|_| sent(host, build, path, sha256))
-        .map_err(|why| format!("the load {} cannot be sent: {why}", path.display()))
+pub(super) fn send(host: &Host, build: &str, files: &[(&Path, &str)]) -> Result<(), String> {
+    let (mut left, mut at) = (files, Path::new(""));
+    again(|_| {
+        if left.is_empty() {
+            return Ok(());
+        }
+        let mut carrier = Carrier::start(host, As::Taker, build)?;
+        while let Some(((path, sha256), rest)) = left.split_first() {
+            at = path;
+            sent(&mut carrier, path, sha256)?;
+            left = rest;
+        }
+        Ok(())
+    })
+    .map_err(|why| format!("{} cannot be sent: {why}", at.display()))
 }
 
-fn sent(host: &Host, build: &str, path: &Path, sha256: &str) -> Result<(), Broken> {
+fn sent(carrier: &mut Carrier, path: &Path, sha256: &str) -> Result<(), Broken> {
     let mut file = regular::open(path).map_err(|error| Broken::ForGood(error.to_string()))?;
     let bytes = file.metadata()?.len();
-    let mut carrier = Carrier::start(host, As::Taker, build)?;
     let (sha256, name) = (sha256.to_owned(), name_of(path));
     carrier.to.write_all(&line(&Offered { sha256, name, bytes }))?;
     loop {
@@ -185,7 +196,7 @@ pub(super) fn fetch(
     build: &str,
     campaign: &str,
     run: &RunName,
-    files: &[FileThere],
+    files: &[&FileThere],
     into: &OpenDirectory,
 ) -> Result<(), String> {
     let needed = files.iter().fold(0_u64, |sum, file| sum.saturating_add(file.bytes));

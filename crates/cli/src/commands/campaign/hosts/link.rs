@@ -10,7 +10,7 @@ use std::io::{self, Read, Write as _};
 use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command, Stdio};
-use std::sync::mpsc::SyncSender;
+use std::sync::mpsc::{SyncSender, TrySendError};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -31,7 +31,7 @@ const SHOWN_LINES_MAX: u32 = 200;
 
 /// Something that came from a host.
 pub(super) struct Came {
-    /// The number of the host.
+    /// The number of the host in the party that hears it.
     pub(super) host: usize,
     /// Which of the agents there have been it is.
     pub(super) turn: u32,
@@ -51,9 +51,76 @@ pub(super) fn now_ns(clock: &MonotonicClock) -> i64 {
     (clock.origin() + clock.now()).0
 }
 
+/// Where what an agent says goes: to the party that has it in hand.
+pub(super) struct Ear(Mutex<Hearing>);
+
+struct Hearing {
+    /// The number of the host in that party, and the way to it.
+    to: Option<(usize, SyncSender<Came>)>,
+    /// What was said while no party had it in hand.
+    kept: Vec<Came>,
+}
+
+/// How much is kept of what an agent says to nobody. It has nothing to say then.
+const KEPT_MAX: usize = 16;
+
+impl Ear {
+    fn lock(&self) -> std::sync::MutexGuard<'_, Hearing> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// From now on the party at `to` hears it, as the host of this number.
+    pub(super) fn go_to(&self, host: usize, to: &SyncSender<Came>) {
+        let kept = {
+            let mut hearing = self.lock();
+            hearing.to = Some((host, to.clone()));
+            std::mem::take(&mut hearing.kept)
+        };
+        for came in kept {
+            self.tell(came);
+        }
+    }
+
+    /// From now on nobody hears it.
+    pub(super) fn leave(&self) {
+        self.lock().to = None;
+    }
+
+    /// Keeps what nobody has heard.
+    pub(super) fn keep(&self, came: Came) {
+        self.lock().keep(came);
+    }
+
+    /// Tells it who hears it, who may be slow.
+    fn tell(&self, mut came: Came) {
+        loop {
+            let mut hearing = self.lock();
+            let Some((host, to)) = &hearing.to else { return hearing.keep(came) };
+            match to.try_send(Came { host: *host, ..came }) {
+                Ok(()) => return,
+                Err(TrySendError::Disconnected(back)) => return hearing.keep(back),
+                Err(TrySendError::Full(back)) => came = back,
+            }
+            drop(hearing);
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+}
+
+impl Hearing {
+    fn keep(&mut self, came: Came) {
+        let is_end = matches!(came.what, What::Ended(_));
+        let is_said = !matches!(came.what, What::Said(FromAgent::Alive));
+        if is_end || (is_said && self.kept.len() < KEPT_MAX) {
+            self.kept.push(came);
+        }
+    }
+}
+
 /// The way to an agent.
 pub(super) struct Link {
     pub(super) turn: u32,
+    ear: Arc<Ear>,
     to: Arc<Mouth>,
     child: Child,
     printed: Arc<Mutex<String>>,
@@ -107,9 +174,15 @@ impl Link {
         let printed = Arc::new(Mutex::new(String::new()));
         let shown = Arc::clone(&printed);
         let name = name.to_owned();
+        let ear = Arc::new(Ear(Mutex::new(Hearing { to: Some((host, to)), kept: Vec::new() })));
+        let own = Arc::clone(&ear);
         ioecho_linux::thread::start("printed", move || show(stderr, &name, &shown))?;
-        ioecho_linux::thread::start("heard", move || hear(stdout, host, turn, &to))?;
-        Ok(Self { turn, to: Arc::new(Mouth(Mutex::new(stdin))), child, printed })
+        ioecho_linux::thread::start("heard", move || hear(stdout, turn, &own))?;
+        Ok(Self { turn, ear, to: Arc::new(Mouth(Mutex::new(stdin))), child, printed })
+    }
+
+    pub(super) fn ear(&self) -> &Ear {
+        &self.ear
     }
 
     pub(super) fn mouth(&self) -> &Arc<Mouth> {
@@ -140,7 +213,7 @@ impl Link {
 }
 
 /// Reads what an agent says until it ends or says what cannot be.
-fn hear(mut from: impl Read, host: usize, turn: u32, to: &SyncSender<Came>) {
+fn hear(mut from: impl Read, turn: u32, ear: &Ear) {
     let (clock, mut lines, mut some) = (MonotonicClock::new(), Lines::default(), [0; 8 << 10]);
     let (mut since, mut count) = (Instant::now(), 0_u32);
     let why = 'all: loop {
@@ -164,16 +237,12 @@ fn hear(mut from: impl Read, host: usize, turn: u32, to: &SyncSender<Came>) {
             }
             match said {
                 Ok(_) if count > LINES_MAX => break 'all "it talks without a pause".to_owned(),
-                Ok(said) => {
-                    if to.send(Came { host, turn, at_ns, what: What::Said(said) }).is_err() {
-                        return;
-                    }
-                }
+                Ok(said) => ear.tell(Came { host: 0, turn, at_ns, what: What::Said(said) }),
                 Err(wrong) => break 'all wrong.to_string(),
             }
         }
     };
-    let _ = to.send(Came { host, turn, at_ns: now_ns(&clock), what: What::Ended(why) });
+    ear.tell(Came { host: 0, turn, at_ns: now_ns(&clock), what: What::Ended(why) });
 }
 
 /// Shows what an agent prints, as long as it is not much, and keeps the last line.

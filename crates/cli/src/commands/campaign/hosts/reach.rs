@@ -140,7 +140,8 @@ mod tests {
         let launch = ["ip", "netns", "exec", "n1"].map(str::to_owned).to_vec();
         let place = Place::outside("test");
         let directory = Some("/it's here".to_owned());
-        let mut host = Host { name: "n1".to_owned(), launch, is_shell: false, directory, place };
+        let (name, number, set) = ("n1".to_owned(), "1".to_owned(), Vec::new());
+        let mut host = Host { name, launch, is_shell: false, directory, set, number, place };
         let script = concat!(
             r#"d='/it'\''s here'; p="$d/bin/b/ioecho"; [ -x "$p" ] || exit 127; "#,
             r#"exec "$p" agent --take --directory "$d""#
