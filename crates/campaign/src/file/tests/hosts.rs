@@ -51,7 +51,7 @@ fn a_host_has_settings_of_its_own_which_overrule_those_of_its_device() {
     let replay = "trace='t'\nspeedup=2\n[axes]\nread-only=[true,false]\n";
     let device = "{host=['n{08..09}','here'],path='sim',set={in-flight-max=7,speedup=3}}";
     let text = format!("{hosts}[devices]\nd={device}\n[replay]\ndevice='d'\n{replay}");
-    let plan = super::plan(&text);
+    let plan = plan(&text);
     let cell = &plan.cells[0];
     let own: Vec<_> = cell.hosts.iter().map(|it| it.set.get("in-flight-max").cloned()).collect();
     let one = |text: &str| Some(Value::One(text.to_owned()));
