@@ -111,7 +111,8 @@ impl<'h> Party<'h> {
             let mut sent = Vec::new();
             for host in lacking {
                 tell(&format!("{}: the program is sent", self.name(host)));
-                match reach::send(&self.all[host].host, &self.hosts.build) {
+                let asked = || self.is_asked();
+                match reach::send(&self.all[host].host, &self.hosts.build, &asked) {
                     Ok(()) => sent.push(host),
                     Err(why) => failed.push((host, Unreached::For(why))),
                 }

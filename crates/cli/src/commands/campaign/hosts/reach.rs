@@ -2,10 +2,14 @@
 
 use std::fs::File;
 use std::io::{self, Read as _};
+use std::os::unix::process::CommandExt as _;
 use std::process::{Command, Stdio};
-use std::time::Duration;
+use std::sync::mpsc;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use ioecho_campaign::file::Host;
+use rustix::process::{Pid, Signal, kill_process_group};
 
 use super::build;
 
@@ -14,6 +18,15 @@ pub(super) const NO_PROGRAM: [i32; 2] = [126, 127];
 
 /// How much of what a host says to an error is kept, in bytes.
 const SAID_MAX: u64 = 4096;
+
+/// How long a host may take for the program: a slow link needs minutes, and one that does not read
+/// is not waited for.
+const SENDS_WITHIN: Duration = Duration::from_mins(10);
+
+/// How long it is waited for the last words of a command that has ended.
+const SAID_WITHIN: Duration = Duration::from_secs(5);
+
+const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 /// How an agent is to be started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,12 +68,12 @@ pub(super) fn agent(host: &Host, as_: As, build: &str) -> io::Result<Command> {
     Ok(through(host, &script))
 }
 
-/// Sends this program to a host.
+/// Sends this program to a host, unless somebody has `asked` for the end.
 ///
 /// # Errors
 ///
 /// In words, if it is not there afterwards.
-pub(super) fn send(host: &Host, build: &str) -> Result<(), String> {
+pub(super) fn send(host: &Host, build: &str, asked: &dyn Fn() -> bool) -> Result<(), String> {
     let whole = build::whole().map_err(|error| error.to_string())?;
     // The name becomes that of a program only when all of it has arrived.
     let script = format!(
@@ -74,13 +87,31 @@ pub(super) fn send(host: &Host, build: &str) -> Result<(), String> {
             .stdin(Stdio::from(File::open("/proc/self/exe")?))
             .stdout(Stdio::null())
             .stderr(Stdio::piped())
+            .process_group(0)
             .spawn()?;
-        let mut said = Vec::new();
-        if let Some(mut stderr) = child.stderr.take() {
-            stderr.by_ref().take(SAID_MAX).read_to_end(&mut said)?;
-            io::copy(&mut stderr, &mut io::sink())?;
+        let (to, said) = mpsc::channel();
+        if let Some(stderr) = child.stderr.take() {
+            ioecho_linux::thread::start("sent", move || {
+                // Nobody waits any more for what cannot be handed over.
+                let _ = to.send(words_of(stderr));
+            })?;
         }
-        Ok((child.wait()?.success(), String::from_utf8_lossy(&said).into_owned()))
+        let begun = Instant::now();
+        let status = loop {
+            if let Some(status) = child.try_wait()? {
+                break status;
+            }
+            if asked() || begun.elapsed() > SENDS_WITHIN {
+                let _ = kill_process_group(Pid::from_child(&child), Signal::KILL);
+                child.wait()?;
+                return Ok((
+                    false,
+                    format!("it takes longer than {} s", begun.elapsed().as_secs()),
+                ));
+            }
+            thread::sleep(LOOK_EVERY);
+        };
+        Ok((status.success(), said.recv_timeout(SAID_WITHIN).unwrap_or_default()))
     };
     match sent() {
         Ok((true, _)) => Ok(()),
@@ -90,6 +121,14 @@ pub(super) fn send(host: &Host, build: &str) -> Result<(), String> {
         }
         Err(error) => Err(format!("the program cannot be sent: {error}")),
     }
+}
+
+/// The beginning of what a host says to an error; the rest is read and left out.
+fn words_of(mut stderr: impl io::Read) -> String {
+    let mut said = Vec::new();
+    let read = stderr.by_ref().take(SAID_MAX).read_to_end(&mut said);
+    let _ = read.and_then(|_| io::copy(&mut stderr, &mut io::sink()));
+    String::from_utf8_lossy(&said).into_owned()
 }
 
 /// Sets `d` to the directory of the agent.
