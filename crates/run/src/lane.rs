@@ -259,7 +259,8 @@ pub(crate) fn run(
             let measured = (number == 0 && host.is_ok())
                 .then(|| measure(plan, device.as_mut(), &clock))
                 .inspect(|measured| warn(observer, too_much(plan, measured, &work.demand)));
-            let agreed = start.meet(plan, &clock, observer, measured);
+            let mut again = || measure(plan, device.as_mut(), &clock);
+            let agreed = start.meet(plan, &clock, observer, measured, &mut again);
             let Ok(Some(agreed)) = agreed else {
                 let refused = host.err().map(|error| RunError::new(Kind::Usage, error.to_string()));
                 end.host_error = refused.or(agreed.err());
