@@ -34,9 +34,9 @@ $(entry fs 'type = "ext4"' 'size = "8M"')"
 leg() {
     step 'a leg of the target fails while initiators replay, and is put back'
     campaign leg pool "$(entry md 'level = 1')
-$(entry fault 'kind = "fail-leg"' "device = \"/dev/$c\"" 'at = "5s"' 'for = "2s"')
-$(entry iscsi-target)
-$(entry iscsi-initiator)" 15s
+$(entry fault 'kind = "fail-leg"' "device = \"/dev/$c\"" 'at = "8s"' 'for = "2s"')
+$(entry nvme-target 'transport = "tcp"')
+$(entry nvme-initiator)" 15s
     grep -q 'it was put right' "$(of_run leg fault.txt)" || fail 'the leg did not fail'
     [ "$(figure leg failed)" = 0 ] || fail 'requests failed though the other leg was whole'
 }
