@@ -14,10 +14,16 @@ use serde::Serialize;
 
 use crate::attempt::{End, Measured};
 use crate::course::{holds_of_all, holds_of_any};
+use crate::file::FLOW;
 use crate::place::Result;
 use crate::plan::{Cell, Ground, Plan, Step};
+use crate::rate::Part;
 use crate::search::{Bisection, Next, Votes, is_same};
 use crate::share::Share;
+use crate::template::filled;
+
+/// The figure of which other runs have a part.
+const RATE: &str = "iops";
 
 /// The state of a cell.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -172,6 +178,38 @@ impl<'p> Executor<'p> {
         self.attempts.get(&cell.key)
     }
 
+    /// A cell as it is run: rates that are parts of another run's are numbers by now.
+    pub fn resolved(&self, cell: usize) -> Cell {
+        let mut cell = self.cells[cell].clone();
+        let base = cell.identity.base.as_ref().and_then(|key| self.reached(key).ok());
+        let Some(reached) = base else { return cell };
+        let rate = |name: &str| Part::read(name).map(|part| part.typed(reached));
+        if let Some(flow) = cell.identity.replay.get_mut(FLOW) {
+            *flow = flow.map(&|text| filled(text, &rate));
+        }
+        cell
+    }
+
+    /// Why a cell cannot have a part of another run's rate.
+    fn without_base(&self, cell: usize) -> Option<String> {
+        let key = self.cells[cell].identity.base.as_ref()?;
+        self.reached(key).err()
+    }
+
+    /// The requests per second of the cell with this key; the error says why there are none.
+    fn reached(&self, key: &str) -> std::result::Result<f64, String> {
+        let at = self.cells.iter().position(|cell| cell.key == key);
+        let Some(at) = at else { return Err("the run whose rate counts is not there".to_owned()) };
+        let name = self.cells[at].name();
+        match &self.states[at] {
+            State::Done(_, measured) => match measured.figures.get(RATE) {
+                Some(rate) if *rate > 0.0 => Ok(*rate),
+                _ => Err(format!("{name} reached no rate")),
+            },
+            _ => Err(format!("{name} has no result")),
+        }
+    }
+
     /// The plan.
     pub fn plan(&self) -> &Plan {
         self.plan
@@ -228,7 +266,7 @@ impl<'p> Executor<'p> {
                 self.at += 1;
                 continue;
             };
-            if let Some(reason) = self.climbed_out(cell) {
+            if let Some(reason) = self.climbed_out(cell).or_else(|| self.without_base(cell)) {
                 self.states[cell] = State::Skipped(reason);
                 actions.push(Action::Settled(cell));
                 continue;

@@ -257,8 +257,7 @@ fn work(
     let start = Arc::new(Start::new(lanes.len()));
     let cpus = plan.host.cpus.as_ref();
     let host = (!simulated).then(|| HostWatch::start(cpus, &start)).transpose()?;
-    let are_simulated = plan.targets.iter().all(Target::is_simulated);
-    let mut flows = plan.flows.lanes(lanes.len(), are_simulated);
+    let mut flows = plan.flows.lanes(&plan.targets);
     let parts = lanes.into_iter().zip(inputs).zip(recorders).zip(verifiers);
     let work = parts.enumerate().map(|(number, (((lane, input), recorder), verifier))| LaneWork {
         number,

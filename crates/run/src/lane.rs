@@ -300,8 +300,7 @@ pub(crate) fn run(
             }
             let clock = SimClock::new(SIM_LOOK);
             let mut device = simulated(plan, *spec, learnt, &clock);
-            keep_in_step(&mut device, &mut rings.input);
-            let _in_step = rings.flows.as_ref().and_then(|flows| InStep::of(&mut device, flows));
+            let _in_step = keep_in_step(&mut device, &mut rings);
             let pacing = Pacing { spin: Nanos::ZERO, ..pacing(plan) };
             replay(plan, &mut rings, &mut end, (&mut device, &clock, pacing));
         }
@@ -313,11 +312,13 @@ pub(crate) fn run(
     (end, closing)
 }
 
-/// Keeps a simulated device in step with those of the other targets, if requests wait for them.
-fn keep_in_step(device: &mut SimDevice, input: &mut LaneInput) {
-    if let Some(pace) = input.as_input().across().and_then(|across| across.pace()) {
+/// Keeps a simulated device in step with those of the other targets, if requests wait for them, or
+/// flows for theirs.
+fn keep_in_step(device: &mut SimDevice, rings: &mut Rings) -> Option<InStep> {
+    if let Some(pace) = rings.input.as_input().across().and_then(|across| across.pace()) {
         device.keep_in_step(pace.clone());
     }
+    rings.flows.as_ref().and_then(|flows| InStep::of(device, flows))
 }
 
 /// The place of a lane's flows among those that keep in step; the others go on without it when it

@@ -46,7 +46,7 @@ impl Plan {
             }
         };
         let path = device.shown_path();
-        self.check_names(&Value::One(path.to_owned()), &device.place, &[HOST])?;
+        self.check_names(&Value::One(path.to_owned()), &device.place, &[HOST], false)?;
         let member = |(number, host): (usize, &String)| {
             let own =
                 |text: &str| filled(&fill(text), &|name| (name == HOST).then(|| host.clone()));

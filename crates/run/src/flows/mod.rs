@@ -205,18 +205,19 @@ impl Flows {
     /// For each target the flows as its scheduler knows them, if there are flows. Those with
     /// shares have one gate, across lanes. Lanes of simulated devices keep in step there: a flow
     /// must not be held back by what another does at a later instant.
-    pub(crate) fn lanes(&self, targets: usize, simulated: bool) -> Option<VecDeque<LaneFlows>> {
+    pub(crate) fn lanes(&self, targets: &[Target]) -> Option<VecDeque<LaneFlows>> {
         if self.is_empty() {
             return None;
         }
         let (gate, places) = self.gate();
         let has_gate = places.iter().any(Option::is_some);
-        let in_step = simulated && has_gate && targets > 1;
-        let mut paces = if in_step { Pace::of(targets) } else { Vec::new() }.into_iter();
-        let mut lanes: VecDeque<LaneFlows> = (0..targets)
+        let count = targets.len();
+        let in_step = has_gate && count > 1 && targets.iter().all(Target::is_simulated);
+        let mut paces = if in_step { Pace::of(count) } else { Vec::new() }.into_iter();
+        let mut lanes: VecDeque<LaneFlows> = (0..count)
             .map(|lane| LaneFlows {
                 configs: Vec::new(),
-                numbering: Numbering { first: lane as u64, step: targets as u64 },
+                numbering: Numbering { first: lane as u64, step: count as u64 },
                 pace: paces.next(),
             })
             .collect();

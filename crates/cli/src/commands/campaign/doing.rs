@@ -41,13 +41,23 @@ pub(super) fn run(args: &RunCampaignArgs, out: &mut Out) -> anyhow::Result<u8> {
     if args.doing.dry_run {
         return show(&made, args.doing.json, out);
     }
-    let store = Store::make(&made.store)?;
-    let _lock = store.lock()?;
     let wanted = StoredPlan {
         includes: made.includes.clone(),
         share: args.part.unwrap_or_default(),
         ..StoredPlan::of(&made.plan, made.here.base(), &args.of.set, &args.destroy)
     };
+    begin(made, &wanted, &args.doing, out)
+}
+
+/// Stores a plan, and does what of it is not done yet.
+pub(super) fn begin(
+    made: Made,
+    wanted: &StoredPlan,
+    doing: &DoingArgs,
+    out: &mut Out,
+) -> anyhow::Result<u8> {
+    let store = Store::make(&made.store)?;
+    let _lock = store.lock()?;
     if store.path().join("plan.json").exists() {
         let before = store.plan()?;
         if before.name != wanted.name {
@@ -61,8 +71,8 @@ pub(super) fn run(args: &RunCampaignArgs, out: &mut Out) -> anyhow::Result<u8> {
         }
         tell_stale(&stale(&made.plan, Some(&before), &store.held()));
     }
-    store.put_plan(&wanted, &made.text)?;
-    carry_out(made, &store, &wanted, &args.doing, out)
+    store.put_plan(wanted, &made.text)?;
+    carry_out(made, &store, wanted, doing, out)
 }
 
 pub(super) fn resume(args: &ResumeCampaignArgs, out: &mut Out) -> anyhow::Result<u8> {
@@ -180,7 +190,7 @@ fn carry_out(
                 if !doer.room.is_enough(store) {
                     break Over::NoRoom;
                 }
-                let cell = executor.cells()[*cell].clone();
+                let cell = executor.resolved(*cell);
                 let is_due = told.is_none_or(|told| told.elapsed() >= TELL_EVERY);
                 let status = is_due.then(|| (conclude(&executor), executor.forecast_s()));
                 told = if is_due { Some(Instant::now()) } else { told };
@@ -335,7 +345,17 @@ impl Doer<'_> {
     /// Where the replays of a cell run.
     fn raised(&self, cell: &Cell) -> Result<On, Fault> {
         let may_destroy = self.destroy.contains(&cell.device);
-        let targets = vec![(cell.target.clone(), may_destroy)];
+        let file = &self.made.plan.file;
+        let devices = file.device(&cell.device).map_or_else(Vec::new, |it| file.devices_of(it));
+        let of_members = cell.members.iter().zip(&devices);
+        let mut targets: Vec<(String, bool)> = of_members
+            .map(|(target, device)| {
+                (target.clone(), may_destroy || self.destroy.contains(&device.name))
+            })
+            .collect();
+        if targets.is_empty() {
+            targets.push((cell.target.clone(), may_destroy));
+        }
         let Some(host) = &self.host else { return Ok(On { launch: Vec::new(), targets }) };
         if cell.identity.stack.is_empty() {
             // What another cell's stack set up is not this one's.
@@ -407,7 +427,12 @@ impl Doer<'_> {
             } else if let Some(digits) = came.summary_sha256 {
                 stored.summaries_sha256.insert(run, digits);
             }
-            match came.end {
+            let part = &cell.replays()[part];
+            let end = match part.warmup() {
+                Some(warmup) => child::without_warmup(came.end, &output, warmup),
+                None => came.end,
+            };
+            match end {
                 End::Measured(measured) => results.push(measured),
                 other => return Ok(other),
             }
