@@ -14,11 +14,16 @@ use serde::Serialize;
 
 use crate::attempt::{End, Measured};
 use crate::course::{holds_of_all, holds_of_any};
-use crate::file::Parallel;
+use crate::file::{FLOW, Parallel};
 use crate::place::Result;
 use crate::plan::{Cell, Ground, Plan, Step};
+use crate::rate::Part;
 use crate::search::{Bisection, Next, Votes, is_same};
 use crate::share::Share;
+use crate::template::filled;
+
+/// The figure of which other runs have a part.
+const RATE: &str = "iops";
 
 /// The state of a cell.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -184,6 +189,44 @@ impl<'p> Executor<'p> {
         self.attempts.get(&cell.key)
     }
 
+    /// A cell as it is run: rates that are parts of another run's are numbers by now.
+    pub fn resolved(&self, cell: usize) -> Cell {
+        let mut cell = self.cells[cell].clone();
+        let base = cell.identity.base.as_ref().and_then(|key| self.reached(key).ok());
+        let Some(reached) = base else { return cell };
+        let rate = |name: &str| Part::read(name).map(|part| part.typed(reached));
+        if let Some(flow) = cell.identity.replay.get_mut(FLOW) {
+            *flow = flow.map(&|text| filled(text, &rate));
+        }
+        cell
+    }
+
+    /// Whether a cell has the run of whose rate it has a part: not before that is settled.
+    fn based(&self, cell: usize) -> Turn {
+        let Some(key) = &self.cells[cell].identity.base else { return Turn::Now };
+        let of_base = self.cells.iter().zip(&self.states).find(|(base, _)| base.key == *key);
+        let is_open =
+            of_base.is_some_and(|(_, state)| matches!(state, State::Missing | State::Running));
+        if is_open && !self.running.is_empty() {
+            return Turn::Later;
+        }
+        self.reached(key).map_or_else(Turn::Out, |_| Turn::Now)
+    }
+
+    /// The requests per second of the cell with this key; the error says why there are none.
+    fn reached(&self, key: &str) -> std::result::Result<f64, String> {
+        let at = self.cells.iter().position(|cell| cell.key == key);
+        let Some(at) = at else { return Err("the run whose rate counts is not there".to_owned()) };
+        let name = self.cells[at].name();
+        match &self.states[at] {
+            State::Done(_, measured) => match measured.figures.get(RATE) {
+                Some(rate) if *rate > 0.0 => Ok(*rate),
+                _ => Err(format!("{name} reached no rate")),
+            },
+            _ => Err(format!("{name} has no result")),
+        }
+    }
+
     /// The plan.
     pub fn plan(&self) -> &Plan {
         self.plan
@@ -288,7 +331,10 @@ impl<'p> Executor<'p> {
         if self.running.iter().any(is_in_use) {
             return Turn::Later;
         }
-        self.climbed(cell)
+        match self.climbed(cell) {
+            Turn::Now => self.based(cell),
+            other => other,
+        }
     }
 
     /// Why nothing more may begin.

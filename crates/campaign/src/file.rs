@@ -45,8 +45,15 @@ pub struct Flag {
     pub is_list: bool,
 }
 
-/// Keys beside the flags of a replay: the device, the load, its transforms, and how many hosts.
-pub const OWN_KEYS: [&str; 4] = ["device", "trace", "chain", TARGETS_MAX];
+/// Keys beside the flags of a replay: the device, the load, its transforms, how many hosts, and how
+/// long a run goes on before it is measured.
+pub const OWN_KEYS: [&str; 5] = ["device", "trace", "chain", TARGETS_MAX, WARMUP];
+
+/// The key of the time before a run is measured.
+pub const WARMUP: &str = "warmup";
+
+/// The key of loads that go on at once.
+pub const FLOW: &str = "flow";
 
 /// The key of how many hosts take part.
 pub const TARGETS_MAX: &str = "targets-max";
@@ -125,6 +132,8 @@ pub struct File {
     pub search: Option<Search>,
     /// Settings for some cells.
     pub rules: Vec<SettingRule>,
+    /// The runs that are listed one by one, in place of axes.
+    pub runs: Vec<RunOf>,
     /// What must hold.
     pub expectations: Vec<Expectation>,
     /// The replays of a cell, where there are several.
@@ -382,6 +391,22 @@ pub struct Expectation {
     /// Whether it is asked of the interval over the repeats of a point, not of each run.
     pub of_point: bool,
 }
+
+/// A run that is listed.
+#[derive(Clone, Debug)]
+pub struct RunOf {
+    /// The value of each axis; [`NO_VALUE`] where it has none.
+    pub at: Vec<(String, String)>,
+    /// Where it is defined.
+    pub place: Place,
+    /// Its settings.
+    pub set: Layer,
+    /// The run of whose rate its loads have a part, by its number, counted from 0.
+    pub base: Option<usize>,
+}
+
+/// The value of an axis that a listed run does not name.
+pub const NO_VALUE: &str = "-";
 
 /// A replay of a cell.
 #[derive(Clone, Debug)]

@@ -33,6 +33,9 @@ pub struct Repeated {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Identity {
+    /// The key of the cell of whose rate the loads have a part.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub base: Option<String>,
     /// The transforms of the load, in their order.
     pub chain: Vec<String>,
     /// What the device is, whatever its path.
@@ -45,8 +48,8 @@ pub struct Identity {
     /// The keys of the replays within the cell, in their order; none if it is one replay.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub parts: Vec<String>,
-    /// The path of layers that the cell stands on. Two leaves of an imported tree may differ in
-    /// what only a person sets up, so they are two runs.
+    /// The path of layers that the cell stands on, or the values of a listed run. Two leaves of an
+    /// imported tree may differ in what only a person sets up, so they are two runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
     /// The repeat, counted from 1.
@@ -61,6 +64,9 @@ pub struct Identity {
     /// What sets the device up.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub stack: Vec<Placed>,
+    /// How long a run goes on before it is measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub warmup: Option<String>,
 }
 
 impl Identity {
@@ -72,20 +78,20 @@ impl Identity {
         requests: String,
         repeat: u32,
     ) -> Self {
-        let (engine, members, parts, stack) = (ENGINE, Vec::new(), Vec::new(), Vec::new());
-        let (path, rounds) = (None, None);
         Self {
+            base: None,
             chain,
             device,
-            engine,
-            members,
-            parts,
-            path,
+            engine: ENGINE,
+            members: Vec::new(),
+            parts: Vec::new(),
+            path: None,
             repeat,
             replay,
             requests,
-            rounds,
-            stack,
+            rounds: None,
+            stack: Vec::new(),
+            warmup: None,
         }
     }
 
@@ -111,6 +117,8 @@ impl Identity {
         tell(self.requests == other.requests, "the load changed");
         tell(self.device == other.device, "the device is another");
         tell(self.chain == other.chain, "chain changed");
+        tell(self.base == other.base, "the run whose rate counts changed");
+        tell(self.warmup == other.warmup, "warmup changed");
         tell(self.engine == other.engine, "the meaning of settings changed");
         tell(self.members == other.members, "the settings of a host changed");
         tell(self.parts == other.parts, "a step or a round changed");

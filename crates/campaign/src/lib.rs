@@ -35,6 +35,7 @@ pub mod name;
 pub mod plan;
 mod program;
 pub mod protocol;
+pub mod rate;
 pub mod rows;
 pub mod search;
 pub mod setup;
@@ -42,5 +43,6 @@ pub mod share;
 pub mod stack;
 pub mod template;
 pub mod value;
+pub mod workload;
 
 pub use ioecho_trace::place;

@@ -7,14 +7,16 @@ mod members;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
+use ioecho_trace::Nanos;
 use serde::Serialize;
 
 use crate::file::{
-    Device, File, Host, Known, Layer, Order, PATH, Proof, RoundsOf, STEP, Setting, TARGETS_MAX,
-    axis_value, rounded,
+    Device, FLOW, File, Host, Known, Layer, Order, PATH, Proof, RoundsOf, RunOf, STEP, Setting,
+    TARGETS_MAX, WARMUP, axis_value, rounded,
 };
 use crate::key::Identity;
 use crate::place::{Place, Refused, Result};
+use crate::rate::Part;
 use crate::stack::{self, PREFIX, Placed};
 use crate::template::{filled, names};
 use crate::value::Value;
@@ -30,6 +32,9 @@ const CELLS_MAX: usize = 1_000_000;
 pub trait Ground {
     /// The identity of a load, such as a hash.
     fn load(&self, trace: &str) -> std::result::Result<String, String>;
+
+    /// The identity of the load of a flow; nothing if its line says all.
+    fn flow(&self, flow: &str) -> std::result::Result<Option<String>, String>;
 
     /// The identity of a target, which may have to prove itself.
     fn device(&self, target: &str, proof: &Proof) -> std::result::Result<String, String>;
@@ -54,10 +59,11 @@ pub struct Cell {
     pub device: String,
     /// The target.
     pub target: String,
-    /// The targets that its stack begins with, where there are several.
+    /// The targets, where there are several: those that its stack begins with, or those of the
+    /// replay if there is no stack.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub members: Vec<String>,
-    /// The load.
+    /// The load; empty if it has flows.
     pub trace: String,
     /// Who replays on other hosts, all together; none if this machine does.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -89,6 +95,11 @@ impl Cell {
     /// The replays of the cell: itself, if it is one.
     pub fn replays(&self) -> &[Self] {
         if self.parts.is_empty() { std::slice::from_ref(self) } else { &self.parts }
+    }
+
+    /// How long it goes on before it is measured.
+    pub fn warmup(&self) -> Option<Nanos> {
+        self.identity.warmup.as_ref()?.parse().ok().filter(|span| *span > Nanos::ZERO)
     }
 
     /// Where its members replay, each host with its target.
@@ -143,6 +154,8 @@ pub struct Plan {
     pub left_out: usize,
     known: Known,
     arguments: Layer,
+    /// The listed runs by their points.
+    listed: HashMap<Vec<(String, String)>, usize>,
 }
 
 pub use crate::value::Origins;
@@ -157,16 +170,23 @@ impl Plan {
         let start = file.place.clone();
         let (cells, steps, branches) = (Vec::new(), Vec::new(), Vec::new());
         let known = file.knows(known);
-        let mut plan = Self { file, cells, steps, branches, left_out: 0, known, arguments };
+        let listed = file.runs.iter().enumerate().map(|(at, run)| (run.at.clone(), at)).collect();
+        let left_out = 0;
+        let mut plan = Self { file, cells, steps, branches, left_out, known, arguments, listed };
         let points = plan.points(&start)?;
         let climbed = plan.file.ladder.as_ref().map(|ladder| ladder.axis.clone());
         let mut numbers: HashMap<Vec<(String, String)>, usize> = HashMap::new();
         let mut keys: HashMap<String, String> = HashMap::new();
         for repeat in 1..=plan.file.repeats {
             let mut block: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+            let mut bases: Vec<Option<String>> = Vec::new();
             for point in &points {
-                let mut branch = point.clone();
+                let listed = plan.listed_at(point);
+                // A run that has a part of another's rate follows that one.
+                let first = listed.and_then(|run| plan.file.runs.get(run.base?));
+                let mut branch = first.map_or(point, |first| &first.at).clone();
                 branch.retain(|(axis, _)| Some(axis) != climbed.as_ref());
+                let base = listed.and_then(|run| run.base).map(|at| bases[at].clone());
                 let next = numbers.len();
                 let number = *numbers.entry(branch.clone()).or_insert(next);
                 if number == plan.branches.len() {
@@ -176,7 +196,13 @@ impl Plan {
                     block.entry(number).or_default();
                     continue;
                 }
-                let Some(cell) = plan.cell(point.clone(), number, repeat, ground)? else {
+                let cell = match base {
+                    // What it would be a part of is left out.
+                    Some(None) => None,
+                    base => plan.cell(point.clone(), number, repeat, base.flatten(), ground)?,
+                };
+                bases.push(cell.as_ref().map(|cell| cell.key.clone()));
+                let Some(cell) = cell else {
                     plan.left_out += 1;
                     continue;
                 };
@@ -193,8 +219,16 @@ impl Plan {
         Ok(plan)
     }
 
+    /// The listed run at a point.
+    fn listed_at(&self, point: &[(String, String)]) -> Option<&RunOf> {
+        self.file.runs.get(*self.listed.get(point)?)
+    }
+
     /// The points in the order of the file, those of a climbed axis from its lowest value on.
     fn points(&self, start: &Place) -> Result<Vec<Vec<(String, String)>>> {
+        if !self.file.runs.is_empty() {
+            return Ok(self.file.runs.iter().map(|run| run.at.clone()).collect());
+        }
         let climbed = self.file.ladder.as_ref().map(|ladder| &ladder.axis);
         // Axes that advance together are one group.
         let mut groups: Vec<Vec<Vec<(String, String)>>> = Vec::new();
@@ -266,7 +300,7 @@ impl Plan {
         let axis = self.file.search.as_ref().map_or("", |search| &search.axis);
         point.push((axis.to_owned(), rounded(value)));
         let start = self.file.place.clone();
-        let cell = self.cell(point, branch, vote, ground)?;
+        let cell = self.cell(point, branch, vote, None, ground)?;
         cell.ok_or_else(|| {
             Refused::new(&start, "a rule leaves out a value of the search", "change the rule")
         })
@@ -309,7 +343,12 @@ impl Plan {
         for setting in stack.chain(&self.file.replay).chain(layers) {
             give(setting, &mut origins);
         }
-        for (axis, value) in point {
+        let listed = self.listed_at(point);
+        for setting in listed.into_iter().flat_map(|run| &run.set) {
+            give(setting, &mut origins);
+        }
+        // The values of a listed run are names; what it does stands in its settings.
+        for (axis, value) in point.iter().filter(|_| listed.is_none()) {
             let place = self.file.axis(axis).and_then(|axis| {
                 axis.values.iter().find(|(other, _)| other == value).map(|(_, place)| place.clone())
             });
@@ -378,16 +417,17 @@ impl Plan {
         point: Vec<(String, String)>,
         branch: usize,
         repeat: u32,
+        base: Option<String>,
         ground: &dyn Ground,
     ) -> Result<Option<Cell>> {
         let combinations = self.file.combinations(self.file.rounds.as_ref());
         if combinations.is_empty() {
-            return self.replay(point, branch, repeat, ground);
+            return self.replay(point, branch, repeat, base, ground);
         }
         let (mut parts, count) = (Vec::new(), combinations.len());
         for within in combinations {
             let point = point.iter().cloned().chain(within).collect();
-            parts.extend(self.replay(point, branch, repeat, ground)?);
+            parts.extend(self.replay(point, branch, repeat, None, ground)?);
         }
         let Some(first) = parts.first() else { return Ok(None) };
         let start = self.file.place.clone();
@@ -415,11 +455,13 @@ impl Plan {
         point: Vec<(String, String)>,
         branch: usize,
         repeat: u32,
+        base: Option<String>,
         ground: &dyn Ground,
     ) -> Result<Option<Cell>> {
         let Some(origins) = self.origins(&point, repeat) else { return Ok(None) };
         let start = self.file.place.clone();
-        let Typed { replay, chain, mut own } = self.typed(&origins, &point, repeat, None)?;
+        let Typed { replay, chain, mut own } =
+            self.typed(&origins, &point, repeat, None, base.is_some())?;
         let missing = |key: &str| {
             let help = format!("write {key} = … under [replay], or make an axis of it");
             Refused::new(&start, format!("a cell has no {key}"), help)
@@ -431,7 +473,18 @@ impl Plan {
             return Err(Refused::unknown(place, "device", &device, names));
         };
         let stack = self.stack(&origins, &point, repeat, &device, ground)?;
-        let (traces, place) = own.remove("trace").ok_or_else(|| missing("trace"))?;
+        let warmup = own.remove(WARMUP).map(|(span, place)| span_of(&span.concat(), place));
+        let warmup = warmup.transpose()?;
+        let flows = flows(&replay, &origins, ground)?;
+        let (traces, place) = match (own.remove("trace"), &flows) {
+            (Some(given), None) => given,
+            (None, Some((_, place))) => (Vec::new(), *place),
+            (None, None) => return Err(missing("trace")),
+            (Some((_, place)), Some(_)) => {
+                let reason = "a cell has a load, and flows besides";
+                return Err(Refused::new(place, reason, "leave out either trace or flow"));
+            }
+        };
         let load = |trace: &str| {
             let help = "paths are relative to the campaign's file";
             ground.load(trace).map_err(|reason| Refused::new(place, reason, help))
@@ -443,13 +496,20 @@ impl Plan {
             Some(first) => (Vec::new(), first.target.clone(), there(of_file, &hosts)),
             None => self.identified(of_file, &stack, &point, repeat, ground)?,
         };
+        if !hosts.is_empty() && (flows.is_some() || warmup.is_some()) {
+            let reason = "flow and warmup are for replays of this machine";
+            return Err(Refused::new(place, reason, "leave them out, or the hosts of the device"));
+        }
         if hosts.is_empty() && traces.len() > 1 {
             let help = "name the device's hosts, or make an axis of trace";
             return Err(Refused::new(place, "several loads are for several hosts", help));
         }
         let trace = hosts.first().map(|it| &it.trace).or(traces.first()).cloned();
         let trace = trace.unwrap_or_default();
-        let requests = members::requests(&trace, &hosts, &load)?;
+        let requests = match flows {
+            Some((requests, _)) => requests,
+            None => members::requests(&trace, &hosts, &load)?,
+        };
         let mut identity = Identity::new(replay, chain, identified, requests, repeat);
         let Some(hosts) = self.with_settings(hosts, &origins, &identity, &point)? else {
             return Ok(None);
@@ -457,8 +517,8 @@ impl Plan {
         if hosts.iter().any(|member| !member.set.is_empty()) {
             identity.members = hosts.iter().map(|member| member.set.clone()).collect();
         }
-        let path = point.iter().find(|(axis, _)| axis == PATH);
-        identity.path = path.map(|(_, path)| path.clone());
+        identity.path = self.path_of(&point);
+        (identity.base, identity.warmup) = (base, warmup);
         identity.stack = stack;
         let key = identity.key();
         let parts = Vec::new();
@@ -477,13 +537,15 @@ impl Plan {
         }))
     }
 
-    /// The settings of a replay, with everything filled in: those of the cell, or on one host.
+    /// The settings of a replay, with everything filled in: those of the cell, or on one host. With
+    /// a base, flows may name parts of its rate.
     fn typed<'o>(
         &self,
         origins: &'o Origins,
         point: &[(String, String)],
         repeat: u32,
         host: Option<&Host>,
+        has_base: bool,
     ) -> Result<Typed<'o>> {
         let mut typed = Typed::default();
         let of_host = |name: &str| match (name, host) {
@@ -499,16 +561,11 @@ impl Plan {
                 None if key == "trace" => &[HOST],
                 None => &[],
             };
-            self.check_names(value, place, more)?;
-            let fill = |text: &String| Self::filled(text, point, repeat, &of_host);
-            let value = match value {
-                Value::Switch(on) => Value::Switch(*on),
-                Value::One(text) => Value::One(fill(text)),
-                Value::Many(texts) => Value::Many(texts.iter().map(fill).collect()),
-            };
+            self.check_names(value, place, more, key == FLOW && has_base)?;
+            let value = value.map(&|text| Self::filled(text, point, repeat, &of_host));
             match (key.as_str(), value) {
                 ("chain", value) => typed.chain = value.texts().to_vec(),
-                ("device" | "trace" | TARGETS_MAX, value) => {
+                ("device" | "trace" | TARGETS_MAX | WARMUP, value) => {
                     typed.own.insert(key.as_str(), (value.texts().to_vec(), place));
                 }
                 // A switch that is off is one that is not typed.
@@ -517,6 +574,16 @@ impl Plan {
             }
         }
         Ok(typed)
+    }
+
+    /// The path of layers that a point stands on; of a listed run its values, because two of them
+    /// may be alike.
+    fn path_of(&self, point: &[(String, String)]) -> Option<String> {
+        if self.listed_at(point).is_some() {
+            let values: Vec<&str> = point.iter().map(|(_, value)| value.as_str()).collect();
+            return Some(values.join("/"));
+        }
+        point.iter().find(|(axis, _)| axis == PATH).map(|(_, path)| path.clone())
     }
 
     /// The targets of a device that consists of several, its target, and what it is.
@@ -528,7 +595,8 @@ impl Plan {
         repeat: u32,
         ground: &dyn Ground,
     ) -> Result<(Vec<String>, String, String)> {
-        if device.path.is_none() && stack.is_empty() {
+        // Without a stack, devices of one are the targets of one replay.
+        if device.path.is_none() && device.of.is_empty() && stack.is_empty() {
             let reason = format!("the stack makes '{}', and it is empty", device.name);
             return Err(Refused::new(&device.place, reason, "write [[stack]] entries"));
         }
@@ -538,7 +606,7 @@ impl Plan {
         let (mut members, mut identities) = (Vec::new(), Vec::new());
         for one in self.file.devices_of(device) {
             let path = one.path.clone().unwrap_or_default();
-            self.check_names(&Value::One(path.clone()), &one.place, &[])?;
+            self.check_names(&Value::One(path.clone()), &one.place, &[], false)?;
             let target = Self::fill(&path, point, repeat);
             let identified = ground.device(&target, &one.proof).map_err(|reason| {
                 Refused::new(&one.place, reason, "name another device, or correct this one")
@@ -605,12 +673,19 @@ impl Plan {
     }
 
     /// Refuses a name in braces that no axis has.
-    fn check_names(&self, value: &Value, place: &Place, more: &[&str]) -> Result<()> {
+    fn check_names(
+        &self,
+        value: &Value,
+        place: &Place,
+        more: &[&str],
+        may_be_part: bool,
+    ) -> Result<()> {
         let axes = self.file.axis_names().into_iter().chain(["repeat"]);
         let known: Vec<&str> = axes.chain(more.iter().copied()).collect();
         for text in value.texts() {
             for name in names(text).unwrap_or_default() {
-                if !known.contains(&name) {
+                let is_part = may_be_part && Part::read(name).is_some();
+                if !is_part && !known.contains(&name) {
                     return Err(Refused::unknown(place, "axis", name, known));
                 }
             }
@@ -622,6 +697,36 @@ impl Plan {
     pub fn known(&self) -> &Known {
         &self.known
     }
+}
+
+/// A text that is a span of time, as it stands.
+fn span_of(text: &str, place: &Place) -> Result<String> {
+    match text.parse::<Nanos>() {
+        Ok(span) if span >= Nanos::ZERO => Ok(text.to_owned()),
+        _ => {
+            let reason = format!("'{text}' is no time");
+            Err(Refused::new(place, reason, "write a time such as 30s"))
+        }
+    }
+}
+
+/// What the loads of flows are, and where they stand; `None` if there are none.
+fn flows<'o>(
+    replay: &BTreeMap<String, Value>,
+    origins: &'o Origins,
+    ground: &dyn Ground,
+) -> Result<Option<(String, &'o Place)>> {
+    let given = origins.get(FLOW).and_then(|all| all.last());
+    let (Some(value), Some(given)) = (replay.get(FLOW), given) else { return Ok(None) };
+    let mut loads = BTreeSet::new();
+    for flow in value.texts() {
+        let known = ground.flow(flow).map_err(|reason| {
+            Refused::new(&given.place, reason, "write it like a flow of ioecho replay")
+        })?;
+        loads.extend(known);
+    }
+    let loads: Vec<String> = [FLOW.to_owned()].into_iter().chain(loads).collect();
+    Ok(Some((loads.join(" + "), &given.place)))
 }
 
 /// Numbers by splitmix64 (Steele, Lea, Flood: *Fast splittable pseudorandom number generators*,

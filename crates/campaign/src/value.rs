@@ -61,6 +61,16 @@ impl Value {
         }
     }
 
+    /// The same with every text changed.
+    #[must_use]
+    pub fn map(&self, change: &dyn Fn(&str) -> String) -> Self {
+        match self {
+            Self::Switch(on) => Self::Switch(*on),
+            Self::One(text) => Self::One(change(text)),
+            Self::Many(texts) => Self::Many(texts.iter().map(|text| change(text)).collect()),
+        }
+    }
+
     /// The value in words.
     pub fn shown(&self) -> String {
         match self {

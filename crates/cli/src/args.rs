@@ -24,6 +24,7 @@ mod record;
 mod replay;
 mod run;
 mod transforms;
+mod vdbench;
 mod verify;
 mod watched;
 mod words;
@@ -75,6 +76,7 @@ pub(crate) use self::verify::VerifyArgs;
 pub(crate) use self::watched::WatchedArgs;
 pub(crate) use replay::{Descriptors, ReplayArgs};
 pub(crate) use run::RunArgs;
+pub(crate) use vdbench::VdbenchArgs;
 
 /// Replay recorded block I/O on storage, see what the storage did, and be told whether to believe
 /// it
@@ -201,9 +203,10 @@ pub(crate) enum Command {
     Plot(PlotArgs),
     /// Do many runs from one file, in an order that can be interrupted, and tell one answer
     Campaign(Box<CampaignArgs>),
-    /// Say what the runs of a described workload would do: a parameter file of Vdbench, or our own
-    /// form
+    /// Do the runs of a described workload: a parameter file of Vdbench, or our own form
     Run(RunArgs),
+    /// Take Vdbench's arguments, and write its reports beside ours
+    Vdbench(VdbenchArgs),
     /// Do on this host what a campaign on another one asks for; campaigns start it (docs/hosts.md)
     #[command(hide = true)]
     Agent(AgentArgs),
@@ -319,6 +322,10 @@ pub(crate) struct InfoArgs {
     /// A trace in any known format, or the directory of a run
     pub(crate) file: PathBuf,
 
+    /// Values of the variables of a described workload
+    #[arg(value_name = "NAME=VALUE")]
+    pub(crate) variables: Vec<String>,
+
     /// Print JSON (stable, see docs/json.md) instead of text
     #[arg(long)]
     pub(crate) json: bool,
@@ -338,6 +345,10 @@ pub(crate) struct ConvertArgs {
     /// What to write, in the format that its name says (docs/import.md lists them); replaced if it
     /// is there. `-` is the standard output, in the format of --to
     pub(crate) output: PathBuf,
+
+    /// Values of the variables of a described workload
+    #[arg(value_name = "NAME=VALUE")]
+    pub(crate) variables: Vec<String>,
 
     /// Write this format, whatever the name says
     #[arg(long, value_name = "NAME", value_parser = write::by_name)]

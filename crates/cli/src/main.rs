@@ -57,6 +57,7 @@ fn main() -> ExitCode {
         Command::Library(args) => commands::library::run(&args, &mut out),
         Command::Depend(args) => commands::depend::run(&args, &mut out),
         Command::Run(args) => commands::run::run(&args, &mut out),
+        Command::Vdbench(args) => commands::vdbench::run(&args, &mut out),
         Command::Demo(args) => commands::demo::run(&args, &mut out),
         Command::Completions(args) => commands::completions::run(&args, &mut out),
         Command::Man(args) => commands::man::run(&args),

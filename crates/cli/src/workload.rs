@@ -6,7 +6,7 @@ use std::io::{self, Read as _, Seek as _, SeekFrom};
 use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
 
-use ioecho_run::regular;
+use ioecho_run::{regular, simulated};
 use ioecho_trace::workload::model::{Storage, Told};
 use ioecho_trace::workload::{self, Description, FaultKind, Faults, Form, Input, Reading};
 
@@ -34,6 +34,56 @@ pub(crate) fn read(
     let inputs = files.iter().map(|file| input(file)).collect::<anyhow::Result<Vec<_>>>()?;
     let reading = Reading { variables, ..Reading::default() };
     Ok(workload::read(&inputs, &reading, &included).map_err(|faults| tell_faults(&faults)))
+}
+
+/// The files among words, and the values of variables behind them.
+pub(crate) fn words(words: &[String]) -> anyhow::Result<(Vec<PathBuf>, BTreeMap<String, String>)> {
+    let (mut files, mut variables) = (Vec::new(), BTreeMap::new());
+    for word in words {
+        match variable(word).filter(|_| !Path::new(word).exists()) {
+            Some((name, value)) => put(&mut variables, name, value)?,
+            None => files.push(PathBuf::from(word)),
+        }
+    }
+    if files.is_empty() {
+        return Err(Coded::error(exit::USAGE, "no file is named, only values of variables"));
+    }
+    Ok((files, variables))
+}
+
+/// The values of variables of the description in a file; what holds none has no variables.
+pub(crate) fn variables(
+    words: &[String],
+    form: Option<Form>,
+) -> anyhow::Result<BTreeMap<String, String>> {
+    let mut variables = BTreeMap::new();
+    for word in words {
+        let (name, value) = variable(word).ok_or_else(|| {
+            Coded::error(exit::USAGE, format!("'{word}' gives no variable a value: NAME=VALUE"))
+        })?;
+        put(&mut variables, name, value)?;
+    }
+    if form.is_none() && !variables.is_empty() {
+        let text = "only a described workload has variables\n  = help: leave out NAME=VALUE";
+        return Err(Coded::error(exit::USAGE, text));
+    }
+    Ok(variables)
+}
+
+fn variable(word: &str) -> Option<(&str, &str)> {
+    let is_name = |name: &str| {
+        name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
+            && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+    };
+    word.split_once('=').filter(|(name, _)| is_name(name))
+}
+
+fn put(variables: &mut BTreeMap<String, String>, name: &str, value: &str) -> anyhow::Result<()> {
+    if variables.insert(name.to_owned(), value.to_owned()).is_some() {
+        let text = format!("the variable '{name}' is given twice");
+        return Err(Coded::error(exit::USAGE, text));
+    }
+    Ok(())
 }
 
 fn input(file: &Path) -> anyhow::Result<Input> {
@@ -79,8 +129,11 @@ pub(crate) fn tell_told(told: &[Told]) {
     }
 }
 
-/// The size of a storage in bytes, if it is on this host.
+/// The size of a storage in bytes, if it is on this host or in a simulation.
 pub(crate) fn size_of(storage: &Storage) -> Option<u64> {
+    if let Some(described) = simulated::description(storage.path()) {
+        return simulated::capacity(described).ok().map(|size| size.0);
+    }
     let path = Path::new(storage.path());
     let metadata = fs::metadata(path).ok()?;
     if metadata.is_file() {

@@ -159,3 +159,20 @@ fn a_dry_run_tells_what_would_be_overwritten_by_each_flow_to_its_end() {
     let told = dry("w=gen:sequential?read=0&endless=yes;threads=4");
     assert!(told.contains("a load without an end"), "{told}");
 }
+
+#[test]
+fn shares_are_kept_across_simulated_targets_whose_clocks_go_together() {
+    let home = TempDir::new().unwrap();
+    let slow = "sim:size=1G,model=exp,units=1,service=1ms,bandwidth=1T";
+    let a = "a=gen:random?endless=yes&area=1G;threads=4;share=75;on=1";
+    let b = "b=gen:random?endless=yes&area=1G;threads=1;share=25;on=2";
+    let flows = ["--flow", a, "--flow", b, "-t", DEVICE, "-t", slow, "--end-after", "2s"];
+    let (code, told, summary) = replay(home.path(), "one", &flows);
+    assert_eq!(code, 0, "{told}");
+    // The slow target sets the pace: 1,000 requests a second are a quarter of all.
+    let count = |flow: usize| summary["per_flow"][flow]["requests"].as_f64().unwrap();
+    assert!((1_850.0..2_150.0).contains(&count(1)), "{told}");
+    assert!((count(0) / count(1) - 3.0).abs() < 0.02, "{told}");
+    replay(home.path(), "two", &flows);
+    assert!(rows(home.path(), "one") == rows(home.path(), "two"));
+}

@@ -44,9 +44,9 @@ fn a_parameter_file_is_planned_with_its_lines_its_time_and_what_it_overwrites() 
     assert_eq!(code, 0, "{told}");
     assert!(told.contains("poc.vdb:3:1: debug= counts for nothing here"), "{told}");
     assert!(shown.contains("storage       s: /dev/none (not on this host)"), "{shown}");
-    assert!(shown.contains("overwritten   /dev/none, by oltp/s"), "{shown}");
+    assert!(shown.contains("overwritten   /dev/none, by oltp@s"), "{shown}");
     assert!(shown.contains("runs          2 runs, at most 180 s; seed 7"), "{shown}");
-    assert!(shown.contains("oltp/s on /dev/none, 32 in flight, when there is a place"), "{shown}");
+    assert!(shown.contains("oltp@s on /dev/none, 32 in flight, when there is a place"), "{shown}");
     let line = shown.split_whitespace().find(|word| word.starts_with("gen:")).unwrap();
     assert!(line.starts_with("gen:random?read=70&size=8k&area=10485752k&offset=8k&endless=yes"));
     // A line of a plan is a load like any other.

@@ -257,7 +257,7 @@ fn work(
     let start = Arc::new(Start::new(lanes.len()));
     let cpus = plan.host.cpus.as_ref();
     let host = (!simulated).then(|| HostWatch::start(cpus, &start)).transpose()?;
-    let mut flows = plan.flows.lanes(lanes.len());
+    let mut flows = plan.flows.lanes(&plan.targets);
     let parts = lanes.into_iter().zip(inputs).zip(recorders).zip(verifiers);
     let work = parts.enumerate().map(|(number, (((lane, input), recorder), verifier))| LaneWork {
         number,

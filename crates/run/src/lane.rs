@@ -17,7 +17,7 @@ use ioecho_replay::pattern::Pattern;
 use ioecho_replay::plan::TargetLimits;
 use ioecho_replay::schedule::Counts;
 use ioecho_replay::sim::models::Learnt;
-use ioecho_replay::sim::{SimClock, SimDevice, SimSpec};
+use ioecho_replay::sim::{Pace, SimClock, SimDevice, SimSpec};
 use ioecho_replay::verify::{Verifier, final_pass};
 use ioecho_replay::{Clock, Device, Scheduler};
 use ioecho_trace::{Bytes, Nanos, VerifyMode};
@@ -299,7 +299,7 @@ pub(crate) fn run(
             }
             let clock = SimClock::new(SIM_LOOK);
             let mut device = simulated(plan, *spec, learnt, &clock);
-            keep_in_step(&mut device, &mut rings.input);
+            let _in_step = keep_in_step(&mut device, &mut rings);
             let pacing = Pacing { spin: Nanos::ZERO, ..pacing(plan) };
             replay(plan, &mut rings, &mut end, (&mut device, &clock, pacing));
         }
@@ -311,10 +311,30 @@ pub(crate) fn run(
     (end, closing)
 }
 
-/// Keeps a simulated device in step with those of the other targets, if requests wait for them.
-fn keep_in_step(device: &mut SimDevice, input: &mut LaneFeed) {
-    if let Some(pace) = input.as_input().across().and_then(|across| across.pace()) {
+/// Keeps a simulated device in step with those of the other targets, if requests wait for them, or
+/// flows for theirs.
+fn keep_in_step(device: &mut SimDevice, rings: &mut Rings) -> Option<InStep> {
+    if let Some(pace) = rings.input.as_input().across().and_then(|across| across.pace()) {
         device.keep_in_step(pace.clone());
+    }
+    rings.flows.as_ref().and_then(|flows| InStep::of(device, flows))
+}
+
+/// The place of a lane's flows among those that keep in step; the others go on without it when it
+/// is over.
+struct InStep(Pace);
+
+impl InStep {
+    fn of(device: &mut SimDevice, flows: &LaneFlows) -> Option<Self> {
+        let pace = flows.pace.clone()?;
+        device.keep_in_step(pace.clone());
+        Some(Self(pace))
+    }
+}
+
+impl Drop for InStep {
+    fn drop(&mut self) {
+        self.0.leave();
     }
 }
 

@@ -60,6 +60,7 @@ pub mod stored;
 pub mod target;
 pub mod telemetry;
 pub mod verify;
+pub mod warmup;
 pub mod witness;
 
 pub use ends::facts_beforehand;

@@ -59,6 +59,11 @@ pub(crate) fn parse(text: &str) -> Result<Simulation> {
     Ok(Simulation { spec, learnt: Some(Arc::new(learnt)), rotational })
 }
 
+/// What describes a target, if it is a simulated one.
+pub fn description(target: &str) -> Option<&str> {
+    if target == "sim" { Some("") } else { target.strip_prefix("sim:") }
+}
+
 /// Refuses a wrong description of a simulated device, without looking at a run that it names.
 ///
 /// # Errors
@@ -68,6 +73,15 @@ pub fn check(text: &str) -> std::result::Result<(), SimSpecError> {
     let is_model = |pair: &&str| !pair.starts_with(KEY);
     let spec = text.split(',').filter(is_model).collect::<Vec<_>>().join(",");
     spec.parse::<SimSpec>().map(drop)
+}
+
+/// The size of a simulated device in bytes.
+///
+/// # Errors
+///
+/// If its description is wrong, or the run that it names cannot be read.
+pub fn capacity(text: &str) -> Result<Bytes> {
+    Ok(parse(text)?.spec.capacity)
 }
 
 fn modelled(text: &str) -> Result<SimSpec> {

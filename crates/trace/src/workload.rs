@@ -7,11 +7,12 @@
 //!
 //! The way of a description: `gather` (files, includes, variables) → `tokens` → `definitions`
 //! (which `toml` makes of our own form) → `typed` and `runs` ([`model`]) → [`plan`], where `flow`
-//! writes the lines of generators. `keys` is the list of all keywords; what is wrong is gathered by
-//! `fault` and told at once.
+//! writes the lines of generators. `able` says what cannot be run yet. `keys` is the list of all
+//! keywords; what is wrong is gathered by `fault` and told at once.
 //!
 //! Behaviour of Vdbench: facts from its user guide 5.04.07 and from experiments with that version.
 
+mod able;
 mod changes;
 mod definitions;
 mod fault;
@@ -31,7 +32,8 @@ mod values;
 use std::sync::Arc;
 
 use self::definitions::{Definition, definitions};
-use self::model::Workload;
+use self::model::{Told, Workload};
+use self::plan::{Plan, SizeOf};
 
 pub use self::fault::{Fault, FaultKind, Faults};
 pub use self::gather::{Input, Open, Reading};
@@ -62,6 +64,21 @@ impl Description {
     /// The description in our own form.
     pub fn to_toml(&self) -> String {
         toml::written(&self.definitions)
+    }
+
+    /// What is told when the runs of its plan are done. `is_local` says that this host does what
+    /// the other hosts of the file would do.
+    ///
+    /// # Errors
+    ///
+    /// Everything that cannot be run yet, at its place.
+    pub fn check_runs(
+        &self,
+        plan: &Plan<'_>,
+        size_of: SizeOf<'_>,
+        is_local: bool,
+    ) -> Result<Vec<Told>, Faults> {
+        able::check(self, plan, size_of, is_local)
     }
 
     /// Faults of its plan, with the lines that they stand in.

@@ -193,3 +193,27 @@ fn a_search_encloses_the_knee_and_goes_on_where_it_was() {
     }
     panic!("no end");
 }
+
+#[test]
+fn a_part_of_a_rate_is_a_number_once_the_other_run_is_done() {
+    let text = "name='x'\n[devices]\na='sim:a'\n[replay]\ndevice='a'\n\
+        [[run]]\nat={rate='max'}\nset={flow='gen:y;threads=8'}\n\
+        [[run]]\nat={rate='50%'}\nset={flow='gen:y?rate={25% of 50% of run 1}'}\n";
+    let plan = plan(text);
+    let ended = |executor: &mut Executor<'_>, end: End| {
+        let Some(Action::Run(0, 1)) = executor.step(Event::Begin).unwrap().pop() else { panic!() };
+        executor.step(Event::Ended(0, end, 1.0)).unwrap().pop()
+    };
+    let mut executor = Executor::new(&plan, &Named, BTreeMap::new(), 0.0);
+    let figures = [("iops".to_owned(), 84_321.0)].into();
+    let reached = End::Measured(Measured { figures, ..Measured::nothing() });
+    assert_eq!(ended(&mut executor, reached), Some(Action::Run(1, 1)));
+    let flow = executor.resolved(1).identity.replay["flow"].shown();
+    assert_eq!(flow, "gen:y?rate=10550");
+    assert_eq!(executor.resolved(0).identity, executor.cells()[0].identity);
+    // Of a run that has no result there is no part.
+    let mut executor = Executor::new(&plan, &Named, BTreeMap::new(), 0.0);
+    let over = ended(&mut executor, End::Failed("gone".to_owned()));
+    assert_eq!(over, Some(Action::Over(Over::Complete)));
+    assert!(matches!(&executor.states()[1], State::Skipped(why) if why.contains("no result")));
+}

@@ -2,6 +2,7 @@
 
 mod course;
 mod hosts;
+mod runs;
 mod stack;
 
 use ioecho_trace::Nanos;
@@ -19,7 +20,7 @@ use crate::stack::PREFIX;
 use crate::template::{expanded, names};
 use crate::value::Value;
 
-const TOP: [&str; 27] = [
+const TOP: [&str; 28] = [
     "name",
     "seed",
     "repeats",
@@ -47,6 +48,7 @@ const TOP: [&str; 27] = [
     "host-wait",
     "parallel",
     "on-controller-loss",
+    "run",
 ];
 
 /// How long a host that was lost is waited for if nothing else is asked for.
@@ -118,6 +120,7 @@ pub fn read(name: &str, text: &str, known: &Known, open: Open<'_>) -> Result<Fil
         ladder: None,
         search: None,
         rules: Vec::new(),
+        runs: Vec::new(),
         expectations: Vec::new(),
         deadline: None,
         steps: Vec::new(),
@@ -145,6 +148,10 @@ pub fn read(name: &str, text: &str, known: &Known, open: Open<'_>) -> Result<Fil
         file.zip = zip.into_iter().map(|(name, _)| name).collect();
     }
     reader.check_axes(&file)?;
+    file.runs = reader.runs()?;
+    if !file.runs.is_empty() {
+        file.axes = runs::axes(&file.runs);
+    }
     file.search = reader.search(&file)?;
     let subjects = subjects(&file, known);
     file.ladder = reader.ladder(&file, &subjects)?;

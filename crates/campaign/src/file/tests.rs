@@ -1,7 +1,7 @@
 mod hosts;
 
 use super::*;
-use crate::plan::{Ground, Plan};
+use crate::plan::{Cell, Ground, Plan};
 
 /// A ground on which every load and device is what it is called.
 pub(crate) struct Named;
@@ -9,6 +9,10 @@ pub(crate) struct Named;
 impl Ground for Named {
     fn load(&self, trace: &str) -> Result<String, String> {
         Ok(trace.to_owned())
+    }
+
+    fn flow(&self, flow: &str) -> Result<Option<String>, String> {
+        Ok((!flow.contains("gen:")).then(|| flow.to_owned()))
     }
 
     fn device(&self, target: &str, _proof: &Proof) -> Result<String, String> {
@@ -21,7 +25,7 @@ pub(crate) fn known() -> Known {
         name: name.to_owned(),
         takes_value,
         may_lack: false,
-        is_list: name == "require",
+        is_list: matches!(name, "require" | "flow"),
     };
     Known {
         flags: vec![
@@ -29,6 +33,7 @@ pub(crate) fn known() -> Known {
             flag("in-flight-max", true),
             flag("read-only", false),
             flag("require", true),
+            flag("flow", true),
         ],
         transforms: vec!["repeat".to_owned(), "filter".to_owned()],
         stack: Vec::new(),
@@ -198,7 +203,7 @@ fn a_key_of_the_stack_is_an_axis_as_any_other() {
         "[axes.stack.queue.set]\nscheduler=['none','bfq']\n[axes.stack.fs]\ntype=['ext4','xfs']\n",
     ] {
         let mut plan = plan(&format!("{STACK}{axes}"));
-        plan.cells.sort_by_key(crate::plan::Cell::name);
+        plan.cells.sort_by_key(Cell::name);
         let schedulers = of_stack(&plan, "stack.queue.set.scheduler");
         let types = of_stack(&plan, "stack.fs.type");
         let points: std::collections::BTreeSet<_> = schedulers.iter().zip(&types).collect();
@@ -291,9 +296,49 @@ fn a_device_of_others_is_told_apart_by_each_of_them() {
         ("['a','b']", "['a','pool']", "'pool' is not one device with a path"),
         ("{of=['a','b']}", "{of=['a','b'],serial='1'}", "consists of devices"),
         ("{of=['a','b']}", "{of=['a','b'],path='/dev/sdc'}", "no path, or two"),
-        ("[[stack]]\nmodule='md'\nlevel=1\n", "", "the stack makes 'pool', and it is empty"),
     ] {
         let told = refused(&text.replace(from, to));
+        assert!(told.contains(reason), "{told}");
+    }
+}
+
+const LISTED: &str = "name='x'\norder='written'\n[devices]\na='sim:a'\nb='sim:b'\n\
+    both={of=['a','b']}\n\
+    [[run]]\nat={run='r',rate='max'}\nset={device='both',flow=['x=gen:y;on=1','z;on=2']}\n\
+    [[run]]\nat={run='r',rate='50%'}\n\
+    set={device='both',flow=['x=gen:y?rate={50% of run 1};on=1','z;on=2'],warmup='3s'}\n\
+    [[run]]\nat={run='q',threads=8}\nset={device='a',flow='gen:y;threads=8',speedup=2}\n";
+
+#[test]
+fn listed_runs_have_their_own_settings_and_a_value_of_every_axis() {
+    let plan = plan(LISTED);
+    let names: Vec<String> = plan.cells.iter().map(Cell::name).collect();
+    let expected =
+        ["run=r rate=max threads=- #1", "run=r rate=50% threads=- #1", "run=q rate=- threads=8 #1"];
+    assert_eq!(names, expected);
+    let [max, half, other] = &plan.cells[..] else { panic!() };
+    assert_eq!((max.members.len(), &max.identity.requests[..]), (2, "flow + z;on=2"));
+    assert_eq!(half.identity.base.as_ref(), Some(&max.key));
+    assert_eq!((half.branch, half.warmup()), (max.branch, Some(Nanos::from_secs(3))));
+    assert_ne!(other.branch, max.branch);
+    assert_eq!((other.members.len(), &other.trace[..]), (0, ""));
+    assert_eq!(other.setting("speedup").as_deref(), Some("2"));
+    let axes: Vec<&str> = plan.file.axes.iter().map(|axis| axis.name.as_str()).collect();
+    assert_eq!(axes, ["run", "rate", "threads"]);
+}
+
+#[test]
+fn what_listed_runs_cannot_mean_is_refused() {
+    for (from, to, reason) in [
+        ("[devices]", "[axes]\nspeedup=[1]\n[devices]", "do not go together"),
+        ("50% of run 1", "50% of run 2", "is not known when this run begins"),
+        ("50% of run 1", "50% of ran 1", "50% of ran 1"),
+        ("rate='50%'", "rate='max'", "a run with these values already"),
+        ("warmup='3s'", "warmup='soon'", "'soon' is no time"),
+        ("speedup=2", "trace='t'", "a load, and flows besides"),
+        ("set={device='a',", "sat={device='a',", "sat"),
+    ] {
+        let told = refused(&LISTED.replace(from, to));
         assert!(told.contains(reason), "{told}");
     }
 }

@@ -84,7 +84,7 @@ impl Plan {
             }
         };
         let path = device.shown_path();
-        self.check_names(&Value::One(path.to_owned()), &device.place, &[HOST])?;
+        self.check_names(&Value::One(path.to_owned()), &device.place, &[HOST], false)?;
         let member = |(number, host): (usize, &String)| {
             let own =
                 |text: &str| filled(&fill(text), &|name| (name == HOST).then(|| host.clone()));
@@ -122,7 +122,7 @@ impl Plan {
                 let help = "ask for what all hosts of a device have in common";
                 return Err(Refused::new(place, reason, help));
             }
-            let typed = self.typed(&own, point, cell.repeat, Some(host))?.replay;
+            let typed = self.typed(&own, point, cell.repeat, Some(host), false)?.replay;
             let off = cell.replay.keys().filter(|key| !typed.contains_key(*key));
             let off = off.map(|key| (key.clone(), Value::Switch(false)));
             let others = typed.iter().filter(|(key, value)| cell.replay.get(*key) != Some(*value));

@@ -186,7 +186,8 @@ const HELP: &[Help] = &[
         few: &[],
         examples: &[
             ("What a parameter file of Vdbench would do", "ioecho run poc.vdb --dry-run"),
-            ("With a value for its variable", "ioecho run poc.vdb lun=/dev/sdb --dry-run"),
+            ("Do it on simulated devices", "ioecho run poc.vdb --target '*=sim'"),
+            ("Do it, with a value for its variable", "ioecho run poc.vdb lun=/dev/sdb"),
         ],
     },
     Help {

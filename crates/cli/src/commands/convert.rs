@@ -1,5 +1,6 @@
 //! `ioecho convert`: reads any format and writes any format.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use anyhow::Context;
@@ -21,8 +22,10 @@ use crate::print::tell;
 use crate::workload::{self, form_of, tell_told};
 
 pub(crate) fn run(args: &ConvertArgs) -> anyhow::Result<u8> {
-    if args.read.format.is_none() && form_of(&args.input).is_some() {
-        return translated(args);
+    let form = form_of(&args.input).filter(|_| args.read.format.is_none());
+    let variables = workload::variables(&args.variables, form)?;
+    if form.is_some() {
+        return translated(args, variables);
     }
     let load = args.load.asked();
     let gate = Gate::reading(Inputs::of_load(&args.input, &load));
@@ -75,7 +78,7 @@ pub(crate) fn run(args: &ConvertArgs) -> anyhow::Result<u8> {
 const PLACE: &str = "{}";
 
 /// Writes a described workload in our own form.
-fn translated(args: &ConvertArgs) -> anyhow::Result<u8> {
+fn translated(args: &ConvertArgs, variables: BTreeMap<String, String>) -> anyhow::Result<u8> {
     let is_toml = args.output.extension().is_some_and(|ending| ending == "toml");
     if !is_toml || args.to.is_some() {
         let text = format!(
@@ -88,7 +91,7 @@ fn translated(args: &ConvertArgs) -> anyhow::Result<u8> {
     let gate = Gate::reading(Inputs::of_load(&args.input, &args.load.asked()));
     gate.check(&args.output, Writing::Over)?;
     let files = std::slice::from_ref(&args.input);
-    let description = match workload::read(files, std::collections::BTreeMap::new())? {
+    let description = match workload::read(files, variables)? {
         Ok(description) => description,
         Err(code) => return Ok(code),
     };

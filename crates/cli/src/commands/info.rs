@@ -21,7 +21,7 @@ use crate::commands::interrupt::stop_on_signals;
 use crate::exit;
 use crate::opened;
 use crate::print::{Out, visible};
-use crate::workload::form_of;
+use crate::workload::{form_of, variables};
 
 /// The version of the JSON. It changes when a key changes its meaning or goes away.
 const INFO_VERSION: u32 = 2;
@@ -33,8 +33,10 @@ const VOLUMES_SHOWN: usize = 32;
 const SIZES_SHOWN: usize = 8;
 
 pub(crate) fn run(args: &InfoArgs, out: &mut Out) -> anyhow::Result<u8> {
-    if let Some(form) = form_of(&args.file).filter(|_| args.read.format.is_none()) {
-        return described::run(&args.file, form, args.json, out);
+    let form = form_of(&args.file).filter(|_| args.read.format.is_none());
+    let variables = variables(&args.variables, form)?;
+    if let Some(form) = form {
+        return described::run(&args.file, variables, form, args.json, out);
     }
     let load = args.load.asked();
     open::refuse_endless(&args.file, &load)?;

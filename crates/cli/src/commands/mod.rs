@@ -24,4 +24,5 @@ pub(crate) mod record;
 pub(crate) mod replay;
 pub(crate) mod report;
 pub(crate) mod run;
+pub(crate) mod vdbench;
 pub(crate) mod verify;

@@ -186,9 +186,9 @@ impl Gaps {
 
     /// Whether requests went on for at least as long as the trace had before the first of them.
     fn outlast(&self, begin: i64) -> bool {
-        self.first.zip(self.last).is_some_and(|(first, last)| {
-            last.saturating_sub(first) >= first.saturating_sub(begin)
-        })
+        self.first
+            .zip(self.last)
+            .is_some_and(|(first, last)| last.saturating_sub(first) >= first.saturating_sub(begin))
     }
 
     /// Whether requests come evenly, not in bursts.

@@ -52,6 +52,8 @@ struct Flow {
     full_until: Nanos,
     /// Whether it was held back at the gate when it was last looked at.
     was_held: bool,
+    /// When it was held back last.
+    held_at: Nanos,
     has_ended: bool,
 }
 
@@ -68,6 +70,7 @@ impl Flow {
             free,
             full_until: Nanos(i64::MIN),
             was_held: false,
+            held_at: Nanos(i64::MIN),
             has_ended: false,
             config,
         }
@@ -171,7 +174,9 @@ impl Flows {
             if let Some((gate, member)) = &flow.config.gate {
                 let passed = *passed.get_or_insert_with(|| gate.passed());
                 if !gate.is_open_to(*member, passed) {
-                    flow.was_held |= *at <= now;
+                    if *at <= now {
+                        (flow.was_held, flow.held_at) = (true, now);
+                    }
                     continue;
                 }
             }
@@ -188,8 +193,9 @@ impl Flows {
         flow.taken += 1;
         if let Admission::Closed { .. } = flow.config.admission {
             flow.free.pop();
-            // A client that was held back at the gate was free and not to go.
-            planned.scheduled = if flow.was_held { now } else { at };
+            // A client that was held back at the gate was free and not to go, and so were all
+            // that were free by then.
+            planned.scheduled = if at <= flow.held_at { now } else { at };
         }
         flow.was_held = false;
         if let Some((gate, member)) = &flow.config.gate {
@@ -222,7 +228,8 @@ impl Flows {
     /// When the first request can be admitted of those whose instants are known.
     pub(super) fn next_due(&mut self, now: Nanos) -> Option<Nanos> {
         let first = self.first(now).map(|(_, at)| at);
-        let is_held = self.waits_for_lanes && self.all.iter().any(|flow| flow.was_held);
+        let mut held = self.all.iter().zip(&self.next).filter(|(flow, _)| flow.was_held);
+        let is_held = self.waits_for_lanes && held.any(|(_, next)| *next != NEVER);
         let look_again = is_held.then(|| now + GATE_NAP);
         first.into_iter().chain(look_again).min()
     }

@@ -37,7 +37,7 @@ enum Place {
 
 impl Pace {
     /// Places for so many devices. None goes on before all have waited once.
-    pub(crate) fn of(devices: usize) -> Vec<Self> {
+    pub fn of(devices: usize) -> Vec<Self> {
         let shared = Arc::new(Shared {
             places: Mutex::new(vec![Place::Runs; devices]),
             moved: Condvar::new(),
@@ -73,7 +73,7 @@ impl Pace {
     }
 
     /// This device takes no further part.
-    pub(crate) fn leave(&self) {
+    pub fn leave(&self) {
         self.places()[self.number] = Place::Left;
         self.shared.moved.notify_all();
     }

@@ -19,6 +19,7 @@ use ioecho_replay::flow::{FlowConfig, Gate, Numbering};
 use ioecho_replay::map::Map;
 use ioecho_replay::plan::{Planner, TargetLimits, Timing, TimingMode};
 use ioecho_replay::schedule::{Config, IN_FLIGHT};
+use ioecho_replay::sim::Pace;
 use ioecho_stats::facts::FlowFacts;
 use ioecho_trace::formats::ReadOptions;
 use ioecho_trace::header::Volume;
@@ -202,16 +203,22 @@ impl Flows {
     }
 
     /// For each target the flows as its scheduler knows them, if there are flows. Those with
-    /// shares have one gate, across lanes.
-    pub(crate) fn lanes(&self, targets: usize) -> Option<VecDeque<LaneFlows>> {
+    /// shares have one gate, across lanes. Lanes of simulated devices keep in step there: a flow
+    /// must not be held back by what another does at a later instant.
+    pub(crate) fn lanes(&self, targets: &[Target]) -> Option<VecDeque<LaneFlows>> {
         if self.is_empty() {
             return None;
         }
         let (gate, places) = self.gate();
-        let mut lanes: VecDeque<LaneFlows> = (0..targets)
+        let has_gate = places.iter().any(Option::is_some);
+        let count = targets.len();
+        let in_step = has_gate && count > 1 && targets.iter().all(Target::is_simulated);
+        let mut paces = if in_step { Pace::of(count) } else { Vec::new() }.into_iter();
+        let mut lanes: VecDeque<LaneFlows> = (0..count)
             .map(|lane| LaneFlows {
                 configs: Vec::new(),
-                numbering: Numbering { first: lane as u64, step: targets as u64 },
+                numbering: Numbering { first: lane as u64, step: count as u64 },
+                pace: paces.next(),
             })
             .collect();
         for ((flow, place), number) in self.list.iter().zip(places).zip(1..) {
@@ -253,6 +260,8 @@ impl Flows {
 pub(crate) struct LaneFlows {
     pub(crate) configs: Vec<FlowConfig>,
     pub(crate) numbering: Numbering,
+    /// What keeps its simulated device in step with the others.
+    pub(crate) pace: Option<Pace>,
 }
 
 impl LaneFlows {

@@ -152,7 +152,8 @@ impl FlowSpec {
 
 /// Whether a text before `=` is a name, and not the beginning of a path or of a generator's line.
 fn is_name(text: &str) -> bool {
-    let is_part = |c: char| c.is_alphanumeric() || matches!(c, '-' | '_' | '.' | ' ' | '#');
+    let is_mark = |c: char| matches!(c, '-' | '_' | '.' | ' ' | '#' | '@' | '+');
+    let is_part = |c: char| c.is_alphanumeric() || is_mark(c);
     !text.is_empty() && text.len() <= 100 && text.chars().all(is_part)
 }
 
@@ -227,6 +228,7 @@ mod tests {
             "gen:random?rate=5k;cap=8",
             "night.parquet",
             "night=a=b.parquet;requests=7",
+            "w@sd1=gen:random?rate=5k;cap=8",
             "w.1=gen:sequential?read=0;threads=1;read-data=512;written-data=4096",
         ] {
             let flow: FlowSpec = line.parse().unwrap();

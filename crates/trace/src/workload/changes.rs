@@ -4,6 +4,7 @@
 //! instead of hours, on a hundredth of the space.
 
 use super::model::{Extent, Workload};
+use super::runs::is_like;
 use super::typed::THREADS_MAX;
 use crate::units::Nanos;
 
@@ -59,6 +60,24 @@ impl Workload {
             _ => return Err("known are elapsed, warmup, interval, pause and threads".to_owned()),
         }
         Ok(())
+    }
+
+    /// Lets `target` stand in for the paths of storages of this name, perhaps with asterisks.
+    ///
+    /// # Errors
+    ///
+    /// The reason in words.
+    pub fn put_instead(&mut self, name: &str, target: &str) -> Result<(), String> {
+        let mut found = false;
+        for storage in self.storages.iter_mut().filter(|storage| is_like(&storage.name, name)) {
+            storage.instead = Some(target.to_owned());
+            found = true;
+        }
+        if found {
+            return Ok(());
+        }
+        let names: Vec<&str> = self.storages.iter().take(20).map(|it| it.name.as_str()).collect();
+        Err(format!("there is no storage '{name}'; there are {}", names.join(", ")))
     }
 
     /// Divides the sizes of storages, the amounts of data that end runs and the numbers of files.

@@ -57,6 +57,8 @@ pub struct General {
     pub before: Vec<String>,
     /// Commands behind the last run.
     pub after: Vec<String>,
+    /// After so many failed requests a run ends.
+    pub errors_max: Option<u64>,
 }
 
 /// A host.
@@ -122,17 +124,25 @@ pub struct Storage {
     pub open: Vec<&'static str>,
     /// Groups or numbers of recorded devices that are replayed on it.
     pub replay: Vec<String>,
+    /// What stands in for its path.
+    pub instead: Option<String>,
 }
 
 impl Storage {
-    /// Its path on this host.
+    /// Its path on this host, or what stands in for it.
     pub fn path(&self) -> &str {
+        self.instead.as_deref().unwrap_or_else(|| self.written_path())
+    }
+
+    /// Its path as the file has it.
+    pub fn written_path(&self) -> &str {
         self.paths.first().map_or("", |(_, path)| path)
     }
 
-    /// Whether it is a device: a file is made if it is not there, a device never.
+    /// Whether it is a device: a file is made if it is not there, a device never. What stands in
+    /// for a device gets the requests of a device.
     pub fn is_device(&self) -> bool {
-        self.path().starts_with("/dev/") || self.path().starts_with(r"\\")
+        self.written_path().starts_with("/dev/") || self.written_path().starts_with(r"\\")
     }
 }
 
@@ -268,6 +278,8 @@ pub struct Work {
     pub threads: Option<u64>,
     /// How many sequential streams it has.
     pub streams: Option<u64>,
+    /// How its storages are opened.
+    pub open: Vec<&'static str>,
     /// A trace or a generator that makes its requests.
     pub from: Option<String>,
     /// Whether a run describes it, which then has the storages.
@@ -295,6 +307,7 @@ impl Work {
             priority: None,
             threads: None,
             streams: None,
+            open: Vec::new(),
             from: None,
             is_of_run: false,
         }
@@ -499,6 +512,8 @@ pub struct Run {
     pub format: Vec<&'static str>,
     /// What is done to files, all at once.
     pub ops: Vec<&'static str>,
+    /// How its storages are opened.
+    pub open: Vec<&'static str>,
     /// A recording that is replayed, and how.
     pub replay: Vec<String>,
 }

@@ -22,6 +22,9 @@ pub const RUNS_MAX: usize = 1_000_000;
 /// The most storages of which a run each is made with the first, the first two, and so on.
 const GROWING_MAX: usize = 4096;
 
+/// More bytes per second than a host moves.
+const RATE_MAX: f64 = 100e9;
+
 /// The size of a target, if it is known: the storage, and whether it lies on this host.
 pub type SizeOf<'s> = &'s dyn Fn(&Storage) -> Option<u64>;
 
@@ -32,6 +35,8 @@ pub struct Asked {
     pub seed: u64,
     /// The names of the runs, perhaps with asterisks, that are to be done; all if there are none.
     pub only: Vec<String>,
+    /// The name of the first run that is done, perhaps with asterisks.
+    pub from: Option<String>,
 }
 
 /// A plan.
@@ -86,12 +91,28 @@ pub struct Leaf {
     pub pause: Nanos,
     /// What is done to its trees first.
     pub format: Vec<&'static str>,
+    /// It ends after so many bytes: all, read, written.
+    pub data: [Option<u64>; 3],
+    /// How far its data can be compressed: 2 is to the half.
+    pub compress: Option<f64>,
+    /// How often the same data are written: 2 is each block twice.
+    pub dedup: Option<f64>,
+    /// After so many failed requests it ends.
+    pub errors_max: Option<u64>,
+    /// Where it is defined.
+    pub place: Place,
 }
 
 impl Leaf {
     /// How long it takes with its pause and its warm-up.
     pub fn time(&self) -> Nanos {
         self.pause.saturating_add(self.warmup).saturating_add(self.duration)
+    }
+
+    /// Whether an amount of data can end it: more than any host moves in its time cannot.
+    pub fn ends_by_data(&self) -> bool {
+        let most = self.warmup.saturating_add(self.duration).as_secs_f64() * RATE_MAX;
+        self.data.iter().flatten().any(|data| (*data as f64) < most)
     }
 
     /// Its loops and its rate in words.
@@ -134,8 +155,10 @@ impl std::fmt::Display for LeafRate {
 /// A load of a run on a storage.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PlannedFlow {
-    /// The load and the storage: `wd1/sd1`.
+    /// The load and the storage: `wd1@sd1`.
     pub name: String,
+    /// Where the load is defined.
+    pub place: Place,
     /// The names of its storages; several if they are one volume.
     pub storages: Vec<String>,
     /// Their paths.
@@ -151,6 +174,13 @@ pub struct PlannedFlow {
     pub in_flight: u64,
     /// Whether it writes.
     pub writes: bool,
+    /// Whether its writes are on the medium when they complete.
+    pub is_sync: bool,
+    /// Its share of the rate, in percent; none if it goes as fast as it is served, or at a rate of
+    /// its own.
+    pub share: Option<f64>,
+    /// Whether it has a rate of its own, which is none of the run's.
+    pub has_own_rate: bool,
 }
 
 /// A load of a run on a tree.
@@ -180,8 +210,13 @@ impl<'w> Plan<'w> {
         let mut faults = Faults::default();
         let (runs, told) = (Vec::new(), Vec::new());
         let mut plan = Self { workload, asked, size_of, runs, count: 0, told };
+        let mut has_begun = plan.asked.from.is_none();
         for run in &workload.runs {
+            has_begun |= plan.asked.from.as_ref().is_some_and(|name| is_like(&run.name, name));
             let only = &plan.asked.only;
+            if !has_begun {
+                continue;
+            }
             if !only.is_empty() && !only.iter().any(|name| is_like(&run.name, name)) {
                 continue;
             }
@@ -210,6 +245,7 @@ impl<'w> Plan<'w> {
             .asked
             .only
             .iter()
+            .chain(&plan.asked.from)
             .find(|name| !workload.runs.iter().any(|run| is_like(&run.name, name)))
         {
             let names: Vec<&str> = workload.runs.iter().map(|run| run.name.as_str()).collect();
@@ -257,6 +293,11 @@ impl<'w> Plan<'w> {
     /// How many runs there are.
     pub fn count(&self) -> usize {
         self.count
+    }
+
+    /// The definitions of the runs that are done.
+    pub fn runs(&self) -> impl Iterator<Item = &'w Run> + '_ {
+        self.runs.iter().map(|planned| planned.run)
     }
 
     /// How long all of it takes at most.
@@ -330,6 +371,17 @@ impl<'w> Plan<'w> {
             interval: run.interval,
             pause: run.pause,
             format: run.format.clone(),
+            data: self.data(run, &planned.sets[set]),
+            compress: chosen
+                .iter()
+                .find_map(|(key, value)| match value {
+                    Value::Decimal(ratio) if *key == "compress" => Some(*ratio),
+                    _ => None,
+                })
+                .or(self.workload.general.compress),
+            dedup: self.workload.general.dedup,
+            errors_max: self.workload.general.errors_max,
+            place: run.place.clone(),
         })
     }
 
@@ -343,6 +395,7 @@ impl<'w> Plan<'w> {
     ) -> Result<Vec<PlannedFlow>, (Place, String)> {
         let mut all: Vec<(&Work, Vec<&Storage>, f64)> = Vec::new();
         let shares = shares(run, &self.workload.works);
+        let is_skewed = run.works.iter().any(|at| self.workload.works[*at].skew.is_some());
         for (at, share) in run.works.iter().zip(shares) {
             let work = &self.workload.works[*at];
             let on: Vec<&Storage> = match set {
@@ -392,6 +445,7 @@ impl<'w> Plan<'w> {
             };
             flows.push(PlannedFlow {
                 name,
+                place: work.place.clone(),
                 storages: storages.iter().map(|it| it.name.clone()).collect(),
                 paths: storages.iter().map(|it| it.path().to_owned()).collect(),
                 line,
@@ -399,6 +453,9 @@ impl<'w> Plan<'w> {
                 is_closed,
                 in_flight,
                 writes: flow.read < 100.0 || work.from.is_some(),
+                is_sync: is_sync(run, work, storages),
+                share: (work.rate.is_none() && (is_skewed || !is_closed)).then_some(share * 100.0),
+                has_own_rate: work.rate.is_some(),
             });
         }
         Ok(flows)
@@ -406,6 +463,24 @@ impl<'w> Plan<'w> {
 
     fn numbered(&self, numbers: impl IntoIterator<Item = usize>) -> Vec<&'w Storage> {
         numbers.into_iter().map(|at| &self.workload.storages[at]).collect()
+    }
+
+    /// After how many bytes a run ends: all, read, written. Numbers below 100 are multiples of the
+    /// sizes of its storages.
+    fn data(&self, run: &Run, set: &[&Storage]) -> [Option<u64>; 3] {
+        let of_works = || {
+            let works = run.works.iter().map(|at| &self.workload.works[*at]);
+            let numbers: BTreeSet<usize> =
+                works.flat_map(|work| work.storages.iter().copied()).collect();
+            self.numbered(numbers)
+        };
+        run.data.map(|data| match data {
+            Some(times @ 1..100) => {
+                let size = if set.is_empty() { self.size(&of_works()) } else { self.size(set) };
+                size.map(|size| size.saturating_mul(times))
+            }
+            data => data,
+        })
     }
 
     /// How much of these storages is used, in bytes, if it is known.
@@ -488,7 +563,9 @@ impl Timing<'_> {
             (None, LeafRate::Max, _) => Due::Free,
             (None, LeafRate::Fixed(rate), _) => fixed(rate * share),
             (None, LeafRate::Share { percent, of }, _) => {
-                let words = format!("{}% of run {of}", percent * share);
+                let words = format!("{percent}% of run {of}");
+                let is_whole = share > 1.0 - 1e-9;
+                let words = if is_whole { words } else { format!("{}% of {words}", share * 100.0) };
                 Due::Later(words, arrival, span)
             }
             (None, _, Rate::Changing { pairs, jumps }) => {
@@ -547,7 +624,14 @@ fn chosen(loops: &[Loop], combination: usize) -> Vec<(&'static str, &Value)> {
 
 fn flow_name(work: &Work, storages: &[&Storage]) -> String {
     let names: Vec<&str> = storages.iter().map(|storage| storage.name.as_str()).collect();
-    format!("{}/{}", work.name, names.join("+"))
+    format!("{}@{}", work.name, names.join("+"))
+}
+
+/// Whether the writes of a load are on the medium when they complete.
+fn is_sync(run: &Run, work: &Work, storages: &[&Storage]) -> bool {
+    let of_storages = storages.iter().flat_map(|storage| &storage.open);
+    let mut flags = of_storages.chain(&work.open).chain(&run.open);
+    flags.any(|flag| matches!(*flag, "o_sync" | "o_dsync"))
 }
 
 fn flow<'f>(

@@ -195,8 +195,8 @@ fn run(values: &mut Values<'_>, workload: &mut Workload, index: &Index) -> Run {
         values.faults.impossible(&entry.place, "a run of no time measures nothing", "write more");
     }
     let interval = Nanos((duration.0 / 2).clamp(1_000_000_000, INTERVAL_MAX.0));
-    values.words("openflags", OPEN_FLAGS);
     Run {
+        open: values.words("openflags", OPEN_FLAGS),
         name: definition.name.clone(),
         place: definition.place.clone(),
         works,

@@ -65,7 +65,7 @@ fn faults(text: &str) -> String {
 }
 
 fn plan_of(workload: &Workload, look: impl FnOnce(&Plan<'_>)) {
-    let asked = Asked { seed: 7, only: Vec::new() };
+    let asked = Asked { seed: 7, ..Asked::default() };
     let plan = Plan::new(workload, asked, &|_| Some(1 << 40));
     look(&plan.unwrap_or_else(|faults| panic!("{faults}")));
 }

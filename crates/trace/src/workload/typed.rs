@@ -86,6 +86,10 @@ fn general(values: &mut Values<'_>) -> General {
         format_size: values.size("formatxfersize"),
         before: values.texts("startcmd"),
         after: values.texts("endcmd"),
+        errors_max: match &values.texts("data_errors")[..] {
+            [one] => whole(one),
+            _ => None,
+        },
     }
 }
 
@@ -115,6 +119,7 @@ fn storages(values: &mut Values<'_>) -> Vec<Storage> {
         align: sectors(values, "align").filter(|align| *align > 0),
         open: values.words("openflags", OPEN_FLAGS),
         replay: values.texts("replay"),
+        instead: None,
     };
     if let (Some(align), Some(entry)) = (storage.align, values.entry("align"))
         && !align.is_power_of_two()
@@ -379,8 +384,8 @@ fn work(values: &mut Values<'_>) -> Work {
         values.faults.impossible(&entry.place, "this stride is not possible", help);
     }
     let seeks = values.entry("seekpct").map(|entry| entry.items.clone()).unwrap_or_default();
-    values.words("openflags", OPEN_FLAGS);
     Work {
+        open: values.words("openflags", OPEN_FLAGS),
         on: names(definition, "sd"),
         hosts: names(definition, "host"),
         sizes: sizes(values, "xfersize", true).unwrap_or(Sizes::only(4096)),

@@ -17,7 +17,9 @@ use ioecho_linux::OpenDirectory;
 use ioecho_run::digest;
 use ioecho_run::directory::RunDirectory;
 use ioecho_run::regular;
+use ioecho_run::warmup::summary_from;
 use ioecho_stats::verdict::Finding;
+use ioecho_trace::Nanos;
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::flags;
@@ -47,15 +49,15 @@ pub(super) struct Came {
 /// The command line of a run, without the program. Of each target is told whether its data may be
 /// lost.
 pub(super) fn words(cell: &Cell, targets: &[(String, bool)], run: &Path) -> Vec<String> {
-    words_of(targets, &flags::typed(cell), run, &cell.trace)
+    words_of(targets, &flags::typed(cell), run, Some(&cell.trace).filter(|it| !it.is_empty()))
 }
 
-/// The same of a run with these flags and this load.
+/// The same of a run with these flags and this load, if flows do not stand in its place.
 pub(super) fn words_of(
     targets: &[(String, bool)],
     flags: &[String],
     run: &Path,
-    trace: &str,
+    trace: Option<&String>,
 ) -> Vec<String> {
     let mut words = vec!["replay".to_owned()];
     for (target, may_destroy) in targets {
@@ -66,9 +68,25 @@ pub(super) fn words_of(
     }
     words.extend_from_slice(flags);
     words.push(format!("--output={}", run.display()));
-    words.extend(["--quiet", "--"].map(str::to_owned));
-    words.push(trace.to_owned());
+    words.push("--quiet".to_owned());
+    if let Some(trace) = trace {
+        words.extend(["--".to_owned(), trace.clone()]);
+    }
     words
+}
+
+/// The result of a run that was measured, without its warm-up.
+pub(super) fn without_warmup(end: End, run: &Path, warmup: Nanos) -> End {
+    let End::Measured(measured) = end else { return end };
+    let window = RunDirectory::at(run)
+        .ok_or_else(|| "it is no run".to_owned())
+        .and_then(|run| summary_from(&run, warmup).map_err(|error| error.to_string()));
+    match window {
+        Ok(window) => {
+            End::Measured(Measured { figures: Measured::of(&window).figures, ..measured })
+        }
+        Err(reason) => End::Fault(format!("its results cannot be read: {reason}")),
+    }
 }
 
 /// Does the run `name`; `launch` is typed in front of it. `asked` is asked again and again whether

@@ -46,13 +46,23 @@ pub(super) fn run(args: &RunCampaignArgs, out: &mut Out) -> anyhow::Result<u8> {
     if args.doing.dry_run {
         return show(&made, args.doing.json, out);
     }
-    let store = Store::make(&made.store)?;
-    let _lock = store.lock()?;
     let wanted = StoredPlan {
         includes: made.includes.clone(),
         share: args.part.unwrap_or_default(),
         ..StoredPlan::of(&made.plan, made.here.base(), &args.of.set, &args.destroy)
     };
+    begin(made, &wanted, &args.doing, out)
+}
+
+/// Stores a plan, and does what of it is not done yet.
+pub(super) fn begin(
+    made: Made,
+    wanted: &StoredPlan,
+    doing: &DoingArgs,
+    out: &mut Out,
+) -> anyhow::Result<u8> {
+    let store = Store::make(&made.store)?;
+    let _lock = store.lock()?;
     if store.path().join("plan.json").exists() {
         let before = store.plan()?;
         if before.name != wanted.name {
@@ -66,8 +76,8 @@ pub(super) fn run(args: &RunCampaignArgs, out: &mut Out) -> anyhow::Result<u8> {
         }
         tell_stale(&stale(&made.plan, Some(&before), &store.held()));
     }
-    store.put_plan(&wanted, &made.text)?;
-    carry_out(made, &store, &wanted, &args.doing, out)
+    store.put_plan(wanted, &made.text)?;
+    carry_out(made, &store, wanted, doing, out)
 }
 
 pub(super) fn resume(args: &ResumeCampaignArgs, out: &mut Out) -> anyhow::Result<u8> {
@@ -302,7 +312,7 @@ impl Doer<'_> {
                         let (conclusion, left) = (conclude(executor), executor.forecast_s());
                         self.store.put_status(self.store.seen(), conclusion, left, false);
                     }
-                    let cell = executor.cells()[number].clone();
+                    let cell = executor.resolved(number);
                     events.extend(self.begin(number, &cell, attempt, journal, going)?);
                     continue;
                 }
@@ -404,7 +414,17 @@ impl Doer<'_> {
     /// Where the replays of a cell run.
     fn raised(&self, cell: &Cell) -> Result<On, Fault> {
         let may_destroy = self.destroy.contains(&cell.device);
-        let targets = vec![(cell.target.clone(), may_destroy)];
+        let file = &self.made.plan.file;
+        let devices = file.device(&cell.device).map_or_else(Vec::new, |it| file.devices_of(it));
+        let of_members = cell.members.iter().zip(&devices);
+        let mut targets: Vec<(String, bool)> = of_members
+            .map(|(target, device)| {
+                (target.clone(), may_destroy || self.destroy.contains(&device.name))
+            })
+            .collect();
+        if targets.is_empty() {
+            targets.push((cell.target.clone(), may_destroy));
+        }
         let Some(host) = &self.host else { return Ok(On { launch: Vec::new(), targets }) };
         if cell.identity.stack.is_empty() {
             // What another cell's stack set up is not this one's.
@@ -459,8 +479,11 @@ impl Doer<'_> {
                 fault.is_some() || self.is_asked(true)
             };
             let (base, running) = (self.made.here.base(), self.running);
-            let came =
+            let mut came =
                 child::run(&on.launch, &words, place, replay.name, base, running, &mut asked)?;
+            if let Some(warmup) = cell.replays()[replay.part].warmup() {
+                came.end = child::without_warmup(came.end, &above.join(replay.name), warmup);
+            }
             let is_measured = matches!(came.end, End::Measured(_));
             let ended = self.host.as_ref().map_or(Ok(()), |host| host.ended(came.seconds));
             // A replay that failed tells more than what could not be done beside it.

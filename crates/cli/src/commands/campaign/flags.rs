@@ -82,7 +82,9 @@ pub(super) fn check(plan: &Plan, cells: &[Cell]) -> anyhow::Result<()> {
     let refusal = |words: &[String]| {
         let fixed = ["ioecho", "replay", "--target=sim"].map(str::to_owned);
         // What is typed last must not take a later word for its value.
-        let all = fixed.into_iter().chain(["t".to_owned()]).chain(words.iter().cloned());
+        let has_flows = words.iter().any(|word| word.starts_with("--flow="));
+        let trace = (!has_flows).then(|| "t".to_owned());
+        let all = fixed.into_iter().chain(trace).chain(words.iter().cloned());
         line.clone().try_get_matches_from(all).err()
     };
     let place_of = |cell: &Cell, key: &str| {

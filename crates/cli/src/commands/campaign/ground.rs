@@ -12,7 +12,10 @@ use std::path::{Path, PathBuf};
 
 use ioecho_campaign::file::{FROM_STACK, Proof};
 use ioecho_campaign::plan::{Ground, is_simulated};
+use ioecho_campaign::rate::Part;
+use ioecho_campaign::template::filled;
 use ioecho_run::digest;
+use ioecho_run::flows::{FlowSpec, FlowSpecError};
 use ioecho_run::named::file_named;
 use ioecho_run::simulated;
 use ioecho_trace::generate;
@@ -23,14 +26,26 @@ use crate::fetch::is_url;
 /// The facts of a device that tell it from others, below its directory in `/sys/dev/block`.
 const SERIALS: [&str; 5] = ["device/serial", "serial", "device/wwid", "wwid", "loop/backing_file"];
 
+/// Those of devices that are made of others.
+const UUIDS: [&str; 2] = ["dm/uuid", "md/uuid"];
+
+/// The one of a loop device.
+const BACKINGS: [&str; 1] = ["loop/backing_file"];
+
+/// The directory of the facts of a block device.
+fn facts_of(metadata: &fs::Metadata) -> PathBuf {
+    let (major, minor) = (rustix::fs::major(metadata.rdev()), rustix::fs::minor(metadata.rdev()));
+    PathBuf::from(format!("/sys/dev/block/{major}:{minor}"))
+}
+
 /// What a device must have, in words, and the facts that may be it.
 fn wanted(proof: &Proof) -> impl Iterator<Item = (&'static str, &str, &'static [&'static str])> {
     let Proof { serial, wwn, uuid, backing } = proof;
     [
         ("serial number", serial, &SERIALS[..]),
         ("world-wide name", wwn, &["device/wwid", "wwid"][..]),
-        ("UUID", uuid, &["dm/uuid", "md/uuid"][..]),
-        ("backing file", backing, &["loop/backing_file"][..]),
+        ("UUID", uuid, &UUIDS[..]),
+        ("backing file", backing, &BACKINGS[..]),
     ]
     .into_iter()
     .filter_map(|(what, wanted, facts)| Some((what, wanted.as_deref()?, facts)))
@@ -102,9 +117,7 @@ impl Here {
         if !metadata.file_type().is_block_device() {
             return Ok(format!("file:{}:{}", metadata.dev(), metadata.ino()));
         }
-        let (major, minor) =
-            (rustix::fs::major(metadata.rdev()), rustix::fs::minor(metadata.rdev()));
-        let facts = PathBuf::from(format!("/sys/dev/block/{major}:{minor}"));
+        let facts = facts_of(&metadata);
         let read = |name: &&str| fs::read_to_string(facts.join(name)).ok();
         let found: Vec<String> =
             SERIALS.iter().filter_map(read).map(|it| it.trim().to_owned()).collect();
@@ -121,6 +134,27 @@ impl Here {
         let given = wanted(proof).next().map(|(_, wanted, _)| wanted.to_owned());
         let first = || found.first().cloned().unwrap_or_else(|| path.display().to_string());
         Ok(format!("block:{}:{}", given.unwrap_or_else(first), size.trim()))
+    }
+
+    /// What tells the device at a path from any other that it may lead to: the first fact that
+    /// the kernel knows of it.
+    pub(super) fn proof_now(&self, target: &str) -> Proof {
+        let metadata = fs::metadata(self.base.join(target));
+        let Some(metadata) = metadata.ok().filter(|it| it.file_type().is_block_device()) else {
+            return Proof::default();
+        };
+        let fact = |name: &str| {
+            let fact = fs::read_to_string(facts_of(&metadata).join(name)).ok()?;
+            Some(fact.trim().to_owned()).filter(|fact| !fact.is_empty())
+        };
+        let first = |names: &[&str]| names.iter().find_map(|name| fact(name));
+        if let Some(backing) = first(&BACKINGS) {
+            return Proof { backing: Some(backing), ..Proof::default() };
+        }
+        if let Some(uuid) = first(&UUIDS) {
+            return Proof { uuid: Some(uuid), ..Proof::default() };
+        }
+        Proof { serial: first(&SERIALS), ..Proof::default() }
     }
 
     /// Whether the target is a block device, which `--destroy` needs a serial number for.
@@ -161,6 +195,24 @@ impl Ground for Here {
         let found = self.or_lacking(trace, self.load_now(trace))?;
         self.known.borrow_mut().insert(trace.to_owned(), found.clone());
         Ok(found)
+    }
+
+    fn flow(&self, flow: &str) -> Result<Option<String>, String> {
+        let refuse = |reason: String| self.refuse(exit::USAGE, reason);
+        let spec: FlowSpec = match flow.parse() {
+            Ok(spec) => spec,
+            Err(error) => return refuse(FlowSpecError::to_string(&error)),
+        };
+        if !generate::is_line(&spec.load) {
+            return self.load(&spec.load.to_string_lossy()).map(Some);
+        }
+        // A rate that is not known yet is a number in the end.
+        let some_rate = |name: &str| Part::read(name).map(|part| part.typed(1000.0));
+        let line = filled(&spec.load.to_string_lossy(), &some_rate);
+        match generate::check(Path::new(&line)) {
+            Ok(()) => Ok(None),
+            Err(error) => refuse(error.to_string()),
+        }
     }
 
     fn program(&self, name: &str) -> Option<String> {

@@ -11,6 +11,7 @@ mod by_host;
 mod charts;
 mod child;
 mod compare;
+pub(in crate::commands) mod described;
 mod doing;
 mod flags;
 mod forecast;

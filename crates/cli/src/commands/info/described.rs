@@ -1,5 +1,6 @@
 //! What a described workload means.
 
+use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::path::Path;
 
@@ -19,8 +20,14 @@ macro_rules! row {
     };
 }
 
-pub(super) fn run(file: &Path, form: Form, json: bool, out: &mut Out) -> anyhow::Result<u8> {
-    let description = match read(&[file.to_owned()], std::collections::BTreeMap::new())? {
+pub(super) fn run(
+    file: &Path,
+    variables: BTreeMap<String, String>,
+    form: Form,
+    json: bool,
+    out: &mut Out,
+) -> anyhow::Result<u8> {
+    let description = match read(&[file.to_owned()], variables)? {
         Ok(description) => description,
         Err(code) => return Ok(code),
     };

@@ -1,20 +1,39 @@
 //! `ioecho run`: the runs of a described workload.
 
+mod execute;
 mod show;
+mod targets;
 
-use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use ioecho_trace::workload::plan::{Asked, Plan};
+use ioecho_trace::workload::plan::{Asked, Leaf, Plan};
 
 use crate::args::RunArgs;
 use crate::exit::{self, Coded};
 use crate::print::{Out, tell};
 use crate::workload::{self, size_of, tell_faults, tell_told};
 
+/// Runs that were done, or had no result.
+pub(crate) struct Finished<'f> {
+    /// The runs of the plan.
+    pub(crate) leaves: &'f [Leaf],
+    /// The directory of the results.
+    pub(crate) store: &'f Path,
+    /// The size of a storage by its name.
+    pub(crate) size_of: &'f dyn Fn(&str) -> Option<u64>,
+}
+
+/// What is done when runs are done.
+pub(crate) type Then<'t> = &'t dyn Fn(&Finished<'_>) -> anyhow::Result<()>;
+
 pub(crate) fn run(args: &RunArgs, out: &mut Out) -> anyhow::Result<u8> {
-    let (files, variables) = words(&args.words)?;
+    run_and(args, out, &|_| Ok(()))
+}
+
+/// Does the runs, and something with their results.
+pub(crate) fn run_and(args: &RunArgs, out: &mut Out, then: Then<'_>) -> anyhow::Result<u8> {
+    let (files, variables) = workload::words(&args.words)?;
     let mut description = match workload::read(&files, variables)? {
         Ok(description) => description,
         Err(code) => return Ok(code),
@@ -32,12 +51,19 @@ pub(crate) fn run(args: &RunArgs, out: &mut Out) -> anyhow::Result<u8> {
     if let Some(divisor) = args.shrink {
         workload.shrink(divisor);
     }
-    let seed = args.seed.unwrap_or_else(drawn);
-    let asked = Asked { seed, only: args.only.clone() };
+    targets::put(workload, &args.target)?;
+    let kept = || execute::seed_of(args, &files);
+    let seed = args.seed.or_else(kept).unwrap_or_else(drawn);
+    let asked = Asked { seed, only: args.only.clone(), from: args.from.clone() };
+    let workload = &description.workload;
     let plan = match Plan::new(workload, asked, &size_of) {
         Ok(plan) => plan,
         Err(faults) => return Ok(tell_faults(&description.with_lines(faults))),
     };
+    if !args.dry_run {
+        let order = execute::Order { args, files: &files, description: &description, seed };
+        return order.run(&plan, out, then);
+    }
     let shown = show::Shown { files: &files, workload, plan: &plan, seed };
     if args.json {
         shown.json(out)?;
@@ -49,33 +75,8 @@ pub(crate) fn run(args: &RunArgs, out: &mut Out) -> anyhow::Result<u8> {
     Ok(exit::OK)
 }
 
-/// The files, and the values of variables behind them.
-fn words(words: &[String]) -> anyhow::Result<(Vec<PathBuf>, BTreeMap<String, String>)> {
-    let mut files = Vec::new();
-    let mut variables = BTreeMap::new();
-    for word in words {
-        let is_name = |name: &str| {
-            name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
-                && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
-        };
-        match word.split_once('=').filter(|(name, _)| is_name(name) && !Path::new(word).exists()) {
-            Some((name, value)) => {
-                if variables.insert(name.to_owned(), value.to_owned()).is_some() {
-                    let text = format!("the variable '{name}' is given twice");
-                    return Err(Coded::error(exit::USAGE, text));
-                }
-            }
-            None => files.push(PathBuf::from(word)),
-        }
-    }
-    if files.is_empty() {
-        return Err(Coded::error(exit::USAGE, "no file is named, only values of variables"));
-    }
-    Ok((files, variables))
-}
-
 /// A seed that differs from run to run, so that a run does not find its blocks cached.
-fn drawn() -> u64 {
+pub(crate) fn drawn() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     let seed = since.map_or(1, |since| since.as_nanos() as u64 ^ u64::from(std::process::id()));
     // Short enough to be typed.

@@ -53,6 +53,9 @@ const NAMES: [&str; 34] = [
 /// Vdbench's word for a rate without limit.
 const WITHOUT_LIMIT: &str = "9999988";
 
+/// The name of a run that has none.
+const RUN: &str = "ioecho";
+
 /// The word for an unknown value.
 const UNKNOWN: &str = "n/a";
 
@@ -62,23 +65,31 @@ pub(crate) fn header() -> String {
 }
 
 /// The line of an interval.
-pub(crate) fn line(interval: &Interval, about: &About, cpu: Option<&Shares>) -> String {
-    cells(interval, &interval.number.to_string(), about, cpu).join(" ")
+pub(super) fn line(interval: &Interval, about: &About, cpu: Option<&Shares>) -> String {
+    cells(interval, RUN, &interval.number.to_string(), about, cpu).join(" ")
+}
+
+/// The line of an interval, or of several of this name, of a run that is over; what processors did
+/// meanwhile is not stored.
+pub(crate) fn line_of(interval: &Interval, run: &str, name: &str, about: &About) -> String {
+    let run: String = run.split_whitespace().collect();
+    cells(interval, &run, name, about, None).join(" ")
 }
 
 /// The last line: all intervals but the first.
-pub(crate) fn average(
+pub(super) fn average(
     all_but_first: &Interval,
     last: u64,
     about: &About,
     cpu: Option<&Shares>,
 ) -> String {
     let name = format!("avg_{}-{last}", all_but_first.number);
-    cells(all_but_first, &name, about, cpu).join(" ")
+    cells(all_but_first, RUN, &name, about, cpu).join(" ")
 }
 
 fn cells(
     interval: &Interval,
+    run: &str,
     name: &str,
     about: &About,
     cpu: Option<&Shares>,
@@ -101,7 +112,7 @@ fn cells(
     [
         written("%H:%M:%S%.3f"),
         written("%m/%d/%Y-%H:%M:%S-UTC"),
-        "ioecho".to_owned(),
+        run.to_owned(),
         name.to_owned(),
         interval.demanded_per_s().map_or(WITHOUT_LIMIT.to_owned(), |rate| format!("{rate:.0}")),
         short(rate(reads + writes)),

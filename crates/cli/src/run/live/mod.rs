@@ -10,7 +10,7 @@
 
 pub(crate) mod board;
 mod csv;
-mod flatfile;
+pub(crate) mod flatfile;
 mod json;
 mod metrics;
 mod outputs;

@@ -89,7 +89,8 @@ impl Replaying<'_> {
         let failed = |error: io::Error| Fault::Failed(format!("the replay: {error}"));
         let trace = self.trace(load)?;
         let place = self.place(run).map_err(failed)?;
-        let words = child::words_of(&self.on.targets, flags, &place.path().join(&run.name), &trace);
+        let output = place.path().join(&run.name);
+        let words = child::words_of(&self.on.targets, flags, &output, Some(&trace));
         // What was told for another replay is not for this one.
         while self.starts.try_recv().is_ok() {}
         let output = kept::output_of(&run.name);

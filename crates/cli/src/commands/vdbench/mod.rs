@@ -1,0 +1,61 @@
+//! `ioecho vdbench`: Vdbench's arguments, and its reports beside ours.
+//!
+//! What scripts of twenty years type and read goes on working: the arguments become those of
+//! `ioecho run`, and when the runs are done, [`reports`] makes the files of the names and columns
+//! that such scripts know. The guard stays: what is written to must be named with `--destroy`.
+
+mod count;
+mod layout;
+mod reports;
+mod words;
+
+use std::ffi::OsString;
+
+use clap::{ArgAction, FromArgMatches as _};
+
+use crate::args::{Args, Command, VdbenchArgs};
+use crate::commands::campaign::described;
+use crate::commands::run;
+use crate::exit::{self, Coded};
+use crate::print::{Out, tell, visible};
+
+pub(crate) fn run(args: &VdbenchArgs, out: &mut Out) -> anyhow::Result<u8> {
+    let usage = |(why, help): (String, String)| {
+        Coded::error(exit::USAGE, format!("{why}\n  = help: {help}"))
+    };
+    let asked = words::read(&args.words, &takes_value).map_err(usage)?;
+    for told in &asked.told {
+        tell(&visible(&format!("told: {told}")));
+    }
+    let directory = words::directory(&asked.output).ok_or_else(|| {
+        let text = format!("there are too many directories {}", asked.output);
+        Coded::error(exit::USAGE, text)
+    })?;
+    let fixed = ["ioecho".into(), "run".into(), "--output".into(), directory.clone().into()];
+    let line = fixed.into_iter().chain(asked.words.into_iter().map(OsString::from));
+    let parsed = Args::line()
+        .try_get_matches_from(line)
+        .and_then(|matches| Args::from_arg_matches(&matches))
+        .map_err(|error| {
+            let text = error.render().to_string();
+            let text = text.trim_start_matches("error: ").split("\n\nUsage").next();
+            Coded::error(exit::USAGE, text.unwrap_or_default().trim_end().to_owned())
+        })?;
+    let Command::Run(mut asked) = parsed.command else {
+        return Err(Coded::error(exit::USAGE, "these are no arguments of a run"));
+    };
+    // There, the same command measures anew. Here it does too, once all of it was done.
+    if asked.seed.is_none() && !asked.dry_run && described::is_finished(&directory) {
+        asked.seed = Some(run::drawn());
+    }
+    run::run_and(&asked, out, &|done| reports::write(done))
+}
+
+/// Whether a flag of `ioecho run` takes a value.
+fn takes_value(name: &str) -> bool {
+    let line = Args::line();
+    let run = line.find_subcommand("run");
+    let mut flags = run.into_iter().flat_map(clap::Command::get_arguments);
+    let flag = flags.find(|arg| arg.get_long() == Some(name));
+    flag.is_some_and(|arg| !matches!(arg.get_action(), ArgAction::SetTrue))
+}

@@ -1,0 +1,308 @@
+//! Vdbench's report files, from the stored results of the runs.
+//!
+//! Everything is counted anew from what every run has stored, so the files say the same as our own
+//! pages, and can be made again. Response times are those of the calls (our service times), as
+//! there; our pages have those that a user waits for, and percentiles.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+
+use ioecho_campaign::rate::Part as RateOf;
+use ioecho_run::directory::RunDirectory;
+use ioecho_stats::interval::Interval;
+use ioecho_trace::Nanos;
+use ioecho_trace::workload::plan::{Leaf, LeafRate, PlannedFlow};
+use jiff::Timestamp;
+
+use super::count::{Division, Part, count};
+use super::layout::{self, Share};
+use crate::commands::campaign::described::{Done, Results};
+use crate::commands::run::Finished;
+use crate::run::live::{About, flatfile};
+
+/// Names that are those of other files in the directory.
+const TAKEN: [&str; 7] =
+    ["summary", "totals", "flatfile", "histogram", "skew", "report", "parmfile"];
+
+/// Writes all report files.
+pub(super) fn write(finished: &Finished<'_>) -> anyhow::Result<()> {
+    let results = Results::of(finished.store)?;
+    let mut reports = Reports::default();
+    for (at, leaf) in finished.leaves.iter().enumerate() {
+        let Some(done) = results.done.get(at).and_then(Option::as_ref) else {
+            reports.not_done(leaf);
+            continue;
+        };
+        let rate = requested(leaf, &results.done);
+        reports.run(leaf, done, rate, finished)?;
+    }
+    for (name, text) in reports.files() {
+        results.put(&name, text.as_bytes())?;
+    }
+    Ok(())
+}
+
+/// The rate that a run was asked for; none if it was as fast as possible, or changed.
+fn requested(leaf: &Leaf, done: &[Option<Done>]) -> Option<f64> {
+    match leaf.rate {
+        LeafRate::Fixed(rate) => Some(rate),
+        LeafRate::Share { percent, of } => {
+            let reached = done.get(of - 1)?.as_ref()?.iops?;
+            Some(RateOf { share: 100.0, percent, run: of }.of(reached))
+        }
+        LeafRate::Max | LeafRate::Changing => None,
+    }
+}
+
+/// The load of a flow: its name without those of its storages.
+fn work_of(flow: &PlannedFlow) -> &str {
+    let of_storages = format!("@{}", flow.storages.join("+"));
+    flow.name.strip_suffix(of_storages.as_str()).unwrap_or(&flow.name)
+}
+
+/// The texts of the files so far.
+#[derive(Default)]
+struct Reports {
+    summary: String,
+    totals: String,
+    flatfile: String,
+    histogram: String,
+    skew: String,
+    /// The intervals of each storage and of each load, by the names of their files.
+    parts: BTreeMap<String, String>,
+    /// The same of their histograms.
+    histograms: BTreeMap<String, String>,
+}
+
+impl Reports {
+    /// A run without a result.
+    fn not_done(&mut self, leaf: &Leaf) {
+        let line = format!("No result: RD={}; {}\n\n", layout::escaped(&leaf.run), leaf.told());
+        self.summary.push_str(&line);
+        self.totals.push_str(&line);
+    }
+
+    fn run(
+        &mut self,
+        leaf: &Leaf,
+        done: &Done,
+        rate: Option<f64>,
+        finished: &Finished<'_>,
+    ) -> anyhow::Result<()> {
+        let run = RunDirectory::at(&done.run)
+            .ok_or_else(|| anyhow::anyhow!("{} is no run", done.run.display()))?;
+        let facts = run.read_facts()?;
+        let started = facts.started.parse::<Timestamp>().unwrap_or_default();
+        let division = division(leaf, started);
+        // All first, then the storages, then the loads.
+        let storages = named(leaf, |flow| flow.storages.first().map_or("", String::as_str));
+        let works = named(leaf, work_of);
+        let at = |names: &[&str], name: &str| names.iter().position(|other| *other == name);
+        let parts_of = |number: u16| {
+            let Some(flow) = leaf.flows.get(usize::from(number).wrapping_sub(1)) else {
+                return vec![0];
+            };
+            let storage = flow.storages.first().and_then(|name| at(&storages, name));
+            let work = at(&works, work_of(flow));
+            let storage = storage.map(|at| 1 + at);
+            let work = work.map(|at| 1 + storages.len() + at);
+            [Some(0), storage, work].into_iter().flatten().collect()
+        };
+        let parts = count(&run, division, &parts_of, 1 + storages.len() + works.len())?;
+        let Some((all, rest)) = parts.split_first() else { return Ok(()) };
+        let (of_storages, of_works) = rest.split_at(storages.len());
+        let begun = begun(leaf, &division);
+        let table = table(all, &division);
+        let _ = writeln!(self.summary, "{begun}{table}");
+        let average = layout::average_of(division.first, division.last());
+        let averaged = layout::line(&all.measured, &average);
+        let names = layout::names(division.epoch_ns);
+        let _ = writeln!(self.totals, "{begun}{names}{averaged}");
+        let about = about(leaf, finished);
+        self.flat(leaf, all, &division, rate, &about);
+        let _ = writeln!(self.histogram, "{begun}{}", layout::histograms(&all.bins));
+        self.skews(leaf, &begun, all, (&storages, of_storages), (&works, of_works));
+        let each = storages.iter().zip(of_storages).chain(works.iter().zip(of_works));
+        for (name, part) in each {
+            self.part(name, &begun, part, &division);
+        }
+        Ok(())
+    }
+
+    /// The lines of the flat file.
+    fn flat(
+        &mut self,
+        leaf: &Leaf,
+        all: &Part,
+        division: &Division,
+        rate: Option<f64>,
+        about: &About,
+    ) {
+        let asked = |interval: &Interval| {
+            let mut asked = interval.clone();
+            asked.demanded = rate.map(|rate| (rate * interval.seconds()).round() as u64);
+            asked
+        };
+        for number in 1..=division.last() {
+            let empty = || division.interval(number);
+            let interval = all.intervals.get(&number).cloned().unwrap_or_else(empty);
+            let line = flatfile::line_of(&asked(&interval), &leaf.run, &number.to_string(), about);
+            let _ = writeln!(self.flatfile, "{line}");
+        }
+        let name = layout::average_of(division.first, division.last());
+        let average = flatfile::line_of(&asked(&all.measured), &leaf.run, &name, about);
+        let _ = writeln!(self.flatfile, "{average}");
+    }
+
+    fn skews(
+        &mut self,
+        leaf: &Leaf,
+        begun: &str,
+        all: &Part,
+        storages: (&[&str], &[Part]),
+        works: (&[&str], &[Part]),
+    ) {
+        let asked = shares(leaf);
+        let of_storages: Vec<Share<'_>> =
+            storages.0.iter().zip(storages.1).map(|(name, part)| row(name, part, None)).collect();
+        let of_works: Vec<Share<'_>> = works
+            .0
+            .iter()
+            .zip(works.1)
+            .map(|(name, part)| row(name, part, asked.get(*name).copied()))
+            .collect();
+        self.skew.push_str(begun);
+        self.skew.push_str(&layout::shares("SD", &of_storages, &all.measured));
+        self.skew.push('\n');
+        self.skew.push_str(&layout::shares("WD", &of_works, &all.measured));
+        self.skew.push('\n');
+    }
+
+    /// The intervals and the histogram of a storage or a load.
+    fn part(&mut self, name: &str, begun: &str, part: &Part, division: &Division) {
+        let file = file_of(name);
+        let intervals = self.parts.entry(file.clone()).or_default();
+        let _ = writeln!(intervals, "{begun}{}", table(part, division));
+        let histogram = self.histograms.entry(file).or_default();
+        let _ = writeln!(histogram, "{begun}{}", layout::histograms(&part.bins));
+    }
+
+    /// The files with their names.
+    fn files(self) -> Vec<(String, String)> {
+        let names: BTreeSet<&String> = self.parts.keys().collect();
+        let of_all = ["totals", "histogram", "skew", "flatfile"].map(str::to_owned);
+        let links = of_all.iter().chain(names).map(|name| {
+            let name = layout::escaped(name);
+            format!("<a href=\"{name}.html\">{name}</a>\n")
+        });
+        let links: String = links.collect();
+        let summary = format!("{links}\n{}", self.summary);
+        let flatfile = format!("{}\n{}", flatfile::header(), self.flatfile);
+        let pages = [
+            ("summary", summary),
+            ("totals", self.totals),
+            ("histogram", self.histogram),
+            ("skew", self.skew),
+            ("flatfile", flatfile),
+        ];
+        let pages = pages.into_iter().map(|(name, text)| (name.to_owned(), text));
+        let histograms =
+            self.histograms.into_iter().map(|(name, text)| (format!("{name}.histogram"), text));
+        let all = pages.chain(self.parts).chain(histograms);
+        all.map(|(name, text)| (format!("{name}.html"), layout::page(&name, &text))).collect()
+    }
+}
+
+/// The share of a part, with what was asked for in percent.
+fn row<'r>(name: &'r str, part: &'r Part, requested: Option<f64>) -> Share<'r> {
+    Share { name, interval: &part.measured, requested }
+}
+
+/// The intervals of a part, and their average.
+fn table(part: &Part, division: &Division) -> String {
+    let mut text = layout::names(division.epoch_ns);
+    for number in 1..=division.last() {
+        let empty = || division.interval(number);
+        let interval = part.intervals.get(&number).cloned().unwrap_or_else(empty);
+        text.push_str(&layout::line(&interval, &number.to_string()));
+    }
+    let average = layout::average_of(division.first, division.last());
+    text.push_str(&layout::line(&part.measured, &average));
+    text
+}
+
+/// The line with which a run begins.
+fn begun(leaf: &Leaf, division: &Division) -> String {
+    let loops: Vec<String> =
+        leaf.values.iter().map(|(key, value)| format!("{key}={value}")).collect();
+    let loops = if loops.is_empty() { "None".to_owned() } else { loops.join(" ") };
+    format!(
+        "{} Starting RD={}; I/O rate: {}; elapsed={}; For loops: {}\n\n",
+        layout::time_of(division.epoch_ns),
+        layout::escaped(&leaf.run),
+        leaf.rate,
+        leaf.duration.as_secs_f64(),
+        layout::escaped(&loops)
+    )
+}
+
+/// How a run is divided into intervals. Its first interval is left out of averages, or all that
+/// lie in its warm-up, as there; of a run of one interval nothing is.
+fn division(leaf: &Leaf, started: Timestamp) -> Division {
+    let width = Nanos(leaf.interval.0.max(1));
+    let end = leaf.warmup.saturating_add(leaf.duration);
+    let epoch_ns = i64::try_from(started.as_nanosecond()).unwrap_or_default();
+    let division = Division { width, end, first: 1, epoch_ns };
+    let in_warmup = (leaf.warmup.0.max(0) as u64).div_ceil(width.0 as u64);
+    let first = in_warmup.max(1) + 1;
+    Division { first: if first <= division.last() { first } else { 1 }, ..division }
+}
+
+/// Names of the parts of a run, each once, in the order of its loads.
+fn named<'l>(leaf: &'l Leaf, name: fn(&'l PlannedFlow) -> &'l str) -> Vec<&'l str> {
+    let mut names: Vec<&str> = Vec::new();
+    for flow in &leaf.flows {
+        let name = name(flow);
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    names
+}
+
+/// The shares of the loads that are asked for, in percent, where there are any.
+fn shares(leaf: &Leaf) -> BTreeMap<&str, f64> {
+    let mut shares: BTreeMap<&str, f64> = BTreeMap::new();
+    for flow in &leaf.flows {
+        if let Some(share) = flow.share {
+            *shares.entry(work_of(flow)).or_default() += share;
+        }
+    }
+    shares
+}
+
+/// What lines of the flat file need besides.
+fn about(leaf: &Leaf, finished: &Finished<'_>) -> About {
+    let mut places: BTreeMap<&String, u64> = BTreeMap::new();
+    for flow in &leaf.flows {
+        for storage in &flow.storages {
+            *places.entry(storage).or_default() += flow.in_flight;
+        }
+    }
+    let sizes = places.keys().filter_map(|name| (finished.size_of)(name));
+    let ratio = leaf.compress.unwrap_or(1.0).max(1.0);
+    About {
+        capacity: sizes.fold(0, u64::saturating_add),
+        in_flight_max: places.values().max().copied().unwrap_or(0) as u32,
+        fill_random: (100.0 / ratio).round() as u8,
+        dedup: leaf.dedup.unwrap_or(1.0),
+        ..About::default()
+    }
+}
+
+/// The name of the file of a storage or a load, in letters that names of files have.
+fn file_of(name: &str) -> String {
+    let is_part = |c: char| c.is_alphanumeric() || matches!(c, '-' | '_' | '+');
+    let name: String = name.chars().map(|c| if is_part(c) { c } else { '_' }).take(100).collect();
+    if TAKEN.contains(&name.as_str()) { format!("{name}_") } else { name }
+}
