@@ -324,7 +324,13 @@ impl Plan {
             self.file.device(&Self::fill(chosen, point, repeat))
         });
         let of_device = device.map(|device| &device.set);
-        let layers: Vec<&Layer> = of_device.into_iter().chain(host.map(|it| &it.set)).collect();
+        // Conditions ask for what a setting is on this host.
+        let of_host: Option<Layer> = host.map(|host| {
+            let fill = |text: &str| Self::filled(text, point, repeat, &|name| host.named(name));
+            let set = |it: &Setting| Setting { value: it.value.map(&fill), ..it.clone() };
+            host.set.iter().map(set).collect()
+        });
+        let layers: Vec<&Layer> = of_device.into_iter().chain(&of_host).collect();
         self.layered(point, &layers, repeat)
     }
 
@@ -548,11 +554,7 @@ impl Plan {
         has_base: bool,
     ) -> Result<Typed<'o>> {
         let mut typed = Typed::default();
-        let of_host = |name: &str| match (name, host) {
-            (HOST, Some(host)) => Some(host.name.clone()),
-            ("", Some(host)) => Some(host.number.clone()),
-            _ => None,
-        };
+        let of_host = |name: &str| host.and_then(|host| host.named(name));
         let is_of_replay = |(key, _): &(&String, &Vec<Setting>)| !key.starts_with(PREFIX);
         for (key, all) in origins.iter().filter(is_of_replay) {
             let Some(Setting { value, place, .. }) = all.last() else { continue };

@@ -66,6 +66,7 @@ const COMMANDS: &[(&str, i32, Text)] = &[
     ("verify spoilt", 15, Product),
     ("verify --json spoilt", 15, Product),
     ("run nothing.vdb --dry-run", 3, Words),
+    ("vdbench -f nothing.vdb -s", 3, Words),
     ("report a", 0, Words),
     ("report a --require content", 16, Words),
     ("report load -o {}.html", 0, Words),

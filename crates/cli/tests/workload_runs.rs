@@ -270,6 +270,18 @@ fn what_cannot_be_run_yet_is_refused_at_its_place_and_nothing_is_made() {
     assert!(told.contains("a target such as s=sim:size=64G"), "{told}");
 }
 
+#[test]
+fn an_amount_of_data_that_no_host_moves_in_its_time_is_told_to_count_for_nothing() {
+    let home = TempDir::new().unwrap();
+    let text = "sd=s,lun=/dev/none,size=1g\nwd=w,sd=s\n\
+                rd=r,wd=w,iorate=(50,100),elapsed=1,maxdata=900t\n";
+    put(&home, "a.vdb", text);
+    let output = ioecho(home.path(), &["run", "a.vdb", "-t", DEVICE]);
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    let told = said(&output);
+    assert_eq!(told.matches("a.vdb:3:1: maxdata= and its kin count for nothing").count(), 1);
+}
+
 /// Published files, where `IOECHO_DATA` says they are: every complete raw one runs in simulation.
 /// Of each the first runs are done, for a moment of simulated time.
 #[test]

@@ -217,7 +217,7 @@ impl Initiator {
 
 impl Module for Initiator {
     fn check(&self, ground: &dyn Ground, on: &[Volume]) -> Result<Outlook> {
-        tools(ground, &["iscsiadm", "sh", "grep"])?;
+        tools(ground, &["iscsiadm", "sh", "grep", "sync"])?;
         let addresses = exported::addresses(on, SCHEME)?;
         let login = |address: &Address| self.node(address, &["--login"]).to_string();
         let does = exported::names(&addresses).into_iter().map(login).collect();
@@ -227,9 +227,13 @@ impl Module for Initiator {
     fn apply(&self, ledger: &mut Ledger<'_>, on: &[Volume]) -> Result<Vec<Volume>> {
         let addresses = exported::addresses(on, SCHEME)?;
         for address in exported::names(&addresses) {
-            for making in self.making(address) {
-                ledger.make(making)?;
-            }
+            let [record, session] = self.making(address);
+            ledger.make(record)?;
+            // open-iscsi leaves that to the kernel. A record that lost its text when the power went
+            // is one that iscsiadm neither shows nor deletes.
+            let flush = self.command(["sync"]);
+            ledger.ground().ask(&flush)?.good(&flush)?;
+            ledger.make(session)?;
         }
         let ground = ledger.ground();
         exported::appeared(ground, on, &addresses, self.limit, &Self::disks)

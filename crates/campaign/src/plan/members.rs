@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use serde::Serialize;
 
 use super::{Cell, Plan, is_simulated};
-use crate::file::{Device, Parallel, Proof, Setting, TARGETS_MAX};
+use crate::file::{Device, Host, Parallel, Proof, Setting, TARGETS_MAX};
 use crate::key::Identity;
 use crate::place::{Place, Refused, Result};
 use crate::template::filled;
@@ -130,6 +130,17 @@ impl Plan {
             member.set = others.chain(off).collect();
         }
         Ok(Some(members))
+    }
+}
+
+impl Host {
+    /// What these names in braces stand for on it.
+    pub(super) fn named(&self, name: &str) -> Option<String> {
+        match name {
+            HOST => Some(self.name.clone()),
+            "" => Some(self.number.clone()),
+            _ => None,
+        }
     }
 }
 

@@ -246,6 +246,14 @@ impl Check<'_> {
             let reason = "some loads of this run write synchronously, and others do not";
             self.faults.impossible(&leaf.place, reason, "give all of them the same openflags=");
         }
+        let has_data = leaf.data.iter().any(Option::is_some);
+        let is_told = self.told.last().is_some_and(|told| told.place == leaf.place);
+        if has_data && !leaf.ends_by_data() && !is_told {
+            let what = "maxdata= and its kin count for nothing in a run: no host moves so much in \
+                        its time"
+                .to_owned();
+            self.told.push(Told { place: leaf.place.clone(), what });
+        }
         if leaf.ends_by_data() && leaf.flows.len() > 1 {
             let reason = "an amount of data ends a run of one load on one storage alone";
             let help = "take out maxdata= and its kin, or make a run for each load";

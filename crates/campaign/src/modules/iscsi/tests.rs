@@ -24,6 +24,11 @@ fn machine() -> Fake {
         let is_there = state.files.contains_key(&format!("/sessions/{}", words[2]));
         output(is_there, format!("tcp: [1] 127.0.0.1:3260,1 {} (non-flash)\n", words[2]))
     });
+    fake.install("sync", |state, _| {
+        let records = state.files.iter_mut().filter(|(path, _)| path.starts_with("/nodes/"));
+        records.for_each(|(_, text)| "on the disk".clone_into(text));
+        output(true, String::new())
+    });
     fake.install("iscsiadm", |state, words| {
         let name = words[3];
         let (record, session) = (format!("/nodes/{name}"), format!("/sessions/{name}"));
@@ -35,6 +40,7 @@ fn machine() -> Fake {
                 return output(is_there, format!("node.name = {name}\n"));
             }
             "--login" => {
+                assert_eq!(state.files[&record], "on the disk", "the power may go");
                 let group = format!("{LIO}/iscsi/{name}/tpgt_1");
                 if state.files.get(&format!("{group}/enable")).is_none_or(|it| it != "1") {
                     return output(false, String::new());
