@@ -39,17 +39,17 @@ fn run(home: &TempDir, arguments: &[&str]) -> (i32, String) {
     (output.status.code().unwrap(), said(&output))
 }
 
-/// The runs of a directory of results by the values that they are known by: `full 8 max`.
+/// The runs of a directory of results by the values that they are known by: `full 8 max`. One that
+/// was killed before it was told what it is has none.
 fn runs(store: &Path) -> BTreeMap<String, PathBuf> {
     let cells = fs::read_dir(store.join("cells")).unwrap().map(|entry| entry.unwrap().path());
     let of_cell = |cell: PathBuf| {
-        let json = fs::read(cell.join("cell.json")).unwrap();
-        let json: Value = serde_json::from_slice(&json).unwrap();
+        let json: Value = serde_json::from_slice(&fs::read(cell.join("cell.json")).ok()?).unwrap();
         let values = json["point"].as_array().unwrap().iter();
         let values: Vec<&str> = values.map(|pair| pair[1].as_str().unwrap()).collect();
-        (values.join(" "), cell)
+        Some((values.join(" "), cell))
     };
-    cells.map(of_cell).collect()
+    cells.filter_map(of_cell).collect()
 }
 
 fn attempt(cell: &Path, number: u32) -> Value {

@@ -1,5 +1,8 @@
 //! Volumes over iSCSI on a machine in memory, which knows configfs and iscsiadm.
 
+use std::cell::Cell;
+use std::rc::Rc;
+
 use super::super::configfs::tests as configfs;
 use super::super::killed;
 use super::*;
@@ -24,23 +27,28 @@ fn machine() -> Fake {
         let is_there = state.files.contains_key(&format!("/sessions/{}", words[2]));
         output(is_there, format!("tcp: [1] 127.0.0.1:3260,1 {} (non-flash)\n", words[2]))
     });
-    fake.install("sync", |state, _| {
-        let records = state.files.iter_mut().filter(|(path, _)| path.starts_with("/nodes/"));
-        records.for_each(|(_, text)| "on the disk".clone_into(text));
+    // Whether the records are on the disk; who only asks changes nothing else.
+    let is_flushed = Rc::new(Cell::new(true));
+    let flushed = Rc::clone(&is_flushed);
+    fake.install("sync", move |_, _| {
+        flushed.set(true);
         output(true, String::new())
     });
-    fake.install("iscsiadm", |state, words| {
+    fake.install("iscsiadm", move |state, words| {
         let name = words[3];
         let (record, session) = (format!("/nodes/{name}"), format!("/sessions/{name}"));
         match words[words.len() - 1] {
-            "new" => state.put(&record, ""),
+            "new" => {
+                is_flushed.set(false);
+                state.put(&record, "");
+            }
             "delete" => return output(state.files.remove(&record).is_some(), String::new()),
             "show" => {
                 let is_there = state.files.contains_key(&record);
                 return output(is_there, format!("node.name = {name}\n"));
             }
             "--login" => {
-                assert_eq!(state.files[&record], "on the disk", "the power may go");
+                assert!(is_flushed.get(), "the power may go");
                 let group = format!("{LIO}/iscsi/{name}/tpgt_1");
                 if state.files.get(&format!("{group}/enable")).is_none_or(|it| it != "1") {
                     return output(false, String::new());
