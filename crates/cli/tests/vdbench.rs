@@ -119,3 +119,13 @@ fn the_same_command_measures_anew_and_what_is_unknown_is_refused() {
     let (code, told) = vdbench(&home, "-f w.vdb");
     assert_eq!((code, told.contains("--destroy file")), (6, true), "{told}");
 }
+
+#[test]
+fn help_behind_other_words_is_help_and_refused_behind_wrong_ones() {
+    let home = TempDir::new().unwrap();
+    let output = ioecho(home.path(), &["vdbench", "-f", "a.vdb", "--destroy", "s", "--help"]);
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    assert!(said(&output).contains("Usage: ioecho vdbench"), "{}", said(&output));
+    let output = ioecho(home.path(), &["vdbench", "-f", "a.vdb", "--nonsense", "--help"]);
+    assert_eq!(output.status.code(), Some(2), "{}", said(&output));
+}

@@ -10,6 +10,7 @@ mod reports;
 mod words;
 
 use std::ffi::OsString;
+use std::io::Write as _;
 
 use clap::{ArgAction, FromArgMatches as _};
 
@@ -35,12 +36,24 @@ pub(crate) fn run(args: &VdbenchArgs, out: &mut Out) -> anyhow::Result<u8> {
     let line = fixed.into_iter().chain(asked.words.into_iter().map(OsString::from));
     let parsed = Args::line()
         .try_get_matches_from(line)
-        .and_then(|matches| Args::from_arg_matches(&matches))
-        .map_err(|error| {
+        .and_then(|matches| Args::from_arg_matches(&matches));
+    let parsed = match parsed {
+        Ok(parsed) => parsed,
+        Err(error) if error.use_stderr() => {
             let text = error.render().to_string();
             let text = text.trim_start_matches("error: ").split("\n\nUsage").next();
-            Coded::error(exit::USAGE, text.unwrap_or_default().trim_end().to_owned())
-        })?;
+            let text = text.unwrap_or_default().trim_end().to_owned();
+            return Err(Coded::error(exit::USAGE, text));
+        }
+        // `--help` behind other words, which are understood.
+        Err(_) => {
+            let mut line = Args::line();
+            line.build();
+            let own = line.find_subcommand_mut("vdbench").map(clap::Command::render_long_help);
+            write!(out, "{}", own.unwrap_or_default())?;
+            return Ok(exit::OK);
+        }
+    };
     let Command::Run(mut asked) = parsed.command else {
         return Err(Coded::error(exit::USAGE, "these are no arguments of a run"));
     };
