@@ -108,13 +108,7 @@ fn lived_through(plan: &Plan, mut seed: u64) -> (Vec<State>, usize) {
                 break;
             }
             let (cell, attempt) = going.remove(below(&mut seed, going.len() as u64) as usize);
-            let end = match below(&mut seed, 20) {
-                0 => End::Stopped,
-                1 => End::Fault("crashed".to_owned()),
-                2 => measured(Finding::HostStalled),
-                3 if below(&mut seed, 20) == 0 => End::Failed("no such device".to_owned()),
-                _ => truth(&executor.cells()[cell]),
-            };
+            let end = some_end(&mut seed, truth(&executor.cells()[cell]));
             let attempts = stored.entry(executor.cells()[cell].key.clone()).or_default();
             assert!(attempts.insert(attempt, end.clone()).is_none(), "an attempt was made twice");
             event = Event::Ended(cell, end, 1.0);
