@@ -192,6 +192,7 @@ until_setting_up() { # pid
 killed_in() { # stack volumes millis…
     stack=$1
     volumes=$2
+    undone=0
     shift 2
     for millis; do
         write killed pool "$stack" 15s "$volumes"
@@ -202,8 +203,11 @@ killed_in() { # stack volumes millis…
         kill -KILL "$campaign" || fail "it had ended before $millis ms"
         wait "$campaign" 2>/dev/null
         ioecho campaign undo >undo.log 2>&1 || { fail "undo after $millis ms"; cat undo.log; }
-        printf 'after %s ms, undone: %s\n' "$millis" "$(grep -c '^undone' undo.log)"
+        changes=$(grep -c '^undone' undo.log)
+        undone=$((undone + changes))
+        printf 'after %s ms, undone: %s\n' "$millis" "$changes"
         as_found "killed after $millis ms"
         rm -rf killed.campaign
     done
+    [ "$undone" -gt 0 ] || fail 'no kill came while something was set up; the test shows nothing'
 }
