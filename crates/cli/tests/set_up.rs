@@ -404,7 +404,7 @@ fn a_replay_is_throttled_for_a_while_and_never_after() {
     let told = kept(&fixture, "fault.txt");
     assert!(told.contains("it began\n") && told.ends_with("it was put right\n"), "{told}");
     // Whatever else a busy machine made of the run, the expectation holds.
-    assert_ne!(output.status.code(), Some(16), "{}", said(&output));
+    assert_ne!(output.status.code(), Some(16), "{told}{}", said(&output));
     assert!(is_closed(&fixture));
 }
 

@@ -54,12 +54,15 @@ struct Now {
     log: Vec<String>,
 }
 
-#[derive(Clone, Default, PartialEq, Eq)]
+#[derive(Clone, Default, PartialEq)]
 enum Phase {
     #[default]
     Before,
-    /// It lasts; these are its changes in the ledger.
-    On(Range<usize>),
+    /// It lasts since a second of the replay; these are its changes in the ledger.
+    On {
+        since_s: f64,
+        marks: Range<usize>,
+    },
     After,
 }
 
@@ -94,11 +97,12 @@ impl Faulty {
         let marks = mark..ledger.mark();
         if let Err(fault) = begun {
             // Half a fault must not stand until the next replay.
-            self.goes_on(Phase::On(marks.clone()), at_s, &format!("it failed: {fault}"));
+            let half = Phase::On { since_s: at_s, marks: marks.clone() };
+            self.goes_on(half, at_s, &format!("it failed: {fault}"));
             self.take_back(ledger, on, marks, at_s)?;
             return Err(fault);
         }
-        self.goes_on(Phase::On(marks), at_s, "it began");
+        self.goes_on(Phase::On { since_s: at_s, marks }, at_s, "it began");
         Ok(())
     }
 
@@ -152,9 +156,9 @@ impl Module for Faulty {
         if self.phase() == Phase::Before && span.end > self.at_s {
             return self.begin(ledger, on, span.end);
         }
-        let ends_s = self.lasts_s.map(|lasts| self.at_s + lasts);
-        if let Phase::On(marks) = self.phase()
-            && ends_s.is_some_and(|ends| span.end > ends)
+        // A machine that is busy may begin late; the fault lasts as long as was asked for, then.
+        if let Phase::On { since_s, marks } = self.phase()
+            && self.lasts_s.is_some_and(|lasts| span.end >= since_s + lasts)
         {
             return self.take_back(ledger, on, marks, span.end);
         }
@@ -164,7 +168,7 @@ impl Module for Faulty {
     fn ended(&self, ledger: &mut Ledger<'_>, on: &[Volume], seconds: f64) -> Result<()> {
         let came = match self.phase() {
             Phase::Before => Err(super::too_short(self.at_s, seconds)),
-            Phase::On(marks) => self.take_back(ledger, on, marks, seconds),
+            Phase::On { marks, .. } => self.take_back(ledger, on, marks, seconds),
             Phase::After => Ok(()),
         };
         self.now.borrow_mut().phase = Phase::Before;

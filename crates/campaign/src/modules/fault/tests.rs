@@ -92,14 +92,14 @@ fn a_fault_begins_and_is_put_right_in_the_midst_of_a_replay() {
             assert_eq!(now(&fake, file), broken);
             fault.beside(&mut ledger, &on, 10.1..14.9).unwrap();
             assert_eq!(now(&fake, file), broken);
-            fault.beside(&mut ledger, &on, 14.9..15.1).unwrap();
+            fault.beside(&mut ledger, &on, 14.9..15.2).unwrap();
             assert_eq!(now(&fake, file), before);
-            fault.beside(&mut ledger, &on, 15.1..30.0).unwrap();
+            fault.beside(&mut ledger, &on, 15.2..30.0).unwrap();
             fault.ended(&mut ledger, &on, 30.0).unwrap();
             assert_eq!(now(&fake, file), before);
         }
         let kept = fault.collect(&fake, &on).unwrap();
-        assert!(kept[0].1.starts_with("10.100 s: it began\n15.100 s: it was put right\n"));
+        assert!(kept[0].1.starts_with("10.100 s: it began\n15.200 s: it was put right\n"));
         assert_eq!(ledger.undo(0).unwrap(), crate::ledger::Undone::default());
     }
 }
@@ -119,6 +119,18 @@ fn a_fault_that_outlasts_its_replay_is_put_right_and_one_that_never_came_is_told
 }
 
 #[test]
+fn a_fault_that_begins_late_lasts_as_long_as_was_asked_for() {
+    let fake = machine();
+    let (fault, on) = (fault(&BREAK), on(&fake, "/dev/sda"));
+    let mut ledger = Ledger::open(&fake, fake.book(), "1", "test").unwrap();
+    fault.beside(&mut ledger, &on, 0.0..14.0).unwrap();
+    fault.beside(&mut ledger, &on, 14.0..18.9).unwrap();
+    assert_eq!(fake.state().files["/broken"], "yes");
+    fault.beside(&mut ledger, &on, 18.9..19.1).unwrap();
+    assert_eq!(fake.state().files["/broken"], "no");
+}
+
+#[test]
 fn what_another_fault_changed_later_stays_when_the_first_is_put_right() {
     let fake = machine();
     let (first, second) = (fault(&BREAK), fault(&[("kind", "queue"), ("set.nr_requests", "4")]));
@@ -126,7 +138,7 @@ fn what_another_fault_changed_later_stays_when_the_first_is_put_right() {
     let mut ledger = Ledger::open(&fake, fake.book(), "1", "test").unwrap();
     first.beside(&mut ledger, &on, 0.0..10.1).unwrap();
     second.beside(&mut ledger, &on, 0.0..14.0).unwrap();
-    first.beside(&mut ledger, &on, 14.0..15.1).unwrap();
+    first.beside(&mut ledger, &on, 14.0..15.2).unwrap();
     let files = fake.state().files.clone();
     assert_eq!((files["/broken"].as_str(), files[REQUESTS].as_str()), ("no", "4"));
 }
@@ -145,7 +157,7 @@ fn wherever_a_campaign_is_killed_the_fault_is_undone() {
                     let mut ledger = Ledger::open(&fake, fake.book(), "1", "test")?;
                     fault.apply(&mut ledger, &on)?;
                     fault.beside(&mut ledger, &on, 0.0..10.1)?;
-                    fault.beside(&mut ledger, &on, 10.1..15.1)
+                    fault.beside(&mut ledger, &on, 10.1..15.2)
                 };
                 let _ = life();
                 deaths += u32::from(fake.is_dead());
@@ -171,7 +183,7 @@ fn a_fault_that_nothing_puts_right_is_one_of_the_measurement() {
     let (fault, on) = (fault(&stuck), on(&fake, "/dev/sda"));
     let mut ledger = Ledger::open(&fake, fake.book(), "1", "test").unwrap();
     fault.beside(&mut ledger, &on, 0.0..10.1).unwrap();
-    let came = fault.beside(&mut ledger, &on, 10.1..15.1).unwrap_err();
+    let came = fault.beside(&mut ledger, &on, 10.1..15.2).unwrap_err();
     assert!(matches!(&came, Fault::Failed(text) if text.contains("cannot be put right")));
     assert!(!ledger.is_clear(), "undo tries it again");
 }
