@@ -29,7 +29,8 @@ use crate::observer::{Meters, Moments, Observer, Stopping};
 use crate::plan::{ReplayPlan, known_duration};
 use crate::start::Start;
 use crate::target::Target;
-use crate::verify::line::Continues;
+use crate::verify::before::Before;
+use crate::verify::family::Member;
 use crate::watch::host::HostWatch;
 use crate::witness::{Witness, Witnessed};
 use crate::writer::{self, WriterOptions};
@@ -113,8 +114,14 @@ fn replay(
     run.log(&format!("started: {}", facts.command.join(" ")));
 
     observer.begins(plan, &facts)?;
-    let (ends, start, lanes) =
-        work(plan, run, journal, lanes, source, planner, run_number, stopping, observer)?;
+    let member = plan.before.as_ref();
+    let member = member.map(|before| before.join(run_number, run, &facts.targets)).transpose()?;
+    let member = member.flatten();
+    let worked = work(plan, run, journal, lanes, source, planner, run_number, stopping, observer);
+    let (ends, start, lanes) = match member {
+        Some(member) => leaving(plan, run, &member, worked, observer.as_ref())?,
+        None => worked?,
+    };
     // A signal that ended the run must not also end the conversion of the witness; the next signal
     // ends the process.
     let never = AtomicBool::new(false);
@@ -161,6 +168,25 @@ fn replay(
     Ok(Finished { run: run.clone(), summary, _lanes: lanes })
 }
 
+/// What a run leaves for the next one of its family, when it has worked or has not.
+fn leaving(
+    plan: &ReplayPlan,
+    run: &RunDirectory,
+    member: &Member,
+    worked: Result<Worked>,
+    observer: &dyn Observer,
+) -> Result<Worked> {
+    let mut worked = worked.inspect_err(|_| {
+        if has_no_results(run) {
+            member.leave();
+        }
+    })?;
+    for (target, error) in verification::hand_down(member, &mut worked.0.lanes) {
+        observer.tell(&format!("warning: {}: {error}", plan.targets[target].name()));
+    }
+    Ok(worked)
+}
+
 /// The error for results that cannot be stored. It still reports damage that was found on a target.
 fn unkept(error: RunError, damage: Option<&VerifyFigures>) -> RunError {
     let Some(damage) = damage else { return error };
@@ -191,6 +217,9 @@ fn has_no_results(run: &RunDirectory) -> bool {
     !std::fs::metadata(run.journal()).is_ok_and(|journal| journal.len() > empty)
 }
 
+/// What the threads of a run have come to.
+type Worked = (Ends, Arc<Start>, Lanes);
+
 /// Starts the threads, waits for them and gathers their results.
 #[expect(clippy::too_many_arguments, reason = "everything that a run is made of meets here")]
 fn work(
@@ -203,7 +232,7 @@ fn work(
     run_number: u64,
     stopping: &Stopping,
     observer: &Arc<dyn Observer>,
-) -> Result<(Ends, Arc<Start>, Lanes)> {
+) -> Result<Worked> {
     let mut verifiers = Vec::new();
     for (number, lane) in lanes.iter().enumerate() {
         let tell = &|text: &str| observer.tell(text);
@@ -237,11 +266,11 @@ fn work(
     })?;
     // Whether every lane has handed over its results, or never will.
     let ended = Arc::new(AtomicBool::new(false));
-    let durable = plan.spec.verify.is_on();
     let simulated = plan.targets.iter().any(Target::is_simulated);
     let options = WriterOptions {
         targets: lanes.len(),
-        durable,
+        durable: plan.spec.verify.is_on(),
+        is_relied_on: plan.spec.journal.is_durable(),
         telemetry: plan.spec.expert.is_some(),
         real: !simulated,
     };
@@ -331,7 +360,7 @@ fn facts(
         zero_monotonic_ns: None,
         pid: Some(std::process::id()),
         verdict: None,
-        continues: plan.continues.as_ref().map(Continues::entry),
+        continues: plan.before.as_ref().and_then(Before::entry),
         plan: PlanFacts {
             trace: Some(plan.recorded_trace.clone()),
             start_ns: plan.spec.start.map(|at| at.0),
