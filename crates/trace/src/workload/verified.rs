@@ -166,3 +166,45 @@ fn words(entry: &Entry, faults: &mut Faults, told: &mut Vec<Told>) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn general(verify: &[&str], journal: &[&str]) -> General {
+        let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
+        General { verify: words(verify), journal: words(journal), ..General::default() }
+    }
+
+    #[test]
+    fn words_of_both_languages_mean_the_same() {
+        for (verify, journal, mode) in [
+            (&[][..], &[][..], VerifyMode::Off),
+            (&["yes"], &[], VerifyMode::Reads),
+            (&["yes", "time"], &[], VerifyMode::Reads),
+            (&["no_preread"], &[], VerifyMode::Reads),
+            (&["read_after_write"], &[], VerifyMode::Paranoia),
+            (&["paranoia", "yes"], &[], VerifyMode::Paranoia),
+            (&["preread"], &["kill"], VerifyMode::Preread),
+            (&[], &["yes"], VerifyMode::Reads),
+            (&["off"], &["off"], VerifyMode::Off),
+        ] {
+            assert_eq!(general(verify, journal).verification(), mode, "{verify:?} {journal:?}");
+        }
+    }
+
+    #[test]
+    fn a_journal_is_as_durable_as_its_weakest_word_and_reads_back_if_asked() {
+        for (words, mode, recovery) in [
+            (&["yes"][..], JournalMode::Durable, Recover::No),
+            (&["durable", "noflush"], JournalMode::Kill, Recover::No),
+            (&["noflush", "recover"], JournalMode::Kill, Recover::First),
+            (&["yes", "recover", "only"], JournalMode::Durable, Recover::Only),
+            (&["recover", "skip_read_all"], JournalMode::Kill, Recover::No),
+            (&["max=10m"], JournalMode::Kill, Recover::No),
+        ] {
+            let general = general(&[], words);
+            assert_eq!((general.journal_mode(), general.recovery()), (mode, recovery), "{words:?}");
+        }
+    }
+}
