@@ -27,7 +27,7 @@ use crate::lane_feed::LaneFeed;
 use crate::lanes::Lanes;
 use crate::observer::{Meters, Moments, Observer, Stopping};
 use crate::plan::{ReplayPlan, known_duration};
-use crate::start::Start;
+use crate::start::{Agreed, Start};
 use crate::target::Target;
 use crate::verify::line::Continues;
 use crate::watch::host::HostWatch;
@@ -113,8 +113,17 @@ fn replay(
     run.log(&format!("started: {}", facts.command.join(" ")));
 
     observer.begins(plan, &facts)?;
+    let zero_of = |agreed: Agreed| Some((clock.origin() + agreed.start_at).0);
+    // Who watches the run reads there when it began, and so does who finds it killed.
+    let mut begins = |agreed| {
+        let begun = RunFacts { zero_monotonic_ns: zero_of(agreed), ..facts.clone() };
+        if let Err(error) = run.write_facts(&begun) {
+            run.log(&format!("run.toml does not tell when the run began: {error}"));
+        }
+    };
+    let begins: &mut dyn FnMut(Agreed) = &mut begins;
     let (ends, start, lanes) =
-        work(plan, run, journal, lanes, source, planner, run_number, stopping, observer)?;
+        work(plan, run, journal, lanes, source, planner, run_number, begins, stopping, observer)?;
     // A signal that ended the run must not also end the conversion of the witness; the next signal
     // ends the process.
     let never = AtomicBool::new(false);
@@ -122,7 +131,7 @@ fn replay(
     facts.witness = witness.map(|witness| witness.finish(run, asked, observer.as_ref()));
     if let Some(agreed) = start.agreed() {
         let near = agreed.near;
-        facts.zero_monotonic_ns = Some((clock.origin() + agreed.start_at).0);
+        facts.zero_monotonic_ns = zero_of(agreed);
         facts.plan.spin_ns = (plan.spec.pacing != PacingMode::Spin).then_some(agreed.spin.0);
         facts.plan.wake_up_p50_ns = near.map(|near| near.wake_up.p50.0);
         facts.plan.wake_up_p99_ns = near.map(|near| near.wake_up.p99.0);
@@ -201,6 +210,7 @@ fn work(
     source: Box<dyn Source>,
     planner: Planner,
     run_number: u64,
+    begins: &mut dyn FnMut(Agreed),
     stopping: &Stopping,
     observer: &Arc<dyn Observer>,
 ) -> Result<(Ends, Arc<Start>, Lanes)> {
@@ -237,11 +247,10 @@ fn work(
     })?;
     // Whether every lane has handed over its results, or never will.
     let ended = Arc::new(AtomicBool::new(false));
-    let durable = plan.spec.verify.is_on();
     let simulated = plan.targets.iter().any(Target::is_simulated);
     let options = WriterOptions {
         targets: lanes.len(),
-        durable,
+        durable: plan.spec.verify.is_on(),
         telemetry: plan.spec.expert.is_some(),
         real: !simulated,
     };
@@ -272,7 +281,7 @@ fn work(
         run_number,
     });
     let mut lanes = Lanes::start(plan, run, &start, work.collect(), observer);
-    let mut ends = lanes.as_mut().map(Lanes::wait);
+    let mut ends = lanes.as_mut().map(|lanes| lanes.wait(&start, begins));
     let host = host.map(HostWatch::finish);
     run.log("replayed: what was measured is put in order");
     // The feeder may be waiting for room in a ring, or for its input.
