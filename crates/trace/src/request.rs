@@ -168,6 +168,47 @@ impl Outcome {
         }
     }
 
+    /// The name, and the meaning of an error number that the block layer answers with.
+    pub fn told(self) -> String {
+        match self.meaning() {
+            Some(meaning) => format!("{} ({meaning})", self.name()),
+            None => self.name(),
+        }
+    }
+
+    /// The same of the outcome with this name; a name that no outcome has stands for itself.
+    pub fn told_of(name: &str) -> String {
+        Self::from_name(name).map_or_else(|| name.to_owned(), Self::told)
+    }
+
+    /// What an error number means on its way from the device: `blk_errors` of the kernel's
+    /// `block/blk-core.c`, and what a system call adds to them (`errno.h`).
+    const fn meaning(self) -> Option<&'static str> {
+        let Self::Error(number) = self else { return None };
+        Some(match number {
+            1 => "not permitted",
+            5 => "I/O error",
+            6 => "no such device or address",
+            11 => "would block",
+            12 => "no memory or other resource of the kernel",
+            13 => "permission denied",
+            16 => "device busy",
+            19 => "the device is gone or offline",
+            22 => "the kernel refuses the request",
+            27 => "beyond the end of the file or device",
+            28 => "no space left on the device",
+            30 => "read-only",
+            52 => "reservation conflict",
+            61 => "medium error",
+            67 => "transport error",
+            84 => "protection or checksum error",
+            95 => "the device cannot do that",
+            110 => "timed out",
+            121 => "target error",
+            _ => return None,
+        })
+    }
+
     /// The outcome with this name, the inverse of [`Outcome::name`].
     pub fn from_name(name: &str) -> Option<Self> {
         if let Some(number) = name.strip_prefix("errno ") {
