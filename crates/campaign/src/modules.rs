@@ -108,6 +108,22 @@ pub trait Module {
         Ok(Vec::new())
     }
 
+    /// How the volumes after it come to other hosts.
+    ///
+    /// # Errors
+    ///
+    /// If a setting is missing that this needs.
+    fn hands_over(&self) -> std::result::Result<Over, Wrong> {
+        Ok(Over::Nowhere)
+    }
+
+    /// Whether a volume is one that it exports. What a host says of itself is not taken for granted
+    /// where other hosts lose data by it.
+    fn exports(&self, volume: &Volume) -> bool {
+        let _ = volume;
+        false
+    }
+
     /// What is to be kept with the results after a replay: names of files, and their texts.
     ///
     /// # Errors
@@ -132,6 +148,17 @@ pub struct Outlook {
     /// The volumes after it.
     #[serde(skip)]
     pub volumes: Vec<Volume>,
+}
+
+/// How volumes come to other hosts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Over {
+    /// Not at all.
+    Nowhere,
+    /// They have the same paths there.
+    Paths,
+    /// The module of this name takes them in.
+    To(&'static str),
 }
 
 /// How often a module is done anew.

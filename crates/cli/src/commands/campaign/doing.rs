@@ -217,7 +217,7 @@ fn hosts_of<'a>(
         return Ok(None);
     }
     let asked = move || stopping.is_asked() || store.stop_asked() == Some(false);
-    let hosts = Hosts::new(&made.plan.file.hosts, store.path(), is_quiet, asked)?;
+    let hosts = Hosts::new(&made.plan.file, store.path(), is_quiet, asked)?;
     hosts.prepare(made, &far, destroy)?;
     Ok(Some(hosts))
 }
