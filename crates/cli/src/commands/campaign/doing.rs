@@ -463,8 +463,9 @@ impl Doer<'_> {
     ) -> anyhow::Result<End> {
         // A run's own directory is named from the root, because the run begins elsewhere.
         let above = std::path::absolute(place.path())?;
+        let store = std::path::absolute(self.store.path())?;
         let words = |part: usize, name: &str| {
-            child::words(&cell.replays()[part], &on.targets, &above.join(name))
+            child::words(&cell.replays()[part], &on.targets, &above.join(name), &store)
         };
         let program = on.launch.iter().cloned().chain(command::words().into_iter().take(1));
         let first = words(0, &course::directory(cell, 0, 1));
