@@ -310,7 +310,7 @@ fn a_file_packed_otherwise_is_refused_with_the_remedy() {
 fn a_value_that_means_nothing_is_refused_with_its_row() {
     let (_directory, path) = file();
     for (column, value, reason) in [
-        (1, 6, "row 0: op is 6"),
+        (1, 23, "row 0: op is 23"),
         (1, -1, "row 0: op is -1"),
         (2, 32, "row 0: flags is 32"),
         (3, -1024, "row 0: offset_bytes is -1024, below zero"),
