@@ -102,7 +102,7 @@ limits() {
 
 killed() {
     step 'a killed campaign is undone, wherever it was'
-    killed_in "$(deep)" 1 500 3000 6000 10000
+    killed_in "$(deep)" 1 4 9 14 up
 }
 
 ready

@@ -179,35 +179,61 @@ figure() { # name key
 
 # Waits until a process has begun to set something up.
 until_setting_up() { # pid
-    for _ in $(seq 600); do
-        [ -z "$(undo_files)" ] || return 0
-        kill -0 "$1" 2>/dev/null || break
-        usleep 50000
-    done
-    fail 'nothing is set up; the test shows nothing'
+    until_lines "$1" 1 || fail 'nothing is set up; the test shows nothing'
 }
 
-# Kills a campaign so many milliseconds after it has begun to set up, each time anew: whatever it
-# did, undo leaves the machine as it was found.
-killed_in() { # stack volumes millis…
+# The lines of all undo files.
+lines() { undo_files | xargs -r cat | wc -l; }
+
+# Waits until the undo files have so many lines. They are moments of the set-up itself, which come
+# however slow or busy the machine is.
+until_lines() { # pid lines
+    begun=$(date +%s)
+    while [ $(($(date +%s) - begun)) -lt 300 ]; do
+        [ "$(lines)" -lt "$2" ] || return 0
+        kill -0 "$1" 2>/dev/null || return 1
+        usleep 5000
+    done
+    return 1
+}
+
+# Kills a campaign once its undo files have so many lines, each time anew: whatever it did, undo
+# leaves the machine as it was found. The first line opens a file, and each change has two. Behind
+# the last, `up` is the moment at which the replay goes on.
+killed_in() { # stack volumes lines…
     stack=$1
     volumes=$2
-    undone=0
     shift 2
-    for millis; do
-        write killed pool "$stack" 15s "$volumes"
+    for moment; do
+        write killed pool "$stack" 60s "$volumes"
         ioecho campaign run killed.toml --destroy pool --quiet >killed.log 2>&1 &
         campaign=$!
-        until_setting_up "$campaign"
-        usleep $((millis * 1000))
-        kill -KILL "$campaign" || fail "it had ended before $millis ms"
-        wait "$campaign" 2>/dev/null
-        ioecho campaign undo >undo.log 2>&1 || { fail "undo after $millis ms"; cat undo.log; }
-        changes=$(grep -c '^undone' undo.log)
-        undone=$((undone + changes))
-        printf 'after %s ms, undone: %s\n' "$millis" "$changes"
-        as_found "killed after $millis ms"
+        kill_at "$campaign" "$moment"
+        changes=$(undone undo.log)
+        printf 'after %s lines, undone: %s\n' "$moment" "$changes"
+        [ "$changes" -gt 0 ] || fail "nothing was undone after $moment lines"
+        as_found "killed after $moment lines"
         rm -rf killed.campaign
     done
-    [ "$undone" -gt 0 ] || fail 'no kill came while something was set up; the test shows nothing'
 }
+
+# Kills a campaign at a moment, and undoes.
+kill_at() { # pid moment
+    case $2 in
+    up)
+        until_setting_up "$1"
+        for _ in $(seq 3000); do
+            [ -z "$(find killed.campaign/cells -name run.toml 2>/dev/null)" ] || break
+            kill -0 "$1" 2>/dev/null || break
+            usleep 50000
+        done
+        ;;
+    *) until_lines "$1" "$2" || { fail "there were never $2 lines"; cat killed.log; } ;;
+    esac
+    kill -KILL "$1" || fail "it had ended before $2"
+    wait "$1" 2>/dev/null
+    ioecho campaign undo >undo.log 2>&1 || { fail "undo after $2"; cat undo.log; }
+}
+
+# How much was undone.
+undone() { grep -c '^undone' "$1"; } # log

@@ -135,6 +135,10 @@ struct Member {
     told_ns: i64,
     /// Whether nothing goes on there.
     is_at_rest: bool,
+    /// Whether it replays nothing, and does what is due beside the replays of the others.
+    attends: bool,
+    /// Whether it was told that those have ended.
+    is_told_to_rest: bool,
 }
 
 /// What a conversation is about.
@@ -163,7 +167,7 @@ impl Conversation {
     }
 
     /// Arms a replay on each agent, and begins all of them together, if all clocks are known within
-    /// this bound.
+    /// this bound. Those that attend are the last.
     pub fn replay(arms: Vec<ToAgent>, bound_max_ns: i64, now_ns: i64) -> (Self, Vec<Action>) {
         Self::begin(arms, About::Replay, bound_max_ns, now_ns)
     }
@@ -191,7 +195,11 @@ impl Conversation {
         bound_max_ns: i64,
         now_ns: i64,
     ) -> (Self, Vec<Action>) {
-        let members = vec![Member { heard_ns: now_ns, ..Member::default() }; questions.len()];
+        let member = |question: &ToAgent| {
+            let attends = *question == ToAgent::Attend;
+            Member { heard_ns: now_ns, attends, ..Member::default() }
+        };
+        let members = questions.iter().map(member).collect();
         let (phase, trouble) = (Phase::Asking(now_ns), None);
         let mut talk = Self { members, about, bound_max_ns, phase, trouble };
         let mut actions: Vec<Action> = questions
@@ -268,8 +276,11 @@ impl Conversation {
             {
                 member.done = Some((seconds, said, files));
                 member.is_at_rest = true;
-                // Before its instant nothing can have ended.
-                if matches!(self.phase, Phase::Asking(_) | Phase::Before(..)) {
+                // Before its instant nothing can have ended, nor before those that it attends.
+                let is_early = matches!(self.phase, Phase::Asking(_) | Phase::Before(..));
+                if is_early
+                    || (self.phase == Phase::Going && member.attends != member.is_told_to_rest)
+                {
                     let text = "its replay had ended before it began".to_owned();
                     self.lose(now_ns, at, Trouble::Wrong(text), actions);
                 }
@@ -314,7 +325,8 @@ impl Conversation {
         } else {
             member.after = Some(found);
         }
-        if is_before && bound > self.bound_max_ns {
+        let begins = is_before && !member.attends;
+        if begins && bound > self.bound_max_ns {
             let text = format!(
                 "its clock is known within {} only, and start.skew is {}: nothing was replayed",
                 ioecho_trace::Nanos(bound),
@@ -323,7 +335,9 @@ impl Conversation {
             return self.stop(now_ns, Some(at), Trouble::Fault(Fault::Failed(text)), actions);
         }
         let next = at + 1;
-        if next < self.members.len() {
+        // What was done beside the replays needs no instant afterwards.
+        let is_one = |member: &Member| is_before || !member.attends;
+        if self.members.get(next).is_some_and(is_one) {
             self.phase =
                 if is_before { Phase::Before(next, now_ns) } else { Phase::After(next, now_ns) };
             self.compare(now_ns, next, actions);
@@ -429,6 +443,17 @@ impl Conversation {
                     self.compare(now_ns, 0, actions);
                 } else {
                     self.end(actions);
+                }
+            }
+            Phase::Going
+                if self.members.iter().all(|member| member.attends || member.done.is_some())
+                    && self.members.iter().any(|it| it.attends && !it.is_told_to_rest) =>
+            {
+                for (at, member) in self.members.iter_mut().enumerate() {
+                    if member.attends {
+                        member.is_told_to_rest = true;
+                        actions.push(Action::Say(at, ToAgent::Rest));
+                    }
                 }
             }
             Phase::Going if self.members.iter().all(|member| member.done.is_some()) => {

@@ -218,6 +218,13 @@ impl File {
         self.hosts.iter().find(|host| host.name == name)
     }
 
+    /// How high a host stands in stacks that go across hosts: what a host takes in comes from lower
+    /// ones.
+    pub fn rank(&self, host: &str) -> usize {
+        let is_there = |entry: &Entry| entry.hosts.iter().any(|it| it == host);
+        self.stack.iter().rposition(is_there).map_or(0, |at| at + 1)
+    }
+
     /// The devices that a device consists of: itself, or those of which the stack makes it.
     pub fn devices_of<'f>(&'f self, device: &'f Device) -> Vec<&'f Device> {
         if device.of.is_empty() {

@@ -14,9 +14,11 @@
 //! everything.
 //!
 //! A campaign may span hosts: [`protocol`] is what it says to its agents there, [`conversation`]
-//! how all begin together or none, and [`clock`] how the clocks of hosts are compared.
+//! how all begin together or none, [`across`] the order in which a stack that goes across hosts is
+//! set up and taken down, and [`clock`] how the clocks of hosts are compared.
 #![forbid(unsafe_code)]
 
+pub mod across;
 pub mod attempt;
 pub mod clock;
 pub mod conclusion;

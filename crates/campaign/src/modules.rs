@@ -76,7 +76,8 @@ pub trait Module {
     }
 
     /// Does what is due while the replay goes on: what falls within this span, in seconds since the
-    /// replay's process began. It is called again and again, and spans follow one another.
+    /// replay's time zero (of a simulated one, whose time is another, since its process began). It
+    /// is called again and again, and spans follow one another.
     ///
     /// # Errors
     ///
@@ -86,7 +87,7 @@ pub trait Module {
         Ok(())
     }
 
-    /// A replay has ended, whose process took so many seconds: what `beside` changed for this
+    /// A replay has ended, so many seconds after the same instant: what `beside` changed for this
     /// replay alone is taken back.
     ///
     /// # Errors
@@ -105,6 +106,22 @@ pub trait Module {
     fn launch(&self, ground: &dyn Ground, tag: &str) -> Result<Vec<String>> {
         let _ = (ground, tag);
         Ok(Vec::new())
+    }
+
+    /// How the volumes after it come to other hosts.
+    ///
+    /// # Errors
+    ///
+    /// If a setting is missing that this needs.
+    fn hands_over(&self) -> std::result::Result<Over, Wrong> {
+        Ok(Over::Nowhere)
+    }
+
+    /// Whether a volume is one that it exports. What a host says of itself is not taken for granted
+    /// where other hosts lose data by it.
+    fn exports(&self, volume: &Volume) -> bool {
+        let _ = volume;
+        false
     }
 
     /// What is to be kept with the results after a replay: names of files, and their texts.
@@ -131,6 +148,17 @@ pub struct Outlook {
     /// The volumes after it.
     #[serde(skip)]
     pub volumes: Vec<Volume>,
+}
+
+/// How volumes come to other hosts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Over {
+    /// Not at all.
+    Nowhere,
+    /// They have the same paths there.
+    Paths,
+    /// The module of this name takes them in.
+    To(&'static str),
 }
 
 /// How often a module is done anew.

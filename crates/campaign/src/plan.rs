@@ -4,6 +4,7 @@
 //! The same file makes the same plan, so a campaign that goes on makes it anew, and compares keys.
 
 mod members;
+mod stacks;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -24,6 +25,7 @@ use crate::value::Value;
 pub use crate::file::FROM_STACK;
 pub use members::Member;
 use members::{HOST, there};
+pub use stacks::Seat;
 
 /// The most cells of a campaign.
 const CELLS_MAX: usize = 1_000_000;
@@ -68,6 +70,13 @@ pub struct Cell {
     /// Who replays on other hosts, all together; none if this machine does.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub hosts: Vec<Member>,
+    /// The hosts of each level of a stack that goes across hosts, from the lowest on: those of the
+    /// last take in what those before hand over. None if each host is set up by itself.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub levels: Vec<Vec<Seat>>,
+    /// Hosts that are in hand as well.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub also: Vec<String>,
     /// Everything that decides the result.
     pub identity: Identity,
     /// Cells of one branch differ in the climbed axis alone.
@@ -441,6 +450,7 @@ impl Plan {
             part.target == first.target
                 && part.identity.stack == first.identity.stack
                 && part.targets().eq(first.targets())
+                && part.levels == first.levels
         };
         if parts.len() != count || !parts.iter().all(is_alike) {
             let reason = "a rule or an axis of the rounds leaves out a replay, or moves it to \
@@ -496,10 +506,15 @@ impl Plan {
             ground.load(trace).map_err(|reason| Refused::new(place, reason, help))
         };
         let most = own.remove(TARGETS_MAX).map(|(most, place)| (most.concat(), place));
-        let hosts =
-            self.members(of_file, &traces, most, &|text| Self::fill(text, &point, repeat))?;
+        let fill = |text: &str| Self::fill(text, &point, repeat);
+        let levels = self.levels(of_file, &stack, self.seats(of_file, &fill)?)?;
+        let hosts = self.members(of_file, levels.last(), &traces, most, &fill)?;
         let (members, target, identified) = match hosts.first() {
-            Some(first) => (Vec::new(), first.target.clone(), there(of_file, &hosts)),
+            Some(first) => {
+                let below = levels.first().and_then(|seats| seats.first());
+                let target = below.map_or(&first.target, |seat| &seat.target).clone();
+                (Vec::new(), target, there(of_file, levels.first(), &hosts))
+            }
             None => self.identified(of_file, &stack, &point, repeat, ground)?,
         };
         if !hosts.is_empty() && (flows.is_some() || warmup.is_some()) {
@@ -527,6 +542,7 @@ impl Plan {
         (identity.base, identity.warmup) = (base, warmup);
         identity.stack = stack;
         let key = identity.key();
+        let also = if hosts.is_empty() { Vec::new() } else { self.also(&hosts, &levels) };
         let parts = Vec::new();
         Ok(Some(Cell {
             key,
@@ -537,6 +553,8 @@ impl Plan {
             members,
             trace,
             hosts,
+            levels,
+            also,
             identity,
             branch,
             parts,
@@ -621,57 +639,6 @@ impl Plan {
             members.clear();
         }
         Ok((members, target, identified))
-    }
-
-    /// The modules of a cell, with everything filled in.
-    fn stack(
-        &self,
-        origins: &Origins,
-        point: &[(String, String)],
-        repeat: u32,
-        device: &str,
-        ground: &dyn Ground,
-    ) -> Result<Vec<Placed>> {
-        let axes = self.file.axis_names();
-        let known: Vec<&str> = axes.into_iter().chain(["repeat", "device"]).collect();
-        let fill = |name: &str| match name {
-            "repeat" => Some(repeat.to_string()),
-            "device" => Some(device.to_owned()),
-            name => point.iter().find(|(axis, _)| axis == name).map(|(_, value)| value.clone()),
-        };
-        let mut stack = Vec::new();
-        for entry in &self.file.stack {
-            let Some(mut placed) = entry.placed(origins, &fill, &known)? else { continue };
-            let programs = placed.read("").map(|module| module.programs()).unwrap_or_default();
-            let hashed = |name: String| ground.program(&name).map(|hash| (name, hash));
-            placed.programs = programs.into_iter().filter_map(hashed).collect();
-            stack.push(placed);
-        }
-        Ok(stack)
-    }
-
-    /// Refuses settings of modules that are not possible.
-    ///
-    /// # Errors
-    ///
-    /// The first one, with its place.
-    pub fn check_stacks(&self, cells: &[Cell]) -> Result<()> {
-        let mut seen = BTreeSet::new();
-        for cell in cells {
-            for placed in &cell.identity.stack {
-                if !seen.insert(placed) {
-                    continue;
-                }
-                let Err(wrong) = placed.read("") else { continue };
-                let key = format!("{PREFIX}{}.{}", placed.name, wrong.key);
-                let origins = self.origins(&cell.point, cell.repeat).unwrap_or_default();
-                let given = origins.get(&key).and_then(|all| all.last()).map(|it| &it.place);
-                let entry = self.known.entry(&placed.name).map(|entry| &entry.place);
-                let place = given.or(entry).unwrap_or(&self.file.place);
-                return Err(Refused::new(place, wrong.reason, wrong.help));
-            }
-        }
-        Ok(())
     }
 
     /// Refuses a name in braces that no axis has.

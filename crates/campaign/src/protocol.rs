@@ -14,6 +14,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::file::{OnLoss, Proof};
+use crate::ground::Volume;
 use crate::name::{is_digest, is_name};
 use crate::stack::Placed;
 
@@ -61,6 +62,9 @@ pub struct DeviceThere {
     pub proof: Proof,
     /// Whether its data may be lost.
     pub may_lose: bool,
+    /// Volumes that other hosts hand over, which take the place of the device.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub handed: Vec<Volume>,
 }
 
 /// A load, as an agent gets it.
@@ -111,6 +115,9 @@ pub enum ToAgent {
         device: DeviceThere,
         /// The branch and the repeat of the cell.
         turn: (usize, u32),
+        /// Whether other hosts build on it. Then nothing is replayed here, and when the campaign is
+        /// lost they take down theirs first.
+        hands_over: bool,
     },
     /// Begin a replay, and let it wait for its instant.
     Arm {
@@ -123,6 +130,10 @@ pub enum ToAgent {
         /// What becomes of it when the campaign is lost.
         on_loss: OnLoss,
     },
+    /// Wait for the instant as a replay does, and do what is due beside the replays of others.
+    Attend,
+    /// The replays of the others have ended.
+    Rest,
     /// Say whether a replay of an earlier agent came to its end, and what it left.
     Look {
         /// The run.
@@ -139,6 +150,8 @@ pub enum ToAgent {
     Collect,
     /// Take down everything that was set up.
     Undo,
+    /// Leave what is set up as it is, because others still stand on it, and end.
+    Leave,
     /// The results of an attempt are fetched or not wanted: remove them.
     Drop {
         /// The key of the cell.
@@ -209,11 +222,13 @@ pub enum FromAgent {
         does: Vec<String>,
         /// The volumes whose data would be lost.
         loses: Vec<String>,
+        /// The volumes that there would be.
+        volumes: Vec<Volume>,
     },
     /// It is set up.
     Volumes {
-        /// The paths of the targets.
-        paths: Vec<String>,
+        /// The targets, or what is handed over.
+        volumes: Vec<Volume>,
     },
     /// The replay waits for its instant.
     Armed,
@@ -394,13 +409,18 @@ fn check(said: &FromAgent) -> Result<(), Wrong> {
             let is_build = is_digest(build);
             is_build.then_some(()).ok_or_else(|| Wrong("its build is no SHA-256".to_owned()))
         }
-        FromAgent::Outlook { does, loses } => {
-            few(does.len().max(loses.len()))?;
-            does.iter().chain(loses).try_for_each(|it| text(it))
+        FromAgent::Outlook { does, loses, volumes } => {
+            few(does.len().max(loses.len()).max(volumes.len()))?;
+            does.iter().chain(loses).try_for_each(|it| text(it))?;
+            volumes.iter().try_for_each(|volume| text(&volume.path))
         }
-        FromAgent::Volumes { paths: texts } | FromAgent::Undone { left: texts } => {
-            few(texts.len())?;
-            texts.iter().try_for_each(|it| text(it))
+        FromAgent::Volumes { volumes } => {
+            few(volumes.len())?;
+            volumes.iter().try_for_each(|volume| text(&volume.path))
+        }
+        FromAgent::Undone { left } => {
+            few(left.len())?;
+            left.iter().try_for_each(|it| text(it))
         }
         FromAgent::Progress { seconds: passed, .. } => seconds(*passed),
         FromAgent::Done { seconds: passed, said, files } => {

@@ -276,7 +276,8 @@ mod tests {
     fn queue(name: &str, key: &str, value: &str) -> Placed {
         let settings = [(format!("set.{key}"), Value::One(value.to_owned()))].into();
         let (module, name) = ("queue".to_owned(), name.to_owned());
-        Placed { every: Every::Once, module, name, programs: BTreeMap::new(), settings }
+        let (hosts, programs) = (Vec::new(), BTreeMap::new());
+        Placed { every: Every::Once, hosts, module, name, programs, settings }
     }
 
     #[test]

@@ -70,6 +70,9 @@ pub struct Entry {
     pub family: &'static Family,
     /// Where it is defined.
     pub place: Place,
+    /// The hosts on which it and what stands above it are done; none if they are those of what
+    /// stands below.
+    pub hosts: Vec<String>,
     /// Its settings, whose keys are `stack.NAME.KEY`.
     pub set: Vec<Setting>,
 }
@@ -80,6 +83,9 @@ pub struct Entry {
 pub struct Placed {
     /// How often it is done.
     pub every: Every,
+    /// The hosts that the stack goes to with it, if they are others than those below.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub hosts: Vec<String>,
     /// The module.
     pub module: String,
     /// The name of its entry.
@@ -212,8 +218,18 @@ impl Entry {
             },
         };
         let (module, name) = (self.family.name.to_owned(), self.name.clone());
-        Ok(Some(Placed { every, module, name, programs: BTreeMap::new(), settings }))
+        let (hosts, programs) = (self.hosts.clone(), BTreeMap::new());
+        Ok(Some(Placed { every, hosts, module, name, programs, settings }))
     }
+}
+
+/// The parts of a stack that are done on the same hosts, from the lowest on. The first may be
+/// empty.
+pub fn levels(stack: &[Placed]) -> Vec<&[Placed]> {
+    let mut starts: Vec<usize> = vec![0];
+    starts.extend((0..stack.len()).filter(|at| !stack[*at].hosts.is_empty()));
+    let ends = starts[1..].iter().copied().chain([stack.len()]);
+    starts.iter().zip(ends).map(|(start, end)| &stack[*start..end]).collect()
 }
 
 /// Something that stands, and for whom it was made.
@@ -246,7 +262,7 @@ mod tests {
     fn placed(name: &str, every: Every) -> Placed {
         let (module, name) = ("queue".to_owned(), name.to_owned());
         let (programs, settings) = (BTreeMap::new(), BTreeMap::new());
-        Placed { every, module, name, programs, settings }
+        Placed { every, hosts: Vec::new(), module, name, programs, settings }
     }
 
     #[test]

@@ -4,6 +4,8 @@
 // Helpers of tests panic as tests do; clippy.toml allows it only in the tests themselves.
 #![allow(clippy::unwrap_used)]
 
+#[path = "hosts/across.rs"]
+mod across;
 mod fixture;
 #[path = "hosts/hostile.rs"]
 mod hostile;

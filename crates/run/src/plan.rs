@@ -21,6 +21,7 @@ use crate::error::{Kind, Result, RunError};
 use crate::flows::{Flows, Nothing};
 use crate::inputs::Inputs;
 use crate::links::{self, Links};
+use crate::on_devices::OnDevices;
 use crate::open::Opener;
 use crate::spec::ReplaySpec;
 use crate::target::{Target, guard_all, reads_alone};
@@ -93,8 +94,11 @@ impl ReplayPlan {
         options.dependencies =
             spec.timing.has_parents() && load.is_whole() && !spec.writes.reads_only();
         let open = || open::trace_until(opener, &Stop::default(), &spec.trace, &options, &load);
-        let source: Box<dyn Source> =
-            if spec.flows.is_empty() { open()? } else { Box::new(Nothing::default()) };
+        let source: Box<dyn Source> = if spec.flows.is_empty() {
+            Box::new(OnDevices::new(open()?, &spec.trace)?)
+        } else {
+            Box::new(Nothing::default())
+        };
         refuse_unchosen_seconds(&spec, source.header())?;
         follows_what_is_known(&spec, source.header())?;
         let routes = routes::read(&spec.map, spec.map_file.as_deref())?;

@@ -127,10 +127,11 @@ pub fn read(name: &str, text: &str, known: &Known, open: Open<'_>) -> Result<Fil
         rounds: None,
         baseline: None,
     };
-    file.stack = Reader { known, top }.stack()?;
-    let known = &file.knows(known);
     let reader = Reader { known, top };
     file.hosts = reader.hosts()?;
+    file.stack = reader.stack(&file.hosts)?;
+    let known = &file.knows(known);
+    let reader = Reader { known, top };
     file.start_skew = reader.start_skew()?;
     file.devices = reader.devices(&file.hosts)?;
     hosts::check_parallel(&file)?;

@@ -1,3 +1,4 @@
+mod across;
 mod hosts;
 
 use super::*;

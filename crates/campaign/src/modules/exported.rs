@@ -55,6 +55,31 @@ pub(super) fn addresses(on: &[Volume], scheme: &'static str) -> Result<Vec<Addre
     on.iter().map(read).collect()
 }
 
+/// Whether a volume is exported by this scheme at this portal. The target has the name that the
+/// user chose, or one of ours: `ours` is what it begins with, and the name of its entry the end.
+pub(super) fn is_exported(
+    volume: &Volume,
+    (scheme, portal): (&'static str, &str),
+    chosen: Option<&str>,
+    (ours, entry): (&str, &str),
+) -> bool {
+    let is_plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "-.:".contains(c);
+    let is_ours = |name: &str| {
+        let tag = name.strip_prefix(ours).and_then(|rest| rest.strip_suffix(entry));
+        tag.is_some_and(|tag| tag.starts_with("ioecho-")) && name.chars().all(is_plain)
+    };
+    let is_named = |name: &str| chosen.map_or_else(|| is_ours(name), |chosen| name == chosen);
+    let address = Address::read(&volume.path, scheme);
+    volume.kind == Kind::Exported
+        && address.is_some_and(|it| it.portal == portal && is_named(&it.name))
+}
+
+/// Why other hosts cannot reach a target that only its own host can.
+pub(super) fn portal_missing(port: u16) -> Wrong {
+    let reason = "other hosts reach it by an address of its host, and 'portal' is missing";
+    Wrong::new("portal", reason, format!("write an address, such as 10.0.0.1 or 10.0.0.1:{port}"))
+}
+
 /// An address of each target, which may export several volumes.
 pub(super) fn names(addresses: &[Address]) -> Vec<&Address> {
     let mut each: Vec<&Address> = Vec::new();
@@ -114,8 +139,8 @@ pub(super) fn are_there(ground: &dyn Ground, on: &[Volume]) -> Result<()> {
     }
 }
 
-/// Address and port of a target.
-pub(super) fn portal(given: &Given, port: u16) -> std::result::Result<String, Wrong> {
+/// Address and port of a target, and whether they were given.
+pub(super) fn portal(given: &Given, port: u16) -> std::result::Result<(String, bool), Wrong> {
     let help = format!("write an address, such as 10.0.0.1 or 10.0.0.1:{port}");
     let read = |text: &str| {
         if let Ok(both) = text.parse::<std::net::SocketAddr>() {
@@ -124,8 +149,9 @@ pub(super) fn portal(given: &Given, port: u16) -> std::result::Result<String, Wr
         let address = text.parse::<std::net::IpAddr>().ok()?;
         Some(std::net::SocketAddr::new(address, port).to_string())
     };
-    let own = || format!("127.0.0.1:{port}");
-    Ok(given.parsed("portal", read, &help)?.unwrap_or_else(own))
+    let given = given.parsed("portal", read, &help)?;
+    let is_given = given.is_some();
+    Ok((given.unwrap_or_else(|| format!("127.0.0.1:{port}")), is_given))
 }
 
 /// The address and the port of a portal.

@@ -12,7 +12,7 @@ use std::time::Duration;
 use super::configfs::{self, Configfs, Place};
 use super::exported::{self, Address};
 use super::{
-    Every, Family, Given, Keys, Module, Outlook, Wrong, block_volumes, given_up, mark, tools,
+    Every, Family, Given, Keys, Module, Outlook, Over, Wrong, block_volumes, given_up, mark, tools,
 };
 use crate::ground::{Command, Ground, Kind, Result, Volume};
 use crate::ledger::line::Probe;
@@ -49,6 +49,9 @@ const PORT: u16 = 3260;
 /// What an address of ours begins with.
 const SCHEME: &str = "iscsi";
 
+/// What the names of our targets begin with.
+const OURS: &str = "iqn.2026-01.io.ioecho:";
+
 /// Shows the session of a target; `$0` is its name.
 const SESSION: &str = r#"iscsiadm -m session 2>/dev/null | grep -F " $0 ""#;
 
@@ -56,6 +59,7 @@ struct Target {
     name: String,
     /// Address and port, at which it listens.
     portal: String,
+    is_portal_given: bool,
     /// The name of the target; without it, one with our tag.
     iqn: Option<String>,
     limit: Duration,
@@ -70,16 +74,18 @@ impl Target {
             let is_name = text.starts_with("iqn.") && text.len() <= 223;
             (is_name && text.chars().all(is_part)).then(|| text.to_owned())
         };
+        let (portal, is_portal_given) = exported::portal(given, PORT)?;
         Ok(Self {
             name: exported::plain_name(given)?,
-            portal: exported::portal(given, PORT)?,
+            portal,
+            is_portal_given,
             iqn: given.parsed("iqn", iqn, "write iqn.2026-01.org.example:disk")?,
             limit: given.limit()?,
         })
     }
 
     fn iqn(&self, tag: &str) -> String {
-        let own = || format!("iqn.2026-01.io.ioecho:{tag}-{}", self.name);
+        let own = || format!("{OURS}{tag}-{}", self.name);
         self.iqn.clone().unwrap_or_else(own)
     }
 
@@ -155,6 +161,16 @@ impl Module for Target {
         on.iter().try_for_each(|volume| given_up(ledger.ground(), volume))?;
         self.export(ledger, on)?;
         Ok(self.volumes(&ledger.tag(), on))
+    }
+
+    fn hands_over(&self) -> std::result::Result<Over, Wrong> {
+        let over = self.is_portal_given.then_some(Over::To(INITIATOR.name));
+        over.ok_or_else(|| exported::portal_missing(PORT))
+    }
+
+    fn exports(&self, volume: &Volume) -> bool {
+        let ours = (OURS, &*format!("-{}", self.name));
+        exported::is_exported(volume, (SCHEME, &self.portal), self.iqn.as_deref(), ours)
     }
 }
 

@@ -12,7 +12,7 @@ use std::time::Duration;
 use super::configfs::{self, Configfs, Place};
 use super::exported::{self, Address};
 use super::{
-    Every, Family, Given, Keys, Module, Outlook, Wrong, block_volumes, given_up, mark, tools,
+    Every, Family, Given, Keys, Module, Outlook, Over, Wrong, block_volumes, given_up, mark, tools,
 };
 use crate::ground::{Command, Ground, Kind, Result, Volume};
 use crate::ledger::line::Probe;
@@ -39,6 +39,9 @@ const NVMET: &str = "/sys/kernel/config/nvmet";
 
 /// The port of `NVMe` over TCP.
 const PORT: u16 = 4420;
+
+/// What the names of our subsystems begin with.
+const OURS: &str = "nqn.2026-01.io.ioecho:";
 
 /// Shows the name of a subsystem that this host is connected to; `$0` is the name.
 const CONNECTED: &str = r#"cat /sys/class/nvme/nvme*/subsysnqn 2>/dev/null | grep -Fx "$0""#;
@@ -78,6 +81,7 @@ struct Target {
     transport: Transport,
     /// Address and port, at which it listens.
     portal: String,
+    is_portal_given: bool,
     /// The name of the subsystem; without it, one with our tag.
     nqn: Option<String>,
     limit: Duration,
@@ -95,17 +99,19 @@ impl Target {
             let help = "write transport = \"tcp\" as well";
             return Err(Wrong::new("portal", "within the host nothing listens", help));
         }
+        let (portal, is_portal_given) = exported::portal(given, PORT)?;
         Ok(Self {
             name: exported::plain_name(given)?,
             transport,
-            portal: exported::portal(given, PORT)?,
+            portal,
+            is_portal_given,
             nqn: given.parsed("nqn", nqn, "write nqn.2026-01.org.example:disk")?,
             limit: given.limit()?,
         })
     }
 
     fn nqn(&self, tag: &str) -> String {
-        let own = || format!("nqn.2026-01.io.ioecho:{tag}-{}", self.name);
+        let own = || format!("{OURS}{tag}-{}", self.name);
         self.nqn.clone().unwrap_or_else(own)
     }
 
@@ -177,6 +183,23 @@ impl Module for Target {
         on.iter().try_for_each(|volume| given_up(ledger.ground(), volume))?;
         self.export(ledger, on)?;
         Ok(self.volumes(&ledger.tag(), on))
+    }
+
+    fn hands_over(&self) -> std::result::Result<Over, Wrong> {
+        match self.transport {
+            Transport::Loop => {
+                let help = "write transport = \"tcp\", and the portal";
+                Err(Wrong::new("transport", "loop is within one host", help))
+            }
+            Transport::Tcp if self.is_portal_given => Ok(Over::To(INITIATOR.name)),
+            Transport::Tcp => Err(exported::portal_missing(PORT)),
+        }
+    }
+
+    fn exports(&self, volume: &Volume) -> bool {
+        let ours = (OURS, &*format!("-{}", self.name));
+        let at = (self.transport.scheme(), &*self.portal);
+        exported::is_exported(volume, at, self.nqn.as_deref(), ours)
     }
 }
 

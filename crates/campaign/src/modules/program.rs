@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use serde_json::Value as Json;
 
-use super::{Every, Family, Given, Keys, Module, Outlook, Wrong};
+use super::{Every, Family, Given, Keys, Module, Outlook, Over, Wrong};
 use crate::ground::{Command, Fault, Ground, Kind, Result, Volume};
 use crate::ledger::Ledger;
 use crate::program::{Answer, Answered, Question, Verb, answer};
@@ -200,6 +200,11 @@ fn announced(ground: &dyn Ground, told: &Answered, on: &[Volume]) -> Volume {
 }
 
 impl Module for Program {
+    fn hands_over(&self) -> std::result::Result<Over, Wrong> {
+        // Such as that of an array, whose volumes each host finds by their WWN.
+        Ok(Over::Paths)
+    }
+
     fn programs(&self) -> Vec<String> {
         // A script is often an argument of its interpreter.
         self.run.argv.iter().filter(|word| word.contains('/')).cloned().collect()

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use serde::Serialize;
 
-use super::{Cell, Plan, is_simulated};
+use super::{Cell, Plan, Seat, is_simulated};
 use crate::file::{Device, Host, Parallel, Proof, Setting, TARGETS_MAX};
 use crate::key::Identity;
 use crate::place::{Place, Refused, Result};
@@ -36,42 +36,69 @@ impl Cell {
     /// Whether two cells need the same host, so that one would disturb the other. Cells without
     /// hosts need this machine.
     pub fn shares_a_host(&self, other: &Self) -> bool {
-        let is_there = |member: &Member| other.hosts.iter().any(|it| it.host == member.host);
-        (self.hosts.is_empty() && other.hosts.is_empty()) || self.hosts.iter().any(is_there)
+        let is_there = |host: &str| other.in_hand().any(|it| it == host);
+        (self.hosts.is_empty() && other.hosts.is_empty()) || self.in_hand().any(is_there)
     }
 }
 
 impl Plan {
     /// How many of these cells follow each other, if those that may go on at the same time do.
     pub fn turns<'c>(&self, cells: impl Iterator<Item = &'c Cell>) -> usize {
-        if self.file.parallel == Parallel::One {
-            return cells.count();
-        }
-        let mut until: HashMap<&str, usize> = HashMap::new();
-        for cell in cells {
-            let hosts: Vec<&str> = match cell.hosts[..] {
-                [] => vec![""],
-                _ => cell.hosts.iter().map(|member| member.host.as_str()).collect(),
-            };
-            let begins = hosts.iter().filter_map(|host| until.get(host)).max().copied();
-            for host in hosts {
-                until.insert(host, begins.unwrap_or(0) + 1);
-            }
-        }
-        until.into_values().max().unwrap_or(0)
+        self.span_of(cells.map(|cell| (cell, 1.0))).round() as usize
     }
 
-    /// Who replays on other hosts. Loads are dealt in turn.
+    /// The time of these cells, each of which takes so many seconds, if those that may go on at the
+    /// same time do.
+    pub fn span_of<'c>(&self, cells: impl Iterator<Item = (&'c Cell, f64)>) -> f64 {
+        if self.file.parallel == Parallel::One {
+            return cells.map(|(_, seconds)| seconds).sum();
+        }
+        let mut until: HashMap<&str, f64> = HashMap::new();
+        let (mut repeat, mut begun, mut last) = (0, 0.0, 0.0_f64);
+        for (cell, seconds) in cells {
+            // A repeat is finished before the next one begins.
+            if cell.repeat != repeat {
+                (repeat, begun) = (cell.repeat, last);
+            }
+            let hosts: Vec<&str> =
+                if cell.hosts.is_empty() { vec![""] } else { cell.in_hand().collect() };
+            let begins = hosts.iter().filter_map(|host| until.get(host)).copied();
+            let ends = begins.fold(begun, f64::max) + seconds;
+            until.extend(hosts.into_iter().map(|host| (host, ends)));
+            last = last.max(ends);
+        }
+        last
+    }
+
+    /// The hosts of a device, each with its path there.
+    pub(super) fn seats(
+        &self,
+        device: &Device,
+        fill: &dyn Fn(&str) -> String,
+    ) -> Result<Vec<Seat>> {
+        let path = device.shown_path();
+        self.check_names(&Value::One(path.to_owned()), &device.place, &[HOST], false)?;
+        let seat = |host: &String| {
+            let target = filled(&fill(path), &|name| (name == HOST).then(|| host.clone()));
+            Seat { host: host.clone(), target }
+        };
+        Ok(device.hosts.iter().map(seat).collect())
+    }
+
+    /// Who replays on other hosts: those of the device, or of the `last` level of a stack that goes
+    /// across hosts. Loads are dealt in turn.
     pub(super) fn members(
         &self,
         device: &Device,
+        last: Option<&Vec<Seat>>,
         traces: &[String],
         most: Option<(String, &Place)>,
         fill: &dyn Fn(&str) -> String,
     ) -> Result<Vec<Member>> {
+        let seats = last.cloned().map_or_else(|| self.seats(device, fill), Ok)?;
         let most = match most {
-            None => device.hosts.len(),
-            Some((text, place)) if device.hosts.is_empty() => {
+            None => seats.len(),
+            Some((text, place)) if seats.is_empty() => {
                 let reason = format!("{TARGETS_MAX} = {text} needs a device on several hosts");
                 return Err(Refused::new(place, reason, "name its hosts: host = [\"n{1..10}\"]"));
             }
@@ -83,16 +110,15 @@ impl Plan {
                 })?
             }
         };
-        let path = device.shown_path();
-        self.check_names(&Value::One(path.to_owned()), &device.place, &[HOST], false)?;
-        let member = |(number, host): (usize, &String)| {
+        let member = |(number, seat): (usize, Seat)| {
+            let Seat { host, target } = seat;
             let own =
                 |text: &str| filled(&fill(text), &|name| (name == HOST).then(|| host.clone()));
             let trace = traces.get(number % traces.len().max(1)).map(|it| own(it));
-            let (host, target, trace) = (host.clone(), own(path), trace.unwrap_or_default());
+            let trace = trace.unwrap_or_default();
             Member { host, target, trace, set: BTreeMap::new() }
         };
-        Ok(device.hosts.iter().take(most).enumerate().map(member).collect())
+        Ok(seats.into_iter().take(most).enumerate().map(member).collect())
     }
 
     /// The members with the settings that their hosts have; `None` if a rule leaves out the cell
@@ -165,19 +191,26 @@ pub(super) const HOST: &str = "host";
 const AND: &str = " + ";
 
 /// What a device on other hosts is. What it must have tells it from others wherever it is reached
-/// from; without, it is what is at that path of that host.
-pub(super) fn there(device: &Device, members: &[Member]) -> String {
+/// from; without, it is what is at that path of that host. `below` are the hosts that it is on,
+/// where others replay.
+pub(super) fn there(device: &Device, below: Option<&Vec<Seat>>, members: &[Member]) -> String {
     let Proof { serial, wwn, uuid, backing } = &device.proof;
     let proofs = [serial, wwn, uuid, backing];
     let proof: Vec<&str> = proofs.into_iter().flatten().map(String::as_str).collect();
-    let of_member = |member: &Member| {
-        if is_simulated(&member.target) {
-            return member.target.clone();
+    let of_host = |host: &str, target: &str| {
+        if is_simulated(target) {
+            return target.to_owned();
         }
         if proof.is_empty() {
-            return format!("there:{}:{}", member.host, member.target);
+            return format!("there:{host}:{target}");
         }
         format!("there:{}", proof.join(","))
     };
-    members.iter().map(of_member).collect::<Vec<_>>().join(AND)
+    let Some(below) = below else {
+        let all = members.iter().map(|member| of_host(&member.host, &member.target));
+        return all.collect::<Vec<_>>().join(AND);
+    };
+    let all: Vec<String> = below.iter().map(|seat| of_host(&seat.host, &seat.target)).collect();
+    // A load on one of its hosts is another than on ten.
+    format!("{} by {}", all.join(AND), members.len())
 }

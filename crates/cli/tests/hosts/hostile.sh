@@ -27,14 +27,14 @@ while read -r line; do
         *) printf '{"hello":{"protocol":1,"build":"%s","facts":{}}}\n' "$build" ;;
         esac
         ;;
-    *'"check"'*) echo '{"outlook":{"does":[],"loses":[]}}' ;;
+    *'"check"'*) echo '{"outlook":{"does":[],"loses":[],"volumes":[]}}' ;;
     *'"undo"'*) echo '{"undone":{"left":[]}}' ;;
     '"undo') echo '{"undone":{"left":[]}}' ;;
     *'"drop"'*) echo '"dropped"' ;;
     '"collect"') echo '{"kept":{"texts":[["../../escaped","x"]]}}' ;;
     *'"apply"'*)
         [ "$how" = silent ] && sleep 60
-        echo '{"volumes":{"paths":["sim"]}}'
+        echo '{"volumes":{"volumes":[{"path":"sim","kind":"simulated","size":0,"may_lose":false,"is_there":true}]}}'
         ;;
     *'"arm"'*)
         echo '"armed"'

@@ -669,6 +669,6 @@ fn effect(io: &Io) -> Option<Legal> {
         Op::Write => Some(Legal::Version(io.request)),
         Op::WriteZeroes => Some(Legal::Zeroes(io.request)),
         Op::Discard | Op::Zone => Some(Legal::Anything(io.request)),
-        Op::Read | Op::Flush => None,
+        _ => None,
     }
 }

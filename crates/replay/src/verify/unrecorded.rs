@@ -29,7 +29,7 @@ impl Erasing {
         match op {
             Op::WriteZeroes => Self::Zeroes,
             Op::Discard | Op::Zone => Self::Anything,
-            Op::Read | Op::Write | Op::Flush => Self::Nothing,
+            _ => Self::Nothing,
         }
     }
 }

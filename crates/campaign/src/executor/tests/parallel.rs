@@ -78,6 +78,9 @@ fn the_time_until_the_end_is_that_of_the_busiest_host() {
     assert_eq!(plan.turns(plan.cells.iter()), 12);
     let alone = plan.cells.iter().filter(|cell| cell.device == "c");
     assert_eq!(plan.turns(alone), 6);
+    // Cells take what they take: the longest way of a repeat counts, and then that of the next.
+    let seconds = |cell: &Cell| if cell.device == "c" { 10.0 } else { 1.0 };
+    assert!((plan.span_of(plan.cells.iter().map(|it| (it, seconds(it)))) - 60.0).abs() < 1e-9);
 }
 
 /// Runs a campaign in which runs end in any order, fault, fail and are stopped, and the process is

@@ -2,16 +2,21 @@
 
 use toml::de::DeValue;
 
+use super::hosts::hosts_of;
 use super::{Reader, check};
 use crate::file::table::{Spot, Table};
-use crate::file::{Layer, Setting};
+use crate::file::{Host, Layer, Setting};
 use crate::modules::{FAMILIES, Family};
 use crate::place::{Place, Refused, Result};
 use crate::stack::{Entry, PREFIX, STACK};
 use crate::value::Value;
 
+/// The key of the hosts to which a stack goes with an entry.
+const HOSTS: &str = "hosts";
+
 impl<'t, 'a> Reader<'t, 'a> {
-    pub(super) fn stack(&self) -> Result<Vec<Entry>> {
+    /// The stack. `hosts` are those of the file.
+    pub(super) fn stack(&self, hosts: &[Host]) -> Result<Vec<Entry>> {
         let mut stack: Vec<Entry> = Vec::new();
         for table in self.items("stack")? {
             let value = table.needed("module")?;
@@ -33,10 +38,14 @@ impl<'t, 'a> Reader<'t, 'a> {
                 let reason = format!("the stack has an entry '{name}' already");
                 return Err(Refused::new(&place, reason, "give each entry a name of its own"));
             }
-            let mut entry = Entry { name, family, place, set: Layer::new() };
+            let hosts = match table.get(HOSTS) {
+                Some(value) => hosts_of(&table, value, hosts)?,
+                None => Vec::new(),
+            };
+            let mut entry = Entry { name, family, place, hosts, set: Layer::new() };
             for (key, value) in table.entries {
                 let name = key.get_ref().as_ref();
-                if !matches!(name, "module" | "name") {
+                if !matches!(name, "module" | "name" | HOSTS) {
                     let place = self.top.text.place(&key.span());
                     self.settings_at(name, place, value, &entry.clone(), &mut entry.set)?;
                 }

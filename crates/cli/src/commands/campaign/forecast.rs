@@ -12,12 +12,14 @@ use super::store::Held;
 /// The time of the missing runs at most, if it is known.
 pub(super) fn seconds(executor: &Executor<'_>, held: &Held) -> Option<f64> {
     let states = executor.cells().iter().zip(executor.states());
-    let mut missing = states.filter(|(_, state)| **state == State::Missing).map(|(cell, _)| cell);
+    let missing = states.filter(|(_, state)| **state == State::Missing).map(|(cell, _)| cell);
     if !held.clocks.is_empty() {
         let each = held.seconds() / held.clocks.len() as f64;
         return Some(each * executor.plan().turns(missing) as f64);
     }
-    missing.try_fold(0.0, |sum, cell| Some(sum + of_cell(cell)?))
+    let each: Option<Vec<(&Cell, f64)>> =
+        missing.map(|cell| Some((cell, of_cell(cell)?))).collect();
+    Some(executor.plan().span_of(each?.into_iter()))
 }
 
 /// The same in words.

@@ -226,6 +226,21 @@ impl<'m> Host<'m> {
         Self { machine, setup: RefCell::new(setup) }
     }
 
+    /// Sets up what other hosts build on.
+    pub(super) fn raise_for_others(
+        &self,
+        stack: &[Placed],
+        bottom: &[Volume],
+        turn: (usize, u32),
+    ) -> Result<Vec<Volume>, Fault> {
+        let volumes = self.setup.borrow_mut().raise(stack, bottom, turn)?;
+        if volumes.is_empty() {
+            let text = "the stack makes no volume to replay against";
+            return Err(Fault::Refused(text.to_owned()));
+        }
+        Ok(volumes)
+    }
+
     /// Sets up what a cell needs.
     pub(super) fn raise(
         &self,
@@ -233,12 +248,7 @@ impl<'m> Host<'m> {
         bottom: &[Volume],
         turn: (usize, u32),
     ) -> Result<Place, Fault> {
-        let mut setup = self.setup.borrow_mut();
-        let volumes = setup.raise(stack, bottom, turn)?;
-        if volumes.is_empty() {
-            let text = "the stack makes no volume to replay against";
-            return Err(Fault::Refused(text.to_owned()));
-        }
+        let volumes = self.raise_for_others(stack, bottom, turn)?;
         if let Some(volume) = volumes.iter().find(|volume| volume.kind == Kind::Exported) {
             return Err(Fault::Refused(format!(
                 "the stack ends with {}, which is no device of this host\n  = help: add an \
@@ -246,7 +256,7 @@ impl<'m> Host<'m> {
                 volume.path
             )));
         }
-        let launch = setup.launch()?;
+        let launch = self.setup.borrow().launch()?;
         Ok(Place { launch, volumes })
     }
 

@@ -5,11 +5,13 @@
 //! thread reads and answers pings at once, one says that the agent is there, and the main one does
 //! what is asked for. When the campaign has gone, whether its connection ends or it is silent for a
 //! minute, the agent stops its replay, or brings it to its end if the campaign wanted that, undoes
-//! what it has set up, and ends; results stay in its spool.
+//! what it has set up (once other hosts had time to undo what stands on it, [`others`]), and ends;
+//! results stay in its spool.
 
 mod bulk;
 mod home;
 mod kept;
+mod others;
 mod replaying;
 mod voice;
 mod worker;
@@ -66,6 +68,8 @@ pub(super) struct Asked {
     gone: AtomicBool,
     /// What goes on comes to its end even so.
     finishes: AtomicBool,
+    /// The replays that it attends have ended.
+    rest: AtomicBool,
     /// The host asks the agent to end.
     signalled: Stopping,
     begun: Instant,
@@ -105,6 +109,7 @@ fn serve(home: Home) -> anyhow::Result<u8> {
         stop: AtomicBool::new(false),
         gone: AtomicBool::new(false),
         finishes: AtomicBool::new(false),
+        rest: AtomicBool::new(false),
         signalled: stop_on_signals()?,
         begun: Instant::now(),
         heard_ms: AtomicU64::new(0),
@@ -171,10 +176,15 @@ fn listen(
                     asked.stop.store(true, Relaxed);
                     true
                 }
+                Ok(ToAgent::Rest) => {
+                    asked.rest.store(true, Relaxed);
+                    true
+                }
                 Ok(ToAgent::Start { at_ns }) => starts.send(at_ns).is_ok(),
                 Ok(order) => {
                     // The one before has been answered, or nobody would ask.
                     asked.stop.store(false, Relaxed);
+                    asked.rest.store(false, Relaxed);
                     orders.send(order).is_ok()
                 }
                 Err(wrong) => {

@@ -351,7 +351,7 @@ impl Figures {
 }
 
 /// How long it is until an instant of `CLOCK_MONOTONIC`.
-fn until(at_ns: i64) -> Duration {
+pub(super) fn until(at_ns: i64) -> Duration {
     let clock = MonotonicClock::new();
     let left = at_ns.saturating_sub((clock.origin() + clock.now()).0);
     Duration::from_nanos(u64::try_from(left).unwrap_or(0))

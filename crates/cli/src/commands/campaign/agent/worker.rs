@@ -18,6 +18,7 @@ use ioecho_run::{digest, regular};
 use super::Asked;
 use super::home::{Home, of_attempt};
 use super::kept;
+use super::others;
 use super::replaying::{On, Replaying};
 use super::voice::Voice;
 use crate::commands::campaign::doing::environment;
@@ -44,11 +45,18 @@ pub(super) struct Worker {
     asked: Arc<Asked>,
     starts: mpsc::Receiver<i64>,
     works_for: Option<For>,
+    /// This host, once something is set up on it. It is held as long as the agent lives, because
+    /// commands hold its lock as well.
+    ground: Option<(Locks, &'static Machine<'static>)>,
     /// What is set up, once something is.
-    up: Option<(Locks, Host<'static>)>,
+    up: Option<Host<'static>>,
     on: On,
     /// What modules of an earlier agent had to say of the replay that it brought to its end.
     kept: Vec<(String, String)>,
+    /// Whether other hosts build on what is set up.
+    hands_over: bool,
+    /// Whether what is set up stays, because they still do.
+    leaves: bool,
 }
 
 impl Worker {
@@ -58,8 +66,9 @@ impl Worker {
         asked: Arc<Asked>,
         starts: mpsc::Receiver<i64>,
     ) -> Self {
-        let (works_for, up, on, kept) = (None, None, On::default(), Vec::new());
-        Self { home, voice, asked, starts, works_for, up, on, kept }
+        let (works_for, ground, up, on) = (None, None, None, On::default());
+        let (kept, hands_over, leaves) = (Vec::new(), false, false);
+        Self { home, voice, asked, starts, works_for, ground, up, on, kept, hands_over, leaves }
     }
 
     /// Does what is asked for, and says what came of it; whether it goes on.
@@ -89,7 +98,17 @@ impl Worker {
                 self.hello(protocol, &build, (campaign, &host), stops_earlier)
             }
             ToAgent::Check { stack, device } => self.check(&stack, &device),
-            ToAgent::Apply { stack, device, turn } => self.apply(&stack, &device, turn),
+            ToAgent::Apply { stack, device, turn, hands_over } => {
+                self.hands_over = hands_over;
+                self.apply(&stack, &device, turn)
+            }
+            ToAgent::Attend => {
+                others::attend(self.up.as_ref(), &self.voice, &self.asked, &self.starts)
+            }
+            ToAgent::Leave => {
+                self.leaves = true;
+                Ok(FromAgent::Undone { left: Vec::new() })
+            }
             ToAgent::Arm { run, flags, load, on_loss } => {
                 let Some(works_for) = &self.works_for else { return Ok(FromAgent::Alive) };
                 let replaying = Replaying {
@@ -99,7 +118,7 @@ impl Worker {
                     starts: &self.starts,
                     spool: &works_for.spool,
                     running: &works_for.running,
-                    host: self.up.as_ref().map(|(_, host)| host),
+                    host: self.up.as_ref(),
                     on: &self.on,
                     on_loss,
                 };
@@ -116,15 +135,17 @@ impl Worker {
             }
             ToAgent::Collect => {
                 let kept = std::mem::take(&mut self.kept);
-                let texts = self.up.as_ref().map_or(Ok(kept), |(_, host)| host.collect())?;
+                let texts = self.up.as_ref().map_or(Ok(kept), Host::collect)?;
                 Ok(FromAgent::Kept { texts })
             }
             ToAgent::Undo => self.undo(),
             ToAgent::Drop { key, attempt } => self.forget(&key, attempt),
             // The ears know what to do with these.
-            ToAgent::Start { .. } | ToAgent::Stop | ToAgent::Ping { .. } | ToAgent::Alive => {
-                Ok(FromAgent::Alive)
-            }
+            ToAgent::Start { .. }
+            | ToAgent::Stop
+            | ToAgent::Rest
+            | ToAgent::Ping { .. }
+            | ToAgent::Alive => Ok(FromAgent::Alive),
         }
     }
 
@@ -161,9 +182,11 @@ impl Worker {
                 if stops_earlier {
                     spool.put(kept::NO_USE, b"").map_err(unusable)?;
                 }
+                spool.put(others::WANTED, b"").map_err(unusable)?;
                 return busy("what");
             };
             let _ = spool.remove(kept::NO_USE);
+            let _ = spool.remove(others::WANTED);
             let Some(running) = lock("running")? else { return busy("a replay that") };
             self.works_for = Some(For { campaign, spool, running, _own: own_lock });
         }
@@ -178,6 +201,14 @@ impl Worker {
     /// What a stack stands on, if the device is the one that is meant.
     fn bottom(&self, device: &DeviceThere) -> Result<Vec<Volume>, Fault> {
         let machine = Machine::new(self.base(), None, || false);
+        if !device.handed.is_empty() {
+            let found = |volume: &Volume| match volume.kind {
+                Kind::Exported => Ok(volume.clone()),
+                _ if !volume.is_there => Ok(volume.clone()),
+                _ => Ok(Volume { may_lose: volume.may_lose, ..machine.volume(&volume.path)? }),
+            };
+            return device.handed.iter().map(found).collect();
+        }
         let Some(path) = &device.path else { return Ok(Vec::new()) };
         if is_simulated(path) {
             let (path, kind) = (path.clone(), Kind::Simulated);
@@ -218,7 +249,7 @@ impl Worker {
             self.is_open()?;
         }
         let base = self.base().display().to_string();
-        let (mut does, mut loses) = (Vec::new(), Vec::new());
+        let (mut does, mut loses, mut volumes) = (Vec::new(), Vec::new(), bottom.clone());
         for module in outlook(&machine, stack, &bottom, &base)? {
             if let Some(volume) = module.forbidden() {
                 let text = format!("{}: the data of {} would be lost", module.name, volume.path);
@@ -231,8 +262,9 @@ impl Worker {
             }
             does.extend(module.outlook.does.iter().map(|it| format!("{}: {it}", module.name)));
             loses.extend(module.outlook.loses);
+            volumes = module.outlook.volumes;
         }
-        Ok(FromAgent::Outlook { does, loses })
+        Ok(FromAgent::Outlook { does, loses, volumes })
     }
 
     /// A stack that runs the programs of the campaign's directory as they were sent here.
@@ -271,38 +303,43 @@ impl Worker {
         let stack = &self.with_programs(stack)?;
         let bottom = self.bottom(device)?;
         let is_real = bottom.iter().any(|volume| volume.kind != Kind::Simulated);
-        if stack.is_empty() {
-            if let Some((_, host)) = &self.up {
+        let volumes = if stack.is_empty() {
+            if let Some(host) = &self.up {
                 host.clear()?;
             } else if is_real {
                 self.is_open()?;
             }
-            self.on = On { launch: Vec::new(), targets: targets(bottom) };
+            self.on = On { launch: Vec::new(), targets: targets(&bottom) };
+            bottom
+        } else if self.hands_over {
+            self.on = On::default();
+            self.host()?.raise_for_others(stack, &bottom, turn)?
         } else {
             let place = self.host()?.raise(stack, &bottom, turn)?;
-            self.on = On { launch: place.launch, targets: targets(place.volumes) };
-        }
-        let paths = self.on.targets.iter().map(|(path, _)| path.clone()).collect();
-        Ok(FromAgent::Volumes { paths })
+            self.on = On { launch: place.launch, targets: targets(&place.volumes) };
+            place.volumes
+        };
+        Ok(FromAgent::Volumes { volumes })
     }
 
     /// The set-up of this host, which is taken if it is not yet.
     fn host(&mut self) -> Result<&Host<'static>, Fault> {
         if self.up.is_none() {
             let refused = |error: anyhow::Error| Fault::Refused(error.to_string());
-            let locks = Locks::take().map_err(refused)?;
-            let asked = Arc::clone(&self.asked);
-            let machine = Machine::new(self.base(), locks.running(), move || asked.to_stop());
-            // It lives as long as the agent, which is one for all that it sets up.
-            let machine: &'static Machine<'static> = Box::leak(Box::new(machine));
-            let base = self.base().to_owned();
-            let setup = locks.begin(machine, &self.owner(), &base).map_err(refused)?;
-            self.up = Some((locks, Host::new(machine, setup)));
+            let (owner, base) = (self.owner(), self.base().to_owned());
+            if self.ground.is_none() {
+                let locks = Locks::take().map_err(refused)?;
+                let asked = Arc::clone(&self.asked);
+                let machine = Machine::new(&base, locks.running(), move || asked.to_stop());
+                // It lives as long as the agent, which is one for all that it sets up.
+                self.ground = Some((locks, Box::leak(Box::new(machine))));
+            }
+            if let Some((locks, machine)) = &self.ground {
+                let setup = locks.begin(machine, &owner, &base).map_err(refused)?;
+                self.up = Some(Host::new(machine, setup));
+            }
         }
-        match &self.up {
-            Some((_, host)) => Ok(host),
-            None => Err(Fault::Failed("nothing is set up".to_owned())),
-        }
+        self.up.as_ref().ok_or_else(|| Fault::Failed("nothing is set up".to_owned()))
     }
 
     /// Whom a ledger of this host belongs to.
@@ -335,7 +372,7 @@ impl Worker {
             self.host()?;
         }
         let mut left = Vec::new();
-        if let Some((_locks, host)) = self.up.take() {
+        if let Some(host) = self.up.take() {
             self.on = On::default();
             left = host.end().map_err(|error| Fault::Failed(error.to_string()))?;
         }
@@ -353,14 +390,19 @@ impl Worker {
         Ok(FromAgent::Dropped)
     }
 
-    /// Ends: everything is taken down.
+    /// Ends: everything is taken down, unless others still stand on it.
     pub(super) fn end(mut self) -> anyhow::Result<u8> {
-        let Some((_locks, host)) = self.up.take() else { return Ok(exit::OK) };
+        let Some(host) = self.up.take() else { return Ok(exit::OK) };
+        let spool = self.works_for.as_ref().map(|works_for| &works_for.spool);
+        let has_gone = |spool| others::have_gone(&self.asked, spool);
+        if self.leaves || (self.hands_over && !spool.is_none_or(has_gone)) {
+            return Ok(exit::MACHINE_CHANGED);
+        }
         let left = host.end()?;
         Ok(if left.is_empty() { exit::OK } else { exit::MACHINE_CHANGED })
     }
 }
 
-fn targets(volumes: Vec<Volume>) -> Vec<(String, bool)> {
-    volumes.into_iter().map(|volume| (volume.path, volume.may_lose)).collect()
+fn targets(volumes: &[Volume]) -> Vec<(String, bool)> {
+    volumes.iter().map(|volume| (volume.path.clone(), volume.may_lose)).collect()
 }

@@ -85,7 +85,7 @@ struct StoredBegun {
 const BEGUN: &str = "begun.json";
 
 /// Either a value, or the end of the attempt without one.
-type Or<T> = Result<T, End>;
+pub(super) type Or<T> = Result<T, End>;
 
 /// A load of a member of a cell.
 #[derive(Clone, Debug)]
@@ -101,7 +101,7 @@ pub(in super::super) struct Task<'a> {
     pub(in super::super) file: &'a File,
     pub(in super::super) cell: Cell,
     /// The devices whose data may be lost.
-    destroy: &'a [String],
+    pub(super) destroy: &'a [String],
     /// The loads of each replay, for each member.
     loads: Vec<Vec<Load>>,
     /// The programs of its stack, which are sent as well.
@@ -151,7 +151,7 @@ impl<'a> Task<'a> {
 }
 
 /// A program of the campaign's directory, with its SHA-256.
-type Program = (PathBuf, String);
+pub(super) type Program = (PathBuf, String);
 
 /// The programs of the campaign's directory that the stack of a cell runs.
 fn programs(made: &Made, cell: &Cell) -> Vec<Program> {
@@ -172,32 +172,20 @@ impl Hosts<'_> {
         cells: &[&Cell],
         destroy: &[String],
     ) -> anyhow::Result<()> {
-        let names = cells.iter().flat_map(|cell| &cell.hosts).map(|member| &*member.host);
-        let names: BTreeSet<&str> = names.collect();
-        let party = self.party(names.iter().copied(), String::new());
+        let file = &made.plan.file;
+        let names: BTreeSet<&str> = cells.iter().flat_map(|cell| cell.in_hand()).collect();
+        let party = self.party(names, String::new());
         let mut party = party.map_err(|why| Coded::error(exit::REFUSED, why))?;
-        let who = party.everybody();
         party.reach_first()?;
-        if made.plan.file.parallel == Parallel::Host {
+        if file.parallel == Parallel::Host {
             party.tell_alike();
         }
-        party.answers(&who, vec![ToAgent::Undo; who.len()]).map_err(|end| refused(&end))?;
+        party.clear_all(file).map_err(|end| refused(&end))?;
         let mut seen = BTreeSet::new();
         for cell in cells {
-            let device = made.plan.file.device(&cell.device);
-            for member in &cell.hosts {
-                if !seen.insert((&member.host, &member.target, &cell.identity.stack)) {
-                    continue;
-                }
-                let host = names.iter().position(|name| *name == member.host).unwrap_or(0);
-                let programs = programs(made, cell);
-                let files = programs.iter().map(|(path, sha256)| (&**path, &**sha256));
-                party.send(host, &files.collect::<Vec<_>>()).map_err(|end| refused(&end))?;
-                let device = there(device, &member.target, destroy.contains(&cell.device));
-                let stack = cell.identity.stack.clone();
-                let check = vec![ToAgent::Check { stack, device }];
-                party.answers(&[host], check).map_err(|end| refused(&end))?;
-            }
+            let (programs, may_lose) = (programs(made, cell), destroy.contains(&cell.device));
+            let foreseen = party.foresee(file, cell, &programs, may_lose, &mut seen);
+            foreseen.map_err(|end| refused(&end))?;
         }
         Ok(())
     }
@@ -211,8 +199,7 @@ impl Hosts<'_> {
         let Task { file, cell, place, .. } = task;
         let is_one_of_several = file.parallel == Parallel::Host;
         let of = if is_one_of_several { format!("{}: ", cell.name()) } else { String::new() };
-        let names = cell.hosts.iter().map(|member| &*member.host);
-        let mut party = match self.party(names, of) {
+        let mut party = match self.party(cell.in_hand(), of) {
             Ok(party) => party,
             Err(why) => return Ok(End::Fault(why)),
         };
@@ -221,8 +208,11 @@ impl Hosts<'_> {
         // Those that are still there.
         let is_there = |host: &usize| party.all[*host].link.is_some();
         let there: Vec<usize> = party.everybody().into_iter().filter(is_there).collect();
+        let below = party.below(cell);
+        let takes_part = |host: &usize| *host < cell.hosts.len() || below.contains(host);
+        let parts: Vec<usize> = there.iter().copied().filter(takes_part).collect();
         if matches!(end, End::Measured(_))
-            && let Err(other) = party.collect(&there, place)?
+            && let Err(other) = party.collect(&parts, place)?
         {
             end = other;
         }
@@ -238,7 +228,7 @@ impl Party<'_> {
     fn attempted(&mut self, task: &Task<'_>, stored: &mut Attempt) -> anyhow::Result<End> {
         let Task { file, cell, place, .. } = task;
         let begun = Instant::now();
-        if let Err(end) = self.reach(file.host_wait) {
+        if let Err(end) = self.reach(&self.needed(cell), file.host_wait) {
             return Ok(end);
         }
         stored.environment = self.environment();
@@ -287,19 +277,8 @@ impl Party<'_> {
 
     /// Brings the hosts of a cell its loads, and sets them up.
     fn set_up(&mut self, task: &Task<'_>) -> Or<Vec<Vec<LoadThere>>> {
-        let Task { file, cell, .. } = task;
         let loads = self.loads(task)?;
-        let device = file.device(&cell.device);
-        let may_lose = task.destroy.contains(&cell.device);
-        let apply = cell.hosts.iter().map(|member| ToAgent::Apply {
-            stack: cell.identity.stack.clone(),
-            device: there(device, &member.target, may_lose),
-            turn: (cell.branch, cell.repeat),
-        });
-        for there in &mut self.all {
-            there.is_set_up |= !cell.identity.stack.is_empty();
-        }
-        self.answers(&self.everybody(), apply.collect())?;
+        self.raise(task)?;
         Ok(loads)
     }
 
@@ -325,12 +304,11 @@ impl Party<'_> {
         }
     }
 
-    /// Reaches all hosts. Those that were lost are waited for.
-    fn reach(&mut self, wait: Nanos) -> Or<()> {
+    /// Reaches these hosts. Those that were lost are waited for.
+    fn reach(&mut self, who: &[usize], wait: Nanos) -> Or<()> {
         let (begun, mut told) = (Instant::now(), BTreeSet::new());
-        let who = self.everybody();
         loop {
-            let failed = self.connect(&who);
+            let failed = self.connect(who);
             let Some((host, why)) = failed.first() else { return Ok(()) };
             let name = self.name(*host).to_owned();
             if self.is_asked() {
@@ -391,10 +369,13 @@ impl Party<'_> {
         &mut self,
         cell: &Cell,
         place: &OpenDirectory,
-        arms: Vec<ToAgent>,
+        mut arms: Vec<ToAgent>,
         skew_max: Nanos,
     ) -> Or<Vec<Replayed>> {
-        let who = &self.everybody();
+        let (mut who, below) = (Self::replaying(cell), self.below(cell));
+        arms.resize(who.len() + below.len(), ToAgent::Attend);
+        who.extend(below);
+        let who = &who;
         let talk = Conversation::replay(arms, skew_max.0, now_ns(&self.clock));
         let mut begun = |all: Vec<(i64, Compared)>| {
             let of =
@@ -421,7 +402,7 @@ impl Party<'_> {
         place: &OpenDirectory,
         attempt: u32,
     ) -> Option<(RunName, Vec<Replayed>)> {
-        let who = &self.everybody();
+        let who = &Self::replaying(cell);
         let before = attempt.checked_sub(1).filter(|_| cell.parts.is_empty())?;
         let path = place.path().parent()?.join(before.to_string());
         if path.join("attempt.json").exists() {
@@ -467,7 +448,8 @@ impl Party<'_> {
     /// The loads of all replays of a cell on each of its hosts, which have them and the programs
     /// afterwards.
     fn loads(&self, task: &Task<'_>) -> Or<Vec<Vec<LoadThere>>> {
-        for host in self.everybody() {
+        let parts = Self::replaying(&task.cell).into_iter().chain(self.below(&task.cell));
+        for host in parts {
             self.send(host, &task.files_of(host))?;
         }
         let held = |load: &Load| match load {
@@ -480,7 +462,7 @@ impl Party<'_> {
     }
 
     /// Brings files to a host.
-    fn send(&self, host: usize, files: &[(&Path, &str)]) -> Or<()> {
+    pub(super) fn send(&self, host: usize, files: &[(&Path, &str)]) -> Or<()> {
         let there = &self.all[host].host;
         bulk::send(there, &self.hosts.build, files)
             .map_err(|why| End::Fault(format!("{}: {why}", there.name)))
@@ -577,7 +559,7 @@ fn is_that_replay(run: &Path, target: &str, replayed: &Replayed) -> Result<(), S
 pub(super) fn there(device: Option<&Device>, target: &str, may_lose: bool) -> DeviceThere {
     let path = (target != FROM_STACK).then(|| target.to_owned());
     let proof = device.map(|device| device.proof.clone()).unwrap_or_default();
-    DeviceThere { path, proof, may_lose }
+    DeviceThere { path, proof, may_lose, handed: Vec::new() }
 }
 
 /// A campaign that cannot begin for this reason.

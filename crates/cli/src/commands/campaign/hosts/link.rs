@@ -195,20 +195,32 @@ impl Link {
     }
 
     /// Ends it: the end of its input, and if it does not end by itself, at once.
-    pub(super) fn end(mut self, within: Duration) -> Option<i32> {
-        let begun = Instant::now();
+    pub(super) fn end(self, within: Duration) -> Option<i32> {
         drop(self.to);
-        loop {
-            match self.child.try_wait() {
-                Ok(Some(status)) => return status.code(),
-                Ok(None) if begun.elapsed() < within => {
-                    std::thread::sleep(Duration::from_millis(5));
-                }
-                _ => break,
-            }
+        ended(self.child, Instant::now() + within)
+    }
+}
+
+/// The exit code of an agent that has nobody to hear; at this instant it is killed.
+fn ended(mut child: Child, until: Instant) -> Option<i32> {
+    loop {
+        match child.try_wait() {
+            Ok(Some(status)) => return status.code(),
+            Ok(None) if Instant::now() < until => std::thread::sleep(Duration::from_millis(5)),
+            _ => break,
         }
-        let _ = self.child.kill();
-        self.child.wait().ok().and_then(|status| status.code())
+    }
+    let _ = child.kill();
+    child.wait().ok().and_then(|status| status.code())
+}
+
+/// Ends many, all at the same time.
+pub(super) fn end_all(links: Vec<Link>, within: Duration) {
+    let until = Instant::now() + within;
+    let alone = |link: Link| link.child;
+    let children: Vec<Child> = links.into_iter().map(alone).collect();
+    for child in children {
+        ended(child, until);
     }
 }
 

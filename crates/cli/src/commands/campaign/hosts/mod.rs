@@ -2,9 +2,10 @@
 //!
 //! The conversation itself is `ioecho_campaign::conversation`, which is pure; here are the
 //! processes and pipes ([`link`], [`reach`]), the hosts of a cell in one pair of hands ([`party`]),
-//! loads and results ([`bulk`]), an attempt at a cell ([`attempt`]), and what hosts say before any
-//! of it ([`probe`]).
+//! loads and results ([`bulk`]), an attempt at a cell ([`attempt`]), its set-up ([`across`]), and
+//! what hosts say before any of it ([`probe`]).
 
+mod across;
 pub(super) mod attempt;
 pub(super) mod build;
 pub(super) mod bulk;
@@ -20,12 +21,12 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::thread;
 use std::time::Duration;
 
-use ioecho_campaign::conversation::{Conversation, Outcome};
-use ioecho_campaign::file::Host;
-use ioecho_campaign::protocol::{ALIVE_EVERY_S, FromAgent, ToAgent};
+use ioecho_campaign::across::Up;
+use ioecho_campaign::file::{File, Host};
+use ioecho_campaign::protocol::{ALIVE_EVERY_S, ToAgent};
 use ioecho_run::digest;
 
-use self::link::{Link, Mouth, now_ns};
+use self::link::{Link, Mouth};
 use self::party::Party;
 
 /// How long an agent may take to undo and to end.
@@ -42,8 +43,8 @@ struct There {
     /// Whether an agent there has worked for this process.
     was_ours: bool,
     facts: BTreeMap<String, String>,
-    /// Whether anything may be set up there.
-    is_set_up: bool,
+    /// What is set up there.
+    up: Up,
     /// How far its replay is.
     progress: Progress,
 }
@@ -59,6 +60,8 @@ struct Progress {
 /// All hosts of a campaign.
 pub(super) struct Hosts<'a> {
     names: Vec<String>,
+    /// How high each stands in stacks that go across hosts.
+    ranks: Vec<usize>,
     /// Those that are in no hands, by their numbers.
     all: Mutex<Vec<Option<There>>>,
     /// The campaign's name in spools.
@@ -74,7 +77,7 @@ pub(super) struct Hosts<'a> {
 impl<'a> Hosts<'a> {
     /// The hosts of a campaign with this store. Nothing is started yet.
     pub(super) fn new(
-        hosts: &[Host],
+        file: &File,
         store: &Path,
         is_quiet: bool,
         asked: impl Fn() -> bool + Send + Sync + 'a,
@@ -86,7 +89,7 @@ impl<'a> Hosts<'a> {
             turns: 0,
             was_ours: false,
             facts: BTreeMap::new(),
-            is_set_up: false,
+            up: Up::Nothing,
             progress: Progress::default(),
         };
         let machine = std::fs::read_to_string("/etc/machine-id").unwrap_or_default();
@@ -110,8 +113,9 @@ impl<'a> Hosts<'a> {
             }
         })?;
         Ok(Self {
-            names: hosts.iter().map(|host| host.name.clone()).collect(),
-            all: Mutex::new(hosts.iter().enumerate().map(there).map(Some).collect()),
+            names: file.hosts.iter().map(|host| host.name.clone()).collect(),
+            ranks: file.hosts.iter().map(|host| file.rank(&host.name)).collect(),
+            all: Mutex::new(file.hosts.iter().enumerate().map(there).map(Some).collect()),
             campaign: named[..16].to_owned(),
             build: build::own()?,
             mouths,
@@ -171,43 +175,5 @@ impl<'a> Hosts<'a> {
     /// Ends what goes on on all hosts.
     pub(super) fn give_up(&self) {
         self.is_given_up.store(true, Relaxed);
-    }
-
-    /// Ends all agents. What was set up is taken down, in the reverse order of the file. What is
-    /// returned could not be taken back.
-    pub(super) fn end(self) -> Vec<String> {
-        let everybody = self.names.iter().map(String::as_str);
-        let Ok(mut party) = self.party(everybody, String::new()) else {
-            return vec!["a host is still in use".to_owned()];
-        };
-        let mut left = Vec::new();
-        for host in (0..party.all.len()).rev() {
-            if party.all[host].link.is_none() && !party.all[host].is_set_up {
-                continue;
-            }
-            let name = party.name(host).to_owned();
-            // One that was lost has undone by itself, or does it now.
-            if let Some((_, why)) = party.connect(&[host]).first() {
-                left.push(format!("{name}: what was set up there cannot be told: {why}"));
-                continue;
-            }
-            let talk = Conversation::asking(vec![ToAgent::Undo], now_ns(&party.clock));
-            match party.converse(&[host], talk, false) {
-                Outcome::Answers(answers) => {
-                    for answer in answers {
-                        if let FromAgent::Undone { left: what } = answer {
-                            left.extend(what.iter().map(|what| format!("{name}: {what}")));
-                        }
-                    }
-                }
-                _ => left.push(format!("{name}: it was lost while it undid")),
-            }
-        }
-        for there in &mut party.all {
-            if let Some(link) = there.link.take() {
-                link.end(ENDS_WITHIN);
-            }
-        }
-        left
     }
 }

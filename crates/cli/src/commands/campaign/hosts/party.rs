@@ -233,6 +233,15 @@ impl<'h> Party<'h> {
         self.converse(who, talk, true)
     }
 
+    /// What a host answers, if it does; nothing of it may be stopped.
+    pub(super) fn told(&mut self, host: usize, order: ToAgent) -> Option<FromAgent> {
+        let talk = Conversation::asking(vec![order], now_ns(&self.clock));
+        match self.converse(&[host], talk, false) {
+            Outcome::Answers(mut answers) => answers.pop(),
+            _ => None,
+        }
+    }
+
     /// Does a conversation with these hosts, to its end.
     pub(super) fn converse(
         &mut self,

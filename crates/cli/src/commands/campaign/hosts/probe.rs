@@ -13,6 +13,7 @@ use ioecho_campaign::clock::Compared;
 use ioecho_campaign::conversation::{Conversation, Outcome};
 use ioecho_campaign::plan::Cell;
 use ioecho_campaign::protocol::{FromAgent, ToAgent};
+use ioecho_campaign::stack::levels;
 use ioecho_trace::Nanos;
 use serde::Serialize;
 
@@ -71,7 +72,7 @@ struct DeviceProbed {
 /// Asks every host of a campaign.
 pub(in super::super) fn probed(made: &Made, cells: &[Cell]) -> anyhow::Result<Vec<Probed>> {
     let file = &made.plan.file;
-    let hosts = Hosts::new(&file.hosts, &made.store, true, || false)?;
+    let hosts = Hosts::new(file, &made.store, true, || false)?;
     let names = file.hosts.iter().map(|host| host.name.as_str());
     let mut party = hosts.party(names, String::new()).map_err(anyhow::Error::msg)?;
     let who = party.everybody();
@@ -116,16 +117,27 @@ impl Probed {
         let mut seen = BTreeSet::new();
         for cell in cells {
             let device = made.plan.file.device(&cell.device);
-            for member in cell.hosts.iter().filter(|member| member.host == self.host) {
-                let stack = &cell.identity.stack;
-                if !seen.insert((&member.target, stack)) || party.all[host].link.is_none() {
+            let seats = cell.levels_of_hosts();
+            let parts = levels(&cell.identity.stack).into_iter().zip(seats).enumerate();
+            let own = parts.filter_map(|(level, (stack, seats))| {
+                let seat = seats.into_iter().find(|seat| seat.host == self.host)?;
+                Some((level, stack, seat.target))
+            });
+            for (level, stack, target) in own.collect::<Vec<_>>() {
+                if !seen.insert((target.clone(), stack)) || party.all[host].link.is_none() {
+                    continue;
+                }
+                if level > 0 {
+                    let does = vec!["takes in what the hosts below hand over".to_owned()];
+                    let (device, loses, fault) = (cell.device.clone(), Vec::new(), None);
+                    self.devices.push(DeviceProbed { device, target, does, loses, fault });
                     continue;
                 }
                 let programs = stack.iter().flat_map(|placed| placed.programs.keys());
                 let programs: Vec<&str> = programs.map(String::as_str).collect();
-                let asked = if programs.is_empty() { &stack[..] } else { &[] };
+                let asked = if programs.is_empty() { stack } else { &[] };
                 let mut check = |may_lose: bool| {
-                    let device = there(device, &member.target, may_lose);
+                    let device = there(device, &target, may_lose);
                     let check = ToAgent::Check { stack: asked.to_vec(), device };
                     party.answers(&[host], vec![check]).map(|mut answers| answers.pop())
                 };
@@ -133,7 +145,7 @@ impl Probed {
                 let answer = check(false).or_else(|end| check(true).map_err(|_| end));
                 let (mut does, mut loses, mut fault) = (Vec::new(), Vec::new(), None);
                 match answer {
-                    Ok(Some(FromAgent::Outlook { does: all, loses: lost })) => {
+                    Ok(Some(FromAgent::Outlook { does: all, loses: lost, .. })) => {
                         (does, loses) = (all, lost);
                     }
                     Ok(_) => fault = Some("it gave no answer".to_owned()),
@@ -143,7 +155,7 @@ impl Probed {
                     let names = programs.join(", ");
                     does.push(format!("what the stack does is known when `run` sends {names}"));
                 }
-                let (device, target) = (cell.device.clone(), member.target.clone());
+                let device = cell.device.clone();
                 self.devices.push(DeviceProbed { device, target, does, loses, fault });
             }
         }
