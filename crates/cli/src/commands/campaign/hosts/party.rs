@@ -43,6 +43,8 @@ pub(super) struct Party<'h> {
     from: Receiver<Came>,
     to: SyncSender<Came>,
     pub(super) clock: MonotonicClock,
+    /// Whether agents keep the results of the attempt, because they are not here yet.
+    pub(super) keeps: bool,
 }
 
 impl Drop for Party<'_> {
@@ -66,7 +68,7 @@ impl<'h> Party<'h> {
     /// Takes these hosts in hand.
     pub(super) fn new(hosts: &'h Hosts<'h>, all: Vec<There>, of: String) -> Self {
         let (to, from) = sync_channel(WAITING_MAX);
-        let party = Self { hosts, all, of, from, to, clock: MonotonicClock::new() };
+        let party = Self { hosts, all, of, from, to, clock: MonotonicClock::new(), keeps: false };
         for (host, there) in party.all.iter().enumerate() {
             if let Some(link) = &there.link {
                 link.ear().go_to(host, &party.to);
