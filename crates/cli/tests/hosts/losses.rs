@@ -39,7 +39,7 @@ pub(super) fn until(what: &str, mut holds: impl FnMut() -> bool) {
 
 /// A campaign of a load of some seconds on two agents, begun, and waited for until both replay.
 fn going(site: &Site) -> Child {
-    going_for(site, 14, "")
+    going_for(site, 6, "")
 }
 
 /// The same of a load of so many seconds, and with these lines in front of its hosts.
@@ -60,16 +60,16 @@ fn going_for(site: &Site, seconds: u32, more: &str) -> Child {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    until("both replay", || begun(&site.path("")) == 2);
-    // They are armed, and told an instant two seconds ahead.
-    thread::sleep(Duration::from_secs(6));
+    until_replaying(site);
     child
 }
 
-/// How many replays there are in spools.
-pub(super) fn begun(at: &Path) -> usize {
-    let output = Command::new("find").arg(at).args(["-path", "*/spool/*/run.toml"]).output();
-    String::from_utf8(output.unwrap().stdout).unwrap().lines().count()
+/// Waits until the replays of a campaign go on.
+pub(super) fn until_replaying(site: &Site) {
+    let is_told = || site.attempts().iter().any(|attempt| attempt.join("begun.json").exists());
+    until("all are armed", is_told);
+    // They were told an instant two seconds ahead.
+    thread::sleep(Duration::from_millis(2500));
 }
 
 fn end_of(attempt: &Path) -> serde_json::Value {
@@ -134,7 +134,7 @@ fn what_agents_had_finished_when_the_campaign_was_killed_counts() {
 #[test]
 fn agents_that_are_to_finish_do_so_without_their_campaign_and_resume_collects_it() {
     let site = Site::new();
-    let mut child = going_for(&site, 10, "on-controller-loss='finish'");
+    let mut child = going_for(&site, 6, "on-controller-loss='finish'");
     let numbers = runs(&site.path("cache/ioecho/agent/spool"));
     kill(child.id(), "-KILL");
     child.wait().unwrap();

@@ -111,12 +111,23 @@ impl<'h> Party<'h> {
                 }
             }
             let mut sent = Vec::new();
-            for host in lacking {
+            let mut is_first = true;
+            while let Some(host) = lacking.pop() {
                 tell(&format!("{}: the program is sent", self.name(host)));
                 let asked = || self.is_asked();
                 match reach::send(&self.all[host].host, &self.hosts.build, &asked) {
                     Ok(()) => sent.push(host),
                     Err(why) => failed.push((host, Unreached::For(why))),
+                }
+                if std::mem::take(&mut is_first) {
+                    // Hosts may share a directory: then all of them have it now.
+                    let others = self.greet(&std::mem::take(&mut lacking));
+                    for (host, why) in others {
+                        match why {
+                            Unreached::NoProgram => lacking.push(host),
+                            why => failed.push((host, why)),
+                        }
+                    }
                 }
             }
             failed.extend(self.greet(&sent));
