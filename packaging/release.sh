@@ -9,15 +9,21 @@ version=${1:?which version: packaging/release.sh X.Y.Z}
 [ -z "$(git status --porcelain)" ] || { echo "there are uncommitted changes" >&2; exit 1; }
 ! git rev-parse --quiet --verify "v$version" > /dev/null || { echo "v$version exists" >&2; exit 1; }
 
+# Its changes are collected below one heading, which gets its day.
+grep -q "^## $version, unreleased$" CHANGELOG.md || {
+    echo "CHANGELOG.md has no heading '## $version, unreleased'" >&2
+    exit 1
+}
+
 .ci/run
 
 before=$(cargo pkgid --offline -p ioecho | sed 's/.*[#@]//')
 if [ "$before" != "$version" ]; then
     sed -i "s/^version = \"$before\"$/version = \"$version\"/; s/version = \"=$before\"/version = \"=$version\"/" Cargo.toml
-    sed -i "s/^## Unreleased$/## Unreleased\n\n## $version, $(date --utc +%F)/" CHANGELOG.md
     cargo update --workspace --offline
-    git commit --all --message "Version $version"
 fi
+sed -i "s/^## $version, unreleased$/## $version, $(date --utc +%F)/" CHANGELOG.md
+git commit --all --message "Version $version"
 
 packaging/dist.sh
 mv dist/SHA256SUMS target/SHA256SUMS.first

@@ -76,7 +76,8 @@ pub trait Module {
     }
 
     /// Does what is due while the replay goes on: what falls within this span, in seconds since the
-    /// replay's process began. It is called again and again, and spans follow one another.
+    /// replay's time zero (of a simulated one, whose time is another, since its process began). It
+    /// is called again and again, and spans follow one another.
     ///
     /// # Errors
     ///
@@ -86,7 +87,7 @@ pub trait Module {
         Ok(())
     }
 
-    /// A replay has ended, whose process took so many seconds: what `beside` changed for this
+    /// A replay has ended, so many seconds after the same instant: what `beside` changed for this
     /// replay alone is taken back.
     ///
     /// # Errors

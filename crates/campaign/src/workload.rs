@@ -7,17 +7,41 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::fmt::Write as _;
 
-use ioecho_trace::Nanos;
+use ioecho_trace::workload::model::General;
 use ioecho_trace::workload::plan::{Leaf, LeafRate, PlannedFlow};
+use ioecho_trace::{JournalMode, Nanos, VerifyMode};
 
 use crate::file::Proof;
 use crate::place::{Refused, Result};
+use crate::plan::is_simulated;
 
 /// How many names of storages make the name of several together.
 const NAMES_MAX: usize = 4;
 
 /// The longest name of a flow.
 const NAME_MAX: usize = 90;
+
+/// The name of the family of all runs, in the directory of the results.
+const FAMILY: &str = "family";
+
+/// After so many requests that failed, or sectors that are not as they must be, a run that verifies
+/// ends: Vdbench's number.
+const ERRORS_MAX: u64 = 50;
+
+/// How the data of runs are verified.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Verification {
+    /// How much is looked at.
+    pub mode: VerifyMode,
+    /// What the notes must survive.
+    pub journal: JournalMode,
+}
+
+impl From<&General> for Verification {
+    fn from(general: &General) -> Self {
+        Self { mode: general.verification(), journal: general.journal_mode() }
+    }
+}
 
 /// Names the storages of a plan: a path is one device, whatever names lead to it.
 #[derive(Debug, Default)]
@@ -117,13 +141,21 @@ pub fn written(
     name: &str,
     seed: u64,
     leaves: &[Leaf],
+    verification: Verification,
     proof_of: &dyn Fn(&str) -> Proof,
 ) -> Result<String> {
     let devices = Devices::of(leaves, proof_of);
     let mut text = format!("name = {}\norder = \"written\"\nseed = {seed}\n", quoted(name));
     devices.write(&mut text);
-    // Requests of described loads may overlap, as those of any clients do.
-    text.push_str("\n[replay]\nconflicts = \"allow\"\n");
+    // Requests of described loads may overlap, as those of any clients do. Where data are verified
+    // no two that overlap are in flight together, so one version is right and no other.
+    let conflicts = if verification.mode.is_on() { "partial" } else { "allow" };
+    let _ = write!(text, "\n[replay]\nconflicts = {}\n", quoted(conflicts));
+    if verification.mode.is_on() {
+        // A run that has seen too much is the last one.
+        let that = quoted("finding != data-damaged or check.complete = pass");
+        let _ = write!(text, "\n[[expect]]\nthat = {that}\nabort = true\n");
+    }
     let mut names = Names::default();
     let mut seen = HashSet::new();
     for leaf in leaves {
@@ -142,7 +174,7 @@ pub fn written(
             let _ = writeln!(text, "  {},", quoted(&flow));
         }
         text.push_str("]\n");
-        for (key, value) in settings(leaf) {
+        for (key, value) in settings(leaf).into_iter().chain(verified(leaf, verification)) {
             let _ = writeln!(text, "{key} = {value}");
         }
     }
@@ -245,8 +277,27 @@ fn settings(leaf: &Leaf) -> Vec<(&'static str, String)> {
     if leaf.flows.iter().any(|flow| flow.writes && flow.is_sync) {
         all.push(("sync-writes", "true".to_owned()));
     }
-    if let Some(most) = leaf.errors_max {
+    all
+}
+
+/// What a run is asked for of its data, and when it has seen enough.
+fn verified(leaf: &Leaf, verification: Verification) -> Vec<(&'static str, String)> {
+    let Verification { mode, journal } = verification;
+    let is_real = leaf.flows.iter().flat_map(|flow| &flow.paths).all(|path| !is_simulated(path));
+    let writes = leaf.flows.iter().any(|flow| flow.writes);
+    // What is simulated has no data behind its run, and none before it.
+    let verifies = mode.is_on() && (is_real || writes);
+    let mut all = Vec::new();
+    if let Some(most) = leaf.errors_max.or(verifies.then_some(ERRORS_MAX)) {
         all.push(("on-error", quoted(&most.max(1).to_string())));
+    }
+    if !verifies {
+        return all;
+    }
+    all.push(("verify", quoted(mode.name())));
+    if is_real {
+        all.push(("family", quoted(FAMILY)));
+        all.push(("journal", quoted(journal.name())));
     }
     all
 }

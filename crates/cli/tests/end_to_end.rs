@@ -641,6 +641,20 @@ fn misaligned_requests_are_left_out_or_widened_and_counted_either_way() {
 }
 
 #[test]
+fn a_device_that_vanished_is_told_in_words_and_not_called_faithful() {
+    let fixture = Fixture::regular(300, 100);
+    let words = ["replay", "load", "-t", "sim:size=16M,vanish=10ms", "-o", "run"];
+    let output = fixture.run(&words);
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(output.status.code(), Some(14), "{text}");
+    assert!(text.contains(" errno 19 (the device is gone or offline)"), "{text}");
+    assert!(text.contains("[INVALID]") && !text.contains("faithful"), "{text}");
+    let page = fs::read_to_string(fixture.path("run/report.html")).unwrap();
+    assert!(page.contains("errno 19 (the device is gone or offline)"));
+    assert!(!page.contains("ioecho explain faithful"));
+}
+
+#[test]
 fn a_run_ends_after_as_many_errors_as_it_bears() {
     let fixture = Fixture::regular(300, 100);
     let failing = "sim:size=16M,errors=0.5";

@@ -226,10 +226,17 @@ fn replay_interrupted(env: &str, length: &str, name: &str) -> (TempDir, i32, tom
     let mut child = command.spawn().unwrap();
     let journal = path.join("run/requests.journal");
     wait_until("it begins", || fs::metadata(&journal).is_ok_and(|file| file.len() > 200));
+    let facts = || fs::read_to_string(path.join("run/run.toml")).unwrap();
+    // Whoever watches a run is told when it began, not only whoever reads its results.
+    let zero =
+        |facts: &str| facts.parse::<toml::Table>().unwrap().get("zero_monotonic_ns").cloned();
+    wait_until("it tells when it began", || zero(&facts()).is_some());
+    let begun = zero(&facts());
     signal(&child, name);
     let code = child.wait().unwrap().code().unwrap_or(-1);
-    let facts = fs::read_to_string(path.join("run/run.toml")).unwrap();
+    let facts = facts();
     assert!(path.join("run/requests.parquet").exists(), "{name}: {facts}");
+    assert_eq!(zero(&facts), begun, "{name}");
     (directory, code, facts.parse().unwrap())
 }
 

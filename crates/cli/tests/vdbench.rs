@@ -106,7 +106,7 @@ fn the_same_command_measures_anew_and_what_is_unknown_is_refused() {
     assert!(!home.path().join("output").exists());
     for (line, reason) in [
         ("-f a.vdb -q", "none of Vdbench's arguments"),
-        ("-f a.vdb -jn", "no journal"),
+        ("-f a.vdb -jx", "nobody knows 'x'"),
         ("-f a.vdb --colour", "unexpected argument"),
         ("-f a.vdb", "is not on this host"),
     ] {

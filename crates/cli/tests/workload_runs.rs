@@ -241,7 +241,6 @@ fn what_cannot_be_run_yet_is_refused_at_its_place_and_nothing_is_made() {
     let head = "sd=s,lun=/dev/none,size=1g\nsd=t,lun=/dev/none2,size=1g\nwd=w,sd=(s,t)\n";
     for (text, place, reason) in [
         (format!("startcmd=ls\n{head}rd=r,wd=w\n"), "a.vdb:1:1", "commands of a file"),
-        (format!("validate=yes\n{head}rd=r,wd=w\n"), "a.vdb:1:1", "not verified"),
         (format!("concatenatesds=yes\n{head}rd=r,wd=w\n"), "a.vdb:4:1", "as one volume"),
         (format!("{head}rd=r,wd=w,stopcurve=5\n"), "a.vdb:4:11", "done to its end"),
         (format!("{head}rd=r,wd=w,maxdata=1g\n"), "a.vdb:4:1", "an amount of data"),

@@ -205,7 +205,8 @@ pub struct Totals {
     pub stopped: bool,
     /// Whether it was ended because the device did not answer any more.
     pub silent: bool,
-    /// Whether it was ended because more requests failed than may.
+    /// Whether it was ended because more requests failed, or more places were found damaged, than
+    /// may.
     pub too_many_errors: bool,
     /// What was left when it came to the end that was asked for ([`Pacing::end_after`]); `None` if
     /// it ended with its input or earlier.
@@ -495,10 +496,13 @@ impl<C: Clock> Engine<'_, C> {
         for completion in &self.completions {
             if !matches!(completion.outcome, Outcome::Ok | Outcome::Unsupported) {
                 self.totals.errors += 1;
-                if self.pacing.errors_max.is_some_and(|max| self.totals.errors >= max) {
-                    self.totals.too_many_errors = true;
-                    self.control.stop.store(true, Relaxed);
-                }
+            }
+        }
+        if let Some(max) = self.pacing.errors_max {
+            let damaged = self.audit.as_ref().map_or(0, Audit::places);
+            if self.totals.errors + damaged >= max && !self.totals.too_many_errors {
+                self.totals.too_many_errors = true;
+                self.control.stop.store(true, Relaxed);
             }
         }
         self.submissions.clear();
@@ -581,6 +585,9 @@ impl<C: Clock> Engine<'_, C> {
             for io in newest {
                 self.scheduler.explain(io.tag, cause);
             }
+        }
+        if let Some(audit) = &mut self.audit {
+            audit.commit();
         }
         let (_, taken) = self.device.submit()?;
         self.unsubmitted -= taken;

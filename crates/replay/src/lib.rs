@@ -27,6 +27,7 @@ pub mod pattern;
 pub mod plan;
 pub mod schedule;
 pub mod sim;
+pub mod tree;
 pub mod verify;
 
 pub use clock::Clock;

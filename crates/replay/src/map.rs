@@ -458,7 +458,7 @@ mod tests {
             capacity: Bytes(capacity),
             block_size: Bytes(512),
             length_max: Bytes(1 << 20),
-            supports: [true; 6],
+            supports: ioecho_trace::Op::ALL.map(|_| true),
         }
     }
 

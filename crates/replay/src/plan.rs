@@ -398,7 +398,7 @@ mod tests {
             capacity: Bytes(capacity),
             block_size: Bytes(512),
             length_max: Bytes(1 << 20),
-            supports: [true, true, true, true, true, false],
+            supports: Op::ALL.map(|op| op.code() < Op::Zone.code()),
         };
         Planner::new(limits, timing)
     }
@@ -541,7 +541,7 @@ mod tests {
             capacity: Bytes(1 << 20),
             block_size: Bytes(512),
             length_max: Bytes(1 << 20),
-            supports: [true; 6],
+            supports: Op::ALL.map(|_| true),
         };
         let named = ["a", "b"].map(|name| (name.to_owned(), limits));
         let map = Map::resolve(&specs, &volumes, &named).unwrap();

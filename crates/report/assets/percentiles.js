@@ -9,7 +9,9 @@ class Curves {
     this.title = "Percentile curves";
     this.height = 300;
     const kinds = [...new Set(data.curves.map((curve) => curve.kind))];
-    const order = ["read", "write", "flush", "discard, write-zeroes", "zone"];
+    const order = ["read", "write", "flush", "discard, write-zeroes", "zone",
+      "mkdir", "rmdir", "create", "open", "close", "delete", "getattr", "setattr", "access",
+      "copy", "move", "rename", "link", "symlink", "fsync", "truncate", "readdir"];
     this.shown = kept("curves", { service: true, response: true, lateness: false });
     this.legend = element("div", { className: "legend" });
     for (const [span, name] of [["service", "service time ―"], ["response", "response time - -"],

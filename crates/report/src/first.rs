@@ -20,8 +20,8 @@ pub(crate) struct First<'a> {
     pub(crate) tone: &'static str,
     /// The validity: its class in the style sheet and the word.
     pub(crate) validity: (&'static str, &'static str),
-    /// The finding as it is stored.
-    pub(crate) finding: &'static str,
+    /// The finding as it is stored, where it says something here.
+    pub(crate) finding: Option<&'static str>,
     /// The verdict in its own words.
     pub(crate) summary: &'a str,
     pub(crate) figures: Vec<Figure>,
@@ -45,7 +45,7 @@ pub(crate) fn of<'a>(page: &'a Page, verdict: &'a Verdict) -> First<'a> {
             Validity::Suspect => ("suspect", "Figures suspect"),
             Validity::Invalid => ("invalid", "Figures invalid"),
         },
-        finding: verdict.finding.name(),
+        finding: verdict.told_finding().map(Finding::name),
         summary: &verdict.summary,
         figures: headline.map_or(Vec::new(), |headline| figures(page, headline)),
     }

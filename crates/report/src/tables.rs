@@ -6,7 +6,7 @@ use ioecho_stats::histogram::{Latencies, QUANTILES};
 use ioecho_stats::picture::{Kind, Span};
 use ioecho_stats::run_summary::LATE;
 use ioecho_stats::verdict::Grade;
-use ioecho_trace::{LateCause, Nanos, TimingMode};
+use ioecho_trace::{LateCause, Nanos, Outcome, TimingMode};
 
 use crate::{Page, Section, Subject};
 
@@ -117,7 +117,8 @@ pub(crate) fn requests(page: &Page) -> Section {
         let percent = 100.0 * count as f64 / (picture.requests().max(1) as f64);
         format!("{} ({percent:.3} %)", grouped(count))
     };
-    rows.extend(outcomes.into_iter().map(|((_, name), count)| (name, share(count))));
+    let told = |((_, name), count): ((bool, String), u64)| (Outcome::told_of(&name), share(count));
+    rows.extend(outcomes.into_iter().map(told));
     let causes = LateCause::ALL.into_iter().zip(picture.late_causes());
     for (cause, count) in causes.filter(|_| page.has_due_instants()) {
         let name = match cause {
@@ -165,7 +166,7 @@ pub(crate) fn grouped(number: u64) -> String {
 mod tests {
     use super::*;
     use ioecho_stats::picture::RunPicture;
-    use ioecho_trace::{Batch, Bytes, Columns, Measured, Op, Outcome, Request};
+    use ioecho_trace::{Batch, Bytes, Columns, Measured, Op, Request};
 
     #[test]
     fn numbers_are_grouped_by_three_digits() {

@@ -37,7 +37,12 @@ pub struct RunDirectory {
 impl RunDirectory {
     /// The run in the directory `path`, if there is one.
     pub fn at(path: &Path) -> Option<Self> {
-        if !path.join("run.toml").is_file() {
+        Self::holding(path, "run.toml")
+    }
+
+    /// The directory `path`, if it holds the file that makes it what it is.
+    pub(crate) fn holding(path: &Path, file: &str) -> Option<Self> {
+        if !path.join(file).is_file() {
             return None;
         }
         Some(Self { path: path.to_owned(), place: OpenDirectory::at(path).ok()?, made: false })
@@ -55,6 +60,11 @@ impl RunDirectory {
             );
             return Err(RunError::new(Kind::Output, text));
         }
+        Self::open_or_make(path)
+    }
+
+    /// Opens the directory at `path`, or makes it.
+    pub(crate) fn open_or_make(path: &Path) -> Result<Self> {
         // In a directory of another user, or below one, that user could replace files by links.
         refuse_stranger(path)?;
         let make = || {
@@ -67,9 +77,20 @@ impl RunDirectory {
             Ok((OpenDirectory::make(path)?, true))
         };
         let (place, made) = make().map_err(|error: io::Error| {
-            RunError::new(Kind::Output, format!("cannot make the run's directory {name}: {error}"))
+            let text = format!("cannot make the run's directory {}: {error}", path.display());
+            RunError::new(Kind::Output, text)
         })?;
         Ok(Self { path: path.to_owned(), place, made })
+    }
+
+    /// Brings the names of its files to the disk.
+    pub(crate) fn sync(&self) -> io::Result<()> {
+        self.place.sync()
+    }
+
+    /// The directory itself, for whoever locks it.
+    pub(crate) fn as_file(&self) -> io::Result<File> {
+        self.place.file().try_clone()
     }
 
     /// Its path, as the user named it.
@@ -226,6 +247,28 @@ impl RunDirectory {
         let name = file.file_name().unwrap_or_default();
         let put = self.own().and_then(|place| place.put(name, bytes));
         put.map_err(|error| {
+            RunError::new(Kind::Output, format!("cannot write {}: {error}", file.display()))
+        })
+    }
+
+    /// Writes a file of it completely, or not at all, without waiting for the disk. Nobody else may
+    /// write the same at the same time.
+    pub(crate) fn put_with(
+        &self,
+        file: &Path,
+        write: impl FnOnce(File) -> io::Result<()>,
+    ) -> Result<()> {
+        let name = file.file_name().unwrap_or_default();
+        let mut draft = name.to_owned();
+        draft.push(".partial");
+        let put = || -> io::Result<()> {
+            let place = self.own()?;
+            let _ = place.remove(&draft);
+            write(place.create_new(&draft)?)?;
+            place.rename(&draft, name)
+        };
+        put().map_err(|error| {
+            let _ = self.place.remove(&draft);
             RunError::new(Kind::Output, format!("cannot write {}: {error}", file.display()))
         })
     }

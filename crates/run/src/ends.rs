@@ -1,7 +1,9 @@
 //! The results of a run's threads after their end, and the run's facts made of them.
 
 use ioecho_linux::target::Layer;
+use ioecho_replay::verify::Verifier;
 use ioecho_stats::facts::{ClockFacts, CpuFacts, EndedAfter, EngineFacts, HostFacts};
+use ioecho_trace::units::counted;
 
 use crate::facts::{RunFacts, TargetEntry};
 use crate::feeder::FeederEnd;
@@ -40,7 +42,13 @@ impl Ends {
             "the device did not answer any more".to_owned()
         } else if self.lanes.iter().any(|lane| lane.totals.too_many_errors) {
             let errors: u64 = self.lanes.iter().map(|lane| lane.totals.errors).sum();
-            format!("ended after {errors} failed requests, as was asked for")
+            let verifiers = self.lanes.iter().filter_map(|lane| lane.verifier.as_ref());
+            let damaged: u64 = verifiers.map(Verifier::places).sum();
+            let damaged = match damaged {
+                0 => String::new(),
+                places => format!(" and {} of damage", counted(places, "place")),
+            };
+            format!("ended after {errors} failed requests{damaged}, as was asked for")
         } else if self.lanes.iter().any(|lane| lane.totals.stopped) {
             "stopped by a signal".to_owned()
         } else if self.lanes.iter().any(|lane| lane.verify_stopped) {

@@ -7,6 +7,7 @@ use std::io::{self, Write as _};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 
+use ioecho_linux::target::Layer;
 use ioecho_linux::thread::none_left;
 use ioecho_linux::{HostDescription, MonotonicClock};
 use ioecho_replay::Planner;
@@ -27,9 +28,10 @@ use crate::lane_feed::LaneFeed;
 use crate::lanes::Lanes;
 use crate::observer::{Meters, Moments, Observer, Stopping};
 use crate::plan::{ReplayPlan, known_duration};
-use crate::start::Start;
+use crate::start::{Agreed, Start};
 use crate::target::Target;
-use crate::verify::line::Continues;
+use crate::verify::before::Before;
+use crate::verify::family::Member;
 use crate::watch::host::HostWatch;
 use crate::witness::{Witness, Witnessed};
 use crate::writer::{self, WriterOptions};
@@ -82,17 +84,7 @@ fn replay(
     observer: &Arc<dyn Observer>,
 ) -> Result<Finished> {
     let clock = MonotonicClock::new();
-    let (mut lanes, mut entries, mut below) = (Vec::new(), Vec::new(), Vec::new());
-    for target in &plan.targets {
-        let (lane, entry, layers) = Lane::open(plan, target, clock)?;
-        if lane.limits().capacity.0 == 0 {
-            let text = format!("the target {} holds nothing", target.name());
-            return Err(RunError::new(Kind::Target, text));
-        }
-        lanes.push(lane);
-        entries.push(entry);
-        below.push(layers);
-    }
+    let (lanes, entries, below) = open(plan, clock)?;
     let limits: Vec<_> = lanes.iter().map(Lane::limits).collect();
     let planner = plan.planner(&limits, source.header())?;
     let map = plan.map(&limits, source.header())?;
@@ -113,8 +105,28 @@ fn replay(
     run.log(&format!("started: {}", facts.command.join(" ")));
 
     observer.begins(plan, &facts)?;
-    let (ends, start, lanes) =
-        work(plan, run, journal, lanes, source, planner, run_number, stopping, observer)?;
+    let zero_of = |agreed: Agreed| Some((clock.origin() + agreed.start_at).0);
+    let begun = |agreed| RunFacts { zero_monotonic_ns: zero_of(agreed), ..facts.clone() };
+    let mut begins = |agreed| tell_beginning(run, &begun(agreed));
+    let member = plan.before.as_ref();
+    let member = member.map(|before| before.join(run_number, run, &facts.targets)).transpose()?;
+    let member = member.flatten();
+    let worked = work(
+        plan,
+        run,
+        journal,
+        lanes,
+        source,
+        planner,
+        run_number,
+        &mut begins,
+        stopping,
+        observer,
+    );
+    let (ends, start, lanes) = match member {
+        Some(member) => leaving(plan, run, &member, worked, observer.as_ref())?,
+        None => worked?,
+    };
     // A signal that ended the run must not also end the conversion of the witness; the next signal
     // ends the process.
     let never = AtomicBool::new(false);
@@ -122,7 +134,7 @@ fn replay(
     facts.witness = witness.map(|witness| witness.finish(run, asked, observer.as_ref()));
     if let Some(agreed) = start.agreed() {
         let near = agreed.near;
-        facts.zero_monotonic_ns = Some((clock.origin() + agreed.start_at).0);
+        facts.zero_monotonic_ns = zero_of(agreed);
         facts.plan.spin_ns = (plan.spec.pacing != PacingMode::Spin).then_some(agreed.spin.0);
         facts.plan.wake_up_p50_ns = near.map(|near| near.wake_up.p50.0);
         facts.plan.wake_up_p99_ns = near.map(|near| near.wake_up.p99.0);
@@ -161,6 +173,25 @@ fn replay(
     Ok(Finished { run: run.clone(), summary, _lanes: lanes })
 }
 
+/// What a run leaves for the next one of its family, when it has worked or has not.
+fn leaving(
+    plan: &ReplayPlan,
+    run: &RunDirectory,
+    member: &Member,
+    worked: Result<Worked>,
+    observer: &dyn Observer,
+) -> Result<Worked> {
+    let mut worked = worked.inspect_err(|_| {
+        if has_no_results(run) {
+            member.leave();
+        }
+    })?;
+    for (target, error) in verification::hand_down(member, &mut worked.0.lanes) {
+        observer.tell(&format!("warning: {}: {error}", plan.targets[target].name()));
+    }
+    Ok(worked)
+}
+
 /// The error for results that cannot be stored. It still reports damage that was found on a target.
 fn unkept(error: RunError, damage: Option<&VerifyFigures>) -> RunError {
     let Some(damage) = damage else { return error };
@@ -170,6 +201,32 @@ fn unkept(error: RunError, damage: Option<&VerifyFigures>) -> RunError {
         counted_in(sectors, "sector is", "sectors are")
     );
     RunError::new(Kind::DataDamaged, text)
+}
+
+/// What opening the targets comes to: each a list in the order of the targets.
+type Opened = (Vec<Lane>, Vec<TargetEntry>, Vec<Vec<Layer>>);
+
+/// Opens the targets: the lanes, what is stored of each target, and what lies below it.
+fn open(plan: &ReplayPlan, clock: MonotonicClock) -> Result<Opened> {
+    let (mut lanes, mut entries, mut below) = Opened::default();
+    for target in &plan.targets {
+        let (lane, entry, layers) = Lane::open(plan, target, clock)?;
+        if lane.limits().capacity.0 == 0 {
+            let text = format!("the target {} holds nothing", target.name());
+            return Err(RunError::new(Kind::Target, text));
+        }
+        lanes.push(lane);
+        entries.push(entry);
+        below.push(layers);
+    }
+    Ok((lanes, entries, below))
+}
+
+/// Tells in `run.toml` when the run began, for whoever watches it or finds it killed.
+fn tell_beginning(run: &RunDirectory, begun: &RunFacts) {
+    if let Err(error) = run.write_facts(begun) {
+        run.log(&format!("run.toml does not tell when the run began: {error}"));
+    }
 }
 
 /// Creates the journal, which stays locked while the run goes on.
@@ -191,6 +248,9 @@ fn has_no_results(run: &RunDirectory) -> bool {
     !std::fs::metadata(run.journal()).is_ok_and(|journal| journal.len() > empty)
 }
 
+/// What the threads of a run have come to.
+type Worked = (Ends, Arc<Start>, Lanes);
+
 /// Starts the threads, waits for them and gathers their results.
 #[expect(clippy::too_many_arguments, reason = "everything that a run is made of meets here")]
 fn work(
@@ -201,9 +261,10 @@ fn work(
     source: Box<dyn Source>,
     planner: Planner,
     run_number: u64,
+    begins: &mut dyn FnMut(Agreed),
     stopping: &Stopping,
     observer: &Arc<dyn Observer>,
-) -> Result<(Ends, Arc<Start>, Lanes)> {
+) -> Result<Worked> {
     let mut verifiers = Vec::new();
     for (number, lane) in lanes.iter().enumerate() {
         let tell = &|text: &str| observer.tell(text);
@@ -237,11 +298,11 @@ fn work(
     })?;
     // Whether every lane has handed over its results, or never will.
     let ended = Arc::new(AtomicBool::new(false));
-    let durable = plan.spec.verify.is_on();
     let simulated = plan.targets.iter().any(Target::is_simulated);
     let options = WriterOptions {
         targets: lanes.len(),
-        durable,
+        durable: plan.spec.verify.is_on(),
+        is_relied_on: plan.spec.journal.is_durable(),
         telemetry: plan.spec.expert.is_some(),
         real: !simulated,
     };
@@ -272,7 +333,7 @@ fn work(
         run_number,
     });
     let mut lanes = Lanes::start(plan, run, &start, work.collect(), observer);
-    let mut ends = lanes.as_mut().map(Lanes::wait);
+    let mut ends = lanes.as_mut().map(|lanes| lanes.wait(&start, begins));
     let host = host.map(HostWatch::finish);
     run.log("replayed: what was measured is put in order");
     // The feeder may be waiting for room in a ring, or for its input.
@@ -331,7 +392,7 @@ fn facts(
         zero_monotonic_ns: None,
         pid: Some(std::process::id()),
         verdict: None,
-        continues: plan.continues.as_ref().map(Continues::entry),
+        continues: plan.before.as_ref().and_then(Before::entry),
         plan: PlanFacts {
             trace: Some(plan.recorded_trace.clone()),
             start_ns: plan.spec.start.map(|at| at.0),

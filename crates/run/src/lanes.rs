@@ -18,7 +18,7 @@ use crate::error::{Kind, Result, RunError};
 use crate::lane::{self, LaneEnd, LaneWork};
 use crate::observer::Observer;
 use crate::plan::ReplayPlan;
-use crate::start::Start;
+use crate::start::{Agreed, Start};
 use crate::target::Target;
 
 /// How often the lanes are checked, in addition to whenever one ends.
@@ -85,8 +85,14 @@ impl Lanes {
         Ok(lanes)
     }
 
-    /// Waits until every lane has ended or is given up, and returns their results.
-    pub(crate) fn wait(&mut self) -> Result<Vec<LaneEnd>> {
+    /// Waits until every lane has ended or is given up, and returns their results. `begins` is
+    /// called once the time zero is agreed; a simulation agrees on none.
+    pub(crate) fn wait(
+        &mut self,
+        start: &Start,
+        begins: &mut dyn FnMut(Agreed),
+    ) -> Result<Vec<LaneEnd>> {
+        let mut has_begun = self.simulated;
         let mut ends: Vec<Option<LaneEnd>> = self.threads.iter().map(|_| None).collect();
         loop {
             for (lane, end) in self.threads.iter_mut().zip(&mut ends) {
@@ -97,7 +103,12 @@ impl Lanes {
             if ends.iter().all(Option::is_some) {
                 return Ok(ends.into_iter().flatten().collect());
             }
-            thread::park_timeout(LOOK_EVERY);
+            if has_begun {
+                thread::park_timeout(LOOK_EVERY);
+            } else if let Some(agreed) = start.look(LOOK_EVERY) {
+                has_begun = true;
+                begins(agreed);
+            }
         }
     }
 }

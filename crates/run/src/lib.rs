@@ -48,6 +48,7 @@ pub mod inputs;
 pub mod merge;
 pub mod named;
 pub mod observer;
+mod on_devices;
 pub mod open;
 pub mod page;
 pub mod pass;

@@ -321,7 +321,7 @@ mod tests {
             capacity: Bytes(1 << 20),
             block_size: Bytes(512),
             length_max: Bytes(1 << 20),
-            supports: [true; 6],
+            supports: Op::ALL.map(|_| true),
         };
         Planner::new(limits, Timing { mode: TimingMode::Dependency, ..Timing::default() })
     }

@@ -21,10 +21,11 @@ use crate::error::{Kind, Result, RunError};
 use crate::flows::{Flows, Nothing};
 use crate::inputs::Inputs;
 use crate::links::{self, Links};
+use crate::on_devices::OnDevices;
 use crate::open::Opener;
 use crate::spec::ReplaySpec;
 use crate::target::{Target, guard_all, reads_alone};
-use crate::verify::line::Continues;
+use crate::verify::before::Before;
 use crate::{kept, open, routes};
 
 /// Requests in the look-ahead of the scheduler.
@@ -61,8 +62,8 @@ pub struct ReplayPlan {
     pub host: HostSetup,
     /// The content of written data.
     pub fill: Fill,
-    /// The run that this one continues.
-    pub(crate) continues: Option<Continues>,
+    /// The runs that this one goes on from.
+    pub(crate) before: Option<Before>,
     /// The flows, if the load has such.
     pub(crate) flows: Flows,
     /// Who waits for whom, if that decides when requests are issued.
@@ -93,8 +94,11 @@ impl ReplayPlan {
         options.dependencies =
             spec.timing.has_parents() && load.is_whole() && !spec.writes.reads_only();
         let open = || open::trace_until(opener, &Stop::default(), &spec.trace, &options, &load);
-        let source: Box<dyn Source> =
-            if spec.flows.is_empty() { open()? } else { Box::new(Nothing::default()) };
+        let source: Box<dyn Source> = if spec.flows.is_empty() {
+            Box::new(OnDevices::new(open()?, &spec.trace)?)
+        } else {
+            Box::new(Nothing::default())
+        };
         refuse_unchosen_seconds(&spec, source.header())?;
         follows_what_is_known(&spec, source.header())?;
         let routes = routes::read(&spec.map, spec.map_file.as_deref())?;
@@ -115,7 +119,7 @@ impl ReplayPlan {
         };
         let output = spec.output.clone().unwrap_or_else(default_output);
         let inputs = inputs(&spec, &load, &targets)?;
-        let continues = Continues::new(&spec, &targets)?;
+        let before = Before::new(&spec, &targets)?;
         let in_flight_max =
             if flows.is_empty() { spec.in_flight_max } else { flows.in_flight_max() };
         let scheduler = Config {
@@ -160,7 +164,7 @@ impl ReplayPlan {
                 dma_latency: spec.dma_latency,
             },
             fill: Fill { random: spec.fill_random_percent, dedup: spec.dedup },
-            continues,
+            before,
             flows,
             chains,
             output,
@@ -185,6 +189,10 @@ impl ReplayPlan {
             // the results.
             let place = Inputs::of_place(&self.output);
             self.targets.iter().try_for_each(|target| target.refuse_inputs(&place))?;
+            if let Some(family) = self.before.as_ref().and_then(Before::family) {
+                let place = Inputs::of_place(family);
+                self.targets.iter().try_for_each(|target| target.refuse_inputs(&place))?;
+            }
         }
         Ok(warnings)
     }
@@ -425,8 +433,8 @@ impl fmt::Display for ReplayPlan {
         if spec.verify.is_on() {
             writeln!(f, "verification  {}", spec.verify.name())?;
         }
-        if let Some(continues) = &self.continues {
-            writeln!(f, "continues     {continues}")?;
+        if let Some(before) = &self.before {
+            writeln!(f, "{before}")?;
         }
         if !self.host.is_empty() {
             writeln!(f, "host          {}", self.host)?;

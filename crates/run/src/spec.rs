@@ -23,7 +23,7 @@ use ioecho_stats::required::Requirement;
 use ioecho_trace::formats::ReadOptions;
 use ioecho_trace::transform::{Asked, Load, Window};
 use ioecho_trace::wording::Wording;
-use ioecho_trace::{Bytes, Nanos, VerifyMode};
+use ioecho_trace::{Bytes, JournalMode, Nanos, VerifyMode};
 use serde::{Deserialize, Serialize};
 
 pub use ioecho_replay::schedule::IN_FLIGHT;
@@ -134,10 +134,15 @@ pub struct ReplaySpec {
     pub cache_size: Option<Bytes>,
     /// The extent of verification.
     pub verify: VerifyMode,
+    /// What the notes of a run that verifies must survive.
+    pub journal: JournalMode,
     /// The directory of the run that this one continues.
     pub continues: Option<PathBuf>,
-    /// What happened between that run and this one.
-    pub after: After,
+    /// The directory of the family that this run belongs to.
+    pub family: Option<PathBuf>,
+    /// What happened between the earlier run and this one; of a family, if nothing is said, what
+    /// its own notes tell.
+    pub after: Option<After>,
     /// What happens to requests that are not aligned.
     pub alignment: Alignment,
 
@@ -211,8 +216,10 @@ impl Default for ReplaySpec {
             sync_writes: false,
             cache_size: None,
             verify: VerifyMode::default(),
+            journal: JournalMode::default(),
             continues: None,
-            after: After::default(),
+            family: None,
+            after: None,
             alignment: Alignment::default(),
             conflicts: ConflictMode::default(),
             strong: Strong::default(),
@@ -405,8 +412,9 @@ impl ReplaySpec {
         if self.flows.is_empty() { self.timing } else { Flows::timing(&self.flows) }
     }
 
-    fn verification_rules(&self) -> [Rule; 4] {
+    fn verification_rules(&self) -> [Rule; 7] {
         let verifies = self.verify.is_on();
+        let goes_on = self.continues.is_some() || self.family.is_some();
         let shared = || Wording::from("blocks that share their content (").setting("dedup");
         let without = |name| Wording::from("leave out ").setting(name);
         [
@@ -421,11 +429,28 @@ impl ReplaySpec {
                 without("dedup").text(" or ").setting("continues"),
             ),
             (
-                verifies && self.writes.reads_only() && self.continues.is_none(),
+                verifies && self.writes.reads_only() && !goes_on,
                 "a run that writes nothing has nothing to verify".into(),
                 without("verify")
                     .text("; or name the run that wrote with ")
                     .set("continues", "RUN"),
+            ),
+            (
+                self.family.is_some() && !verifies,
+                "a run of a family that does not verify leaves nothing for the next".into(),
+                Wording::from("say how, such as ").set("verify", "reads"),
+            ),
+            (
+                self.journal.is_durable() && !verifies,
+                "a run that does not verify keeps no notes".into(),
+                without("journal")
+                    .text(", or say what is verified, such as ")
+                    .set("verify", "reads"),
+            ),
+            (
+                self.family.is_some() && self.continues.is_some(),
+                "a family has its runs in their order".into(),
+                without("continues").text(" or ").setting("family"),
             ),
             (
                 self.witness.is_some() && self.verify.ends_with_a_look(),
@@ -586,6 +611,7 @@ mod tests {
         words(&ConflictMode::ALL, ConflictMode::name);
         words(&Alignment::ALL, Alignment::name);
         words(&VerifyMode::ALL, VerifyMode::name);
+        words(&JournalMode::ALL, JournalMode::name);
         words(&After::ALL, After::name);
         words(&PacingMode::ALL, PacingMode::name);
         words(&Backend::ALL, Backend::name);

@@ -6,7 +6,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Condvar, Mutex, OnceLock, PoisonError};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use ioecho_linux::MonotonicClock;
 use ioecho_replay::Clock;
@@ -60,6 +60,16 @@ impl Start {
     /// The agreed values, once the run has begun.
     pub(crate) fn agreed(&self) -> Option<Agreed> {
         self.agreed.get().copied()
+    }
+
+    /// The agreed values as soon as there are any; waits for them no longer than until a lane moves
+    /// on.
+    pub(crate) fn look(&self, longest: Duration) -> Option<Agreed> {
+        let meeting = self.meeting.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.agreed().is_none() && !meeting.shut {
+            drop(self.moved.wait_timeout(meeting, longest));
+        }
+        self.agreed()
     }
 
     /// Meets the other lanes, now that this one is ready. The first lane, which has `measured` the

@@ -144,7 +144,7 @@ impl Target {
             Self::Simulated { spec, .. } => (spec.capacity, spec.block_size),
             Self::Real { facts, .. } => (facts.capacity, facts.logical_block),
         };
-        let supports = Op::ALL.map(|op| op != Op::Zone);
+        let supports = Op::ALL.map(|op| op != Op::Zone && !op.is_of_files());
         TargetLimits { capacity, block_size, length_max: Bytes(u64::MAX), supports }
     }
 

@@ -7,10 +7,11 @@ use ioecho_replay::verify::{Verifier, VerifyConfig};
 use ioecho_stats::facts::VerifyFigures;
 
 use crate::directory::RunDirectory;
-use crate::error::Result;
+use crate::error::{Result, RunError};
 use crate::lane::{Lane, LaneEnd};
 use crate::plan::ReplayPlan;
 use crate::verify;
+use crate::verify::family::Member;
 use crate::verify::later::TargetFindings;
 use crate::verify::result;
 
@@ -32,10 +33,10 @@ pub(crate) fn verifier(
     let config =
         VerifyConfig { run: run_number, target: target as u16, isolated: plan.is_isolated() };
     let tags = plan.scheduler.device_slots();
-    let simulated = plan.targets[target].is_simulated();
+    let journal = (!plan.targets[target].is_simulated()).then_some(plan.spec.journal);
     let capacity = lane.limits().capacity;
     let mut verifier =
-        verify::verifier(run, config, plan.continues.as_ref(), capacity, tags, simulated, tell)?;
+        verify::verifier(run, config, plan.before.as_ref(), capacity, tags, journal, tell)?;
     for fill in lane.fills() {
         verifier.is_filled_by(fill);
     }
@@ -88,6 +89,19 @@ pub(crate) fn figures(plan: &ReplayPlan, lanes: &[LaneEnd]) -> Option<VerifyFigu
         all.first_findings.extend(shown);
     }
     Some(all)
+}
+
+/// Leaves what the targets hold now for the next run of the family; answers what could not be
+/// stored. Where a request may still be in flight, that run reads this one's records instead.
+pub(crate) fn hand_down(member: &Member, lanes: &mut [LaneEnd]) -> Vec<(usize, RunError)> {
+    let mut failed = Vec::new();
+    for (target, lane) in lanes.iter_mut().enumerate() {
+        let is_over = lane.error.is_none() && lane.totals.abandoned == 0;
+        if let Some(verifier) = lane.verifier.as_mut().filter(|_| is_over) {
+            failed.extend(member.keep(target, verifier).err().map(|error| (target, error)));
+        }
+    }
+    failed
 }
 
 /// Stores all findings with the run. The tables of versions are not needed any more.

@@ -16,6 +16,7 @@ use ioecho_replay::Record;
 use ioecho_replay::engine::ResultSink;
 use ioecho_replay::engine::telemetry::Telemetry;
 use ioecho_replay::journal::encode;
+use ioecho_replay::verify::INTENTS_MAX;
 use ioecho_stats::facts::RecorderFacts;
 use rtrb::{Consumer, Producer, RingBuffer};
 
@@ -34,6 +35,13 @@ const FLUSH_EVERY: Duration = Duration::from_millis(100);
 
 /// How often results are synced to the disk if they are to survive a power cut.
 const SYNC_EVERY: Duration = Duration::from_secs(1);
+
+/// The most results that are in the journal and not on its disk while a durable ring relies on it.
+/// With those in the ring of results, and some more on their way, they are fewer than a ring of
+/// intents has slots, so that what is overwritten there is on the disk here.
+const UNSYNCED_MAX: u64 = 1 << 15;
+
+const _: () = assert!(RING as u64 + 2 * UNSYNCED_MAX < INTENTS_MAX as u64);
 
 /// Results that are taken from a ring at once.
 const GO: usize = 4096;
@@ -106,6 +114,9 @@ pub(crate) struct WriterOptions {
     pub(crate) targets: usize,
     /// Whether results should survive a power cut: then they are synced to the disk once a second.
     pub(crate) durable: bool,
+    /// Whether a durable ring relies on the journal: then no more than [`UNSYNCED_MAX`] results
+    /// wait for that.
+    pub(crate) is_relied_on: bool,
     /// Whether the engines write telemetry.
     pub(crate) telemetry: bool,
     /// Whether the run uses the host's clock.
@@ -142,6 +153,8 @@ pub(crate) fn spawn(
         buffer: Vec::with_capacity(BUFFER_BYTES),
         buffered: 0,
         durable: options.durable,
+        unsynced_max: if options.is_relied_on { UNSYNCED_MAX } else { u64::MAX },
+        unsynced: 0,
         synced: Instant::now(),
         counter,
         telemetry,
@@ -160,6 +173,9 @@ struct Writer {
     buffer: Vec<u8>,
     buffered: u64,
     durable: bool,
+    /// So many results may be written and not synced.
+    unsynced_max: u64,
+    unsynced: u64,
     synced: Instant,
     /// Counts results into intervals, if needed.
     counter: Option<Box<dyn Counter>>,
@@ -244,10 +260,20 @@ impl Writer {
         match result {
             Ok(()) => {
                 self.end.written += self.buffered;
-                if self.durable && self.synced.elapsed() >= SYNC_EVERY {
-                    // A later verification will find what this failed to sync, and report it.
-                    let _ = self.journal.sync_data();
+                self.unsynced += self.buffered;
+                let is_much = self.unsynced >= self.unsynced_max;
+                if self.durable && (is_much || self.synced.elapsed() >= SYNC_EVERY) {
+                    let synced = self.journal.sync_data();
+                    if let Err(error) = synced
+                        && self.unsynced_max != u64::MAX
+                    {
+                        // What a durable ring overwrites must be here.
+                        self.stop.store(true, Relaxed);
+                        self.end.error.get_or_insert(error);
+                    }
+                    // Otherwise a later verification finds what is missing, and reports it.
                     self.synced = Instant::now();
+                    self.unsynced = 0;
                 }
             }
             Err(error) => {

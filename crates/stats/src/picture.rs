@@ -45,7 +45,7 @@ pub enum Class {
     Read,
     /// A write that waited for nobody.
     Write,
-    /// A flush, discard, write of zeroes or zone operation that waited for nobody.
+    /// Any other operation that waited for nobody: a flush, a discard, one on files.
     Other,
     /// Any request that overlapped one in flight and waited for it.
     PushedBack,
@@ -61,7 +61,7 @@ impl Class {
             _ if pushed_back => Self::PushedBack,
             Op::Read => Self::Read,
             Op::Write => Self::Write,
-            Op::Flush | Op::Discard | Op::WriteZeroes | Op::Zone => Self::Other,
+            _ => Self::Other,
         }
     }
 
@@ -90,11 +90,68 @@ pub enum Kind {
     Discard,
     /// Zone operations.
     Zone,
+    /// The operation `mkdir` on files.
+    Mkdir,
+    /// The operation `rmdir` on files.
+    Rmdir,
+    /// The operation `create` on files.
+    Create,
+    /// The operation `open` on files.
+    Open,
+    /// The operation `close` on files.
+    Close,
+    /// The operation `delete` on files.
+    Delete,
+    /// The operation `getattr` on files.
+    Getattr,
+    /// The operation `setattr` on files.
+    Setattr,
+    /// The operation `access` on files.
+    Access,
+    /// The operation `copy` on files.
+    Copy,
+    /// The operation `move` on files.
+    Move,
+    /// The operation `rename` on files.
+    Rename,
+    /// The operation `link` on files.
+    Link,
+    /// The operation `symlink` on files.
+    Symlink,
+    /// The operation `fsync` on files.
+    Fsync,
+    /// The operation `truncate` on files.
+    Truncate,
+    /// The operation `readdir` on files.
+    Readdir,
 }
 
 impl Kind {
     /// Every kind.
-    pub const ALL: [Self; 5] = [Self::Read, Self::Write, Self::Flush, Self::Discard, Self::Zone];
+    pub const ALL: [Self; 22] = [
+        Self::Read,
+        Self::Write,
+        Self::Flush,
+        Self::Discard,
+        Self::Zone,
+        Self::Mkdir,
+        Self::Rmdir,
+        Self::Create,
+        Self::Open,
+        Self::Close,
+        Self::Delete,
+        Self::Getattr,
+        Self::Setattr,
+        Self::Access,
+        Self::Copy,
+        Self::Move,
+        Self::Rename,
+        Self::Link,
+        Self::Symlink,
+        Self::Fsync,
+        Self::Truncate,
+        Self::Readdir,
+    ];
 
     /// The kind of an operation.
     pub const fn of(op: Op) -> Self {
@@ -104,7 +161,29 @@ impl Kind {
             Op::Flush => Self::Flush,
             Op::Discard | Op::WriteZeroes => Self::Discard,
             Op::Zone => Self::Zone,
+            Op::Mkdir => Self::Mkdir,
+            Op::Rmdir => Self::Rmdir,
+            Op::Create => Self::Create,
+            Op::Open => Self::Open,
+            Op::Close => Self::Close,
+            Op::Delete => Self::Delete,
+            Op::Getattr => Self::Getattr,
+            Op::Setattr => Self::Setattr,
+            Op::Access => Self::Access,
+            Op::Copy => Self::Copy,
+            Op::Move => Self::Move,
+            Op::Rename => Self::Rename,
+            Op::Link => Self::Link,
+            Op::Symlink => Self::Symlink,
+            Op::Fsync => Self::Fsync,
+            Op::Truncate => Self::Truncate,
+            Op::Readdir => Self::Readdir,
         }
+    }
+
+    /// Whether only file systems have it.
+    pub const fn is_of_files(self) -> bool {
+        self as usize > Self::Zone as usize
     }
 
     /// A single word for it: a label where others take names apart.
@@ -123,6 +202,23 @@ impl Kind {
             Self::Flush => "flush",
             Self::Discard => "discard, write-zeroes",
             Self::Zone => "zone",
+            Self::Mkdir => Op::Mkdir.name(),
+            Self::Rmdir => Op::Rmdir.name(),
+            Self::Create => Op::Create.name(),
+            Self::Open => Op::Open.name(),
+            Self::Close => Op::Close.name(),
+            Self::Delete => Op::Delete.name(),
+            Self::Getattr => Op::Getattr.name(),
+            Self::Setattr => Op::Setattr.name(),
+            Self::Access => Op::Access.name(),
+            Self::Copy => Op::Copy.name(),
+            Self::Move => Op::Move.name(),
+            Self::Rename => Op::Rename.name(),
+            Self::Link => Op::Link.name(),
+            Self::Symlink => Op::Symlink.name(),
+            Self::Fsync => Op::Fsync.name(),
+            Self::Truncate => Op::Truncate.name(),
+            Self::Readdir => Op::Readdir.name(),
         }
     }
 }

@@ -82,7 +82,7 @@ impl TargetReach {
             }
             Op::Discard => self.discards.add(length),
             Op::WriteZeroes => self.zeroes.add(length),
-            Op::Flush | Op::Zone => {}
+            _ => {}
         }
         if matches!(request.op, Op::Read | Op::Write) {
             count(&mut self.lengths, length_index(length), 1);

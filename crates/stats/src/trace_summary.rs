@@ -161,7 +161,7 @@ impl TraceSummary {
         }
         self.first = Some(self.first.map_or(issue, |first| first.min(issue)));
         self.last = self.last.max(issue);
-        if op != Op::Flush {
+        if op != Op::Flush && !op.is_of_files() {
             self.count_size(length.0);
             self.aligned_4k += u64::from((offset.0 | length.0).is_multiple_of(4096));
         }
@@ -229,7 +229,9 @@ impl TraceSummary {
             .map(|(length, requests)| SizeCount { length: Bytes(*length), requests: *requests })
             .collect();
         sizes.sort_by_key(|size| (Reverse(size.requests), size.length));
-        let with_range = requests - op(Op::Flush).requests;
+        let of_files = || Op::ALL.into_iter().filter(|op| op.is_of_files());
+        let on_files: u64 = of_files().map(|it| op(it).requests).sum();
+        let with_range = requests - op(Op::Flush).requests - on_files;
         let busy_span = self.last_completion.saturating_sub(first);
         TraceFigures {
             requests,
@@ -239,6 +241,10 @@ impl TraceSummary {
             discards: op(Op::Discard).requests,
             write_zeroes: op(Op::WriteZeroes).requests,
             zone_operations: op(Op::Zone).requests,
+            file_operations: of_files()
+                .map(|it| (it.name(), op(it).requests))
+                .filter(|(_, requests)| *requests > 0)
+                .collect(),
             bytes_read: op(Op::Read).bytes,
             bytes_written: op(Op::Write).bytes,
             bytes_discarded: sum(Op::Discard, Op::WriteZeroes),
@@ -301,6 +307,9 @@ pub struct TraceFigures {
     pub write_zeroes: u64,
     /// Zone operations.
     pub zone_operations: u64,
+    /// Operations on files, by their names.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub file_operations: BTreeMap<&'static str, u64>,
     /// Bytes that reads cover; 2⁶⁴ − 1 stands for more, as in all sums of bytes here.
     pub bytes_read: u64,
     /// Bytes that writes cover.

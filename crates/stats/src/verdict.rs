@@ -150,6 +150,13 @@ pub struct Verdict {
 }
 
 impl Verdict {
+    /// The finding, where it says something on a first screen. That a schedule was held is no news
+    /// of a run whose figures are invalid, and "faithful" would contradict it.
+    pub fn told_finding(&self) -> Option<Finding> {
+        let is_praise = matches!(self.finding, Finding::Faithful | Finding::Unscheduled);
+        (!is_praise || self.validity != Validity::Invalid).then_some(self.finding)
+    }
+
     /// The check of this name, where it was made.
     pub fn check(&self, name: &str) -> Option<&Check> {
         self.checks.iter().find(|check| check.name == name)

@@ -47,4 +47,4 @@ pub use stop::Stop;
 pub use stream::{Sink, Source};
 pub use timing::TimingMode;
 pub use units::{Bytes, Nanos, VolumeId};
-pub use verify_mode::VerifyMode;
+pub use verify_mode::{JournalMode, VerifyMode};

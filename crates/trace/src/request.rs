@@ -25,24 +25,77 @@ pub enum Op {
     WriteZeroes = 4,
     /// A zone operation (report, reset, open, close, finish, append). Kept, marked, not replayed.
     Zone = 5,
+    /// Make a directory.
+    Mkdir = 6,
+    /// Remove an empty directory.
+    Rmdir = 7,
+    /// Make a file that is not there, and open it.
+    Create = 8,
+    /// Open a file that is there.
+    Open = 9,
+    /// Close a file.
+    Close = 10,
+    /// Remove a file.
+    Delete = 11,
+    /// Read the attributes of a file (stat).
+    Getattr = 12,
+    /// Change the attributes of a file.
+    Setattr = 13,
+    /// Ask whether a file may be accessed.
+    Access = 14,
+    /// Copy a file to another name.
+    Copy = 15,
+    /// Take a file to another name, perhaps on another file system.
+    Move = 16,
+    /// Give a file another name.
+    Rename = 17,
+    /// Give a file one more name.
+    Link = 18,
+    /// Make a name that leads to another.
+    Symlink = 19,
+    /// Bring the data of a file to stable storage.
+    Fsync = 20,
+    /// Change the size of a file.
+    Truncate = 21,
+    /// Read the names in a directory.
+    Readdir = 22,
 }
 
 impl Op {
     /// Every operation, in the order of its code.
-    pub const ALL: [Self; 6] =
+    pub const ALL: [Self; 23] = [
+        Self::Read,
+        Self::Write,
+        Self::Flush,
+        Self::Discard,
+        Self::WriteZeroes,
+        Self::Zone,
+        Self::Mkdir,
+        Self::Rmdir,
+        Self::Create,
+        Self::Open,
+        Self::Close,
+        Self::Delete,
+        Self::Getattr,
+        Self::Setattr,
+        Self::Access,
+        Self::Copy,
+        Self::Move,
+        Self::Rename,
+        Self::Link,
+        Self::Symlink,
+        Self::Fsync,
+        Self::Truncate,
+        Self::Readdir,
+    ];
+
+    /// The operations that block devices have: they come first.
+    pub const OF_DEVICES: [Self; 6] =
         [Self::Read, Self::Write, Self::Flush, Self::Discard, Self::WriteZeroes, Self::Zone];
 
     /// The operation with this code in the native file.
     pub const fn from_code(code: u8) -> Option<Self> {
-        match code {
-            0 => Some(Self::Read),
-            1 => Some(Self::Write),
-            2 => Some(Self::Flush),
-            3 => Some(Self::Discard),
-            4 => Some(Self::WriteZeroes),
-            5 => Some(Self::Zone),
-            _ => None,
-        }
+        if (code as usize) < Self::ALL.len() { Some(Self::ALL[code as usize]) } else { None }
     }
 
     /// The code in the native file.
@@ -59,7 +112,29 @@ impl Op {
             Self::Discard => "discard",
             Self::WriteZeroes => "write-zeroes",
             Self::Zone => "zone",
+            Self::Mkdir => "mkdir",
+            Self::Rmdir => "rmdir",
+            Self::Create => "create",
+            Self::Open => "open",
+            Self::Close => "close",
+            Self::Delete => "delete",
+            Self::Getattr => "getattr",
+            Self::Setattr => "setattr",
+            Self::Access => "access",
+            Self::Copy => "copy",
+            Self::Move => "move",
+            Self::Rename => "rename",
+            Self::Link => "link",
+            Self::Symlink => "symlink",
+            Self::Fsync => "fsync",
+            Self::Truncate => "truncate",
+            Self::Readdir => "readdir",
         }
+    }
+
+    /// Whether it is asked of a file system, and no block device has it.
+    pub const fn is_of_files(self) -> bool {
+        self as usize >= Self::OF_DEVICES.len()
     }
 
     /// Whether the operation changes the data on the device.
@@ -166,6 +241,47 @@ impl Outcome {
             Self::TooLarge => "too large".to_owned(),
             Self::Abandoned => "abandoned".to_owned(),
         }
+    }
+
+    /// The name, and the meaning of an error number that the block layer answers with.
+    pub fn told(self) -> String {
+        match self.meaning() {
+            Some(meaning) => format!("{} ({meaning})", self.name()),
+            None => self.name(),
+        }
+    }
+
+    /// The same of the outcome with this name; a name that no outcome has stands for itself.
+    pub fn told_of(name: &str) -> String {
+        Self::from_name(name).map_or_else(|| name.to_owned(), Self::told)
+    }
+
+    /// What an error number means on its way from the device: `blk_errors` of the kernel's
+    /// `block/blk-core.c`, and what a system call adds to them (`errno.h`).
+    const fn meaning(self) -> Option<&'static str> {
+        let Self::Error(number) = self else { return None };
+        Some(match number {
+            1 => "not permitted",
+            5 => "I/O error",
+            6 => "no such device or address",
+            11 => "would block",
+            12 => "no memory or other resource of the kernel",
+            13 => "permission denied",
+            16 => "device busy",
+            19 => "the device is gone or offline",
+            22 => "the kernel refuses the request",
+            27 => "beyond the end of the file or device",
+            28 => "no space left on the device",
+            30 => "read-only",
+            52 => "reservation conflict",
+            61 => "medium error",
+            67 => "transport error",
+            84 => "protection or checksum error",
+            95 => "the device cannot do that",
+            110 => "timed out",
+            121 => "target error",
+            _ => return None,
+        })
     }
 
     /// The outcome with this name, the inverse of [`Outcome::name`].

@@ -54,3 +54,32 @@ impl VerifyMode {
         }
     }
 }
+
+/// What the notes of a run that verifies must survive.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum JournalMode {
+    /// The end of the process: they are in the page cache.
+    #[default]
+    Kill,
+    /// A power cut: they are on the disk before a write is issued.
+    Durable,
+}
+
+impl JournalMode {
+    /// Both.
+    pub const ALL: [Self; 2] = [Self::Kill, Self::Durable];
+
+    /// The name on the command line and in results.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Kill => "kill",
+            Self::Durable => "durable",
+        }
+    }
+
+    /// Whether the notes survive a power cut.
+    pub const fn is_durable(self) -> bool {
+        matches!(self, Self::Durable)
+    }
+}

@@ -28,6 +28,7 @@ mod tokens;
 mod toml;
 mod typed;
 mod values;
+mod verified;
 
 use std::sync::Arc;
 
@@ -37,6 +38,7 @@ use self::plan::{Plan, SizeOf};
 
 pub use self::fault::{Fault, FaultKind, Faults};
 pub use self::gather::{Input, Open, Reading};
+pub use self::verified::Recover;
 
 /// How much of a file is looked at to recognise it.
 const LOOKED_AT: usize = 64 << 10;

@@ -24,13 +24,14 @@ const LIKE: &str = "like";
 const TRACE: &str = "trace";
 
 /// Flags that belong to one run alone.
-const OF_ONE_RUN: [&str; 11] = [
+const OF_ONE_RUN: [&str; 12] = [
     "output",
     "destroy",
     "dry-run",
     "quiet",
     "verbose",
     "continues",
+    "family",
     "after",
     "start-at",
     "gate",

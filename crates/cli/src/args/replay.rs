@@ -17,7 +17,7 @@ use ioecho_run::spec::{
     START_GRACE_MAX, THREADS,
 };
 use ioecho_stats::required::Requirement;
-use ioecho_trace::{Bytes, Nanos, VerifyMode};
+use ioecho_trace::{Bytes, JournalMode, Nanos, VerifyMode};
 use jiff::Timestamp;
 
 use super::quantity::{positive_span, span};
@@ -181,7 +181,9 @@ impl ReplayArgs {
             cache_size: data.cache_size,
             verify: data.verify,
             continues: data.continues.clone(),
-            after: data.after.unwrap_or_default(),
+            journal: data.journal,
+            family: data.family.clone(),
+            after: data.after,
             alignment: data.align,
             conflicts: engine.conflicts,
             strong: Strong::try_from(engine.strong).map_err(|error| usage(error.to_string()))?,
@@ -274,7 +276,7 @@ pub(super) fn timing() -> impl TypedValueParser<Value = TimingMode> {
     })
 }
 
-fn verify() -> impl TypedValueParser<Value = VerifyMode> {
+pub(super) fn verify() -> impl TypedValueParser<Value = VerifyMode> {
     words(&VerifyMode::ALL, VerifyMode::name, |mode| match mode {
         VerifyMode::Off => "Nothing; what is written can be verified later all the same",
         VerifyMode::Reads => "Every read of the load",
@@ -293,6 +295,14 @@ pub(super) fn after() -> impl TypedValueParser<Value = After> {
     words(&After::ALL, After::name, |after| match after {
         After::Kill => "The run ended or was killed; the host went on",
         After::PowerCut => "The power failed: only what a flush or FUA made durable must be there",
+    })
+}
+
+/// What the notes of a run must survive.
+pub(super) fn journal() -> impl TypedValueParser<Value = JournalMode> {
+    words(&JournalMode::ALL, JournalMode::name, |mode| match mode {
+        JournalMode::Kill => "The end of the process",
+        JournalMode::Durable => "A power cut: each step of the engine waits for one synced write",
     })
 }
 
@@ -354,7 +364,8 @@ pub(crate) struct SafetyArgs {
     #[arg(long)]
     pub(crate) allow_cached: bool,
 
-    /// End the run at the first request that fails (stop), after N of them, or never (continue)
+    /// End the run at the first request that fails (stop), after N of them, or never (continue);
+    /// with --verify a place whose data are not as they must be counts like one, once
     #[arg(
         long,
         value_name = "continue|stop|N",
@@ -398,13 +409,23 @@ pub(crate) struct DataArgs {
     #[arg(long, value_parser = verify(), default_value = VerifyMode::default().name())]
     pub(crate) verify: VerifyMode,
 
+    /// What the notes of a run that verifies must survive
+    #[arg(long, value_parser = journal(), default_value = JournalMode::default().name())]
+    pub(crate) journal: JournalMode,
+
     /// Go on from this earlier run on the same targets: what it wrote is known to this one, and so
     /// is what the runs wrote that it continued
-    #[arg(long, value_name = "RUN")]
+    #[arg(long, value_name = "RUN", group = "earlier")]
     pub(crate) continues: Option<PathBuf>,
 
-    /// What came between that run and this one [default: kill]
-    #[arg(long, value_parser = after(), requires = "continues")]
+    /// Be the next run of the family in this directory, which is made if it is not there: what all
+    /// its earlier runs wrote is known to this one
+    #[arg(long, value_name = "DIR", group = "earlier")]
+    pub(crate) family: Option<PathBuf>,
+
+    /// What came between that run, or the last of the family, and this one [default: kill; in a
+    /// family power-cut, if the host was started anew since]
+    #[arg(long, value_parser = after(), requires = "earlier")]
     pub(crate) after: Option<After>,
 
     /// A request that is not aligned to the blocks of its target is left out and counted (refuse),

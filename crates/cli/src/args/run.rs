@@ -2,7 +2,9 @@
 
 use std::path::PathBuf;
 
-use ioecho_trace::Nanos;
+use ioecho_trace::{JournalMode, Nanos, VerifyMode};
+
+use super::replay::{journal, verify};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct RunArgs {
@@ -48,6 +50,19 @@ pub(crate) struct RunArgs {
     /// the results, or drawn and told]
     #[arg(long, value_name = "N")]
     pub(crate) seed: Option<u64>,
+
+    /// Prove that the storages hold what the runs have written, across all runs
+    #[arg(long, value_parser = verify())]
+    pub(crate) verify: Option<VerifyMode>,
+
+    /// What the notes of runs that verify must survive
+    #[arg(long, value_parser = journal())]
+    pub(crate) journal: Option<JournalMode>,
+
+    /// Read back first what earlier runs of these results have written, and go on if it is there;
+    /// only: do nothing else
+    #[arg(long, value_name = "first|only", value_parser = ["first", "only"])]
+    pub(crate) recover: Option<String>,
 
     /// Print every run with the lines of its loads, what would be overwritten, and the time; touch
     /// nothing

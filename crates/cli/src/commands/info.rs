@@ -134,6 +134,9 @@ fn print_text(
             row!(out, name, "{count} ({:.1} %)", share(count))?;
         }
     }
+    for (name, count) in &figures.file_operations {
+        row!(out, name, "{count} ({:.1} %)", share(*count))?;
+    }
     if !figures.flags.is_empty() {
         let flags: Vec<String> =
             figures.flags.iter().map(|(name, count)| format!("{name} {count}")).collect();

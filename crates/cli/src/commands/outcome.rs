@@ -13,8 +13,8 @@ use ioecho_stats::picture::{RunPicture, Span};
 use ioecho_stats::required::{self, Requirement};
 use ioecho_stats::run_summary::{FlowFigures, Percentiles, RunSummary};
 use ioecho_stats::verdict::{Check, Grade};
-use ioecho_trace::Nanos;
 use ioecho_trace::units::{counted, three_digits};
+use ioecho_trace::{Nanos, Outcome};
 
 use crate::print::{is_read, visible};
 
@@ -64,9 +64,11 @@ pub(crate) fn print_outcome(
     verbose: bool,
 ) -> io::Result<()> {
     let headline = Headline::of(summary, &picture.unwrap_or(&RunPicture::new()).finish());
-    let finding = summary.verdict.finding.name();
-    let validity = summary.verdict.validity.name().to_uppercase();
-    line(out, "finding", &format!("{} [{finding}, {validity}]", headline.sentence))?;
+    let verdict = &summary.verdict;
+    let validity = verdict.validity.name().to_uppercase();
+    let finding =
+        verdict.told_finding().map_or(String::new(), |finding| format!("{}, ", finding.name()));
+    line(out, "finding", &format!("{} [{finding}{validity}]", headline.sentence))?;
     if let Some(throughput) = &headline.throughput {
         line(out, "throughput", &rates(throughput))?;
     }
@@ -240,7 +242,7 @@ fn requests(out: &mut dyn Write, summary: &RunSummary, others: &[String]) -> io:
     let parts: Vec<String> = [text].into_iter().chain(others.iter().cloned()).collect();
     line(out, "requests", &parts.join(", "))?;
     for (outcome, count) in summary.outcomes.iter().filter(|(outcome, _)| *outcome != "ok") {
-        writeln!(out, "  {count} {outcome}")?;
+        writeln!(out, "  {count} {}", Outcome::told_of(outcome))?;
     }
     Ok(())
 }

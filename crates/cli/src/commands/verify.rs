@@ -8,10 +8,10 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::{RecvTimeoutError, sync_channel};
 use std::time::{Duration, Instant};
 
-use ioecho_replay::verify::{After, Finding, PassProgress};
-use ioecho_run::directory::RunDirectory;
-use ioecho_run::verify::later::{Past, PastTarget, TargetFindings};
+use ioecho_replay::verify::{Finding, PassProgress};
+use ioecho_run::verify::later::{PastTarget, Since, TargetFindings};
 use ioecho_run::verify::result;
+use ioecho_run::verify::subject::Subject;
 use ioecho_trace::units::counted;
 
 use crate::args::VerifyArgs;
@@ -34,16 +34,17 @@ const STUCK: Duration = Duration::from_secs(1);
 const PRINT_EVERY: Duration = Duration::from_secs(10);
 
 pub(crate) fn run(args: &VerifyArgs, out: &mut Out) -> anyhow::Result<u8> {
-    let mut past = Past::open(&args.run)?;
-    past.retarget(&args.target)?;
-    let after = args.after;
+    let mut subject = Subject::open(&args.run)?;
+    subject.retarget(&args.target)?;
+    let after = args.after.unwrap_or_else(|| subject.after());
+    let since = Since { after, acknowledged: args.acknowledged };
     let stop = Arc::new(AtomicBool::new(false));
     signals::raise(&stop)?;
-    let past = Arc::new(past);
+    let subject = Arc::new(subject);
     let loud = !args.quiet && is_watched();
     let mut found = Vec::new();
-    for target in &past.targets {
-        found.push(patiently(&past, target, after, &stop, loud)?);
+    for target in subject.targets() {
+        found.push(patiently(&subject, target, since, &stop, loud)?);
     }
     let (complete, damaged) = result::verdict(&found);
     let code = match (damaged, complete) {
@@ -51,12 +52,10 @@ pub(crate) fn run(args: &VerifyArgs, out: &mut Out) -> anyhow::Result<u8> {
         (false, true) => exit::OK,
         (false, false) => exit::INCOMPLETE,
     };
-    if let Some(run) = RunDirectory::at(&args.run) {
-        let kept = result::keep(&run, past.number, after.name(), &found);
-        kept.unwrap_or_else(|error| tell(&format!("warning: {}", sentence(&error))));
-    }
+    let kept = subject.keep(&args.run, after, &found);
+    kept.unwrap_or_else(|error| tell(&format!("warning: {}", sentence(&error))));
     if args.json {
-        out.json(&result::whole(past.number, after.name(), &found))?;
+        out.json(&result::whole(subject.number(), after.name(), &found))?;
     } else {
         for found in &found {
             out.write_all(text(found).as_bytes())?;
@@ -74,14 +73,15 @@ pub(crate) fn run(args: &VerifyArgs, out: &mut Out) -> anyhow::Result<u8> {
 /// Verifies a target in a thread of its own. If a device hangs, the kernel holds that thread, and
 /// no signal reaches it. After a signal the command then says so, and does not wait for the thread.
 fn patiently(
-    past: &Arc<Past>,
+    subject: &Arc<Subject>,
     target: &PastTarget,
-    after: After,
+    since: Since,
     stop: &Arc<AtomicBool>,
     loud: bool,
 ) -> anyhow::Result<TargetFindings> {
     let (sender, end) = sync_channel(1);
-    let (their_past, theirs, their_stop) = (Arc::clone(past), target.clone(), Arc::clone(stop));
+    let (their_subject, theirs, their_stop) =
+        (Arc::clone(subject), target.clone(), Arc::clone(stop));
     ioecho_linux::thread::start("verify", move || {
         let mut printed = Instant::now();
         let mut progress = |progress: PassProgress| {
@@ -92,7 +92,7 @@ fn patiently(
             }
         };
         // Sending fails only if the command has stopped waiting.
-        let _ = sender.send(their_past.verify(&theirs, after, &their_stop, &mut progress));
+        let _ = sender.send(their_subject.verify(&theirs, since, &their_stop, &mut progress));
     })?;
     let mut asked = None;
     loop {

@@ -124,7 +124,7 @@ fn build(io: &Io, buffer: Option<&mut Buffer>, has_discard_command: bool) -> Ent
         }
         Op::Discard => allocate(FallocateFlags::PUNCH_HOLE),
         Op::WriteZeroes => allocate(FallocateFlags::ZERO_RANGE),
-        Op::Zone => unreachable!("a request that the device does not support was prepared"),
+        _ => unreachable!("a request that the device does not support was prepared"),
     }
 }
 

@@ -90,7 +90,7 @@ fn supports(target: &OpenedTarget, op: Op) -> bool {
         Op::Read | Op::Flush => true,
         Op::Write | Op::WriteZeroes => writable,
         Op::Discard => writable && !cannot_discard,
-        Op::Zone => false,
+        _ => false,
     }
 }
 

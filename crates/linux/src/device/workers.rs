@@ -202,6 +202,6 @@ fn perform(
         }
         Op::Discard => allocate(FallocateFlags::PUNCH_HOLE),
         Op::WriteZeroes => allocate(FallocateFlags::ZERO_RANGE),
-        Op::Zone => Err(Errno::OPNOTSUPP),
+        _ => Err(Errno::OPNOTSUPP),
     }
 }

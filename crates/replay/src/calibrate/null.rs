@@ -44,7 +44,7 @@ impl<C: Clock> Device for NullDevice<'_, C> {
     }
 
     fn supports(&self, op: Op) -> bool {
-        op != Op::Zone
+        op != Op::Zone && !op.is_of_files()
     }
 
     fn prepare(&mut self, io: &Io, _: &mut dyn Payload) {

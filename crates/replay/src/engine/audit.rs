@@ -71,6 +71,11 @@ impl<'a> Audit<'a> {
         io
     }
 
+    /// Called before everything that has begun is handed over.
+    pub(super) fn commit(&mut self) {
+        self.verify.verifier.commit();
+    }
+
     /// Checks the completions, and removes those that are not of the load; returns how many
     /// requests it prepared instead.
     pub(super) fn take(
@@ -147,6 +152,11 @@ impl<'a> Audit<'a> {
         });
         let verifier = &mut *self.verify.verifier;
         pieces.into_iter().find(|read| verifier.knows(read))
+    }
+
+    /// At how many places data are not as they must be.
+    pub(super) fn places(&self) -> u64 {
+        self.verify.verifier.places()
     }
 
     /// A request is given up.

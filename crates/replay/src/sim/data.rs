@@ -267,7 +267,7 @@ impl Held {
                 Op::Discard if self.random.below(2) == 0 => {
                     self.clear(first + event.from..first + event.to);
                 }
-                Op::Discard | Op::Flush | Op::Zone => {}
+                _ => {}
             }
         }
         *self.slot(event.tag) = slot;

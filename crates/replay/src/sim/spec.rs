@@ -123,7 +123,7 @@ impl SimSpec {
             speed: 1.0,
             faults: Faults::default(),
             lies: 0.0,
-            supports: Op::ALL.map(|op| op != Op::Zone),
+            supports: Op::ALL.map(|op| op != Op::Zone && !op.is_of_files()),
             seed: 1,
         }
     }

@@ -72,7 +72,7 @@ impl Legal {
     }
 
     /// An invalid entry is taken as [`Legal::Ambiguous`], which raises no alarm.
-    const fn decode(entry: u64) -> Self {
+    pub(crate) const fn decode(entry: u64) -> Self {
         let value = entry & VALUE;
         match (entry & !VALUE, value) {
             (0, 0) => Self::Untouched,

@@ -7,8 +7,11 @@
 //! without a note was not issued; an unacknowledged one may be there or not; an acknowledged one
 //! must be. The page cache outlives a process but not a power cut.
 //!
-//! Layout, little-endian: 64 bytes `IOECHO-INTENTS-1`, then 8 run, 4 slots, 2 target, zeroes up to
-//! byte 60, 4 CRC-32C of the 60 bytes before. Then slots of 64 bytes:
+//! A *durable* ring outlives that too: the notes of a step of the engine are on the disk, in one
+//! synced write together with the acknowledgements before, before the step's changes are issued.
+//!
+//! Layout, little-endian: 64 bytes `IOECHO-INTENTS-1`, then 8 run, 4 slots, 2 target, 1 whether it
+//! is durable, zeroes up to byte 60, 4 CRC-32C of the 60 bytes before. Then slots of 64 bytes:
 //!
 //! ```text
 //!   0 8 order of issue, from 1     8 8 request      16 8 offset      24 8 length
@@ -22,6 +25,7 @@
 
 use ioecho_trace::{Bytes, Flags, Nanos, Op, Outcome};
 
+use super::rebuild::Change;
 use crate::device::Io;
 
 /// Notes every request that changes data before it is issued, and again when it has completed. The
@@ -32,6 +36,15 @@ pub trait Intents {
 
     /// The request, noted before, has completed.
     fn acknowledge(&mut self, io: &Io, completed: Nanos, outcome: Outcome);
+
+    /// Whether flushes are noted too: after a power cut what they made durable counts.
+    fn takes_flushes(&self) -> bool {
+        false
+    }
+
+    /// The requests noted since the last time are handed over now: what must survive a power cut
+    /// goes to the disk first.
+    fn commit(&mut self) {}
 }
 
 /// How many changes a ring holds: 16 MiB.
@@ -56,6 +69,8 @@ pub struct IntentsHeader {
     pub slots: u32,
     /// Which of the run's targets.
     pub target: u16,
+    /// Whether its notes were on the disk before their changes were issued.
+    pub is_durable: bool,
 }
 
 impl IntentsHeader {
@@ -66,6 +81,7 @@ impl IntentsHeader {
         bytes[16..24].copy_from_slice(&self.run.to_le_bytes());
         bytes[24..28].copy_from_slice(&self.slots.to_le_bytes());
         bytes[28..30].copy_from_slice(&self.target.to_le_bytes());
+        bytes[30] = u8::from(self.is_durable);
         seal(bytes)
     }
 
@@ -76,6 +92,7 @@ impl IntentsHeader {
             run: word(bytes, 16),
             slots: word(bytes, 24) as u32,
             target: u16::from_le_bytes([bytes[28], bytes[29]]),
+            is_durable: bytes[30] != 0,
         })
     }
 }
@@ -102,6 +119,17 @@ pub struct Intent {
 }
 
 impl Intent {
+    /// What it says of the target.
+    pub fn change(&self) -> Change {
+        let Self { request, op, flags, offset, length, issued, acknowledged, .. } = *self;
+        let (completed, outcome) = match acknowledged {
+            Some((completed, outcome)) => (Some(completed), outcome),
+            None => (None, Outcome::Abandoned),
+        };
+        let submitted = issued;
+        Change { request, op, flags, offset, length, submitted, completed, outcome }
+    }
+
     /// Its bytes.
     pub fn encode(&self) -> [u8; INTENT_BYTES] {
         let (completed, outcome) = match self.acknowledged {
@@ -164,8 +192,13 @@ pub struct RingSlots {
 impl RingSlots {
     /// A ring of [`INTENTS_MAX`] slots, for requests with tags below `tags`.
     pub fn new(tags: u32) -> Self {
+        Self::of(INTENTS_MAX, tags)
+    }
+
+    /// A ring of so many slots.
+    pub fn of(slots: u32, tags: u32) -> Self {
         Self {
-            busy: vec![false; INTENTS_MAX as usize],
+            busy: vec![false; slots as usize],
             by_tag: vec![None; tags as usize],
             next: 0,
             order: 0,
@@ -174,10 +207,11 @@ impl RingSlots {
 
     /// Notes a change: the slot to write, and what. `None` if every slot is in flight.
     pub fn note(&mut self, io: &Io, now: Nanos) -> Option<(u32, [u8; INTENT_BYTES])> {
-        let free = (0..INTENTS_MAX)
-            .map(|step| (self.next + step) % INTENTS_MAX)
+        let slots = self.busy.len() as u32;
+        let free = (0..slots)
+            .map(|step| (self.next + step) % slots)
             .find(|slot| !self.busy[*slot as usize])?;
-        self.next = (free + 1) % INTENTS_MAX;
+        self.next = (free + 1) % slots;
         self.order += 1;
         let intent = Intent {
             order: self.order,
@@ -261,7 +295,7 @@ mod tests {
             assert_eq!(Intent::decode(&damaged), None);
         }
         assert_eq!(Intent::decode(&[0; INTENT_BYTES]), None);
-        let header = IntentsHeader { run: 5, slots: 9, target: 2 };
+        let header = IntentsHeader { run: 5, slots: 9, target: 2, is_durable: true };
         assert_eq!(IntentsHeader::decode(&header.encode()), Some(header));
         assert_eq!(IntentsHeader::decode(&[0; INTENTS_HEADER_BYTES]), None);
     }

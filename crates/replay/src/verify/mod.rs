@@ -25,6 +25,7 @@ mod races;
 mod rebuild;
 mod sector;
 mod sets;
+mod stored;
 mod table;
 mod tally;
 mod unrecorded;
@@ -33,6 +34,7 @@ use std::cell::Cell;
 use std::io;
 
 use ioecho_trace::{Integrity, Nanos, Op, Outcome};
+use rustc_hash::FxHashSet;
 
 use crate::device::{Completion, Io};
 use crate::pattern::{SECTOR_BYTES, Stamp, read_stamp};
@@ -58,6 +60,9 @@ pub use unrecorded::Erasing;
 
 /// Sectors that are judged at a time, 4 MiB: longer reads are judged in parts.
 const PART_SECTORS: usize = 8192;
+
+/// How many places with findings are told apart.
+const PLACES_MAX: usize = 1 << 14;
 
 /// The entry of a sector that was never touched.
 const UNTOUCHED: u64 = Legal::Untouched.encode();
@@ -96,6 +101,8 @@ pub struct Verifier {
     table_error: Option<io::Error>,
     findings: Vec<Finding>,
     figures: VerifyFigures,
+    /// Where findings began, as far as there is room.
+    places: FxHashSet<u64>,
 }
 
 /// The read that brought what is judged.
@@ -128,6 +135,7 @@ impl Verifier {
             table_error: None,
             findings: Vec::with_capacity(FINDINGS_MAX),
             figures: VerifyFigures::default(),
+            places: FxHashSet::default(),
         }
     }
 
@@ -177,7 +185,7 @@ impl Verifier {
     pub fn issued(&mut self, io: &Io, now: Nanos) {
         self.origins.issued(io.request);
         if let Some(intents) = &mut self.intents
-            && io.op.changes_data()
+            && (io.op.changes_data() || io.op == Op::Flush && intents.takes_flushes())
         {
             intents.note(io, now);
         }
@@ -187,6 +195,14 @@ impl Verifier {
         {
             let given_up = races.issue(&io, sectors(&io), effect(&io), now);
             self.give_up(given_up);
+        }
+    }
+
+    /// What was issued is handed over to the device now: call this just before
+    /// [`crate::Device::submit`].
+    pub fn commit(&mut self) {
+        if let Some(intents) = &mut self.intents {
+            intents.commit();
         }
     }
 
@@ -236,13 +252,13 @@ impl Verifier {
             let reading = Reading { request: Some(io.request), look, submitted, completed };
             integrity = self.judge(io.offset.0, data, &reading);
         }
-        if io.op.changes_data() {
-            if let Some(intents) = &mut self.intents {
-                intents.acknowledge(io, completed, outcome);
-            }
-            if self.races.is_none() {
-                self.settle_isolated(io, outcome);
-            }
+        if let Some(intents) = &mut self.intents
+            && (io.op.changes_data() || io.op == Op::Flush && intents.takes_flushes())
+        {
+            intents.acknowledge(io, completed, outcome);
+        }
+        if io.op.changes_data() && self.races.is_none() {
+            self.settle_isolated(io, outcome);
         }
         if io.op != Op::Flush {
             let succeeded = outcome == Outcome::Ok;
@@ -275,6 +291,12 @@ impl Verifier {
     /// What was checked so far.
     pub fn figures(&self) -> &VerifyFigures {
         &self.figures
+    }
+
+    /// At how many places something was found, each counted once however often it is read; those
+    /// beyond some ten thousand are not told apart any more.
+    pub fn places(&self) -> u64 {
+        self.places.len() as u64
     }
 
     /// What was found so far: the first [`FINDINGS_MAX`].
@@ -609,6 +631,9 @@ impl Verifier {
                 worst = worst.max(kind);
                 self.figures.damaged.add(kind, count);
                 self.figures.findings += 1;
+                if self.places.len() < PLACES_MAX {
+                    self.places.insert(at);
+                }
                 if self.findings.len() < FINDINGS_MAX {
                     self.findings.push(Finding {
                         target: self.config.target,
@@ -644,6 +669,6 @@ fn effect(io: &Io) -> Option<Legal> {
         Op::Write => Some(Legal::Version(io.request)),
         Op::WriteZeroes => Some(Legal::Zeroes(io.request)),
         Op::Discard | Op::Zone => Some(Legal::Anything(io.request)),
-        Op::Read | Op::Flush => None,
+        _ => None,
     }
 }

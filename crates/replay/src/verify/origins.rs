@@ -46,12 +46,12 @@ pub(crate) const fn request(version: u64) -> u64 {
 
 /// A run of the line.
 #[derive(Clone, Copy, Debug)]
-struct Member {
-    run: u64,
+pub(super) struct Member {
+    pub(super) run: u64,
     /// Which of its targets this is.
-    target: u16,
+    pub(super) target: u16,
     /// Its youngest request.
-    highest: u64,
+    pub(super) highest: u64,
 }
 
 /// A run outside of the line, on one of its targets.
@@ -76,8 +76,17 @@ pub(crate) struct Origins {
 impl Origins {
     /// A run that continues none.
     pub(crate) fn new(run: u64, target: u16) -> Self {
-        let line = vec![Member { run, target, highest: 0 }];
+        Self::of_line(vec![Member { run, target, highest: 0 }])
+    }
+
+    /// The runs of a line that is not empty, oldest first.
+    pub(super) fn of_line(line: Vec<Member>) -> Self {
         Self { line, strangers: Vec::with_capacity(STRANGERS_MAX) }
+    }
+
+    /// The runs of the line, oldest first.
+    pub(super) fn line(&self) -> &[Member] {
+        &self.line
     }
 
     /// Another run goes on where this one ended.

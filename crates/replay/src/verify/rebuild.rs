@@ -5,10 +5,13 @@
 //! content needs. A power cut loses more: the data in the device's volatile cache, and the end of
 //! the records.
 
+use std::iter::Peekable;
+
 use ioecho_trace::{Bytes, Flags, Nanos, Op, Outcome};
 use serde::{Deserialize, Serialize};
 
 use super::entry::Legal;
+use super::intents::Intent;
 use super::races::{Racing, Span, unending};
 use super::unrecorded::Erasing;
 use super::{Verifier, VerifyConfig, VersionTable, effect, sectors};
@@ -135,6 +138,23 @@ impl Rebuild {
         if let Some(unrecorded) = self.verifier.unrecorded.last_mut() {
             unrecorded.may_leave(erasing);
         }
+    }
+
+    /// Takes the notes on requests below `number`, which has a record of its own and needs none;
+    /// returns how many of their changes were in flight.
+    pub fn apply_noted(
+        &mut self,
+        noted: &mut Peekable<impl Iterator<Item = Intent>>,
+        number: u64,
+    ) -> u64 {
+        let mut in_flight = 0;
+        while let Some(intent) = noted.next_if(|intent| intent.request < number) {
+            let is_over = intent.acknowledged.is_some() || !intent.op.changes_data();
+            in_flight += u64::from(!is_over);
+            self.apply(&intent.change());
+        }
+        while noted.next_if(|intent| intent.request == number).is_some() {}
+        in_flight
     }
 
     /// Takes the next change, in the order of the requests' numbers. Reads, flushes and requests

@@ -21,6 +21,9 @@ pub(crate) struct Alternatives {
 }
 
 impl Alternatives {
+    /// So many fit.
+    pub(crate) const MAX: usize = ALTERNATIVES_MAX;
+
     pub(crate) const fn none() -> Self {
         Self { length: 0, items: [Legal::Ambiguous; ALTERNATIVES_MAX] }
     }
@@ -76,8 +79,21 @@ pub(crate) struct Sets {
 }
 
 impl Sets {
+    /// So many fit.
+    pub(crate) const MAX: usize = SETS_MAX;
+
     pub(crate) fn new() -> Self {
         Self { sets: Vec::with_capacity(SETS_MAX), overflowed: 0 }
+    }
+
+    /// All of them, by their numbers.
+    pub(crate) fn all(&self) -> &[Alternatives] {
+        &self.sets
+    }
+
+    /// Adds a set under the next number.
+    pub(crate) fn push(&mut self, set: Alternatives) {
+        self.sets.push(set);
     }
 
     /// What an entry of the table stands for.

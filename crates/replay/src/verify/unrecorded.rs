@@ -9,7 +9,7 @@ use ioecho_trace::Op;
 use super::origins::generation;
 
 /// How many stretches of requests without a record are kept; further ones are joined.
-const GAPS_MAX: usize = 1 << 16;
+pub(super) const GAPS_MAX: usize = 1 << 16;
 
 /// What requests without a record may have left, besides stamped data.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -29,7 +29,7 @@ impl Erasing {
         match op {
             Op::WriteZeroes => Self::Zeroes,
             Op::Discard | Op::Zone => Self::Anything,
-            Op::Read | Op::Write | Op::Flush => Self::Nothing,
+            _ => Self::Nothing,
         }
     }
 }
@@ -61,6 +61,21 @@ impl Unrecorded {
             }
             _ => self.gaps.push((first, last)),
         }
+    }
+
+    /// The stretches, in order.
+    pub(super) fn gaps(&self) -> &[(u64, u64)] {
+        &self.gaps
+    }
+
+    /// What they may have left.
+    pub(super) const fn erasing(&self) -> Erasing {
+        self.erasing
+    }
+
+    /// Whether changes of one sector happen in the order of their numbers.
+    pub(super) const fn is_in_order(&self) -> bool {
+        self.in_order
     }
 
     /// Tells what any of them may have left.

@@ -221,7 +221,7 @@ fn limits_of(device: &SimDevice) -> TargetLimits {
         capacity: device.capacity(),
         block_size: device.block_size(),
         length_max: device.length_max(),
-        supports: [true; 6],
+        supports: Op::ALL.map(|_| true),
     }
 }
 
@@ -367,7 +367,7 @@ impl Input for StopAt<'_> {
             capacity: Bytes(1 << 20),
             block_size: Bytes(512),
             length_max: Bytes(1 << 20),
-            supports: [true; 6],
+            supports: Op::ALL.map(|_| true),
         };
         let timing = Timing { start: Some(Nanos::ZERO), ..Timing::default() };
         let planned = plan_one(&mut Planner::new(limits, timing), &request);

@@ -115,7 +115,7 @@ fn steady(count: u64, gap_us: i64, share: f64) -> Vec<Telemetry> {
         capacity: device.capacity(),
         block_size: device.block_size(),
         length_max: device.length_max(),
-        supports: [true; 6],
+        supports: Op::ALL.map(|_| true),
     };
     let mut planner =
         Planner::new(limits, Timing { start: Some(Nanos::ZERO), ..Timing::default() });

@@ -262,7 +262,7 @@ pub fn sizes(figures: &SizeFigures) -> Chart {
         let ink = match of.op {
             Op::Read => Ink::Read,
             Op::Write => Ink::Write,
-            Op::Flush | Op::Discard | Op::WriteZeroes | Op::Zone => Ink::Nth(nth as u8),
+            _ => Ink::Nth(nth as u8),
         };
         chart = chart.with(named(&of.bins, of.op.name()), ink, Stroke::Steps);
     }

@@ -29,6 +29,7 @@ use ioecho_trace::{Batch, Columns, Header, Source, Stop, TraceError, VolumeId, g
 
 use crate::directory::RunDirectory;
 use crate::error::{Kind, Result, RunError};
+use crate::on_devices::OnDevices;
 use crate::open::{self, Opener};
 use crate::target::Target;
 
@@ -77,7 +78,8 @@ impl Flow {
         if generate::is_line(&self.file) {
             return generate::open_by(&self.file, GENERATED_ROWS);
         }
-        ioecho_trace::formats::open(&self.file, &self.options)
+        let source = ioecho_trace::formats::open(&self.file, &self.options)?;
+        Ok(Box::new(OnDevices::new(source, &self.file)?))
     }
 
     /// The planner of its requests on its target, which has these limits.

@@ -19,7 +19,7 @@ use ioecho_trace::{Bytes, VerifyMode};
 use serde::Serialize;
 
 use super::line::{self, Continues};
-use super::rebuilt::{Rebuilt, rebuilt};
+use super::rebuilt::{Known, Link, Rebuilt, rebuilt};
 use super::records::Records;
 use super::{notes, table};
 use crate::directory::RunDirectory;
@@ -55,6 +55,16 @@ pub struct Past {
     earlier: Vec<Continues>,
 }
 
+/// What happened between the last run and now, and what of its writes must be there.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Since {
+    /// What happened.
+    pub after: After,
+    /// After a power cut: everything that the target had acknowledged, flushed or not, as storage
+    /// with a protected cache promises.
+    pub acknowledged: bool,
+}
+
 /// A target of a past run.
 #[derive(Clone, Debug)]
 pub struct PastTarget {
@@ -65,7 +75,8 @@ pub struct PastTarget {
     /// For a loop device: the file behind it.
     pub(super) backing_file: Option<PathBuf>,
     pub(super) capacity: u64,
-    direct: bool,
+    /// Whether it was read past the page cache.
+    pub(super) direct: bool,
 }
 
 /// The findings on a target.
@@ -160,108 +171,135 @@ impl Past {
         })
     }
 
-    /// Replaces the paths of the run's targets, because a device may have another name after a
-    /// reboot. Needs as many paths as the run had targets, because an unread target must not count
-    /// as intact.
-    pub fn retarget(&mut self, paths: &[PathBuf]) -> Result<()> {
-        if paths.is_empty() {
-            return Ok(());
-        }
-        if paths.len() != self.targets.len() {
-            let known: Vec<_> =
-                self.targets.iter().map(|target| target.path.display().to_string()).collect();
-            let text = format!(
-                "{} named, and the run wrote to {}: {}\n  = help: name each of them as it is \
-                 called now, in this order, or none",
-                paths.len(),
-                known.len(),
-                known.join(", ")
-            );
-            return Err(RunError::new(Kind::Usage, text));
-        }
-        for (target, path) in self.targets.iter_mut().zip(paths) {
-            target.path.clone_from(path);
-        }
-        Ok(())
-    }
-
     /// Verifies a target of the run.
     pub fn verify(
         &self,
         past: &PastTarget,
-        after: After,
+        since: Since,
         stop: &AtomicBool,
         progress: &mut dyn FnMut(PassProgress),
     ) -> Result<TargetFindings> {
-        let allow_cached = !past.direct;
-        let options = OpenOptions { allow_cached, ..OpenOptions::new(Access::ReadOnly) };
-        let opened = target::open(&past.path, options)?;
-        if opened.facts().capacity.0 != past.capacity {
-            let text = format!(
-                "{} holds {} and the run's target held {}: it is not the same",
-                past.path.display(),
-                opened.facts().capacity,
-                Bytes(past.capacity)
-            );
-            let help = Wording::from("name the target as it is called now with ");
-            return Err(RunError::with_help(Kind::Target, text, help.setting("target")));
-        }
         let number = usize::from(past.number);
-        let table = table::open(&self.run, &self.run.versions(number), Bytes(past.capacity))?;
-        let Rebuilt { mut verifier, in_flight, mut notes, damaged } =
-            rebuilt(self, number, after, table, stop)?;
-        let clock = MonotonicClock::new();
-        let options = DeviceOptions {
-            // The back end is not chosen by trial, because a trial may wait where no signal reaches
-            // it.
-            backend: uring_available().map_or(Backend::Auto, |()| Backend::Uring),
-            in_flight_max: DEPTH,
-            buffer_memory: Some(BUFFERS),
-            ..DeviceOptions::default()
+        let path = self.run.versions(number);
+        let mut rebuilt = || {
+            let table = table::open(&self.run, &path, Bytes(past.capacity))?;
+            let links = self.links(past.number, since.after);
+            rebuilt(&links, Known::Nothing(table), since.acknowledged, stop)
         };
-        let mut device = open_device(opened, &options, clock)?;
-        let pass = if verifier.figures().table_errors > 0 {
-            // The data that it reads could not be judged.
-            Ok(FinalPass { stopped: true, ..FinalPass::default() })
-        } else {
-            final_pass(device.as_mut(), &clock, &mut verifier, stop, progress)
-        };
-        if !pass.as_ref().is_ok_and(|pass| !pass.stopped) {
-            // Closing a device waits for its reads in flight; the findings must not wait.
-            thread::spawn(move || drop(device));
-        }
-        let pass = pass.map_err(|error| {
-            let text = format!(
-                "{} cannot be verified: {error}\n  = help: see what the kernel says of it \
-                 (dmesg), and verify again when it answers",
-                past.path.display()
-            );
-            RunError::new(Kind::Target, text)
-        })?;
-        let figures = verifier.figures().clone();
-        notes.extend(notes::of_figures(after, &verifier, &self.run.versions(number)));
-        let is_judged = figures.table_errors + figures.undecided + damaged == 0;
-        Ok(TargetFindings {
-            target: past.number,
-            path: past.path.clone(),
-            read: pass.read,
-            complete: !pass.stopped && is_judged,
-            in_flight,
-            notes,
-            figures,
-            findings: verifier.findings().to_vec(),
-        })
+        look(past, since, &path, &mut rebuilt, stop, progress)
     }
 
     pub(super) fn records(&self) -> Result<Records> {
         Records::open(&self.run, self.number, self.complete)
     }
 
-    /// The runs that it continues, oldest first, and itself, each with what happened after it.
-    pub(super) fn line(&self, after: After) -> Vec<(&Self, After)> {
-        let earlier = self.earlier.iter().map(|continues| (&continues.past, continues.after));
-        earlier.chain([(self, after)]).collect()
+    /// The runs that it continues, oldest first, and itself.
+    pub(super) fn line(&self) -> impl Iterator<Item = &Self> {
+        self.earlier.iter().map(|continues| &continues.past).chain([self])
     }
+
+    /// The same for a target of theirs, each with what happened after it.
+    pub(super) fn links(&self, target: u16, after: After) -> Vec<Link<'_>> {
+        let earlier = self.earlier.iter().map(|continues| (&continues.past, continues.after));
+        let link = |(past, after): (_, _)| {
+            let past: &Self = past;
+            Link { run: past.number, after, here: Some((past, target)) }
+        };
+        earlier.chain([(self, after)]).map(link).collect()
+    }
+}
+
+/// Replaces the paths of targets, because a device may have another name after a reboot. Needs as
+/// many paths as there are targets, because an unread target must not count as intact.
+pub(super) fn retargeted(targets: &mut [PastTarget], paths: &[PathBuf]) -> Result<()> {
+    if paths.is_empty() {
+        return Ok(());
+    }
+    if paths.len() != targets.len() {
+        let known: Vec<_> =
+            targets.iter().map(|target| target.path.display().to_string()).collect();
+        let text = format!(
+            "{} named, and the run wrote to {}: {}\n  = help: name each of them as it is \
+             called now, in this order, or none",
+            paths.len(),
+            known.len(),
+            known.join(", ")
+        );
+        return Err(RunError::new(Kind::Usage, text));
+    }
+    for (target, path) in targets.iter_mut().zip(paths) {
+        target.path.clone_from(path);
+    }
+    Ok(())
+}
+
+/// How the legal content of a target is found.
+pub(super) type Rebuilding<'a> = &'a mut dyn FnMut() -> Result<Rebuilt>;
+
+/// Reads everything of a target that its runs have touched. `table` is where its versions lie.
+pub(super) fn look(
+    past: &PastTarget,
+    since: Since,
+    table: &Path,
+    rebuilt: Rebuilding<'_>,
+    stop: &AtomicBool,
+    progress: &mut dyn FnMut(PassProgress),
+) -> Result<TargetFindings> {
+    let allow_cached = !past.direct;
+    let options = OpenOptions { allow_cached, ..OpenOptions::new(Access::ReadOnly) };
+    let opened = target::open(&past.path, options)?;
+    if opened.facts().capacity.0 != past.capacity {
+        let text = format!(
+            "{} holds {} and the run's target held {}: it is not the same",
+            past.path.display(),
+            opened.facts().capacity,
+            Bytes(past.capacity)
+        );
+        let help = Wording::from("name the target as it is called now with ");
+        return Err(RunError::with_help(Kind::Target, text, help.setting("target")));
+    }
+    let Rebuilt { mut verifier, in_flight, mut notes, damaged } = rebuilt()?;
+    let clock = MonotonicClock::new();
+    let options = DeviceOptions {
+        // The back end is not chosen by trial, because a trial may wait where no signal reaches
+        // it.
+        backend: uring_available().map_or(Backend::Auto, |()| Backend::Uring),
+        in_flight_max: DEPTH,
+        buffer_memory: Some(BUFFERS),
+        ..DeviceOptions::default()
+    };
+    let mut device = open_device(opened, &options, clock)?;
+    let pass = if verifier.figures().table_errors > 0 {
+        // The data that it reads could not be judged.
+        Ok(FinalPass { stopped: true, ..FinalPass::default() })
+    } else {
+        final_pass(device.as_mut(), &clock, &mut verifier, stop, progress)
+    };
+    if !pass.as_ref().is_ok_and(|pass| !pass.stopped) {
+        // Closing a device waits for its reads in flight; the findings must not wait.
+        thread::spawn(move || drop(device));
+    }
+    let pass = pass.map_err(|error| {
+        let text = format!(
+            "{} cannot be verified: {error}\n  = help: see what the kernel says of it \
+             (dmesg), and verify again when it answers",
+            past.path.display()
+        );
+        RunError::new(Kind::Target, text)
+    })?;
+    let figures = verifier.figures().clone();
+    notes.extend(notes::of_figures(since, &verifier, table));
+    let is_judged = figures.table_errors + figures.undecided + damaged == 0;
+    Ok(TargetFindings {
+        target: past.number,
+        path: past.path.clone(),
+        read: pass.read,
+        complete: !pass.stopped && is_judged,
+        in_flight,
+        notes,
+        figures,
+        findings: verifier.findings().to_vec(),
+    })
 }
 
 /// Whether the final results have a row for every request, so that the row's position is its

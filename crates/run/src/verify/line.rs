@@ -14,7 +14,7 @@ use ioecho_replay::verify::{After, Intents, LINE_MAX, Verifier, VerifyConfig, Ve
 use ioecho_trace::wording::Wording;
 
 use super::later::{Past, PastTarget};
-use super::rebuilt::rebuilt;
+use super::rebuilt::{Known, rebuilt};
 use crate::error::{Kind, Result, RunError};
 use crate::facts::{Continued, RunNumber};
 use crate::spec::ReplaySpec;
@@ -70,11 +70,11 @@ impl Continues {
             let text = format!("cannot go on from {}: {what}", path.display());
             RunError::with_help(Kind::Usage, text, help.setting("continues"))
         };
-        let line = past.line(After::Kill);
-        if line.len() >= LINE_MAX {
-            return Err(refuse(format!("it is the last of {} runs, and no more fit", line.len())));
+        let runs = past.line().count();
+        if runs >= LINE_MAX {
+            return Err(refuse(format!("it is the last of {runs} runs, and no more fit")));
         }
-        for (member, _) in line {
+        for member in past.line() {
             if member.targets.len() != targets.len() {
                 return Err(refuse(format!(
                     "the run {:016x} had {} target(s), and this one has {}",
@@ -89,7 +89,8 @@ impl Continues {
                 }
             }
         }
-        Ok(Some(Self { past, after: spec.after }))
+        let after = spec.after.unwrap_or_default();
+        Ok(Some(Self { past, after }))
     }
 
     /// Its entry in `run.toml`.
@@ -117,7 +118,8 @@ impl Continues {
             let _ = File::open(path).and_then(|file| file.sync_all());
         }
         let never = AtomicBool::new(false);
-        let rebuilt = rebuilt(&self.past, target, self.after, table, &never)?;
+        let links = self.past.links(config.target, self.after);
+        let rebuilt = rebuilt(&links, Known::Nothing(table), false, &never)?;
         for note in &rebuilt.notes {
             tell(&format!("note: of the run that this one continues: {note}"));
         }

@@ -4,6 +4,8 @@
 //! in a file, the `ring` of intended writes, and [`later`], which rebuilds from the `records` of a
 //! run the states that its targets may be in, and reads them; `notes` describe the limits of that.
 
+pub(crate) mod before;
+pub(crate) mod family;
 pub mod later;
 pub(crate) mod line;
 mod notes;
@@ -11,38 +13,40 @@ mod rebuilt;
 mod records;
 pub mod result;
 mod ring;
+pub mod subject;
 mod table;
 
 use ioecho_replay::verify::{Intents, Verifier, VerifyConfig};
-use ioecho_trace::Bytes;
+use ioecho_trace::{Bytes, JournalMode};
 
 use crate::directory::RunDirectory;
 use crate::error::Result;
-use line::Continues;
+use before::Before;
 use ring::RingFile;
 
 /// The verifier of a target during a run, with its files in the run's directory. For a real target
-/// it includes the ring, for a verification after the process was killed. `tags` is the number of
-/// requests that can be in flight, and `tell` receives messages. A run that continues another one
-/// begins with the state that the other one left.
+/// it includes the ring, for a verification after the process was killed: `journal` says what that
+/// must survive. `tags` is the number of requests that can be in flight, and `tell` receives
+/// messages. A run that goes on from others begins with the state that they left.
 pub(crate) fn verifier(
     run: &RunDirectory,
     config: VerifyConfig,
-    continues: Option<&Continues>,
+    before: Option<&Before>,
     capacity: Bytes,
     tags: u32,
-    simulated: bool,
+    journal: Option<JournalMode>,
     tell: &dyn Fn(&str),
 ) -> Result<Verifier> {
     let target = usize::from(config.target);
-    let table = table::open(run, &run.versions(target), capacity)?;
+    let open = || table::open(run, &run.versions(target), capacity);
     let mut intents: Option<Box<dyn Intents + Send>> = None;
-    if !simulated {
-        let ring = RingFile::create(run, &run.intents(target), config.run, config.target, tags)?;
+    if let Some(journal) = journal {
+        let path = run.intents(target);
+        let ring = RingFile::create(run, &path, config.run, config.target, tags, journal)?;
         intents = Some(Box::new(ring));
     }
-    match continues {
-        None => Ok(Verifier::new(config, table, intents)),
-        Some(continues) => continues.verifier(config, table, intents, tell),
+    match before {
+        None => Ok(Verifier::new(config, open()?, intents)),
+        Some(before) => before.verifier(config, open, intents, tell),
     }
 }

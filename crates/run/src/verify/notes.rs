@@ -6,6 +6,7 @@ use ioecho_replay::verify::{After, Verifier};
 use ioecho_trace::Integrity;
 use ioecho_trace::units::counted_in;
 
+use super::later::Since;
 use super::ring::Ring;
 
 /// The missing part of a ring and its consequence; `None` if the ring is complete. `verified` says
@@ -13,7 +14,7 @@ use super::ring::Ring;
 pub(super) fn of_ring(ring: &Ring, path: &Path, verified: bool) -> Option<String> {
     let name = path.display();
     let why = match ring {
-        Ring::Whole(_) => return None,
+        Ring::Whole { .. } => return None,
         Ring::Missing if !verified => {
             "the run kept no note of what was under way (it did not verify)".to_owned()
         }
@@ -39,7 +40,7 @@ pub(super) fn of_damage(damaged: u64, journal: &Path) -> Option<String> {
 }
 
 /// The meaning of the figures. `table` is the path of the table of versions.
-pub(super) fn of_figures(after: After, verifier: &Verifier, table: &Path) -> Vec<String> {
+pub(super) fn of_figures(since: Since, verifier: &Verifier, table: &Path) -> Vec<String> {
     let figures = verifier.figures();
     let mut notes = Vec::new();
     if let Some(error) = verifier.table_error() {
@@ -50,8 +51,13 @@ pub(super) fn of_figures(after: After, verifier: &Verifier, table: &Path) -> Vec
             table.display()
         ));
     }
-    if after == After::PowerCut {
-        notes.push("what no flush and no FUA had made durable is accepted old or new".to_owned());
+    if since.after == After::PowerCut {
+        let what = if since.acknowledged {
+            "what the target had acknowledged must be there, flushed or not"
+        } else {
+            "what no flush and no FUA had made durable is accepted old or new"
+        };
+        notes.push(what.to_owned());
     }
     if figures.unrecorded > 0 {
         notes.push(format!(
@@ -90,7 +96,8 @@ mod tests {
     #[test]
     fn a_ring_that_is_missing_is_told_apart_from_one_that_was_never_kept() {
         let told = |ring: &Ring, verified| of_ring(ring, Path::new("r/intents-0.ring"), verified);
-        assert_eq!(told(&Ring::Whole(Vec::new()), true), None);
+        let whole = Ring::Whole { intents: Vec::new(), is_durable: false };
+        assert_eq!(told(&whole, true), None);
         assert!(told(&Ring::Missing, false).unwrap().contains("it did not verify"));
         for ring in [Ring::Missing, Ring::Foreign, Ring::Cut, Ring::Damaged(2)] {
             let text = told(&ring, true).unwrap();

@@ -6,14 +6,12 @@
 //! loses its last records, and a power cut, however late, loses all data that were not made durable
 //! before it.
 
-use std::iter::Peekable;
 use std::sync::atomic::AtomicBool;
-use std::vec::IntoIter;
 
 use ioecho_replay::verify::{
-    After, Change, DurableBefore, Erasing, Intent, Rebuild, Verifier, VerifyConfig, VersionTable,
+    After, Change, DurableBefore, Erasing, Rebuild, Verifier, VerifyConfig, VersionTable,
 };
-use ioecho_trace::{Outcome, Request};
+use ioecho_trace::Request;
 
 use super::later::Past;
 use super::notes;
@@ -32,6 +30,27 @@ pub(super) struct Rebuilt {
     pub(super) damaged: u64,
 }
 
+/// A run of a line, as it concerns a target.
+pub(super) struct Link<'a> {
+    /// The run's number.
+    pub(super) run: u64,
+    /// The event after it: before the next run, or before now.
+    pub(super) after: After,
+    /// Its records, and which of its targets this is, if it had this target.
+    pub(super) here: Option<(&'a Past, u16)>,
+}
+
+/// What is known of a target before the first run of a line.
+pub(super) enum Known {
+    /// Nothing; there is a table without entries.
+    Nothing(Box<dyn VersionTable + Send>),
+    /// What still earlier runs left, and nothing that a power cut can have lost since.
+    State(Box<Verifier>),
+}
+
+/// The number of a target that a run did not have.
+const ELSEWHERE: u16 = u16::MAX;
+
 /// The findings of a first pass over a run's records.
 #[derive(Default)]
 struct Survey {
@@ -47,6 +66,8 @@ struct Member<'a> {
     past: &'a Past,
     /// The event after it: before the next run, or before now.
     after: After,
+    /// Which of its targets this is.
+    target: u16,
     /// The position in the line of the first run from here on after which the power failed, if it
     /// did.
     cut: Option<usize>,
@@ -54,52 +75,67 @@ struct Member<'a> {
     survey: Survey,
 }
 
-/// Rebuilds the possible states of a target after `past` and the runs that it continues. `after` is
-/// the event after the last of them.
+/// Rebuilds the possible states of a target after the runs of a line, oldest first.
+/// `acknowledged`: a power cut must not have lost what the device had acknowledged, flushed or not.
 pub(super) fn rebuilt(
-    past: &Past,
-    target: usize,
-    after: After,
-    table: Box<dyn VersionTable + Send>,
+    line: &[Link<'_>],
+    known: Known,
+    acknowledged: bool,
     stop: &AtomicBool,
 ) -> Result<Rebuilt> {
-    let line = past.line(after);
     let mut members = Vec::new();
-    for (at, &(past, after)) in line.iter().enumerate() {
-        let is_cut = |(_, after): &(&Past, After)| *after == After::PowerCut;
+    for (at, link) in line.iter().enumerate() {
+        let Some((past, target)) = link.here else {
+            members.push(None);
+            continue;
+        };
+        let is_cut = |link: &Link<'_>| link.after == After::PowerCut;
         let cut = line[at..].iter().position(is_cut).map(|behind| at + behind);
-        let ring = ring::read(&past.run.intents(target), past.number, target as u16);
-        let survey = survey(past, target, after, cut.is_some(), &ring, stop)?;
-        members.push(Member { past, after, cut, ring, survey });
+        let number = usize::from(target);
+        let ring = ring::read(&past.run.intents(number), past.number, target);
+        let survey = survey(past, number, link.after, cut.is_some(), &ring, stop)?;
+        members.push(Some(Member { past, after: link.after, target, cut, ring, survey }));
     }
-    let flushed: Vec<bool> = members.iter().map(|member| member.survey.durable.is_any()).collect();
+    let is_flushed =
+        |member: &Option<Member<'_>>| member.as_ref().is_some_and(|it| it.survey.durable.is_any());
+    let flushed: Vec<bool> = members.iter().map(is_flushed).collect();
     let (mut notes, mut in_flight, mut damaged) = (Vec::new(), 0, 0);
-    let mut table = Some(table);
-    let mut known: Option<Verifier> = None;
-    let last = members.len() - 1;
-    for (at, member) in members.into_iter().enumerate() {
-        notes.extend(member.notes(target, at < last));
+    let last = members.len().saturating_sub(1);
+    let mut known = known;
+    for (at, (member, link)) in members.into_iter().zip(line).enumerate() {
+        let Some(member) = member else {
+            let config = VerifyConfig { run: link.run, target: ELSEWHERE, isolated: true };
+            let verifier = match known {
+                Known::Nothing(table) => Verifier::new(config, table, None),
+                Known::State(known) => known.go_on(config, None),
+            };
+            known = Known::State(Box::new(verifier));
+            continue;
+        };
+        notes.extend(member.notes(at < last));
         damaged += member.survey.damaged;
         // A flush of a later run also makes the writes of earlier ones durable.
         let later = member.cut.is_some_and(|cut| flushed[at + 1..=cut].contains(&true));
         let durable = if later { DurableBefore::EVERYTHING } else { member.survey.durable };
-        let effective = if member.cut.is_some() { After::PowerCut } else { After::Kill };
+        let may_lose = member.cut.is_some() && !acknowledged;
+        let effective = if may_lose { After::PowerCut } else { After::Kill };
         let config = VerifyConfig {
             run: member.past.number,
-            target: target as u16,
+            target: member.target,
             isolated: member.past.ordered,
         };
-        let rebuild = match (known.take(), table.take()) {
-            (Some(known), _) => Rebuild::go_on(known, config, effective, durable),
-            (None, Some(table)) => Rebuild::new(config, table, effective, durable),
-            (None, None) => break,
+        let rebuild = match known {
+            Known::State(known) => Rebuild::go_on(*known, config, effective, durable),
+            Known::Nothing(table) => Rebuild::new(config, table, effective, durable),
         };
-        let (verifier, flying) = member.rebuild(target, rebuild)?;
+        let (verifier, flying) = member.rebuild(rebuild)?;
         in_flight += flying;
-        known = Some(verifier);
+        known = Known::State(Box::new(verifier));
     }
-    let verifier = known.ok_or_else(|| RunError::new(Kind::Failure, "a line of no runs"))?;
-    Ok(Rebuilt { verifier, in_flight, notes, damaged })
+    let Known::State(verifier) = known else {
+        return Err(RunError::new(Kind::Failure, "a line of no runs"));
+    };
+    Ok(Rebuilt { verifier: *verifier, in_flight, notes, damaged })
 }
 
 /// The first pass over the records, for facts that the rebuilding needs. `is_cut`: the power failed
@@ -124,6 +160,11 @@ fn survey(
             survey.durable.look(&change);
         }
     }
+    if let Ring::Whole { intents, is_durable: true } = ring {
+        for intent in intents {
+            survey.durable.look(&intent.change());
+        }
+    }
     survey.damaged = records.damaged(after);
     let all_known = past.complete || all_noted(ring, after);
     if (!all_known || survey.damaged > 0) && survey.erasing < Erasing::Anything {
@@ -134,11 +175,12 @@ fn survey(
 
 impl Member<'_> {
     /// The limits of its records. `is_earlier`: it is not the run that is verified.
-    fn notes(&self, target: usize, is_earlier: bool) -> Vec<String> {
-        let Self { past, after, ring, survey, .. } = self;
+    fn notes(&self, is_earlier: bool) -> Vec<String> {
+        let Self { past, after, target, ring, survey, .. } = self;
         let mut notes = Vec::new();
         if !past.complete && *after == After::Kill {
-            notes.extend(notes::of_ring(ring, &past.run.intents(target), past.verified));
+            let path = past.run.intents(usize::from(*target));
+            notes.extend(notes::of_ring(ring, &path, past.verified));
         }
         notes.extend(notes::of_damage(survey.damaged, &past.run.journal()));
         if is_earlier {
@@ -152,18 +194,19 @@ impl Member<'_> {
 
     /// Applies its records; returns the resulting state, and how many of its requests were in
     /// flight at its end.
-    fn rebuild(self, target: usize, mut rebuild: Rebuild) -> Result<(Verifier, u64)> {
-        let Self { past, after, ring, survey, .. } = self;
+    fn rebuild(self, mut rebuild: Rebuild) -> Result<(Verifier, u64)> {
+        let Self { past, after, target, ring, survey, .. } = self;
+        let target = usize::from(target);
         rebuild.may_leave(survey.erasing);
         let is_noted = all_noted(&ring, after);
         let all_noted = is_noted && survey.damaged == 0;
         let tail_lost = (!past.complete && !is_noted) || survey.damaged > 0;
-        let intents = if let Ring::Whole(intents) = ring { intents } else { Vec::new() };
+        let intents = if let Ring::Whole { intents, .. } = ring { intents } else { Vec::new() };
         let mut noted = intents.into_iter().peekable();
         let mut in_flight = 0;
         let mut records = past.records()?;
         while let Some((number, request)) = records.next()? {
-            in_flight += apply_noted(&mut rebuild, &mut noted, number);
+            in_flight += rebuild.apply_noted(&mut noted, number);
             // If the ring has a note of every change, a request without a record and a note changed
             // nothing.
             rebuild.record(number, all_noted);
@@ -171,42 +214,18 @@ impl Member<'_> {
                 rebuild.apply(&change);
             }
         }
-        in_flight += apply_noted(&mut rebuild, &mut noted, u64::MAX);
+        in_flight += rebuild.apply_noted(&mut noted, u64::MAX);
         Ok((rebuild.finish(tail_lost), in_flight))
     }
 }
 
-/// Whether the ring has every change without a record. The ring is in the page cache, so a power
-/// cut may lose it.
+/// Whether the ring has every change without a record. A ring that is only in the page cache may be
+/// lost in a power cut.
 fn all_noted(ring: &Ring, after: After) -> bool {
-    after == After::Kill && matches!(ring, Ring::Whole(_))
-}
-
-/// Applies the notes on requests below `number`; returns how many of these were in flight.
-fn apply_noted(rebuild: &mut Rebuild, noted: &mut Peekable<IntoIter<Intent>>, number: u64) -> u64 {
-    let mut in_flight = 0;
-    while let Some(intent) = noted.next_if(|intent| intent.request < number) {
-        let Intent { request, op, flags, offset, length, issued, acknowledged, .. } = intent;
-        let (completed, outcome) = match acknowledged {
-            Some((completed, outcome)) => (Some(completed), outcome),
-            None => (None, Outcome::Abandoned),
-        };
-        in_flight += u64::from(acknowledged.is_none());
-        let submitted = issued;
-        rebuild.apply(&Change {
-            request,
-            op,
-            flags,
-            offset,
-            length,
-            submitted,
-            completed,
-            outcome,
-        });
+    match ring {
+        Ring::Whole { is_durable, .. } => after == After::Kill || *is_durable,
+        _ => false,
     }
-    // A request with a record does not need its note.
-    while noted.next_if(|intent| intent.request == number).is_some() {}
-    in_flight
 }
 
 /// The request as a change of this target; `None` if it went to another target, or was not issued.

@@ -1,9 +1,11 @@
 //! The ring of intended writes, in a file of the run's directory.
 //!
-//! Data that a `write` has passed to the kernel outlive the process, and that is sufficient here:
-//! no thread waits for a disk. The disk space is allocated at the start, so a disk that fills later
-//! cannot affect it. A ring that can no longer be written is emptied, because an incomplete ring
-//! would raise false alarms.
+//! Data that a `write` has passed to the kernel outlive the process, and that is sufficient where
+//! nothing but a kill is to be survived: no thread waits for a disk. A durable ring is synced
+//! before the changes of a step are issued, so that a power cut cannot take the notes. Its slots
+//! follow each other, so a step changes a page or two, and the file does not grow. The disk space
+//! is allocated at the start, so a disk that fills later cannot affect it. A ring that can no
+//! longer be written is emptied, because an incomplete ring would raise false alarms.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -14,7 +16,7 @@ use ioecho_replay::Io;
 use ioecho_replay::verify::{
     INTENT_BYTES, INTENTS_HEADER_BYTES, INTENTS_MAX, Intent, Intents, IntentsHeader, RingSlots,
 };
-use ioecho_trace::{Nanos, Outcome};
+use ioecho_trace::{JournalMode, Nanos, Outcome};
 
 use crate::directory::RunDirectory;
 use crate::error::{Kind, Result, RunError};
@@ -26,6 +28,10 @@ pub(crate) struct RingFile {
     file: File,
     slots: RingSlots,
     broken: bool,
+    /// Whether the notes must survive a power cut.
+    is_durable: bool,
+    /// Whether there are notes that are not on the disk yet.
+    is_dirty: bool,
 }
 
 impl RingFile {
@@ -36,14 +42,21 @@ impl RingFile {
         run: u64,
         target: u16,
         tags: u32,
+        journal: JournalMode,
     ) -> Result<Self> {
+        let is_durable = journal.is_durable();
         let make = || -> io::Result<File> {
             let mut file = directory.new_file(path)?;
-            file.write_all(&IntentsHeader { run, slots: INTENTS_MAX, target }.encode())?;
+            let header = IntentsHeader { run, slots: INTENTS_MAX, target, is_durable };
+            file.write_all(&header.encode())?;
             io::copy(
                 &mut io::repeat(0).take(u64::from(INTENTS_MAX) * INTENT_BYTES as u64),
                 &mut file,
             )?;
+            if is_durable {
+                file.sync_all()?;
+                directory.sync()?;
+            }
             Ok(file)
         };
         let file = make().map_err(|error| {
@@ -54,7 +67,8 @@ impl RingFile {
             );
             RunError::new(Kind::Output, text)
         })?;
-        Ok(Self { file, slots: RingSlots::new(tags), broken: false })
+        let slots = RingSlots::new(tags);
+        Ok(Self { file, slots, broken: false, is_durable, is_dirty: false })
     }
 
     fn put(&mut self, slot: Option<(u32, [u8; INTENT_BYTES])>) {
@@ -66,8 +80,15 @@ impl RingFile {
             self.file.write_all_at(&bytes, at).is_ok()
         });
         if !written {
-            self.broken = true;
-            let _ = self.file.set_len(0);
+            self.give_up();
+        }
+    }
+
+    fn give_up(&mut self) {
+        self.broken = true;
+        let _ = self.file.set_len(0);
+        if self.is_durable {
+            let _ = self.file.sync_all();
         }
     }
 }
@@ -76,19 +97,33 @@ impl Intents for RingFile {
     fn note(&mut self, io: &Io, now: Nanos) {
         let slot = self.slots.note(io, now);
         self.put(slot);
+        self.is_dirty = true;
     }
 
     fn acknowledge(&mut self, io: &Io, completed: Nanos, outcome: Outcome) {
         let slot = self.slots.acknowledge(io, completed, outcome);
         self.put(slot);
     }
+
+    fn takes_flushes(&self) -> bool {
+        self.is_durable
+    }
+
+    fn commit(&mut self) {
+        // Acknowledgements alone may wait for the next step: until then their changes count as in
+        // flight.
+        let is_due = self.is_durable && std::mem::take(&mut self.is_dirty) && !self.broken;
+        if is_due && self.file.sync_data().is_err() {
+            self.give_up();
+        }
+    }
 }
 
 /// A ring after the run.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Ring {
-    /// All of its notes, by the numbers of the requests.
-    Whole(Vec<Intent>),
+    /// All of its notes, by the numbers of the requests, and whether a power cut spares them.
+    Whole { intents: Vec<Intent>, is_durable: bool },
     /// It does not exist.
     Missing,
     /// It is not a ring, or belongs to another run or target.
@@ -132,7 +167,7 @@ fn read_whole(path: &Path, run: u64, target: u16) -> io::Result<Ring> {
         return Ok(Ring::Damaged(damaged));
     }
     intents.sort_unstable_by_key(|intent| (intent.request, intent.order));
-    Ok(Ring::Whole(intents))
+    Ok(Ring::Whole { intents, is_durable: header.is_durable })
 }
 
 #[cfg(test)]
@@ -157,15 +192,33 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let run = RunDirectory::create(&directory.path().join("run")).unwrap();
         let path = run.intents(1);
-        let mut ring = RingFile::create(&run, &path, 7, 1, 4).unwrap();
+        let mut ring = RingFile::create(&run, &path, 7, 1, 4, JournalMode::Kill).unwrap();
         ring.note(&io(0, 5), Nanos(1));
         ring.note(&io(1, 3), Nanos(2));
         ring.acknowledge(&io(0, 5), Nanos(9), Outcome::Ok);
-        let Ring::Whole(intents) = read(&path, 7, 1) else { panic!("the ring is not whole") };
+        let Ring::Whole { intents, is_durable: false } = read(&path, 7, 1) else {
+            panic!("the ring is not whole")
+        };
         let told: Vec<_> = intents.iter().map(|i| (i.request, i.acknowledged)).collect();
         assert_eq!(told, [(3, None), (5, Some((Nanos(9), Outcome::Ok)))]);
         assert_eq!(read(&path, 8, 1), Ring::Foreign);
         assert_eq!(read(&path, 7, 0), Ring::Foreign);
+    }
+
+    #[test]
+    fn a_durable_ring_notes_flushes_and_says_that_it_is_one() {
+        let directory = tempfile::tempdir().unwrap();
+        let run = RunDirectory::create(&directory.path().join("run")).unwrap();
+        let path = run.intents(1);
+        let mut ring = RingFile::create(&run, &path, 7, 1, 4, JournalMode::Durable).unwrap();
+        assert!(ring.takes_flushes());
+        ring.note(&Io { op: Op::Flush, ..io(0, 5) }, Nanos(1));
+        ring.commit();
+        ring.acknowledge(&io(0, 5), Nanos(9), Outcome::Ok);
+        let Ring::Whole { intents, is_durable: true } = read(&path, 7, 1) else {
+            panic!("the ring is not whole")
+        };
+        assert_eq!(intents[0].op, Op::Flush);
     }
 
     #[test]
@@ -174,7 +227,7 @@ mod tests {
         let run = RunDirectory::create(&directory.path().join("run")).unwrap();
         let path = run.intents(1);
         assert_eq!(read(&path, 7, 1), Ring::Missing);
-        let mut ring = RingFile::create(&run, &path, 7, 1, 4).unwrap();
+        let mut ring = RingFile::create(&run, &path, 7, 1, 4, JournalMode::Kill).unwrap();
         ring.note(&io(0, 5), Nanos(1));
         ring.note(&io(1, 6), Nanos(1));
         ring.file.write_all_at(&[0xFF], INTENTS_HEADER_BYTES as u64 + 33).unwrap();

@@ -142,11 +142,7 @@ fn size_by_name<S: serde::Serializer>(size: &Option<usize>, to: S) -> Result<S::
 pub const fn kind_word(kind: Option<Kind>) -> &'static str {
     match kind {
         None => "all",
-        Some(Kind::Read) => "read",
-        Some(Kind::Write) => "write",
-        Some(Kind::Flush) => "flush",
-        Some(Kind::Discard) => "discard",
-        Some(Kind::Zone) => "zone",
+        Some(kind) => kind.label(),
     }
 }
 

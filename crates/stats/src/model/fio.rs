@@ -204,7 +204,7 @@ fn tell_lost(figures: &Figures, parts: &[Option<&Part>; 3], poisson: bool, lost:
             Op::Read | Op::Write => true,
             Op::Discard => parts[2].is_some(),
             Op::Flush => parts[1].is_some(),
-            Op::WriteZeroes | Op::Zone => false,
+            _ => false,
         };
         let share = figures.mix.share_of(op);
         if share > 0.0 && !kept {

@@ -206,7 +206,7 @@ pub fn fault(figures: &Figures) -> Option<(String, &'static str)> {
     None
 }
 
-/// The letter of an operation; zones cannot be generated.
+/// The letter of an operation; zones and operations on files cannot be generated.
 const fn letter(op: Op) -> Option<char> {
     match op {
         Op::Read => Some('R'),
@@ -214,7 +214,7 @@ const fn letter(op: Op) -> Option<char> {
         Op::Flush => Some('F'),
         Op::Discard => Some('D'),
         Op::WriteZeroes => Some('Z'),
-        Op::Zone => None,
+        _ => None,
     }
 }
 

@@ -168,6 +168,7 @@ impl Lost {
             Op::Discard => "discards",
             Op::WriteZeroes => "writes of zeroes",
             Op::Zone => "zone operations",
+            _ => "operations on files",
         });
     }
 }

@@ -32,8 +32,6 @@ const LATER: &[(Section, &str, &str, &str)] = &[
     (Section::General, "timeout", "no run is ended by a time-out", "take it out"),
     (Section::General, "formatsds", "storages are not filled first", "fill them with prepare"),
     (Section::General, "pattern", "data are made here", "take it out"),
-    (Section::General, "validate", NO_DATA, REPLAY),
-    (Section::General, "journal", NO_DATA, REPLAY),
     (Section::General, "deduphotsets", DEDUP, "take it out"),
     (Section::General, "dedupflipflop", DEDUP, "take it out"),
     (Section::General, "dedupacross", DEDUP, "take it out"),
@@ -53,8 +51,6 @@ const LATER: &[(Section, &str, &str, &str)] = &[
 
 const NO_COMMANDS: &str = "commands of a file are not run";
 const RUN_IT: &str = "run it yourself, and take it out";
-const NO_DATA: &str = "data are not verified across the runs of a file yet";
-const REPLAY: &str = "take it out, or replay and verify a single load";
 const ONLY: &str = "name the runs that are to be done, and leave out the others";
 const DEDUP: &str = "equal data follow from dedupratio alone";
 const OF_ALL: &str = "all storages of a run have data of one kind";
@@ -87,6 +83,7 @@ pub(super) fn check(
 ) -> Result<Vec<Told>, Faults> {
     let mut check = Check { description, faults: Faults::default(), told: Vec::new() };
     check.definitions(plan);
+    super::verified::check(description, plan, &mut check.faults, &mut check.told);
     check.hosts(is_local);
     if plan.count() > RUNS_MAX {
         let reason = format!("these are {} runs, and at most {RUNS_MAX} are done", plan.count());
@@ -139,7 +136,7 @@ impl Check<'_> {
         }
         let told = TOLD.iter().find(|(key, _)| *key == name && *section == Section::General);
         let told = told.map(|(_, why)| *why).or(match (section, name) {
-            (Section::Storage, "journal") => Some("without validate= nothing is kept there"),
+            (Section::Storage, "journal") => Some("what a journal notes is kept with the results"),
             (Section::Run, "format") => Some("a device is not formatted"),
             _ => None,
         });

@@ -47,9 +47,20 @@ pub(super) struct Came {
 }
 
 /// The command line of a run, without the program. Of each target is told whether its data may be
-/// lost.
-pub(super) fn words(cell: &Cell, targets: &[(String, bool)], run: &Path) -> Vec<String> {
-    words_of(targets, &flags::typed(cell), run, Some(&cell.trace).filter(|it| !it.is_empty()))
+/// lost; `store` is the directory of the results.
+pub(super) fn words(
+    cell: &Cell,
+    targets: &[(String, bool)],
+    run: &Path,
+    store: &Path,
+) -> Vec<String> {
+    let family = format!("--{}=", flags::FAMILY);
+    let typed = flags::typed(cell).into_iter().map(|word| match word.strip_prefix(&family) {
+        Some(name) => format!("{family}{}", store.join(name).display()),
+        None => word,
+    });
+    let flags: Vec<String> = typed.collect();
+    words_of(targets, &flags, run, Some(&cell.trace).filter(|it| !it.is_empty()))
 }
 
 /// The same of a run with these flags and this load, if flows do not stand in its place.

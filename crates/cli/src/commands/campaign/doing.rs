@@ -11,13 +11,14 @@ use ioecho_campaign::course;
 use ioecho_campaign::executor::{Action, Event, Executor, Over, State};
 use ioecho_campaign::ground::Fault;
 use ioecho_campaign::journal::Happening;
-use ioecho_campaign::plan::{Cell, Ground as _};
+use ioecho_campaign::plan::{Cell, Ground as _, is_simulated};
 use ioecho_linux::{HostDescription, OpenDirectory};
 use ioecho_run::observer::Stopping;
 use ioecho_stats::verdict::Finding;
 use ioecho_trace::Nanos;
 use jiff::Timestamp;
 
+use super::begun::Begun;
 use super::child::Came;
 use super::going::{Ended, Going};
 use super::hosts::Hosts;
@@ -462,20 +463,25 @@ impl Doer<'_> {
     ) -> anyhow::Result<End> {
         // A run's own directory is named from the root, because the run begins elsewhere.
         let above = std::path::absolute(place.path())?;
+        let store = std::path::absolute(self.store.path())?;
         let words = |part: usize, name: &str| {
-            child::words(&cell.replays()[part], &on.targets, &above.join(name))
+            child::words(&cell.replays()[part], &on.targets, &above.join(name), &store)
         };
         let program = on.launch.iter().cloned().chain(command::words().into_iter().take(1));
         let first = words(0, &course::directory(cell, 0, 1));
         stored.command = program.chain(first).collect();
         replays(cell, stored, |replay| {
             let words = words(replay.part, replay.name);
-            let (begun, mut until, mut fault) = (Instant::now(), 0.0, None);
+            let simulated = on.targets.iter().any(|(path, _)| is_simulated(path));
+            let mut begun = Begun::of(&above.join(replay.name), simulated);
+            let (mut until, mut fault) = (0.0, None);
             let mut asked = || {
-                let span = until..begun.elapsed().as_secs_f64();
-                until = span.end;
-                let beside = self.host.as_ref().filter(|_| fault.is_none());
-                fault = fault.take().or(beside.and_then(|host| host.beside(&span).err()));
+                if let Some(now) = self.host.as_ref().and_then(|_| begun.seconds()) {
+                    let beside = self.host.as_ref().filter(|_| fault.is_none());
+                    let span = until..now;
+                    until = now;
+                    fault = fault.take().or(beside.and_then(|host| host.beside(&span).err()));
+                }
                 fault.is_some() || self.is_asked(true)
             };
             let (base, running) = (self.made.here.base(), self.running);
@@ -485,7 +491,8 @@ impl Doer<'_> {
                 came.end = child::without_warmup(came.end, &above.join(replay.name), warmup);
             }
             let is_measured = matches!(came.end, End::Measured(_));
-            let ended = self.host.as_ref().map_or(Ok(()), |host| host.ended(came.seconds));
+            let took = begun.seconds().unwrap_or(0.0);
+            let ended = self.host.as_ref().map_or(Ok(()), |host| host.ended(took));
             // A replay that failed tells more than what could not be done beside it.
             match fault.or(ended.err().filter(|_| is_measured)) {
                 Some(fault) => Ok(Came { end: end_of(&fault), seconds: 0.0, summary_sha256: None }),

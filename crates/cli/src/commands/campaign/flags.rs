@@ -14,6 +14,10 @@ use ioecho_campaign::value::Value;
 use crate::args::{Args, like};
 use crate::exit::{self, Coded};
 
+/// The flag of the family of a replay. In a campaign it is a name in the directory of the results,
+/// and all its replays are of one family.
+pub(super) const FAMILY: &str = "family";
+
 /// The keys that a replay knows.
 pub(super) fn known() -> Known {
     let line = Args::line();
@@ -23,7 +27,7 @@ pub(super) fn known() -> Known {
         let Some(name) = arg.get_long() else { continue };
         if like::is_transform(arg) {
             known.transforms.push(name.to_owned());
-        } else if !like::is_of_one_run(arg) && !like::is_target(arg) {
+        } else if name == FAMILY || !like::is_of_one_run(arg) && !like::is_target(arg) {
             known.flags.push(flag(name, arg));
         }
     }
@@ -111,6 +115,13 @@ pub(super) fn check(plan: &Plan, cells: &[Cell]) -> anyhow::Result<()> {
                 return Err(told(place_of(cell, "chain"), &error));
             }
         }
+        if let Some(place) = place_of(cell, FAMILY).filter(|_| !cell.hosts.is_empty()) {
+            let text = format!(
+                "{place}: the runs of a family are on one host\n  = help: leave out {FAMILY}, or \
+                 the hosts"
+            );
+            return Err(Coded::error(exit::USAGE, text));
+        }
         for member in &cell.hosts {
             check_member(plan, cell, member, &refusal)?;
         }
@@ -160,6 +171,7 @@ mod tests {
         }
         assert!(known.flag("read-only").is_some_and(|flag| !flag.takes_value));
         assert!(known.flag("expert").is_some_and(|flag| flag.may_lack));
+        assert!(known.flag(FAMILY).is_some());
         for name in ["output", "target", "quiet", "interval-json", "repeat"] {
             assert!(known.flag(name).is_none(), "{name}");
         }

@@ -7,6 +7,7 @@
 
 pub(crate) mod agent;
 mod baseline;
+mod begun;
 mod by_host;
 mod charts;
 mod child;

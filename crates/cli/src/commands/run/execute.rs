@@ -7,15 +7,17 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use ioecho_campaign::plan::is_simulated;
-use ioecho_campaign::workload::{names_of, written};
-use ioecho_trace::workload::Description;
+use ioecho_campaign::workload::{Verification, names_of, written};
+use ioecho_run::verify::subject::FAMILY_PLACE;
 use ioecho_trace::workload::plan::{Leaf, Plan};
+use ioecho_trace::workload::{Description, Recover};
 
 use super::{Finished, Then};
-use crate::args::{DoingArgs, RunArgs};
+use crate::args::{DoingArgs, RunArgs, VerifyArgs};
 use crate::commands::campaign::described::{self, Described};
+use crate::commands::verify;
 use crate::exit::{self, Coded};
-use crate::print::Out;
+use crate::print::{Out, tell};
 use crate::workload::{size_of, tell_faults, tell_told};
 
 /// The name of a workload's campaign: that of its first file, in the letters of such names.
@@ -67,14 +69,21 @@ impl Order<'_> {
             tell_told(&plan.told);
             tell_told(&told);
         }
+        let store = store_of(args, files);
+        let recover = description.workload.general.recovery();
+        if let Some(code) = recovered(recover, &store, args, out)? {
+            return Ok(code);
+        }
         let leaves: Vec<Leaf> = plan.leaves().collect();
         let destroy = destroyed(&leaves, &args.destroy)?;
         let name = files.first().map_or_else(String::new, |file| name_of(file));
-        let text = written(&name, seed, &leaves, &|path| described::proof_of(path, &destroy));
+        let verification = Verification::from(&description.workload.general);
+        let proof_of = |path: &str| described::proof_of(path, &destroy);
+        let text = written(&name, seed, &leaves, verification, &proof_of);
         let text = text.map_err(|refused| Coded::error(exit::USAGE, refused.to_string()))?;
         let described = Described {
             text,
-            store: store_of(args, files),
+            store: store.clone(),
             destroy: names_of(&leaves, &destroy),
             file: files.first().cloned().unwrap_or_default(),
         };
@@ -85,7 +94,6 @@ impl Order<'_> {
             junit: None,
             json: args.json,
         };
-        let store = described.store.clone();
         let code = described::begin(described, &doing, out)?;
         let size_of = |name: &str| {
             let mut storages = description.workload.storages.iter();
@@ -94,6 +102,42 @@ impl Order<'_> {
         let finished = Finished { leaves: &leaves, store: &store, size_of: &size_of };
         exit::unless_worse(code, then(&finished))
     }
+}
+
+/// Reads back what earlier runs wrote, if that is asked for; answers how it ended if no run is to
+/// be done now.
+fn recovered(
+    recover: Recover,
+    store: &Path,
+    args: &RunArgs,
+    out: &mut Out,
+) -> anyhow::Result<Option<u8>> {
+    if recover == Recover::No {
+        return Ok(None);
+    }
+    let family = store.join(FAMILY_PLACE);
+    if !family.exists() {
+        if recover == Recover::First {
+            tell("note: no earlier run has written anything that could be read back");
+            return Ok(None);
+        }
+        let text = format!(
+            "{} has no journal of earlier runs\n  = help: name the directory of results of runs \
+             that verified",
+            store.display()
+        );
+        return Err(Coded::error(exit::TRACE, text));
+    }
+    let asked = VerifyArgs {
+        run: family,
+        target: Vec::new(),
+        after: None,
+        acknowledged: false,
+        json: args.json,
+        quiet: args.quiet,
+    };
+    let code = verify::run(&asked, out)?;
+    Ok((recover == Recover::Only || code != exit::OK).then_some(code))
 }
 
 /// The paths whose data may be lost. Every storage that is written to must be named, by its name or

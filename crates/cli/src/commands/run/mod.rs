@@ -7,6 +7,7 @@ mod targets;
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use ioecho_trace::workload::model::General;
 use ioecho_trace::workload::plan::{Asked, Leaf, Plan};
 
 use crate::args::RunArgs;
@@ -51,6 +52,7 @@ pub(crate) fn run_and(args: &RunArgs, out: &mut Out, then: Then<'_>) -> anyhow::
     if let Some(divisor) = args.shrink {
         workload.shrink(divisor);
     }
+    verified(&mut workload.general, args);
     targets::put(workload, &args.target)?;
     let kept = || execute::seed_of(args, &files);
     let seed = args.seed.or_else(kept).unwrap_or_else(drawn);
@@ -73,6 +75,23 @@ pub(crate) fn run_and(args: &RunArgs, out: &mut Out, then: Then<'_>) -> anyhow::
         shown.text(out)?;
     }
     Ok(exit::OK)
+}
+
+/// Overrules what a file says of its data.
+fn verified(general: &mut General, args: &RunArgs) {
+    if let Some(mode) = args.verify {
+        general.verify = vec![mode.name().to_owned()];
+        if !mode.is_on() {
+            general.journal.clear();
+        }
+    }
+    if let Some(journal) = args.journal {
+        general.journal = vec![journal.name().to_owned()];
+    }
+    if let Some(recover) = &args.recover {
+        let word = if recover == "only" { "only" } else { "recover" };
+        general.journal.push(word.to_owned());
+    }
 }
 
 /// A seed that differs from run to run, so that a run does not find its blocks cached.

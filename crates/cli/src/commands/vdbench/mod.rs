@@ -58,7 +58,8 @@ pub(crate) fn run(args: &VdbenchArgs, out: &mut Out) -> anyhow::Result<u8> {
         return Err(Coded::error(exit::USAGE, "these are no arguments of a run"));
     };
     // There, the same command measures anew. Here it does too, once all of it was done.
-    if asked.seed.is_none() && !asked.dry_run && described::is_finished(&directory) {
+    let does_runs = !asked.dry_run && asked.recover.as_deref() != Some("only");
+    if asked.seed.is_none() && does_runs && described::is_finished(&directory) {
         asked.seed = Some(run::drawn());
     }
     run::run_and(&asked, out, &|done| reports::write(done))

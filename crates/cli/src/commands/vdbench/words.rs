@@ -3,6 +3,8 @@
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 
+use ioecho_trace::{JournalMode, VerifyMode};
+
 /// What Vdbench calls the directory of its reports if nothing is said.
 const OUTPUT: &str = "output";
 
@@ -19,9 +21,7 @@ const IDLE: [(char, bool, &str); 5] = [
 ];
 
 /// Arguments that are refused: how they begin, why, and what to do.
-const REFUSED: [(&str, &str, &str); 6] = [
-    ("-v", "data are not verified across the runs of a file yet", "leave it out"),
-    ("-j", "there is no journal across the runs of a file yet", "leave it out"),
+const REFUSED: [(&str, &str, &str); 4] = [
     ("-t", "there is no built-in sample", "write a file, or look at `ioecho demo`"),
     ("-l", "the runs are done once", "repeat the command"),
     ("+", "nothing is put behind the lines of a file", "write it into the file"),
@@ -93,6 +93,8 @@ pub(super) fn read(
                 asked.words.push(format!("--set={key}={}", seconds(&value("SECONDS")?)));
             }
             Some('r') => asked.words.push(format!("--from={}", value("RUN")?)),
+            Some('v') => validation(word, attached, &mut asked)?,
+            Some('j') => journal(word, attached, &mut asked)?,
             Some('s') if attached.is_empty() => asked.words.push("--dry-run".to_owned()),
             _ if is_variable(word) => asked.words.push(word.to_owned()),
             letter => {
@@ -114,6 +116,53 @@ pub(super) fn read(
     }
     asked.words.splice(0..0, files);
     Ok(asked)
+}
+
+/// The letters behind -v: what is verified.
+fn validation(word: &str, letters: &str, asked: &mut Asked) -> Result<(), (String, String)> {
+    let mut mode = VerifyMode::Reads;
+    for letter in letters.chars() {
+        match letter {
+            'r' => mode = VerifyMode::Paranoia,
+            // Nothing is read before it is overwritten in any case.
+            'w' => {}
+            't' => asked.told.push(format!("{word}: the instants of all requests are kept")),
+            _ => return Err(unknown(word, letter, "-v, -vr, -vw, -vt")),
+        }
+    }
+    asked.words.push(format!("--verify={}", mode.name()));
+    Ok(())
+}
+
+/// The letters behind -j: what is noted, and whether it is read back first.
+fn journal(word: &str, letters: &str, asked: &mut Asked) -> Result<(), (String, String)> {
+    let (mut mode, mut reads, mut only, mut skips) = (JournalMode::Durable, false, false, false);
+    for letter in letters.chars() {
+        match letter {
+            'n' => mode = JournalMode::Kill,
+            'r' => reads = true,
+            'o' => only = true,
+            's' => skips = true,
+            'i' => asked.told.push(format!("{word}: what was in flight may be old or new always")),
+            'm' => asked.told.push(format!("{word}: what is under way is noted all the same")),
+            _ => return Err(unknown(word, letter, "-j, -jn, -jr, -jro, -jrs, -ji, -jm")),
+        }
+    }
+    if (only || skips) && !reads || only && skips {
+        let why = format!("{word}: 'o' and 's' stand behind 'r', one of them");
+        return Err((why, "write -jro to read back and do nothing else".to_owned()));
+    }
+    asked.words.push(format!("--journal={}", mode.name()));
+    match (only, reads && !skips) {
+        (true, _) => asked.words.push("--recover=only".to_owned()),
+        (false, true) => asked.words.push("--recover=first".to_owned()),
+        (false, false) => {}
+    }
+    Ok(())
+}
+
+fn unknown(word: &str, letter: char, all: &str) -> (String, String) {
+    (format!("{word}: nobody knows '{letter}' there"), format!("there are {all}"))
 }
 
 /// Whether a word gives a variable its value.
@@ -184,6 +233,27 @@ mod tests {
     }
 
     #[test]
+    fn letters_of_validation_become_words() {
+        for (typed, words) in [
+            ("-v", "--verify=reads"),
+            ("-vw", "--verify=reads"),
+            ("-vr", "--verify=paranoia"),
+            ("-j", "--journal=durable"),
+            ("-jn", "--journal=kill"),
+            ("-jr", "--journal=durable --recover=first"),
+            ("-jrn", "--journal=kill --recover=first"),
+            ("-jrs", "--journal=durable"),
+            ("-jro", "--journal=durable --recover=only"),
+            ("-v -jn", "--verify=reads --journal=kill"),
+        ] {
+            let found = asked(&format!("-f a.vdb {typed}")).unwrap();
+            assert_eq!(found.words.join(" "), format!("a.vdb {words}"), "{typed}");
+            assert!(found.told.is_empty());
+        }
+        assert_eq!(asked("-f a -jim").unwrap().told.len(), 2);
+    }
+
+    #[test]
     fn what_has_no_meaning_here_is_refused_with_the_remedy() {
         for (line, reason) in [
             ("-o out", "no file is named"),
@@ -191,8 +261,10 @@ mod tests {
             ("-f a -o", "-o needs DIR"),
             ("-f a -q", "none of Vdbench's arguments"),
             ("-f a -", "none of Vdbench's arguments"),
-            ("-f a -jn", "no journal"),
-            ("-f a -vr", "not verified"),
+            ("-f a -jo", "behind 'r'"),
+            ("-f a -jrso", "one of them"),
+            ("-f a -j2", "knows '2'"),
+            ("-f a -v2", "knows '2'"),
             ("-f a -tf", "built-in sample"),
             ("-f a -sx", "none of Vdbench's arguments"),
             ("-f a + elapsed=3", "behind the lines"),

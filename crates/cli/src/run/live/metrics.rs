@@ -46,7 +46,7 @@ pub(crate) fn text(whole: &Interval, ended: bool, about: &About) -> String {
         (Span::Lateness, "ioecho_lateness_seconds", "Submitted - scheduled."),
     ] {
         text.family(name, "histogram", "seconds", what);
-        for kind in Kind::ALL {
+        for kind in told(whole) {
             text.histogram(name, kind.label(), whole.spans(span, kind));
         }
     }
@@ -54,9 +54,15 @@ pub(crate) fn text(whole: &Interval, ended: bool, about: &About) -> String {
     text.0
 }
 
+/// The kinds that are told: those of block devices, and what is done to files.
+fn told(whole: &Interval) -> impl Iterator<Item = Kind> {
+    let is_told = |kind: &Kind| !kind.is_of_files() || whole.completed_of(*kind) > 0;
+    Kind::ALL.into_iter().filter(is_told)
+}
+
 fn counters(text: &mut Text, whole: &Interval) {
     text.counter("ioecho_requests", "requests", "Requests that completed in full, by kind.");
-    for kind in Kind::ALL {
+    for kind in told(whole) {
         let count = whole.completed_of(kind) as f64;
         text.sample("ioecho_requests_total", &[("kind", kind.label())], count);
     }

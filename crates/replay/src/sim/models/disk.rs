@@ -126,7 +126,7 @@ impl Disk {
             Op::Write => self.write(io, now),
             // Only the current transfer is left to do.
             Op::Flush => self.free_ns.max(now),
-            Op::Discard | Op::WriteZeroes | Op::Zone => now,
+            _ => now,
         };
         done.saturating_add(self.own.overhead.0)
     }

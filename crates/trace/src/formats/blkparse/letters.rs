@@ -53,7 +53,8 @@ pub(super) fn categories(letters: &[u8]) -> Option<u32> {
     Some(bits)
 }
 
-/// Appends the letters of a request. Zone operations get no letters, because their kind is unknown.
+/// Appends the letters of a request. Zone operations get no letters, because their kind is unknown,
+/// and operations on files have none.
 pub(super) fn push(line: &mut Vec<u8>, op: Op, flags: Flags) {
     let from = line.len();
     if flags.contains(Flags::PREFLUSH) || op == Op::Flush {
@@ -65,7 +66,7 @@ pub(super) fn push(line: &mut Vec<u8>, op: Op, flags: Flags) {
         Op::Write | Op::Flush => b"W",
         Op::Discard => b"D",
         Op::WriteZeroes => b"WZ",
-        Op::Zone => b"N",
+        _ => b"N",
     });
     for (flag, letter) in
         [(Flags::FUA, b'F'), (Flags::READAHEAD, b'A'), (Flags::SYNC, b'S'), (Flags::META, b'M')]

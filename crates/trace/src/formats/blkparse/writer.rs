@@ -138,7 +138,7 @@ impl LineWriter for Writer {
         lines: &mut Vec<u8>,
         lost: &mut Lost,
     ) -> bool {
-        if request.op == Op::Zone {
+        if request.op == Op::Zone || request.op.is_of_files() {
             lost.op(request.op);
             return false;
         }

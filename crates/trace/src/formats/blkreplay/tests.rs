@@ -344,6 +344,7 @@ fn what_a_load_cannot_say_is_counted() {
         Request { op: Op::Discard, ..plain },
         Request { op: Op::WriteZeroes, ..plain },
         Request { op: Op::Zone, ..plain },
+        Request { op: Op::Mkdir, ..plain },
         Request { volume: VolumeId(1), ..plain },
         Request { length: Bytes(0), ..plain },
         Request { issue: Nanos(-1), ..plain },

@@ -65,11 +65,12 @@ pub(super) fn prose(header: &Header) -> String {
 }
 
 /// The topics of values that a load cannot express.
-pub(super) const LOST: [Topic<'static>; 13] = [
+pub(super) const LOST: [Topic<'static>; 14] = [
     NoteKind::LeftOut.of("flushes"),
     NoteKind::LeftOut.of("discards"),
     NoteKind::LeftOut.of("writes of zeroes"),
     NoteKind::LeftOut.of("zone operations"),
+    NoteKind::LeftOut.of("operations on files"),
     NoteKind::LeftOut.of("requests to other volumes than the first"),
     NoteKind::LeftOut.of("requests of zero length"),
     NoteKind::LeftOut.of("requests before the start of the trace"),
@@ -87,6 +88,7 @@ enum Lost {
     Discard,
     WriteZeroes,
     Zone,
+    Files,
     Volume,
     ZeroLength,
     Negative,
@@ -137,6 +139,7 @@ impl LoadLines {
             Op::Discard => return lose(Lost::Discard),
             Op::WriteZeroes => return lose(Lost::WriteZeroes),
             Op::Zone => return lose(Lost::Zone),
+            _ => return lose(Lost::Files),
         };
         if *self.volume.get_or_insert(request.volume) != request.volume {
             return lose(Lost::Volume);

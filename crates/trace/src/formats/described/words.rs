@@ -74,7 +74,7 @@ fn operation(name: &str) -> Result<Meant, String> {
         "trim" | "unmap" => Op::Discard,
         name => {
             let Some(op) = Op::ALL.into_iter().find(|op| op.name() == name) else {
-                let known: Vec<_> = Op::ALL.iter().map(|op| op.name()).collect();
+                let known: Vec<_> = Op::OF_DEVICES.iter().map(|op| op.name()).collect();
                 let known = known.join(", ");
                 return Err(format!("'{name}' is no operation; known are {known} and skip"));
             };

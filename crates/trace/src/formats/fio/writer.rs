@@ -89,7 +89,7 @@ impl LineWriter for Writer {
             Op::Write => b"write",
             Op::Discard => b"trim",
             Op::Flush => b"sync",
-            Op::WriteZeroes | Op::Zone => {
+            _ => {
                 lost.op(request.op);
                 return false;
             }

@@ -109,7 +109,10 @@ impl Intake {
         if request.op == Op::Flush {
             let flush = Request { offset: Bytes::ZERO, length: Bytes::ZERO, ..*request };
             self.batch.push(&flush);
-        } else if request.length == Bytes::ZERO && request.op != Op::Zone {
+        } else if request.length == Bytes::ZERO
+            && request.op != Op::Zone
+            && !request.op.is_of_files()
+        {
             let reason = "the request covers nothing";
             return Err(Fault::lost(1, ZERO_LENGTH, reason));
         } else {

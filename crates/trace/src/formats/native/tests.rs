@@ -179,6 +179,21 @@ fn the_footer_says_version_order_and_codes() {
     assert_eq!(codes["integrity"][8], "stale");
 }
 
+#[test]
+fn operations_on_files_are_kept_by_their_names() {
+    let (_directory, path) = file();
+    let request = |op: Op| Request::new(Nanos(0), op, Bytes(8192), Bytes::ZERO);
+    let all: Vec<Request> = Op::ALL.into_iter().map(request).collect();
+    write(&path, Columns::default(), &all, 10);
+    assert_eq!(read(&path).unwrap().0, all);
+    let codes = Column::Op;
+    for (op, name) in [(Op::Mkdir, "mkdir"), (Op::Getattr, "getattr"), (Op::Readdir, "readdir")] {
+        assert_eq!(codes.name_of(i32::from(op.code())).as_deref(), Some(name));
+        assert_eq!(codes.code_of(name), Some(i32::from(op.code())));
+    }
+    assert_eq!(Op::from_code(Op::ALL.len() as u8), None);
+}
+
 /// A file with these columns and one row, as another program might write it.
 fn foreign(path: &Path, schema: &str, values: &[(&str, i64)], pairs: &[(&str, &str)]) {
     foreign_rows(path, schema, &[values], pairs);
@@ -295,7 +310,7 @@ fn a_file_packed_otherwise_is_refused_with_the_remedy() {
 fn a_value_that_means_nothing_is_refused_with_its_row() {
     let (_directory, path) = file();
     for (column, value, reason) in [
-        (1, 6, "row 0: op is 6"),
+        (1, 23, "row 0: op is 23"),
         (1, -1, "row 0: op is -1"),
         (2, 32, "row 0: flags is 32"),
         (3, -1024, "row 0: offset_bytes is -1024, below zero"),

@@ -1,0 +1,162 @@
+//! Trees of files, as volumes.
+//!
+//! A load on files must know what is there: reading a file that was deleted measures an error. But
+//! a tree of a hundred million files must fit into memory, so nothing of a file is kept but its
+//! state: names and sizes follow from its number ([`Geometry`]). File k lies at k·S of its volume,
+//! where S is a power of two that no file is larger than, directories behind the files; so requests
+//! for files are requests like any others, and go through the same engine.
+//!
+//! Threads claim a file ([`States`]), do what their load says ([`Clients`]) and give it back. None
+//! of this does any I/O: the calls go to a [`crate::Device`], a directory or one in memory
+//! ([`InMemory`]).
+
+mod clients;
+mod flow;
+mod geometry;
+mod load;
+mod memory;
+mod states;
+#[cfg(test)]
+mod tests;
+
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::SeqCst;
+
+pub use clients::{Call, Clients, Next};
+pub use flow::FileFlow;
+pub use geometry::{CONTROL, DirectoryName, Geometry, MARKER, TreeError, file_number};
+pub use load::{Access, FileLoad, LOAD_PREFIX, Select, Task};
+pub use memory::{InMemory, Names};
+use states::taken;
+pub use states::{Claim, FileState, States};
+
+/// A tree, with the state of everything in it.
+#[derive(Debug)]
+pub struct Tree {
+    /// Its names and sizes.
+    pub geometry: Geometry,
+    /// What of it is there.
+    pub states: States,
+    /// Threads that change what is there.
+    changers: AtomicU64,
+    /// A number of what is there, above how many of those threads found nothing there.
+    stuck: AtomicU64,
+}
+
+/// The bits of [`Tree::stuck`] that count threads.
+const STUCK_BITS: u32 = 32;
+
+impl Tree {
+    /// A tree of which nothing is there.
+    pub fn new(geometry: Geometry) -> Self {
+        let states = States::new(geometry.files(), geometry.directories());
+        Self { geometry, states, changers: AtomicU64::new(0), stuck: AtomicU64::new(0) }
+    }
+
+    /// Makes all that the word says be there, as if it had been found: `nothing`, `directories`,
+    /// `empty` (files without data) or `full`.
+    pub fn suppose(&self, found: Found) {
+        if found == Found::Nothing {
+            return;
+        }
+        for directory in 0..self.geometry.directories() {
+            self.put_directory(directory);
+        }
+        if found == Found::Directories {
+            return;
+        }
+        for file in 0..self.geometry.files() {
+            let size = self.geometry.size(file);
+            self.put_file(file, if found == Found::Full { size } else { 0 });
+        }
+    }
+
+    /// Something is there, or is not any more: whoever found nothing may find something.
+    fn changed(&self) {
+        let next = |stuck: u64| Some(((stuck >> STUCK_BITS) + 1) << STUCK_BITS);
+        let _ = self.stuck.fetch_update(SeqCst, SeqCst, next);
+    }
+
+    /// A thread that may change the tree found nothing, as it had in this state; returns the state.
+    fn add_stuck(&self, known: Option<u32>) -> u32 {
+        let add = |stuck: u64| {
+            let is_counted = known.is_some_and(|state| u64::from(state) == (stuck >> STUCK_BITS));
+            Some(stuck + u64::from(!is_counted))
+        };
+        let before = self.stuck.fetch_update(SeqCst, SeqCst, add).unwrap_or(0);
+        (before >> STUCK_BITS) as u32
+    }
+
+    /// A thread that found nothing in this state goes on.
+    fn remove_stuck(&self, known: u32) {
+        let remove = |stuck: u64| {
+            let is_counted = u64::from(known) == stuck >> STUCK_BITS;
+            Some(stuck - u64::from(is_counted))
+        };
+        let _ = self.stuck.fetch_update(SeqCst, SeqCst, remove);
+    }
+
+    /// Whether any thread may yet change what is there.
+    fn may_change(&self) -> bool {
+        let stuck = self.stuck.load(SeqCst) & ((1 << STUCK_BITS) - 1);
+        self.changers.load(SeqCst) > stuck
+    }
+
+    /// Makes sure that the directory of a new file stays, and counts the file there.
+    fn reserve(&self, file: u64) -> Result<(), Claim> {
+        let directory = self.geometry.directory_of(file);
+        directory
+            .map_or(Ok(()), |directory| taken(self.states.reserve_child(directory)).map(|_| ()))
+    }
+
+    /// A file is not in its directory.
+    fn unreserve(&self, file: u64) {
+        if let Some(directory) = self.geometry.directory_of(file) {
+            self.states.remove_child(directory);
+        }
+    }
+
+    /// A directory was found.
+    pub fn put_directory(&self, directory: u64) {
+        if self.states.put_directory(directory)
+            && let Some(parent) = self.geometry.parent(directory)
+        {
+            self.states.add_child(parent);
+        }
+    }
+
+    /// A file of so many bytes was found.
+    pub fn put_file(&self, file: u64, bytes: u64) {
+        let state =
+            if bytes >= self.geometry.size(file) { FileState::Full } else { FileState::Empty };
+        if self.states.put_file(file, state, bytes)
+            && let Some(directory) = self.geometry.directory_of(file)
+        {
+            self.states.add_child(directory);
+        }
+    }
+}
+
+/// What of a tree is there at first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Found {
+    /// Nothing.
+    #[default]
+    Nothing,
+    /// All directories, and no file.
+    Directories,
+    /// All files, without data.
+    Empty,
+    /// All files, each of its size.
+    Full,
+}
+
+impl Found {
+    /// All of them, with their words.
+    pub const WORDS: [(&'static str, Self); 4] = [
+        ("nothing", Self::Nothing),
+        ("directories", Self::Directories),
+        ("empty", Self::Empty),
+        ("full", Self::Full),
+    ];
+}

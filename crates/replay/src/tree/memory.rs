@@ -1,0 +1,312 @@
+//! A file system in memory, in simulated time.
+//!
+//! It knows nothing of the states that threads share: what is there follows from the calls alone,
+//! as on a real file system. So a load that errs about its tree fails here as it would fail there.
+//! How long a call takes, and which fail of themselves, a simulated device says.
+
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use ioecho_trace::{Bytes, Nanos, Op, Outcome};
+
+use super::geometry::Geometry;
+use super::{FileState, Tree};
+use crate::device::{Completion, Device, Io, Payload};
+use crate::sim::SimDevice;
+
+/// The kernel's error numbers.
+const ENOENT: i32 = 2;
+const EEXIST: i32 = 17;
+const ENOSPC: i32 = 28;
+const ENOTEMPTY: i32 = 39;
+
+/// A file that is not there.
+const ABSENT: u64 = u64::MAX;
+
+/// What is there of a tree in memory.
+#[derive(Debug)]
+pub struct Names {
+    geometry: Geometry,
+    /// The size of each file.
+    files: Vec<u64>,
+    /// What lies in each directory; `u32::MAX` if it is not there.
+    directories: Vec<u32>,
+    bytes: u64,
+    capacity: u64,
+    count: u64,
+    count_limit: u64,
+}
+
+impl Names {
+    /// What the states of a tree say is there, on a file system of so many bytes and names.
+    pub fn of(tree: &Tree, capacity: Bytes, count_limit: u64) -> Self {
+        let geometry = tree.geometry.clone();
+        let states = &tree.states;
+        let size = |file| match states.file(file) {
+            FileState::Absent => ABSENT,
+            _ => states.written(file),
+        };
+        let files: Vec<u64> = (0..geometry.files()).map(size).collect();
+        let there = |directory| if states.is_directory_there(directory) { 0 } else { u32::MAX };
+        let directories: Vec<u32> = (0..geometry.directories()).map(there).collect();
+        let mut names = Self {
+            bytes: files.iter().filter(|size| **size != ABSENT).sum(),
+            count: 0,
+            files,
+            directories,
+            capacity: capacity.0,
+            count_limit,
+            geometry,
+        };
+        for file in 0..names.files.len() as u64 {
+            if names.files[file as usize] != ABSENT {
+                names.count += 1;
+                names.lies_in(names.geometry.directory_of(file), 1);
+            }
+        }
+        for directory in 0..names.directories.len() as u64 {
+            if names.directories[directory as usize] != u32::MAX {
+                names.count += 1;
+                names.lies_in(names.geometry.parent(directory), 1);
+            }
+        }
+        names
+    }
+
+    /// How many files and directories are there.
+    pub const fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// How many bytes all files have.
+    pub const fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    fn lies_in(&mut self, directory: Option<u64>, by: i32) {
+        if let Some(directory) = directory {
+            let children = &mut self.directories[directory as usize];
+            *children = children.wrapping_add_signed(by);
+        }
+    }
+
+    fn is_there(&self, directory: Option<u64>) -> bool {
+        directory.is_none_or(|directory| self.directories[directory as usize] != u32::MAX)
+    }
+
+    fn size(&self, file: u64) -> Result<u64, i32> {
+        let size = self.files.get(file as usize).copied().filter(|size| *size != ABSENT);
+        size.ok_or(ENOENT)
+    }
+
+    fn make(&mut self, file: u64) -> Result<(), i32> {
+        let directory = self.geometry.directory_of(file);
+        if !self.is_there(directory) {
+            return Err(ENOENT);
+        }
+        if self.size(file).is_ok() {
+            return Err(EEXIST);
+        }
+        if self.count >= self.count_limit {
+            return Err(ENOSPC);
+        }
+        self.files[file as usize] = 0;
+        self.count += 1;
+        self.lies_in(directory, 1);
+        Ok(())
+    }
+
+    fn remove(&mut self, file: u64) -> Result<u64, i32> {
+        let size = self.size(file)?;
+        self.files[file as usize] = ABSENT;
+        self.bytes -= size;
+        self.count -= 1;
+        self.lies_in(self.geometry.directory_of(file), -1);
+        Ok(size)
+    }
+
+    fn resize(&mut self, file: u64, to: u64) -> Result<(), i32> {
+        let size = self.size(file)?;
+        let bytes = self.bytes - size + to;
+        if bytes > self.capacity && to > size {
+            return Err(ENOSPC);
+        }
+        self.bytes = bytes;
+        self.files[file as usize] = to;
+        Ok(())
+    }
+
+    fn mkdir(&mut self, directory: u64) -> Result<(), i32> {
+        let parent = self.geometry.parent(directory);
+        if !self.is_there(parent) {
+            return Err(ENOENT);
+        }
+        if self.is_there(Some(directory)) {
+            return Err(EEXIST);
+        }
+        if self.count >= self.count_limit {
+            return Err(ENOSPC);
+        }
+        self.directories[directory as usize] = 0;
+        self.count += 1;
+        self.lies_in(parent, 1);
+        Ok(())
+    }
+
+    fn rmdir(&mut self, directory: u64) -> Result<(), i32> {
+        match self.directories[directory as usize] {
+            u32::MAX => return Err(ENOENT),
+            0 => {}
+            _ => return Err(ENOTEMPTY),
+        }
+        self.directories[directory as usize] = u32::MAX;
+        self.count -= 1;
+        self.lies_in(self.geometry.parent(directory), -1);
+        Ok(())
+    }
+
+    /// Does what a call asks for; the names of the other tree are those of copies and moves.
+    fn apply(&mut self, io: &Io, other: Option<&mut Self>) -> Outcome {
+        let number = self.geometry.number_at(io.offset.0);
+        let directory = number.wrapping_sub(self.geometry.files());
+        let within = self.geometry.within(io.offset.0);
+        let end = within + io.length.0;
+        let done = match io.op {
+            Op::Mkdir => self.mkdir(directory),
+            Op::Rmdir => self.rmdir(directory),
+            Op::Create => self.make(number),
+            Op::Delete => self.remove(number).map(|_| ()),
+            Op::Write => self.size(number).and_then(|size| self.resize(number, size.max(end))),
+            Op::Read => match self.size(number) {
+                Ok(size) if size < end => return Outcome::Short,
+                read => read.map(|_| ()),
+            },
+            Op::Copy | Op::Move => match other {
+                Some(other) => self.hand_over(io.op, number, other),
+                None => Err(ENOENT),
+            },
+            _ => self.size(number).map(|_| ()),
+        };
+        done.map_or_else(Outcome::Error, |()| Outcome::Ok)
+    }
+
+    fn hand_over(&mut self, op: Op, file: u64, other: &mut Self) -> Result<(), i32> {
+        let size = self.size(file)?;
+        let is_new = other.size(file).is_err();
+        if op == Op::Move && !is_new {
+            return Err(EEXIST);
+        }
+        if is_new {
+            other.make(file)?;
+        }
+        if let Err(error) = other.resize(file, size) {
+            if is_new {
+                other.remove(file)?;
+            }
+            return Err(error);
+        }
+        if op == Op::Move {
+            self.remove(file)?;
+        }
+        Ok(())
+    }
+}
+
+/// A tree in memory as a device in simulated time.
+pub struct InMemory {
+    device: SimDevice,
+    names: Arc<Mutex<Names>>,
+    other: Option<Arc<Mutex<Names>>>,
+    extent: Bytes,
+    /// What was asked for, by tag.
+    asked: Vec<Option<Io>>,
+}
+
+impl InMemory {
+    /// A tree whose calls take as long as the requests of this device.
+    pub fn new(
+        device: SimDevice,
+        names: Arc<Mutex<Names>>,
+        other: Option<Arc<Mutex<Names>>>,
+    ) -> Self {
+        let extent = locked(&names).geometry.extent();
+        Self { device, names, other, extent, asked: Vec::new() }
+    }
+
+    /// The device that takes the time.
+    pub fn device_mut(&mut self) -> &mut SimDevice {
+        &mut self.device
+    }
+
+    /// Does what has completed.
+    fn apply(&mut self, completions: &mut [Completion]) {
+        for completion in completions {
+            let asked = self.asked.get_mut(completion.tag as usize).and_then(Option::take);
+            let Some(io) = asked.filter(|_| completion.outcome == Outcome::Ok) else { continue };
+            completion.outcome = match &self.other {
+                None => locked(&self.names).apply(&io, None),
+                // Only copies and moves go from one tree to the other, so the order is one.
+                Some(other) => {
+                    let mut names = locked(&self.names);
+                    match io.op {
+                        Op::Copy | Op::Move => names.apply(&io, Some(&mut locked(other))),
+                        _ => names.apply(&io, None),
+                    }
+                }
+            };
+        }
+    }
+}
+
+fn locked(names: &Mutex<Names>) -> MutexGuard<'_, Names> {
+    names.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Device for InMemory {
+    fn capacity(&self) -> Bytes {
+        self.extent
+    }
+
+    fn block_size(&self) -> Bytes {
+        Bytes(1)
+    }
+
+    fn length_max(&self) -> Bytes {
+        self.device.length_max()
+    }
+
+    fn supports(&self, op: Op) -> bool {
+        matches!(op, Op::Read | Op::Write) || op.is_of_files()
+    }
+
+    fn prepare(&mut self, io: &Io, payload: &mut dyn Payload) {
+        let tag = io.tag as usize;
+        if self.asked.len() <= tag {
+            self.asked.resize(tag + 1, None);
+        }
+        self.asked[tag] = Some(*io);
+        self.device.prepare(io, payload);
+    }
+
+    fn submit(&mut self) -> io::Result<(Nanos, usize)> {
+        self.device.submit()
+    }
+
+    fn reap(&mut self, completions: &mut Vec<Completion>) -> io::Result<()> {
+        let from = completions.len();
+        self.device.reap(completions)?;
+        self.apply(&mut completions[from..]);
+        Ok(())
+    }
+
+    fn wait(&mut self, until: Nanos, completions: &mut Vec<Completion>) -> io::Result<()> {
+        let from = completions.len();
+        self.device.wait(until, completions)?;
+        self.apply(&mut completions[from..]);
+        Ok(())
+    }
+
+    fn describe(&self) -> String {
+        format!("a tree in memory; {}", self.device.describe())
+    }
+}

@@ -1,0 +1,246 @@
+//! The state of everything in a tree, shared by all threads that work on it.
+//!
+//! A byte says what a file is and whether a thread has it, eight more how much of it is written: no
+//! locks, no allocation, nine bytes a file. A directory counts what lies in it, so that none is
+//! removed that is not empty, and nothing is made in one that is being removed.
+
+use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
+
+/// What a file is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum FileState {
+    /// It is not there.
+    Absent = 1,
+    /// It is there, and not written to its end.
+    Empty = 2,
+    /// It is there, and has its size.
+    Full = 4,
+}
+
+impl FileState {
+    /// Any state in which it is there.
+    pub const THERE: u8 = Self::Empty as u8 | Self::Full as u8;
+
+    const fn of(bits: u8) -> Self {
+        match bits & !BUSY {
+            1 => Self::Absent,
+            4 => Self::Full,
+            _ => Self::Empty,
+        }
+    }
+
+    const fn index(self) -> usize {
+        match self {
+            Self::Absent => 0,
+            Self::Empty => 1,
+            Self::Full => 2,
+        }
+    }
+}
+
+/// A thread has the file.
+const BUSY: u8 = 128;
+
+/// A directory is there.
+const THERE: u32 = 1;
+/// A thread has the directory.
+const TAKEN: u32 = 2;
+/// One thing more lies in the directory.
+const CHILD: u32 = 4;
+
+/// What came of wanting something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Claim {
+    /// It is the claimer's.
+    Taken(FileState),
+    /// Another thread has it.
+    Busy,
+    /// It is not in the wanted state.
+    Unfit,
+    /// Something lies in it.
+    Occupied,
+}
+
+/// What was taken was, or why it was not taken.
+pub(super) fn taken(claim: Claim) -> Result<FileState, Claim> {
+    match claim {
+        Claim::Taken(state) => Ok(state),
+        other => Err(other),
+    }
+}
+
+/// The states of a tree's files and directories.
+#[derive(Debug)]
+pub struct States {
+    files: Box<[AtomicU8]>,
+    written: Box<[AtomicU64]>,
+    directories: Box<[AtomicU32]>,
+    counts: [AtomicU64; 3],
+    directories_there: AtomicU64,
+}
+
+impl States {
+    /// Nothing is there.
+    pub fn new(files: u64, directories: u64) -> Self {
+        let absent = |_| AtomicU8::new(FileState::Absent as u8);
+        Self {
+            files: (0..files).map(absent).collect(),
+            written: (0..files).map(|_| AtomicU64::new(0)).collect(),
+            directories: (0..directories).map(|_| AtomicU32::new(0)).collect(),
+            counts: [AtomicU64::new(files), AtomicU64::new(0), AtomicU64::new(0)],
+            directories_there: AtomicU64::new(0),
+        }
+    }
+
+    /// How many files are in any of these states, whoever has them.
+    pub fn count(&self, wanted: u8) -> u64 {
+        let states = [FileState::Absent, FileState::Empty, FileState::Full];
+        let wanted = states.into_iter().filter(|state| wanted & *state as u8 != 0);
+        wanted.map(|state| self.counts[state.index()].load(Ordering::Relaxed)).sum()
+    }
+
+    /// How many directories are there.
+    pub fn directories_there(&self) -> u64 {
+        self.directories_there.load(Ordering::Relaxed)
+    }
+
+    /// Whether a directory is there.
+    pub fn is_directory_there(&self, directory: u64) -> bool {
+        self.directories[directory as usize].load(Ordering::Acquire) & THERE != 0
+    }
+
+    /// What a file is.
+    pub fn file(&self, file: u64) -> FileState {
+        FileState::of(self.files[file as usize].load(Ordering::Acquire))
+    }
+
+    /// How many bytes of a file are written.
+    pub fn written(&self, file: u64) -> u64 {
+        self.written[file as usize].load(Ordering::Relaxed)
+    }
+
+    /// A file has at least so many bytes now.
+    pub fn wrote(&self, file: u64, bytes: u64) {
+        self.written[file as usize].fetch_max(bytes, Ordering::Relaxed);
+    }
+
+    /// Takes a file that is in one of the wanted states.
+    pub fn claim(&self, file: u64, wanted: u8) -> Claim {
+        let state = &self.files[file as usize];
+        let seen = state.load(Ordering::Relaxed);
+        if seen & BUSY != 0 {
+            return Claim::Busy;
+        }
+        if seen & wanted == 0 {
+            return Claim::Unfit;
+        }
+        match state.compare_exchange(seen, seen | BUSY, Ordering::AcqRel, Ordering::Relaxed) {
+            Ok(_) => Claim::Taken(FileState::of(seen)),
+            Err(_) => Claim::Busy,
+        }
+    }
+
+    /// Gives a file back, which is in this state now.
+    pub fn release(&self, file: u64, now: FileState) {
+        if now == FileState::Absent {
+            self.written[file as usize].store(0, Ordering::Relaxed);
+        }
+        let before = self.files[file as usize].swap(now as u8, Ordering::AcqRel);
+        self.count_change(FileState::of(before), now);
+    }
+
+    fn count_change(&self, before: FileState, now: FileState) {
+        if before != now {
+            self.counts[before.index()].fetch_sub(1, Ordering::Relaxed);
+            self.counts[now.index()].fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// A file was found; answers whether it was not known yet.
+    pub(super) fn put_file(&self, file: u64, now: FileState, bytes: u64) -> bool {
+        self.written[file as usize].store(bytes, Ordering::Relaxed);
+        let before = self.files[file as usize].swap(now as u8, Ordering::AcqRel);
+        self.count_change(FileState::of(before), now);
+        FileState::of(before) == FileState::Absent
+    }
+
+    /// A directory was found; answers whether it was not known yet.
+    pub(super) fn put_directory(&self, directory: u64) -> bool {
+        let before = self.directories[directory as usize].fetch_or(THERE, Ordering::AcqRel);
+        let is_new = before & THERE == 0;
+        self.directories_there.fetch_add(u64::from(is_new), Ordering::Relaxed);
+        is_new
+    }
+
+    /// Something lies in a directory; also something that is none of the tree's.
+    pub fn add_child(&self, directory: u64) {
+        self.directories[directory as usize].fetch_add(CHILD, Ordering::AcqRel);
+    }
+
+    /// Something lies in a directory no longer.
+    pub fn remove_child(&self, directory: u64) {
+        self.directories[directory as usize].fetch_sub(CHILD, Ordering::AcqRel);
+    }
+
+    fn change(&self, directory: u64, change: impl Fn(u32) -> Result<u32, Claim>) -> Claim {
+        let state = &self.directories[directory as usize];
+        let mut seen = state.load(Ordering::Acquire);
+        loop {
+            let next = match change(seen) {
+                Ok(next) => next,
+                Err(claim) => return claim,
+            };
+            match state.compare_exchange_weak(seen, next, Ordering::AcqRel, Ordering::Acquire) {
+                Ok(_) => return Claim::Taken(FileState::Full),
+                Err(now) => seen = now,
+            }
+        }
+    }
+
+    /// Makes sure that a directory stays while something is made in it, and counts that.
+    pub fn reserve_child(&self, directory: u64) -> Claim {
+        self.change(directory, |seen| match (seen & TAKEN != 0, seen & THERE != 0) {
+            (true, _) => Err(Claim::Busy),
+            (false, false) => Err(Claim::Unfit),
+            (false, true) => Ok(seen + CHILD),
+        })
+    }
+
+    /// Takes a directory that is not there.
+    pub fn claim_absent_directory(&self, directory: u64) -> Claim {
+        self.change(directory, |seen| match (seen & TAKEN != 0, seen & THERE != 0) {
+            (true, _) => Err(Claim::Busy),
+            (false, true) => Err(Claim::Unfit),
+            (false, false) => Ok(seen | TAKEN),
+        })
+    }
+
+    /// Takes a directory that is there and empty.
+    pub fn claim_empty_directory(&self, directory: u64) -> Claim {
+        self.change(directory, |seen| {
+            if seen & TAKEN != 0 {
+                Err(Claim::Busy)
+            } else if seen & THERE == 0 {
+                Err(Claim::Unfit)
+            } else if seen >= CHILD {
+                Err(Claim::Occupied)
+            } else {
+                Ok(seen | TAKEN)
+            }
+        })
+    }
+
+    /// Gives a directory back.
+    pub fn release_directory(&self, directory: u64, is_there: bool) {
+        let state = &self.directories[directory as usize];
+        let was_there = state.load(Ordering::Acquire) & THERE != 0;
+        if was_there != is_there {
+            let by = if is_there { 1 } else { u64::MAX };
+            self.directories_there.fetch_add(by, Ordering::Relaxed);
+        }
+        // Nothing can have been counted meanwhile in a directory that somebody had.
+        let there = if is_there { THERE } else { 0 };
+        self.change(directory, |seen| Ok((seen & !(TAKEN | THERE)) | there));
+    }
+}

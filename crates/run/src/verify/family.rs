@@ -1,0 +1,543 @@
+//! Families: runs one after the other that share what they know of their targets (`--family`).
+//!
+//! A workload is many runs, and what one of them wrote is what the next one reads. So the runs of a
+//! family have one directory, which names them in their order and keeps, for each target, what its
+//! sectors may hold: a run begins with that, and leaves it for the next when it ends. A run that
+//! was killed leaves nothing; then its journal and its ring are read, as `ioecho verify` does. Runs
+//! need not have the same targets.
+//!
+//! A power cut may have taken what a state counts as certain, so after one everything is rebuilt
+//! from the records of all runs.
+
+use std::fmt;
+use std::fs::{self, File};
+use std::io::{self, BufReader, BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+
+use ioecho_linux::HostDescription;
+use ioecho_replay::verify::{
+    After, Intents, LINE_MAX, PassProgress, Verifier, VerifyConfig, VersionTable,
+};
+use ioecho_trace::Bytes;
+use ioecho_trace::wording::Wording;
+use serde::{Deserialize, Serialize};
+
+use super::later::{Past, PastTarget, Since, TargetFindings, look};
+use super::rebuilt::{Known, Link, Rebuilt, rebuilt};
+use super::{result, table};
+use crate::directory::RunDirectory;
+use crate::error::{Kind, Result, RunError};
+use crate::facts::{RunNumber, TargetEntry};
+use crate::regular;
+use crate::spec::ReplaySpec;
+use crate::stored;
+use crate::target::Target;
+
+/// The file that makes a directory one of a family.
+pub(super) const FAMILY: &str = "family.toml";
+
+/// Its version.
+const VERSION: u32 = 1;
+
+/// Bytes of a sector.
+const SECTOR: u64 = 512;
+
+/// `family.toml`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct FamilyFacts {
+    version: u32,
+    /// The targets that its runs had.
+    #[serde(default)]
+    targets: Vec<FamilyTarget>,
+    /// Its runs, oldest first.
+    #[serde(default)]
+    runs: Vec<FamilyRun>,
+}
+
+/// A target of a family.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct FamilyTarget {
+    path: PathBuf,
+    /// For a loop device: the file behind it.
+    backing_file: Option<PathBuf>,
+    capacity: Bytes,
+    /// Whether it was opened past the page cache.
+    direct: bool,
+}
+
+/// A run of a family.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct FamilyRun {
+    run: RunNumber,
+    /// Its directory, from that of the family on if both lie in one.
+    path: PathBuf,
+    /// What came after it; of the last run that is not known yet.
+    after: Option<After>,
+    /// The boot of the host in which it began.
+    boot: Option<String>,
+    /// Of each of its targets, which of the family's it is.
+    targets: Vec<u16>,
+}
+
+/// A family as it is before the next run, or before it is verified.
+#[derive(Clone, Debug)]
+pub struct Family {
+    place: Option<RunDirectory>,
+    path: PathBuf,
+    facts: FamilyFacts,
+    /// What came after its last run.
+    after: After,
+    /// Of each target of the next run, which of the family's it is.
+    numbers: Vec<u16>,
+    /// What is to be verified: its targets as they are called now.
+    targets: Vec<PastTarget>,
+    /// Held as long as nobody else may go on with it.
+    _lock: Option<std::sync::Arc<File>>,
+}
+
+/// A run that belongs to a family, while it goes on.
+pub(crate) struct Member {
+    place: RunDirectory,
+    facts: FamilyFacts,
+    _lock: File,
+}
+
+/// The boot of this host.
+fn boot() -> Option<String> {
+    HostDescription::collect().boot_id
+}
+
+fn broken(path: &Path, error: &dyn fmt::Display) -> RunError {
+    RunError::new(Kind::Trace, format!("cannot read {}: {error}", path.join(FAMILY).display()))
+}
+
+/// Takes the lock of a family.
+fn lock(place: &RunDirectory) -> Result<File> {
+    let lock = || -> io::Result<File> {
+        let file = place.as_file()?;
+        file.try_lock().map_err(io::Error::from)?;
+        Ok(file)
+    };
+    lock().map_err(|error| {
+        let name = place.path().display();
+        if error.kind() == io::ErrorKind::WouldBlock {
+            let text = format!(
+                "a run of the family {name} still goes on\n  = help: wait for its end, or stop it"
+            );
+            return RunError::new(Kind::Incomplete, text);
+        }
+        RunError::new(Kind::Output, format!("cannot lock {name}: {error}"))
+    })
+}
+
+impl FamilyFacts {
+    fn read(path: &Path) -> Result<Self> {
+        let bytes = regular::read(&path.join(FAMILY)).map_err(|error| broken(path, &error))?;
+        let text = String::from_utf8(bytes).map_err(|error| broken(path, &error))?;
+        stored::from_toml(&text, VERSION).map_err(|unread| broken(path, &unread))
+    }
+
+    fn write(&self, place: &RunDirectory) -> Result<()> {
+        let text = toml::to_string(self)
+            .map_err(|error| RunError::new(Kind::Failure, format!("{FAMILY}: {error}")))?;
+        place.put(FAMILY.as_ref(), text.as_bytes())
+    }
+
+    /// The number of a target, of which these are the path, the backing file and the size. The same
+    /// path may lead to another device by now; a loop device is what it has behind it.
+    fn number_of(
+        &self,
+        path: &Path,
+        backing: Option<&PathBuf>,
+        capacity: Bytes,
+    ) -> Result<Option<u16>, String> {
+        let is_it = |target: &FamilyTarget| match (&target.backing_file, backing) {
+            (Some(then), Some(now)) => then == now,
+            (None, None) => target.path == path,
+            _ => false,
+        };
+        let Some(at) = self.targets.iter().position(is_it) else { return Ok(None) };
+        let held = self.targets[at].capacity;
+        if held != capacity {
+            let name = path.display();
+            return Err(format!("{name} holds {capacity} and held {held} in its earlier runs"));
+        }
+        Ok(u16::try_from(at).ok())
+    }
+}
+
+impl Family {
+    /// The family in this directory.
+    ///
+    /// # Errors
+    ///
+    /// If there is none, a run of it goes on, or its facts cannot be read.
+    pub fn open(path: &Path) -> Result<Self> {
+        let place = RunDirectory::holding(path, FAMILY).ok_or_else(|| {
+            RunError::new(Kind::Trace, format!("{} holds no family of runs", path.display()))
+        })?;
+        let lock = lock(&place)?;
+        let facts = FamilyFacts::read(path)?;
+        let target = |(number, target): (u16, &FamilyTarget)| PastTarget {
+            number,
+            path: target.path.clone(),
+            backing_file: target.backing_file.clone(),
+            capacity: target.capacity.0,
+            direct: target.direct,
+        };
+        let targets = (0..).zip(&facts.targets).map(target).collect();
+        Ok(Self {
+            after: facts.after_the_last(None),
+            numbers: Vec::new(),
+            targets,
+            facts,
+            path: path.to_owned(),
+            place: Some(place),
+            _lock: Some(std::sync::Arc::new(lock)),
+        })
+    }
+
+    /// The family that a run is to go on with; its directory need not be there yet.
+    pub(crate) fn of(spec: &ReplaySpec, targets: &[Target]) -> Result<Option<Self>> {
+        let Some(path) = &spec.family else { return Ok(None) };
+        let refuse = |what: String| {
+            let text = format!("cannot go on with {}: {what}", path.display());
+            let help = Wording::from("take another directory for ");
+            RunError::with_help(Kind::Usage, text, help.setting("family"))
+        };
+        let place = RunDirectory::holding(path, FAMILY);
+        let facts = match &place {
+            Some(_) => FamilyFacts::read(path)?,
+            None => FamilyFacts { version: VERSION, targets: Vec::new(), runs: Vec::new() },
+        };
+        if facts.runs.len() + 1 >= LINE_MAX {
+            return Err(refuse(format!("it has {} runs, and no more fit", facts.runs.len())));
+        }
+        let (mut numbers, mut next) = (Vec::new(), facts.targets.len());
+        for target in targets {
+            let Target::Real { facts: now, .. } = target else {
+                return Err(refuse(format!("{} is simulated and keeps no data", target.name())));
+            };
+            let known = facts.number_of(&now.canonical, now.backing_file.as_ref(), now.capacity);
+            let number = known.map_err(refuse)?.unwrap_or_else(|| {
+                next += 1;
+                (next - 1) as u16
+            });
+            numbers.push(number);
+        }
+        Ok(Some(Self {
+            after: facts.after_the_last(spec.after),
+            numbers,
+            targets: Vec::new(),
+            facts,
+            path: path.clone(),
+            place,
+            _lock: None,
+        }))
+    }
+
+    /// The directory of the family.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Joins the family: from now on it has this run, whose targets these are.
+    pub(crate) fn join(
+        &self,
+        run_number: u64,
+        run: &RunDirectory,
+        entries: &[TargetEntry],
+    ) -> Result<Member> {
+        let place = RunDirectory::open_or_make(&self.path)?;
+        let lock = lock(&place)?;
+        let mut facts = match RunDirectory::holding(&self.path, FAMILY) {
+            Some(_) => FamilyFacts::read(&self.path)?,
+            None => FamilyFacts { version: VERSION, targets: Vec::new(), runs: Vec::new() },
+        };
+        if facts != self.facts {
+            let text = format!("another run has gone on with {} just now", self.path.display());
+            return Err(RunError::with_help(Kind::Incomplete, text, "try again"));
+        }
+        for (number, entry) in self.numbers.iter().zip(entries) {
+            let Some(real) = entry.real() else { continue };
+            let target = FamilyTarget {
+                path: real.canonical.clone(),
+                backing_file: real.backing_file.clone(),
+                capacity: real.capacity,
+                direct: real.direct,
+            };
+            match facts.targets.get_mut(usize::from(*number)) {
+                Some(known) => *known = target,
+                None => facts.targets.push(target),
+            }
+        }
+        if let Some(last) = facts.runs.last_mut() {
+            last.after = Some(self.after);
+        }
+        facts.runs.push(FamilyRun {
+            run: RunNumber(run_number),
+            path: from(&self.path, run.path()),
+            after: None,
+            boot: boot(),
+            targets: self.numbers.clone(),
+        });
+        facts.write(&place)?;
+        Ok(Member { place, facts, _lock: lock })
+    }
+
+    /// A verifier for a target of the next run, which knows the state that the earlier runs left.
+    pub(super) fn verifier(
+        &self,
+        config: VerifyConfig,
+        mut open: impl FnMut() -> Result<Box<dyn VersionTable + Send>>,
+        intents: Option<Box<dyn Intents + Send>>,
+        tell: &dyn Fn(&str),
+    ) -> Result<Verifier> {
+        let number = self.numbers.get(usize::from(config.target)).copied().unwrap_or_default();
+        if self.facts.runs.is_empty() {
+            return Ok(Verifier::new(config, open()?, intents));
+        }
+        let never = AtomicBool::new(false);
+        let since = Since { after: self.after, acknowledged: false };
+        let rebuilt = self.rebuilt(number, since, &mut open, &never)?;
+        for note in &rebuilt.notes {
+            tell(&format!("note: of the earlier runs: {note}"));
+        }
+        Ok(rebuilt.verifier.go_on(config, intents))
+    }
+
+    /// The state that the runs have left on a target.
+    fn rebuilt(
+        &self,
+        number: u16,
+        since: Since,
+        open: &mut dyn FnMut() -> Result<Box<dyn VersionTable + Send>>,
+        stop: &AtomicBool,
+    ) -> Result<Rebuilt> {
+        let runs = &self.facts.runs;
+        let is_last = |at: usize| at + 1 == runs.len();
+        let after_of = |at: usize| if is_last(at) { Some(since.after) } else { runs[at].after };
+        let state = self.state(number, open()?);
+        let (known, begin) = match state {
+            Ok(state) => {
+                let knows = state.runs().count();
+                let is_cut = |at: usize| after_of(at) == Some(After::PowerCut);
+                if (knows - 1..runs.len()).any(is_cut) {
+                    drop(state);
+                    (Known::Nothing(open()?), 0)
+                } else {
+                    (Known::State(Box::new(state)), knows)
+                }
+            }
+            Err(table) => (Known::Nothing(table.map_or_else(&mut *open, Ok)?), 0),
+        };
+        let mut pasts = Vec::new();
+        for run in &runs[begin..] {
+            let here = run.targets.iter().position(|its| *its == number);
+            let past = here.map(|_| self.past(run)).transpose()?;
+            pasts.push(past.zip(here.map(|here| here as u16)));
+        }
+        let links: Vec<Link<'_>> = pasts
+            .iter()
+            .enumerate()
+            .map(|(at, past)| Link {
+                run: runs[begin + at].run.0,
+                after: after_of(begin + at).unwrap_or_default(),
+                here: past.as_ref().map(|(past, here)| (past, *here)),
+            })
+            .collect();
+        rebuilt(&links, known, since.acknowledged, stop)
+    }
+
+    /// The state that is kept of a target, in an empty table. If there is none that can be used,
+    /// the table if it is still empty.
+    fn state(
+        &self,
+        number: u16,
+        table: Box<dyn VersionTable + Send>,
+    ) -> Result<Verifier, Option<Box<dyn VersionTable + Send>>> {
+        let capacity = self.facts.targets.get(usize::from(number)).map(|it| it.capacity.0);
+        let file = regular::open(&self.path.join(state_of(number))).ok();
+        let Some((file, capacity)) = file.zip(capacity) else { return Err(Some(table)) };
+        let sectors = capacity.div_ceil(SECTOR);
+        let mut input = BufReader::with_capacity(1 << 20, file);
+        let state = Verifier::restore(table, sectors, &mut input).map_err(|_| None)?;
+        let named = self.facts.runs.iter().map(|run| run.run.0);
+        let is_theirs = state.runs().count() <= self.facts.runs.len()
+            && state.runs().zip(named).all(|(knows, named)| knows == named);
+        if is_theirs { Ok(state) } else { Err(None) }
+    }
+
+    /// A run of the family.
+    fn past(&self, run: &FamilyRun) -> Result<Past> {
+        let path = self.path.join(&run.path);
+        let lost = |what: String| {
+            let text = format!(
+                "{} goes on from the run {} in {}: {what}\n  = help: put that run's directory back \
+                 where it was",
+                self.path.display(),
+                run.run,
+                path.display()
+            );
+            RunError::new(Kind::Trace, text)
+        };
+        let past = Past::open_alone(&path).map_err(|error| lost(error.to_string()))?;
+        if past.number != run.run.0 {
+            return Err(lost(format!("there is the run {} now", RunNumber(past.number))));
+        }
+        // These files are final now, and must survive a power cut.
+        for number in 0..run.targets.len() {
+            for path in [past.run.journal(), past.run.intents(number)] {
+                let _ = File::open(path).and_then(|file| file.sync_all());
+            }
+        }
+        Ok(past)
+    }
+
+    /// Its targets as they are called now.
+    pub(super) fn targets(&self) -> &[PastTarget] {
+        &self.targets
+    }
+
+    pub(super) fn targets_mut(&mut self) -> &mut [PastTarget] {
+        &mut self.targets
+    }
+
+    /// What came after its last run, as far as it is known.
+    pub(super) const fn after(&self) -> After {
+        self.after
+    }
+
+    /// The number of its last run.
+    pub(super) fn number(&self) -> u64 {
+        self.facts.runs.last().map_or(0, |run| run.run.0)
+    }
+
+    /// Verifies a target of the family.
+    pub(super) fn verify(
+        &self,
+        past: &PastTarget,
+        since: Since,
+        stop: &AtomicBool,
+        progress: &mut dyn FnMut(PassProgress),
+    ) -> Result<TargetFindings> {
+        let Some(run) = &self.place else { return Ok(TargetFindings::nothing(past)) };
+        let path = run.versions(usize::from(past.number));
+        let mut open = || table::open(run, &path, Bytes(past.capacity));
+        let mut rebuilt = || self.rebuilt(past.number, since, &mut open, stop);
+        look(past, since, &path, &mut rebuilt, stop, progress)
+    }
+
+    /// Stores the result with the family.
+    pub(super) fn keep(&self, after: After, found: &[TargetFindings]) -> Result<()> {
+        match &self.place {
+            Some(place) => result::keep(place, self.number(), after.name(), found),
+            None => Ok(()),
+        }
+    }
+}
+
+impl FamilyFacts {
+    /// What came after the last run: what is said, or a power cut if the host was started anew
+    /// since, which nobody can tell from one.
+    fn after_the_last(&self, said: Option<After>) -> After {
+        let since = self.runs.last().and_then(|run| run.boot.clone());
+        let is_another = since.is_some_and(|since| boot().is_some_and(|now| now != since));
+        said.unwrap_or(if is_another { After::PowerCut } else { After::Kill })
+    }
+}
+
+impl Member {
+    /// The run has issued nothing, and goes away.
+    pub(crate) fn leave(&self) {
+        let mut facts = self.facts.clone();
+        facts.runs.pop();
+        // The next run finds a run without records otherwise, which is as right.
+        let _ = facts.write(&self.place);
+    }
+
+    /// Keeps what a target of the run holds now, for the next run; nothing may be in flight.
+    pub(crate) fn keep(&self, target: usize, verifier: &mut Verifier) -> Result<()> {
+        let number = self.facts.runs.last().and_then(|run| run.targets.get(target));
+        let Some(number) = number.filter(|_| verifier.figures().table_errors == 0) else {
+            return Ok(());
+        };
+        let write = |file: File| -> io::Result<()> {
+            let mut out = BufWriter::with_capacity(1 << 20, file);
+            verifier.store(&mut out)?;
+            out.flush()
+        };
+        self.place.put_with(&self.place.path().join(state_of(*number)), write)
+    }
+}
+
+impl fmt::Display for Family {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let runs = ioecho_trace::units::counted(self.facts.runs.len() as u64, "run");
+        write!(f, "{}: {runs} before this one", self.path.display())?;
+        if self.after == After::PowerCut {
+            write!(f, ", after a power cut")?;
+        }
+        Ok(())
+    }
+}
+
+/// The file of the state of a target.
+fn state_of(number: u16) -> String {
+    format!("versions-{number}.state")
+}
+
+/// The path of a run, from the directory of the family on if the run lies beside that or below.
+fn from(family: &Path, run: &Path) -> PathBuf {
+    let whole = |path: &Path| fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    let (family, run) = (whole(family), whole(run));
+    let beside = family.parent().and_then(|above| run.strip_prefix(above).ok());
+    beside.map_or_else(|| run.clone(), |rest| Path::new("..").join(rest))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_beside_its_family_is_named_from_there() {
+        let home = tempfile::tempdir().unwrap();
+        let make = |name: &str| {
+            let path = home.path().join(name);
+            fs::create_dir_all(&path).unwrap();
+            path
+        };
+        let family = make("out/family");
+        assert_eq!(from(&family, &make("out/cells/a/1/run")), Path::new("../cells/a/1/run"));
+        let other = make("other");
+        assert_eq!(from(&family, &other), fs::canonicalize(&other).unwrap());
+    }
+
+    #[test]
+    fn a_target_is_known_by_what_is_behind_it() {
+        let target = |path: &str, backing: Option<&str>| FamilyTarget {
+            path: path.into(),
+            backing_file: backing.map(PathBuf::from),
+            capacity: Bytes(4096),
+            direct: true,
+        };
+        let facts = FamilyFacts {
+            version: VERSION,
+            targets: vec![target("/dev/loop0", Some("/a")), target("/dev/sdb", None)],
+            runs: Vec::new(),
+        };
+        let number = |path: &str, backing: Option<&str>, size| {
+            facts.number_of(Path::new(path), backing.map(PathBuf::from).as_ref(), Bytes(size))
+        };
+        assert_eq!(number("/dev/loop5", Some("/a"), 4096), Ok(Some(0)));
+        assert_eq!(number("/dev/loop0", Some("/b"), 4096), Ok(None));
+        assert_eq!(number("/dev/sdb", None, 4096), Ok(Some(1)));
+        assert!(number("/dev/sdb", None, 8192).is_err());
+        let text = toml::to_string(&facts).unwrap();
+        assert_eq!(stored::from_toml::<FamilyFacts>(&text, VERSION).unwrap(), facts);
+    }
+}
