@@ -194,6 +194,27 @@ fn a_device_that_is_not_there_refuses_the_campaign_and_names_the_host() {
 }
 
 #[test]
+fn more_hosts_than_files_may_be_open_are_refused_before_anything_begins() {
+    let site = Site::new();
+    let load = "trace='gen:random?rate=100&duration=1s&size=4k&area=1M'\n";
+    fs::write(site.path("c.toml"), campaign(40, "sim:size=16M", "") + load).unwrap();
+    let limited = |limits: &str| {
+        let script = format!("{limits}; exec \"$0\" campaign run c.toml");
+        let mut shell = Command::new("sh");
+        shell.args(["-c", &script]).arg(site.command(&[]).get_program());
+        shell.current_dir(site.path("")).env("XDG_CACHE_HOME", site.path("cache"));
+        shell.output().unwrap()
+    };
+    let output = limited("ulimit -n 300");
+    assert_eq!(output.status.code(), Some(6), "{}", said(&output));
+    assert!(said(&output).contains("40 hosts need 376 open files"), "{}", said(&output));
+    assert_eq!(site.attempts().len(), 0);
+    // Within what is allowed it helps itself.
+    let output = limited("ulimit -Sn 300");
+    assert!(output.status.success(), "{}", said(&output));
+}
+
+#[test]
 fn hosts_are_asked_before_anything_runs_and_nothing_is_left_there() {
     let site = Site::new();
     fs::write(site.path("n1.img"), vec![7; 1 << 20]).unwrap();

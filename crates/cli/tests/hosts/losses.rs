@@ -39,7 +39,7 @@ pub(super) fn until(what: &str, mut holds: impl FnMut() -> bool) {
 
 /// A campaign of a load of some seconds on two agents, begun, and waited for until both replay.
 fn going(site: &Site) -> Child {
-    going_for(site, 14, "")
+    going_for(site, 6, "")
 }
 
 /// The same of a load of so many seconds, and with these lines in front of its hosts.
@@ -60,16 +60,16 @@ fn going_for(site: &Site, seconds: u32, more: &str) -> Child {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    until("both replay", || begun(&site.path("")) == 2);
-    // They are armed, and told an instant two seconds ahead.
-    thread::sleep(Duration::from_secs(6));
+    until_replaying(site);
     child
 }
 
-/// How many replays there are in spools.
-pub(super) fn begun(at: &Path) -> usize {
-    let output = Command::new("find").arg(at).args(["-path", "*/spool/*/run.toml"]).output();
-    String::from_utf8(output.unwrap().stdout).unwrap().lines().count()
+/// Waits until the replays of a campaign go on.
+pub(super) fn until_replaying(site: &Site) {
+    let is_told = || site.attempts().iter().any(|attempt| attempt.join("begun.json").exists());
+    until("all are armed", is_told);
+    // They were told an instant two seconds ahead.
+    thread::sleep(Duration::from_millis(2500));
 }
 
 fn end_of(attempt: &Path) -> serde_json::Value {
@@ -134,7 +134,7 @@ fn what_agents_had_finished_when_the_campaign_was_killed_counts() {
 #[test]
 fn agents_that_are_to_finish_do_so_without_their_campaign_and_resume_collects_it() {
     let site = Site::new();
-    let mut child = going_for(&site, 10, "on-controller-loss='finish'");
+    let mut child = going_for(&site, 6, "on-controller-loss='finish'");
     let numbers = runs(&site.path("cache/ioecho/agent/spool"));
     kill(child.id(), "-KILL");
     child.wait().unwrap();
@@ -204,4 +204,66 @@ fn a_clock_that_is_ahead_by_a_thousand_seconds_is_found_within_its_bound() {
     // The two began together, although their clocks read so differently.
     let whole = json(&attempt.join("run/summary.json"));
     assert_eq!(super::check(&whole, "start-skew")["grade"], "pass");
+}
+
+/// What a campaign types, where results come slowly: so many bytes, and then nothing as long as a
+/// file is there. What is wanted of the agent is noted.
+const SLOW: &str = r#"#!/bin/sh
+at=$1
+shift
+case "$*" in
+*" agent --give "*)
+    tee -a "$at/wanted" | "$@" | {
+        dd bs=1 count=20000 2>/dev/null
+        while [ -e "$at/slow" ]; do sleep 0.1; done
+        cat
+    } ;;
+*) exec "$@" ;;
+esac
+"#;
+
+#[test]
+fn a_campaign_that_is_asked_to_end_while_it_fetches_ends_and_resume_fetches_the_rest() {
+    let site = Site::new();
+    let at = site.path("").display().to_string();
+    fs::write(site.path("slow.sh"), SLOW).unwrap();
+    fs::write(site.path("slow"), "").unwrap();
+    fs::write(site.path("disk.img"), vec![7; 16 << 20]).unwrap();
+    let text = format!(
+        "name='c'\nretries=0\nstart.skew='1s'\n[hosts]\nn1={{launch=['sh','{at}/slow.sh','{at}']}}\n\
+         [devices]\nd={{host='n1',path='{at}/disk.img'}}\n[replay]\ndevice='d'\nread-only=true\n\
+         allow-cached=true\ntrace='gen:random?read=100&rate=3000&duration=1s&size=4k&area=16M'\n"
+    );
+    fs::write(site.path("c.toml"), text).unwrap();
+    let child = site
+        .command(&["campaign", "run", "c.toml"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let wanted = || fs::read_to_string(site.path("wanted")).unwrap_or_default();
+    let came = || -> u64 {
+        let files = site.attempts().into_iter().flat_map(|it| fs::read_dir(it.join("run")));
+        files.flatten().flatten().map(|file| file.metadata().unwrap().len()).sum()
+    };
+    until("it waits for the rest", || came() > 10_000);
+    let asked = Instant::now();
+    kill(child.id(), "-INT");
+    let output = child.wait_with_output().unwrap();
+    assert!(asked.elapsed() < Duration::from_secs(10), "{}", said(&output));
+    assert_eq!(output.status.code(), Some(13), "{}", said(&output));
+    assert_eq!(end_of(&site.attempts()[0]), "stopped");
+    assert_eq!(site.kept(), 1, "the agent keeps what is not here yet");
+    assert!(!wanted().contains("\"from\":1"), "{}", wanted());
+    let numbers = runs(&site.path("cache/ioecho/agent/spool"));
+    fs::remove_file(site.path("slow")).unwrap();
+    let output = site.command(&["campaign", "resume", "c.campaign"]).output().unwrap();
+    let [_, second] = &site.attempts()[..] else { panic!("{}", said(&output)) };
+    assert!(end_of(second)["measured"].is_object(), "{}", said(&output));
+    assert_eq!(runs(&second.join("run")), numbers, "it is the run that the agent had done");
+    // What had come was not sent again.
+    assert!(wanted().lines().any(|line| !line.ends_with("\"from\":0}")), "{}", wanted());
+    // Its clock was compared behind the replay as well.
+    assert!(json(&second.join("start.json"))["hosts"][0]["after"].is_object());
+    assert_eq!(site.kept(), 0);
 }

@@ -9,7 +9,7 @@ use std::sync::{Arc, mpsc};
 use ioecho_campaign::ground::{Fault, Ground as _, Kind, Volume};
 use ioecho_campaign::ledger::Ledger;
 use ioecho_campaign::plan::is_simulated;
-use ioecho_campaign::protocol::{DeviceThere, FaultKind, FromAgent, PROTOCOL, ToAgent};
+use ioecho_campaign::protocol::{DeviceThere, FaultKind, FromAgent, PROTOCOL, RunName, ToAgent};
 use ioecho_campaign::setup::outlook;
 use ioecho_campaign::stack::Placed;
 use ioecho_linux::OpenDirectory;
@@ -28,6 +28,7 @@ use crate::commands::campaign::machine::Machine;
 use crate::commands::campaign::setting_up::{self, Host, Locks};
 use crate::commands::campaign::undo_files::UndoFiles;
 use crate::exit;
+use crate::print::tell;
 
 /// The campaign that an agent works for.
 struct For {
@@ -53,6 +54,8 @@ pub(super) struct Worker {
     on: On,
     /// What modules of an earlier agent had to say of the replay that it brought to its end.
     kept: Vec<(String, String)>,
+    /// The replay that has come to its end last, unless the campaign has all of it.
+    ended: Option<RunName>,
     /// Whether other hosts build on what is set up.
     hands_over: bool,
     /// Whether what is set up stays, because they still do.
@@ -66,9 +69,20 @@ impl Worker {
         asked: Arc<Asked>,
         starts: mpsc::Receiver<i64>,
     ) -> Self {
-        let (works_for, ground, up, on) = (None, None, None, On::default());
-        let (kept, hands_over, leaves) = (Vec::new(), false, false);
-        Self { home, voice, asked, starts, works_for, ground, up, on, kept, hands_over, leaves }
+        Self {
+            home,
+            voice,
+            asked,
+            starts,
+            works_for: None,
+            ground: None,
+            up: None,
+            on: On::default(),
+            kept: Vec::new(),
+            ended: None,
+            hands_over: false,
+            leaves: false,
+        }
     }
 
     /// Does what is asked for, and says what came of it; whether it goes on.
@@ -124,6 +138,7 @@ impl Worker {
                 };
                 let came = replaying.run(&run, &flags, &load);
                 self.asked.finishes.store(false, Relaxed);
+                self.ended = came.is_ok().then_some(run);
                 came
             }
             ToAgent::Look { run } => {
@@ -134,6 +149,7 @@ impl Worker {
                 Ok(FromAgent::Done { seconds, said, files })
             }
             ToAgent::Collect => {
+                self.ended = None;
                 let kept = std::mem::take(&mut self.kept);
                 let texts = self.up.as_ref().map_or(Ok(kept), Host::collect)?;
                 Ok(FromAgent::Kept { texts })
@@ -390,8 +406,28 @@ impl Worker {
         Ok(FromAgent::Dropped)
     }
 
+    /// Keeps what modules have to say of a replay that the campaign has not fetched yet: it will
+    /// ask a later agent, when nothing is set up any more.
+    fn keep(&self) -> Result<(), Fault> {
+        let (Some(run), Some(host), Some(of)) = (&self.ended, &self.up, &self.works_for) else {
+            return Ok(());
+        };
+        let mut left = kept::left(&of.spool, run)?;
+        if left.kept.is_empty() {
+            left.kept = host.collect()?;
+            let failed = |error: std::io::Error| Fault::Failed(error.to_string());
+            let name = of_attempt(&run.key, run.attempt).map_err(failed)?;
+            let place = OpenDirectory::open(&of.spool.path().join(name)).map_err(failed)?;
+            left.put(&place, &run.name).map_err(failed)?;
+        }
+        Ok(())
+    }
+
     /// Ends: everything is taken down, unless others still stand on it.
     pub(super) fn end(mut self) -> anyhow::Result<u8> {
+        if let Err(fault) = self.keep() {
+            tell(&format!("what modules keep with the results is lost: {fault}"));
+        }
         let Some(host) = self.up.take() else { return Ok(exit::OK) };
         let spool = self.works_for.as_ref().map(|works_for| &works_for.spool);
         let has_gone = |spool| others::have_gone(&self.asked, spool);

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use ioecho_campaign::attempt::{Attempt, End, Measured};
+use ioecho_campaign::attempt::{ATTEMPT_VERSION, Attempt, End, Measured};
 use ioecho_campaign::clock::Compared;
 use ioecho_campaign::conversation::{Conversation, Outcome, Replayed, Trouble, zero};
 use ioecho_campaign::course;
@@ -72,13 +72,25 @@ struct StoredZero<'a> {
     after: Option<Compared>,
 }
 
-/// How a replay was begun, as it is stored at that instant: `begun.json`.
+/// How a replay was begun, as it is stored at that instant, and again when it has ended:
+/// `begun.json`.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct StoredBegun {
     version: u32,
     /// For each member the instant that it was told, and the comparison of the clocks before.
     members: Vec<(String, i64, Compared)>,
+    /// The comparisons of the clocks after it, once it has ended.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    after: Vec<Compared>,
+}
+
+/// Replays that an earlier attempt has begun, and what of them is to be fetched yet.
+struct Left {
+    run: RunName,
+    replayed: Vec<Replayed>,
+    /// The directory of the attempt.
+    from: PathBuf,
 }
 
 /// The name of its file.
@@ -216,6 +228,9 @@ impl Hosts<'_> {
         {
             end = other;
         }
+        if party.keeps {
+            return Ok(end);
+        }
         let forget = vec![ToAgent::Drop { key, attempt }; there.len()];
         let talk = Conversation::asking(forget, now_ns(&party.clock));
         // What they keep is dropped another time.
@@ -245,9 +260,9 @@ impl Party<'_> {
         let attempt = stored.attempt;
         replays(cell, stored, |replay| {
             let begun = Instant::now();
-            let (run, replayed) = if let Some(left) = left.take() {
-                tell("    the agents had finished it when the campaign was lost");
-                left
+            let (run, replayed, earlier) = if let Some(left) = left.take() {
+                tell("    the agents had finished it when the campaign ended");
+                (left.run, left.replayed, Some(left.from))
             } else {
                 let part = &cell.replays()[replay.part];
                 let name = replay.name.to_owned();
@@ -260,12 +275,15 @@ impl Party<'_> {
                 };
                 let arms = loads[replay.part].iter().zip(&part.hosts).map(arm).collect();
                 match self.together(cell, place, arms, file.start_skew) {
-                    Ok(replayed) => (run, replayed),
+                    Ok(replayed) => (run, replayed, None),
                     Err(end) => return Ok(Came { end, seconds: 0.0, summary_sha256: None }),
                 }
             };
             let seconds = begun.elapsed().as_secs_f64();
-            let end = match self.fetched(cell, place, &run, &replayed) {
+            let fetched = self.fetched(cell, place, &run, &replayed, earlier.as_deref());
+            // What is not here yet the agents keep for the next attempt.
+            self.keeps = fetched == Err(End::Stopped) && cell.parts.is_empty();
+            let end = match fetched {
                 Ok(()) => joined(cell, place, &run, &replayed, file.start_skew.0)?,
                 Err(end) => Err(end),
             };
@@ -381,12 +399,18 @@ impl Party<'_> {
             let of =
                 |(member, (told_ns, before)): (&Member, _)| (member.host.clone(), told_ns, before);
             let members = cell.hosts.iter().zip(all).map(of).collect();
-            let begun = StoredBegun { version: START_VERSION, members };
-            // Without it the results count as well, unless this process is killed.
-            let _ = serde_json::to_vec(&begun).map(|bytes| place.put(BEGUN, &bytes));
+            StoredBegun { version: START_VERSION, members, after: Vec::new() }.put(place);
         };
         match self.converse_telling(who, talk, true, &mut begun) {
-            Outcome::Replayed(all) => Ok(all),
+            Outcome::Replayed(all) => {
+                let of = |(member, it): (&Member, &Replayed)| {
+                    (member.host.clone(), it.told_ns, it.before)
+                };
+                let members = cell.hosts.iter().zip(&all).map(of).collect();
+                let after = all.iter().filter_map(|it| it.after).collect();
+                StoredBegun { version: START_VERSION, members, after }.put(place);
+                Ok(all)
+            }
             Outcome::Answers(_) | Outcome::Compared(_) => {
                 Err(End::Fault("it was no replay".to_owned()))
             }
@@ -394,19 +418,17 @@ impl Party<'_> {
         }
     }
 
-    /// What agents had finished when an earlier process of the campaign was killed. Of a cell of
-    /// several replays nothing is used: the others would not follow without a pause.
-    fn left(
-        &mut self,
-        cell: &Cell,
-        place: &OpenDirectory,
-        attempt: u32,
-    ) -> Option<(RunName, Vec<Replayed>)> {
+    /// What agents had finished when an earlier process of the campaign was killed, or ended before
+    /// it had fetched everything. Of a cell of several replays nothing is used: the others would not follow without a pause.
+    fn left(&mut self, cell: &Cell, place: &OpenDirectory, attempt: u32) -> Option<Left> {
         let who = &Self::replaying(cell);
         let before = attempt.checked_sub(1).filter(|_| cell.parts.is_empty())?;
         let path = place.path().parent()?.join(before.to_string());
-        if path.join("attempt.json").exists() {
-            return None;
+        if let Ok(bytes) = regular::read(&path.join("attempt.json")) {
+            let ended: Attempt = stored::from_json(&bytes, ATTEMPT_VERSION).ok()?;
+            if ended.end != End::Stopped {
+                return None;
+            }
         }
         let bytes = regular::read(&path.join(BEGUN)).ok()?;
         let begun: StoredBegun = stored::from_json(&bytes, START_VERSION).ok()?;
@@ -419,13 +441,14 @@ impl Party<'_> {
         let run = RunName { key: cell.key.clone(), attempt: before, name };
         let looks = vec![ToAgent::Look { run: run.clone() }; who.len()];
         let answers = self.answers(who, looks).ok()?;
-        let replayed = begun.members.iter().zip(answers).map(|((_, told_ns, before), answer)| {
+        let members = begun.members.iter().zip(answers).enumerate();
+        let replayed = members.map(|(number, ((_, told_ns, before), answer))| {
             let FromAgent::Done { seconds, said, files } = answer else { return None };
-            let (told_ns, before, after) = (*told_ns, *before, None);
-            let zero_ns = zero(&before, None, told_ns).ok()?;
+            let (told_ns, before, after) = (*told_ns, *before, begun.after.get(number).copied());
+            let zero_ns = zero(&before, after.as_ref(), told_ns).ok()?;
             Some(Replayed { told_ns, zero_ns, before, after, seconds, said, files })
         });
-        Some((run, replayed.collect::<Option<_>>()?))
+        Some(Left { run, replayed: replayed.collect::<Option<_>>()?, from: path })
     }
 
     /// What a trouble is to an attempt.
@@ -464,8 +487,8 @@ impl Party<'_> {
     /// Brings files to a host.
     pub(super) fn send(&self, host: usize, files: &[(&Path, &str)]) -> Or<()> {
         let there = &self.all[host].host;
-        bulk::send(there, &self.hosts.build, files)
-            .map_err(|why| End::Fault(format!("{}: {why}", there.name)))
+        let sent = bulk::send(there, &self.hosts.build, files, &|| self.is_asked());
+        sent.map_err(|why| why.end(&there.name))
     }
 
     /// Fetches the results of all hosts.
@@ -475,6 +498,7 @@ impl Party<'_> {
         place: &OpenDirectory,
         run: &RunName,
         replayed: &[Replayed],
+        earlier: Option<&Path>,
     ) -> Or<()> {
         for ((there, member), replayed) in self.all.iter().zip(&cell.hosts).zip(replayed) {
             let by = |why: String| End::Fault(format!("{}: {why}", member.host));
@@ -488,7 +512,11 @@ impl Party<'_> {
                 return Err(by(format!("{} is no file of a run", odd.name)));
             }
             let Hosts { build, campaign, .. } = self.hosts;
-            bulk::fetch(&there.host, build, campaign, run, &files, &into).map_err(by)?;
+            let earlier = earlier.map(|from| from.join(run_of(cell, &member.host, &run.name)));
+            let (files, into, earlier) = (&*files, &into, earlier.as_deref());
+            let fetching = bulk::Fetching { campaign, run, files, into, earlier };
+            let fetched = bulk::fetch(&there.host, build, &fetching, &|| self.is_asked());
+            fetched.map_err(|why| why.end(&member.host))?;
             is_that_replay(into.path(), &member.target, replayed).map_err(by)?;
         }
         Ok(())
@@ -543,6 +571,18 @@ fn directory(
         made => made,
     };
     made(&made(place, HOSTS)?, host)?.make_in(run)
+}
+
+/// The same, below that of an attempt.
+fn run_of(cell: &Cell, host: &str, run: &str) -> PathBuf {
+    if cell.hosts.len() == 1 { run.into() } else { Path::new(HOSTS).join(host).join(run) }
+}
+
+impl StoredBegun {
+    fn put(&self, place: &OpenDirectory) {
+        // Without it the results count as well, unless this process ends before they are here.
+        let _ = serde_json::to_vec(self).map(|bytes| place.put(BEGUN, &bytes));
+    }
 }
 
 /// Refuses results of another replay than the one that was asked for.

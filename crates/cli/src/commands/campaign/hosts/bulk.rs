@@ -10,8 +10,9 @@ use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Child, Stdio};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use ioecho_campaign::attempt::End;
 use ioecho_campaign::file::Host;
 use ioecho_campaign::name::is_name;
 use ioecho_campaign::protocol::{FileThere, Given, Offered, RunName, Taken, Wanted, line};
@@ -36,30 +37,54 @@ const LOOKS_WITHIN: Duration = Duration::from_mins(10);
 /// The longest line that makes sense.
 const LINE_MAX: u64 = 64 << 10;
 
-/// A pipe whose other end may not rest too long.
-struct Patient {
-    pipe: File,
-    within: Duration,
+/// How much is read at once.
+const CHUNK: usize = 256 << 10;
+
+/// How often it is looked whether somebody asks for the end.
+const LOOK_EVERY: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
+
+/// Whether somebody asks for the end.
+pub(super) type Asked<'a> = &'a dyn Fn() -> bool;
+
+/// Why something did not come over.
+pub(super) enum Unmoved {
+    /// Somebody asked for the end. What came stands.
+    Stopped,
+    /// In words.
+    For(String),
 }
 
-impl Patient {
-    fn new(pipe: OwnedFd) -> io::Result<Self> {
+/// A pipe whose other end may not rest too long.
+struct Patient<'a> {
+    pipe: File,
+    within: Duration,
+    asked: Asked<'a>,
+}
+
+impl<'a> Patient<'a> {
+    fn new(pipe: OwnedFd, asked: Asked<'a>) -> io::Result<Self> {
         let pipe = File::from(pipe);
         fcntl_setfl(&pipe, fcntl_getfl(&pipe)? | OFlags::NONBLOCK)?;
-        Ok(Self { pipe, within: RESTS_WITHIN })
+        Ok(Self { pipe, within: RESTS_WITHIN, asked })
     }
 
     fn wait(&self, flags: PollFlags) -> io::Result<()> {
-        let within = Timespec { tv_sec: self.within.as_secs() as i64, tv_nsec: 0 };
-        match poll(&mut [PollFd::new(&self.pipe, flags)], Some(&within)) {
-            Ok(0) => Err(io::Error::new(io::ErrorKind::TimedOut, "it has been silent too long")),
-            Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
-            Err(error) => Err(error.into()),
+        let begun = Instant::now();
+        while begun.elapsed() < self.within {
+            if (self.asked)() {
+                return Err(io::Error::other("somebody asks for the end"));
+            }
+            match poll(&mut [PollFd::new(&self.pipe, flags)], Some(&LOOK_EVERY)) {
+                Ok(0) => {}
+                Ok(_) | Err(rustix::io::Errno::INTR) => return Ok(()),
+                Err(error) => return Err(error.into()),
+            }
         }
+        Err(io::Error::new(io::ErrorKind::TimedOut, "it has been silent too long"))
     }
 }
 
-impl Read for Patient {
+impl Read for Patient<'_> {
     fn read(&mut self, some: &mut [u8]) -> io::Result<usize> {
         loop {
             match self.pipe.read(some) {
@@ -72,7 +97,7 @@ impl Read for Patient {
     }
 }
 
-impl Write for Patient {
+impl Write for Patient<'_> {
     fn write(&mut self, some: &[u8]) -> io::Result<usize> {
         loop {
             match self.pipe.write(some) {
@@ -90,14 +115,14 @@ impl Write for Patient {
 }
 
 /// An agent for one transfer.
-struct Carrier {
+struct Carrier<'a> {
     child: Child,
-    to: Patient,
-    from: BufReader<Patient>,
+    to: Patient<'a>,
+    from: BufReader<Patient<'a>>,
 }
 
-impl Carrier {
-    fn start(host: &Host, as_: As, build: &str) -> io::Result<Self> {
+impl<'a> Carrier<'a> {
+    fn start(host: &Host, as_: As, build: &str, asked: Asked<'a>) -> io::Result<Self> {
         let mut child = reach::agent(host, as_, build)?
             .process_group(0)
             .stdin(Stdio::piped())
@@ -107,8 +132,8 @@ impl Carrier {
         let (Some(to), Some(from)) = (child.stdin.take(), child.stdout.take()) else {
             return Err(io::Error::other("it has no pipes"));
         };
-        let from = BufReader::new(Patient::new(from.into())?);
-        Ok(Self { child, to: Patient::new(to.into())?, from })
+        let from = BufReader::new(Patient::new(from.into(), asked)?);
+        Ok(Self { child, to: Patient::new(to.into(), asked)?, from })
     }
 
     fn heard<T: DeserializeOwned>(&mut self, within: Duration) -> io::Result<T> {
@@ -123,7 +148,7 @@ impl Carrier {
     }
 }
 
-impl Drop for Carrier {
+impl Drop for Carrier<'_> {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
@@ -148,14 +173,19 @@ pub(in super::super) fn name_of(path: &Path) -> String {
 ///
 /// # Errors
 ///
-/// In words.
-pub(super) fn send(host: &Host, build: &str, files: &[(&Path, &str)]) -> Result<(), String> {
+/// If they could not be brought, or somebody `asked` for the end.
+pub(super) fn send(
+    host: &Host,
+    build: &str,
+    files: &[(&Path, &str)],
+    asked: Asked<'_>,
+) -> Result<(), Unmoved> {
     let (mut left, mut at) = (files, Path::new(""));
-    again(|_| {
+    again(asked, |_| {
         if left.is_empty() {
             return Ok(());
         }
-        let mut carrier = Carrier::start(host, As::Taker, build)?;
+        let mut carrier = Carrier::start(host, As::Taker, build, asked)?;
         while let Some(((path, sha256), rest)) = left.split_first() {
             at = path;
             sent(&mut carrier, path, sha256)?;
@@ -163,10 +193,10 @@ pub(super) fn send(host: &Host, build: &str, files: &[(&Path, &str)]) -> Result<
         }
         Ok(())
     })
-    .map_err(|why| format!("{} cannot be sent: {why}", at.display()))
+    .map_err(|why| why.told(|why| format!("{} cannot be sent: {why}", at.display())))
 }
 
-fn sent(carrier: &mut Carrier, path: &Path, sha256: &str) -> Result<(), Broken> {
+fn sent(carrier: &mut Carrier<'_>, path: &Path, sha256: &str) -> Result<(), Broken> {
     let mut file = regular::open(path).map_err(|error| Broken::ForGood(error.to_string()))?;
     let bytes = file.metadata()?.len();
     let (sha256, name) = (sha256.to_owned(), name_of(path));
@@ -186,31 +216,41 @@ fn sent(carrier: &mut Carrier, path: &Path, sha256: &str) -> Result<(), Broken> 
     }
 }
 
-/// Fetches the files of a run into a directory.
+/// A run in an agent's spool, and where its files go.
+pub(super) struct Fetching<'f> {
+    pub(super) campaign: &'f str,
+    pub(super) run: &'f RunName,
+    pub(super) files: &'f [&'f FileThere],
+    pub(super) into: &'f OpenDirectory,
+    /// Where an earlier attempt to fetch the same run has left what had come.
+    pub(super) earlier: Option<&'f Path>,
+}
+
+/// Fetches the files of a run.
 ///
 /// # Errors
 ///
-/// In words.
+/// If they could not be fetched, or somebody `asked` for the end: what has come stands.
 pub(super) fn fetch(
     host: &Host,
     build: &str,
-    campaign: &str,
-    run: &RunName,
-    files: &[&FileThere],
-    into: &OpenDirectory,
-) -> Result<(), String> {
+    fetching: &Fetching<'_>,
+    asked: Asked<'_>,
+) -> Result<(), Unmoved> {
+    let Fetching { campaign, run, files, into, earlier } = *fetching;
     let needed = files.iter().fold(0_u64, |sum, file| sum.saturating_add(file.bytes));
-    let (room, _) = into.space().map_err(|error| error.to_string())?;
+    let room = into.space().map_err(|error| Unmoved::For(error.to_string()))?.0;
     if needed > room {
-        return Err(format!("its results have {needed} bytes, for which there is no room"));
+        let why = format!("its results have {needed} bytes, for which there is no room");
+        return Err(Unmoved::For(why));
     }
     let mut begun: Vec<Option<Arriving>> = files.iter().map(|_| None).collect();
-    again(|_| {
-        let mut carrier = Carrier::start(host, As::Giver, build)?;
+    again(asked, |_| {
+        let mut carrier = Carrier::start(host, As::Giver, build, asked)?;
         for (file, arriving) in files.iter().zip(&mut begun) {
             let arriving = match arriving {
                 Some(arriving) => arriving,
-                None => arriving.insert(Arriving::new(into, &file.name)?),
+                None => arriving.insert(Arriving::new(into, file, earlier)?),
             };
             let wanted = Wanted {
                 campaign: campaign.to_owned(),
@@ -232,7 +272,7 @@ pub(super) fn fetch(
         into.sync()?;
         Ok(())
     })
-    .map_err(|why| format!("its results cannot be fetched: {why}"))
+    .map_err(|why| why.told(|why| format!("its results cannot be fetched: {why}")))
 }
 
 /// A file that arrives.
@@ -243,8 +283,30 @@ struct Arriving {
 }
 
 impl Arriving {
-    fn new(into: &OpenDirectory, name: &str) -> io::Result<Self> {
-        Ok(Self { file: into.create_new(name)?, hash: Sha256::new(), count: 0 })
+    /// A new file, which begins with what came of it `earlier`. It is compared with its hash like
+    /// everything else.
+    fn new(into: &OpenDirectory, file: &FileThere, earlier: Option<&Path>) -> io::Result<Self> {
+        let mut new = Self { file: into.create_new(&file.name)?, hash: Sha256::new(), count: 0 };
+        if let Some(earlier) = earlier
+            && let Ok(came) = regular::open(&earlier.join(&file.name))
+        {
+            let mut came = came.take(file.bytes);
+            let mut some = vec![0; CHUNK];
+            loop {
+                match came.read(&mut some)? {
+                    0 => break,
+                    count => new.add(&some[..count])?,
+                }
+            }
+        }
+        Ok(new)
+    }
+
+    fn add(&mut self, some: &[u8]) -> io::Result<()> {
+        self.file.write_all(some)?;
+        self.hash.update(some);
+        self.count += some.len() as u64;
+        Ok(())
     }
 
     fn forget(&mut self) -> io::Result<()> {
@@ -254,7 +316,7 @@ impl Arriving {
         Ok(())
     }
 
-    fn take(&mut self, carrier: &mut Carrier, file: &FileThere) -> Result<(), Broken> {
+    fn take(&mut self, carrier: &mut Carrier<'_>, file: &FileThere) -> Result<(), Broken> {
         let left = match carrier.heard(RESTS_WITHIN)? {
             Given::Bytes(left) => left,
             Given::Nothing(why) => return Err(Broken::ForGood(why)),
@@ -262,16 +324,17 @@ impl Arriving {
         if self.count.checked_add(left) != Some(file.bytes) {
             return Err(Broken::ForGood(format!("{} has another length by now", file.name)));
         }
-        let mut some = vec![0; 256 << 10];
+        let mut some = vec![0; CHUNK];
         while self.count < file.bytes {
             let most = (file.bytes - self.count).min(some.len() as u64) as usize;
             let read = carrier.from.read(&mut some[..most])?;
             if read == 0 {
                 return Err(Broken::Again("its connection ended".to_owned()));
             }
-            self.file.write_all(&some[..read])?;
-            self.hash.update(&some[..read]);
-            self.count += read as u64;
+            self.add(&some[..read])?;
+            if (carrier.to.asked)() {
+                return Err(Broken::Again("somebody asks for the end".to_owned()));
+            }
         }
         Ok(())
     }
@@ -291,17 +354,39 @@ impl From<io::Error> for Broken {
     }
 }
 
-/// Tries something some times, with longer and longer pauses.
-fn again(mut work: impl FnMut(u32) -> Result<(), Broken>) -> Result<(), String> {
+/// Tries something some times, with longer and longer pauses, unless somebody asks for the end.
+fn again(asked: Asked<'_>, mut work: impl FnMut(u32) -> Result<(), Broken>) -> Result<(), Unmoved> {
     let mut number = 1;
     loop {
+        if asked() {
+            return Err(Unmoved::Stopped);
+        }
         match work(number) {
             Ok(()) => return Ok(()),
-            Err(Broken::ForGood(why)) => return Err(why),
-            Err(Broken::Again(why)) if number >= TRIES => return Err(why),
+            Err(_) if asked() => return Err(Unmoved::Stopped),
+            Err(Broken::ForGood(why)) => return Err(Unmoved::For(why)),
+            Err(Broken::Again(why)) if number >= TRIES => return Err(Unmoved::For(why)),
             Err(Broken::Again(_)) => thread::sleep(Duration::from_millis(200) * number),
         }
         number += 1;
+    }
+}
+
+impl Unmoved {
+    /// The same, in other words.
+    fn told(self, words: impl FnOnce(String) -> String) -> Self {
+        match self {
+            Self::Stopped => Self::Stopped,
+            Self::For(why) => Self::For(words(why)),
+        }
+    }
+
+    /// The end of an attempt by it, of the host of this name.
+    pub(super) fn end(self, host: &str) -> End {
+        match self {
+            Self::Stopped => End::Stopped,
+            Self::For(why) => End::Fault(format!("{host}: {why}")),
+        }
     }
 }
 

@@ -25,9 +25,11 @@ use ioecho_campaign::across::Up;
 use ioecho_campaign::file::{File, Host};
 use ioecho_campaign::protocol::{ALIVE_EVERY_S, ToAgent};
 use ioecho_run::digest;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use self::link::{Link, Mouth};
 use self::party::Party;
+use crate::exit::{self, Coded};
 
 /// How long an agent may take to undo and to end.
 const ENDS_WITHIN: Duration = Duration::from_secs(20);
@@ -92,6 +94,7 @@ impl<'a> Hosts<'a> {
             up: Up::Nothing,
             progress: Progress::default(),
         };
+        open_files(file.hosts.len())?;
         let machine = std::fs::read_to_string("/etc/machine-id").unwrap_or_default();
         let path = std::path::absolute(store)?;
         let named = digest::of_bytes(format!("{}\n{}", machine.trim(), path.display()).as_bytes());
@@ -176,4 +179,30 @@ impl<'a> Hosts<'a> {
     pub(super) fn give_up(&self) {
         self.is_given_up.store(true, Relaxed);
     }
+}
+
+/// How many files this process has open beside those of agents: its store, results, a merge.
+const OTHER_FILES: u64 = 256;
+
+/// Makes room for the open files of so many agents: three pipes each.
+fn open_files(agents: usize) -> anyhow::Result<()> {
+    let needed = 3 * agents as u64 + OTHER_FILES;
+    let limit = getrlimit(Resource::Nofile);
+    // No limit is none.
+    if limit.current.is_none_or(|current| current >= needed) {
+        return Ok(());
+    }
+    let too_few = || {
+        let most = limit.maximum.unwrap_or(needed);
+        let text = format!(
+            "{agents} hosts need {needed} open files, and the limit is {most}\n  = help: `ulimit \
+             -Hn {needed}` as root, or LimitNOFILE of the service, before the campaign"
+        );
+        Coded::error(exit::REFUSED, text)
+    };
+    if limit.maximum.is_some_and(|maximum| maximum < needed) {
+        return Err(too_few());
+    }
+    let current = Some(needed);
+    setrlimit(Resource::Nofile, Rlimit { current, ..limit }).map_err(|_| too_few())
 }

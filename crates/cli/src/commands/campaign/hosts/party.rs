@@ -43,6 +43,8 @@ pub(super) struct Party<'h> {
     from: Receiver<Came>,
     to: SyncSender<Came>,
     pub(super) clock: MonotonicClock,
+    /// Whether agents keep the results of the attempt, because they are not here yet.
+    pub(super) keeps: bool,
 }
 
 impl Drop for Party<'_> {
@@ -66,7 +68,7 @@ impl<'h> Party<'h> {
     /// Takes these hosts in hand.
     pub(super) fn new(hosts: &'h Hosts<'h>, all: Vec<There>, of: String) -> Self {
         let (to, from) = sync_channel(WAITING_MAX);
-        let party = Self { hosts, all, of, from, to, clock: MonotonicClock::new() };
+        let party = Self { hosts, all, of, from, to, clock: MonotonicClock::new(), keeps: false };
         for (host, there) in party.all.iter().enumerate() {
             if let Some(link) = &there.link {
                 link.ear().go_to(host, &party.to);
@@ -109,12 +111,23 @@ impl<'h> Party<'h> {
                 }
             }
             let mut sent = Vec::new();
-            for host in lacking {
+            let mut is_first = true;
+            while let Some(host) = lacking.pop() {
                 tell(&format!("{}: the program is sent", self.name(host)));
                 let asked = || self.is_asked();
                 match reach::send(&self.all[host].host, &self.hosts.build, &asked) {
                     Ok(()) => sent.push(host),
                     Err(why) => failed.push((host, Unreached::For(why))),
+                }
+                if std::mem::take(&mut is_first) {
+                    // Hosts may share a directory: then all of them have it now.
+                    let others = self.greet(&std::mem::take(&mut lacking));
+                    for (host, why) in others {
+                        match why {
+                            Unreached::NoProgram => lacking.push(host),
+                            why => failed.push((host, why)),
+                        }
+                    }
                 }
             }
             failed.extend(self.greet(&sent));
