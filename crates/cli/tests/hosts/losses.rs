@@ -230,8 +230,9 @@ fn a_campaign_that_is_asked_to_end_while_it_fetches_ends_and_resume_fetches_the_
     fs::write(site.path("slow"), "").unwrap();
     fs::write(site.path("disk.img"), vec![7; 16 << 20]).unwrap();
     let text = format!(
-        "name='c'\nretries=0\nstart.skew='1s'\n[hosts]\nn1={{launch=['sh','{at}/slow.sh','{at}']}}\n\
-         [devices]\nd={{host='n1',path='{at}/disk.img'}}\n[replay]\ndevice='d'\nread-only=true\n\
+        "name='c'\nretries=0\nstart.skew='1s'\n[hosts]\n\
+         n1={{launch=['sh','{at}/slow.sh','{at}']}}\n[devices]\n\
+         d={{host='n1',path='{at}/disk.img'}}\n[replay]\ndevice='d'\nread-only=true\n\
          allow-cached=true\ntrace='gen:random?read=100&rate=3000&duration=1s&size=4k&area=16M'\n"
     );
     fs::write(site.path("c.toml"), text).unwrap();

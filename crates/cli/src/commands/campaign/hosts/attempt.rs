@@ -419,7 +419,8 @@ impl Party<'_> {
     }
 
     /// What agents had finished when an earlier process of the campaign was killed, or ended before
-    /// it had fetched everything. Of a cell of several replays nothing is used: the others would not follow without a pause.
+    /// it had fetched everything. Of a cell of several replays nothing is used: the others would
+    /// not follow without a pause.
     fn left(&mut self, cell: &Cell, place: &OpenDirectory, attempt: u32) -> Option<Left> {
         let who = &Self::replaying(cell);
         let before = attempt.checked_sub(1).filter(|_| cell.parts.is_empty())?;
