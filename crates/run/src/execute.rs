@@ -265,11 +265,10 @@ fn work(
     stopping: &Stopping,
     observer: &Arc<dyn Observer>,
 ) -> Result<Worked> {
-    let mut verifiers = Vec::new();
-    for (number, lane) in lanes.iter().enumerate() {
-        let tell = &|text: &str| observer.tell(text);
-        verifiers.push(verification::verifier(plan, run, run_number, number, lane, tell)?);
-    }
+    let tell = &|text: &str| observer.tell(text);
+    let verifier =
+        |(number, lane)| verification::verifier(plan, run, run_number, number, lane, tell);
+    let verifiers = lanes.iter().enumerate().map(verifier).collect::<Result<Vec<_>>>()?;
     let stop = stopping.stop();
     // One control per lane; they share the request to stop.
     let control = || Control { stop: Arc::clone(stop), ..Control::default() };
