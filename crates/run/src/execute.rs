@@ -265,11 +265,8 @@ fn work(
     stopping: &Stopping,
     observer: &Arc<dyn Observer>,
 ) -> Result<Worked> {
-    let mut verifiers = Vec::new();
-    for (number, lane) in lanes.iter().enumerate() {
-        let tell = &|text: &str| observer.tell(text);
-        verifiers.push(verification::verifier(plan, run, run_number, number, lane, tell)?);
-    }
+    let tell = &|text: &str| observer.tell(text);
+    let verifiers = verification::verifiers(plan, run, run_number, &lanes, tell)?;
     let stop = stopping.stop();
     // One control per lane; they share the request to stop.
     let control = || Control { stop: Arc::clone(stop), ..Control::default() };
