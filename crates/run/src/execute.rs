@@ -266,9 +266,7 @@ fn work(
     observer: &Arc<dyn Observer>,
 ) -> Result<Worked> {
     let tell = &|text: &str| observer.tell(text);
-    let verifier =
-        |(number, lane)| verification::verifier(plan, run, run_number, number, lane, tell);
-    let verifiers = lanes.iter().enumerate().map(verifier).collect::<Result<Vec<_>>>()?;
+    let verifiers = verification::verifiers(plan, run, run_number, &lanes, tell)?;
     let stop = stopping.stop();
     // One control per lane; they share the request to stop.
     let control = || Control { stop: Arc::clone(stop), ..Control::default() };

@@ -18,8 +18,20 @@ use crate::verify::result;
 /// The number of findings in `summary.json` and in the report; `verify.json` has all that are kept.
 const SHOWN: usize = 20;
 
+/// The verifiers for the requests of all targets.
+pub(crate) fn verifiers(
+    plan: &ReplayPlan,
+    run: &RunDirectory,
+    run_number: u64,
+    lanes: &[Lane],
+    tell: &dyn Fn(&str),
+) -> Result<Vec<Option<Verifier>>> {
+    let numbered = lanes.iter().enumerate();
+    numbered.map(|(number, lane)| verifier(plan, run, run_number, number, lane, tell)).collect()
+}
+
 /// The verifier for a target's requests; `None` if nothing is verified.
-pub(crate) fn verifier(
+fn verifier(
     plan: &ReplayPlan,
     run: &RunDirectory,
     run_number: u64,
