@@ -191,11 +191,9 @@ fn the_notes_of_a_durable_run_are_trusted_after_a_power_cut() {
         fixture.killed(run, journal);
         let (code, target) = fixture.verified(&["--after=power-cut", "--acknowledged"]);
         assert_eq!(code, 0, "{target}");
-        let noted = target["in_flight"].as_u64().unwrap();
-        assert!(noted <= 2 * 256, "{target}");
         fs::remove_dir_all(fixture.path("kin")).unwrap();
     }
-    // A ring that says that it was not durable is not trusted.
+    // A durable ring knows every write.
     let output = fixture.run(&["verify", "two", "--after=power-cut", "--acknowledged", "--json"]);
     let durable: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(output.status.code(), Some(0), "{}", said(&output));
