@@ -129,6 +129,11 @@ pub fn is_simulated(target: &str) -> bool {
     target == "sim" || target.starts_with("sim:")
 }
 
+/// Whether a target is a tree of files, whose directory is made where it is not there.
+pub fn is_tree(target: &str) -> bool {
+    target.starts_with("tree:")
+}
+
 /// What is done next in the order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]

@@ -60,7 +60,7 @@ impl Devices {
                 let named = flow.paths.iter().zip(&flow.storages);
                 for (path, name) in named {
                     if !devices.names.contains_key(path) {
-                        let named = (name.clone(), proof_of(path));
+                        let named = (devices.single(name), proof_of(path));
                         devices.names.insert(path.clone(), named);
                     }
                 }
@@ -72,6 +72,14 @@ impl Devices {
             }
         }
         devices
+    }
+
+    /// A name for a path that none has yet: a tree of another shape is another device.
+    fn single(&self, name: &str) -> String {
+        let is_taken = |name: &String| self.names.values().any(|(other, _)| other == name);
+        let numbered = (2..).map(|number| format!("{name} #{number}"));
+        let mut all = [name.to_owned()].into_iter().chain(numbered);
+        all.find(|name| !is_taken(name)).unwrap_or_default()
     }
 
     /// A name for several paths that none has yet.
@@ -260,7 +268,9 @@ fn name_of(flow: &PlannedFlow, taken: &mut HashSet<String>) -> String {
 fn settings(leaf: &Leaf) -> Vec<(&'static str, String)> {
     let mut all = Vec::new();
     let whole = leaf.warmup.saturating_add(leaf.duration);
-    all.push(("end-after", quoted(&typed(whole))));
+    if leaf.has_end {
+        all.push(("end-after", quoted(&typed(whole))));
+    }
     if leaf.warmup > Nanos::ZERO {
         all.push(("warmup", quoted(&typed(leaf.warmup))));
     }

@@ -249,9 +249,9 @@ fn what_cannot_be_run_yet_is_refused_at_its_place_and_nothing_is_made() {
         (format!("dedupratio=2\n{head}rd=r,wd=w\n"), "a.vdb:1:1", "of 128k by default"),
         (format!("{head}wd=v,sd=s,priority=1\nrd=r,wd=v\n"), "a.vdb:4:11", "goes before another"),
         (
-            "fsd=f,anchor=/tmp/x\nfwd=w,fsd=f\nrd=r,fwd=w\n".to_owned(),
-            "a.vdb:3:6",
-            "trees of files are not run yet",
+            "fsd=f,anchor=/tmp/x\nfwd=w,fsd=f,operation=copy,target=f\nrd=r,fwd=w\n".to_owned(),
+            "a.vdb:2:28",
+            "copies and moves are not run",
         ),
     ] {
         put(&home, "a.vdb", &text);

@@ -27,6 +27,7 @@ pub mod setting;
 mod sysfs;
 pub mod target;
 pub mod thread;
+pub mod tree;
 pub mod watch;
 
 pub use clock::MonotonicClock;

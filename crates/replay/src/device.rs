@@ -182,6 +182,12 @@ pub trait Device {
         u32::MAX
     }
 
+    /// Whether requests are served within [`Device::submit`]. The time that it takes is theirs
+    /// then, and no delay of handing them over.
+    fn is_inline(&self) -> bool {
+        false
+    }
+
     /// One line for the run's facts: the back end and its options.
     fn describe(&self) -> String;
 }

@@ -86,6 +86,7 @@ pub fn facts_beforehand(plan: &ReplayPlan, facts: &RunFacts) -> EngineFacts {
         server_speed: plan.spec.server_speed,
         timing: plan.timing.mode,
         targets: plan.targets.len() as u32,
+        files: facts.targets.iter().any(TargetEntry::is_of_files),
         empty_share: (!plan.spec.scratch).then(|| empty_share(facts)).flatten(),
         in_flight_max: plan.scheduler.in_flight_max,
         flows: plan.flows.facts(),

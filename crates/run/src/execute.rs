@@ -13,6 +13,7 @@ use ioecho_linux::{HostDescription, MonotonicClock};
 use ioecho_replay::Planner;
 use ioecho_replay::engine::{Control, PacingMode};
 use ioecho_replay::journal;
+use ioecho_replay::plan::TargetLimits;
 use ioecho_stats::run_summary::{RunSummary, VerifyFigures};
 use ioecho_trace::units::counted_in;
 use ioecho_trace::{Header, Source};
@@ -22,7 +23,8 @@ use crate::ends::{Ends, engine_facts};
 use crate::error::{Kind, Result, RunError};
 use crate::facts::{PlanFacts, RUN_VERSION, RunFacts, RunNumber, RunNumbers, State, TargetEntry};
 use crate::feeder::Feeding;
-use crate::flows::{Feeders, FlowsEnd, Readers};
+use crate::files::Forest;
+use crate::flows::{Feeders, FlowsEnd, LanePlace, Readers};
 use crate::lane::{Lane, LaneWork};
 use crate::lane_feed::LaneFeed;
 use crate::lanes::Lanes;
@@ -84,8 +86,11 @@ fn replay(
     observer: &Arc<dyn Observer>,
 ) -> Result<Finished> {
     let clock = MonotonicClock::new();
-    let (lanes, entries, below) = open(plan, clock)?;
-    let limits: Vec<_> = lanes.iter().map(Lane::limits).collect();
+    let places = LanePlace::all(&plan.targets, plan.flows.list());
+    let forest = plan.is_of_files().then(|| Forest::open(plan, observer.as_ref())).transpose()?;
+    let opened = forest.as_ref().map(|forest| forest.opened(plan, &places, clock));
+    let (lanes, entries, below) = opened.map_or_else(|| open(plan, clock), Ok)?;
+    let limits = limits(plan, &lanes);
     let planner = plan.planner(&limits, source.header())?;
     let map = plan.map(&limits, source.header())?;
     let size = load::size(&map, source.header());
@@ -115,7 +120,7 @@ fn replay(
         plan,
         run,
         journal,
-        lanes,
+        (lanes, &places, forest.as_ref()),
         source,
         planner,
         run_number,
@@ -127,6 +132,7 @@ fn replay(
         Some(member) => leaving(plan, run, &member, worked, observer.as_ref())?,
         None => worked?,
     };
+    tell_notes(plan, run, forest.as_ref(), observer.as_ref());
     // A signal that ended the run must not also end the conversion of the witness; the next signal
     // ends the process.
     let never = AtomicBool::new(false);
@@ -257,7 +263,7 @@ fn work(
     plan: &ReplayPlan,
     run: &RunDirectory,
     journal: File,
-    lanes: Vec<Lane>,
+    (lanes, places, forest): (Vec<Lane>, &[LanePlace], Option<&Forest>),
     source: Box<dyn Source>,
     planner: Planner,
     run_number: u64,
@@ -284,7 +290,7 @@ fn work(
         interval: observer.interval(),
         run: run.clone(),
     };
-    let (mut feeders, inputs) = begin_feeding(plan, &lanes, feed)?;
+    let (mut feeders, inputs) = begin_feeding(plan, (&lanes, places, forest), feed)?;
     let moments = Arc::<Mutex<Moments>>::default();
     let counter = observer.starts(Meters {
         controls: controls.clone(),
@@ -298,6 +304,7 @@ fn work(
     let simulated = plan.targets.iter().any(Target::is_simulated);
     let options = WriterOptions {
         targets: lanes.len(),
+        threads: places.iter().filter(|place| place.client.is_some()).count(),
         durable: plan.spec.verify.is_on(),
         is_relied_on: plan.spec.journal.is_durable(),
         telemetry: plan.spec.expert.is_some(),
@@ -319,6 +326,7 @@ fn work(
     let parts = lanes.into_iter().zip(inputs).zip(recorders).zip(verifiers);
     let work = parts.enumerate().map(|(number, (((lane, input), recorder), verifier))| LaneWork {
         number,
+        target: places[number].target,
         lane,
         input,
         flows: flows.as_mut().and_then(VecDeque::pop_front),
@@ -352,10 +360,32 @@ fn work(
     Ok((Ends { lanes: ends, feeder, writer, host }, start, lanes?))
 }
 
+/// What each target can take.
+fn limits(plan: &ReplayPlan, lanes: &[Lane]) -> Vec<TargetLimits> {
+    // A tree has a lane for each of its threads.
+    if plan.is_of_files() {
+        return plan.targets.iter().map(Target::limits).collect();
+    }
+    lanes.iter().map(Lane::limits).collect()
+}
+
+/// Tells why threads on files ended before the run did.
+fn tell_notes(
+    plan: &ReplayPlan,
+    run: &RunDirectory,
+    forest: Option<&Forest>,
+    observer: &dyn Observer,
+) {
+    for note in forest.iter().flat_map(|forest| forest.notes(plan)) {
+        observer.tell(&format!("note: {note}"));
+        run.log(&note);
+    }
+}
+
 /// Begins to read the load, or its flows: what reads, and the input of each lane.
 fn begin_feeding(
     plan: &ReplayPlan,
-    lanes: &[Lane],
+    (lanes, places, forest): (&[Lane], &[LanePlace], Option<&Forest>),
     feeding: Feeding,
 ) -> Result<(Feeders, Vec<LaneFeed>)> {
     if plan.flows.is_empty() {
@@ -364,6 +394,14 @@ fn begin_feeding(
         return Ok((Feeders::One(feeder), inputs.collect()));
     }
     let Feeding { source, stop, .. } = feeding;
+    if let Some(forest) = forest {
+        let inputs = forest.inputs(plan, places, &stop).into_iter().map(LaneFeed::Flows);
+        let header = source.header().clone();
+        return Ok((
+            Feeders::Flows(Readers::none(), header, FlowsEnd::default()),
+            inputs.collect(),
+        ));
+    }
     let limits: Vec<_> = lanes.iter().map(Lane::limits).collect();
     let until = plan.spec.end_after;
     let (readers, inputs) = Readers::start(&plan.flows, &limits, plan.timing, until, &stop)?;

@@ -23,7 +23,8 @@ use ioecho_trace::recording::Interface;
 use ioecho_trace::{Header, VerifyMode};
 use serde::{Deserialize, Serialize};
 
-pub use target::{RealTarget, SimulatedTarget, TargetEntry};
+pub(crate) use target::TREE_IN_MEMORY;
+pub use target::{RealTarget, SimulatedTarget, TargetEntry, TreeEntry};
 
 use super::stored::{self, Unread};
 

@@ -116,6 +116,7 @@ pub fn recover(run: &RunDirectory) -> Result<RunSummary> {
         simulated: targets.iter().any(TargetEntry::is_simulated),
         direct: targets.iter().all(TargetEntry::is_direct),
         memory: targets.iter().any(TargetEntry::is_in_memory),
+        files: targets.iter().any(TargetEntry::is_of_files),
         targets: targets.len() as u32,
         timing: facts.timing(),
         speedup: facts.plan.speedup.unwrap_or(1.0),

@@ -18,6 +18,7 @@ use ioecho_replay::plan::TargetLimits;
 use ioecho_replay::schedule::Counts;
 use ioecho_replay::sim::models::Learnt;
 use ioecho_replay::sim::{Pace, SimClock, SimDevice, SimSpec};
+use ioecho_replay::tree::{InMemory, Names};
 use ioecho_replay::verify::{Verifier, final_pass};
 use ioecho_replay::{Clock, Device, Scheduler};
 use ioecho_trace::{Bytes, Nanos, VerifyMode};
@@ -43,15 +44,29 @@ pub(crate) enum Lane {
     Real {
         device: Box<dyn Device + Send>,
         clock: MonotonicClock,
-        /// The sample of the target's content.
-        content: Box<TargetContent>,
-        /// Tells the content of the places where the load goes.
-        places: Box<Places>,
-        /// The last check of the target's users, if it is written to.
-        recheck: Option<Box<Recheck>>,
+        /// What is known of the device or file; `None` of a tree of files.
+        claim: Option<Box<Claim>>,
     },
     /// The clock belongs to the thread of the simulation, so it is made there.
-    Simulated { spec: Box<SimSpec>, learnt: Option<Arc<Learnt>> },
+    Simulated {
+        spec: Box<SimSpec>,
+        learnt: Option<Arc<Learnt>>,
+        /// The tree in memory, and that to which files go from there, if it is one.
+        names: Option<(SharedNames, Option<SharedNames>)>,
+    },
+}
+
+/// A tree in memory, shared by lanes.
+pub(crate) type SharedNames = Arc<Mutex<Names>>;
+
+/// What is known of a target that this run has for itself.
+pub(crate) struct Claim {
+    /// The sample of the target's content.
+    content: TargetContent,
+    /// Tells the content of the places where the load goes.
+    places: Places,
+    /// The last check of the target's users, if it is written to.
+    recheck: Option<Recheck>,
 }
 
 impl Lane {
@@ -65,27 +80,29 @@ impl Lane {
             Target::Simulated { text, spec, learnt, .. } => {
                 let entry = TargetEntry::Simulated(SimulatedTarget { simulated: text.clone() });
                 let (spec, learnt) = (spec.clone(), learnt.clone());
-                Ok((Self::Simulated { spec, learnt }, entry, Vec::new()))
+                Ok((Self::Simulated { spec, learnt, names: None }, entry, Vec::new()))
             }
             Target::Real { options, .. } => {
                 let opened = target.claim(&plan.spec.destroy, &reads_alone())?;
                 let writes = options.access == Access::ReadWrite;
-                let recheck = writes.then(|| Recheck::of(&opened).map(Box::new)).transpose()?;
+                let recheck = writes.then(|| Recheck::of(&opened)).transpose()?;
                 let facts = opened.facts().clone();
-                let content = Box::new(target::sample(&opened));
-                let (places, layers) = (Box::new(Places::of(&opened)), target::layers(&opened));
+                let content = target::sample(&opened);
+                let (places, layers) = (Places::of(&opened), target::layers(&opened));
                 let device = open_device(opened, &plan.device, clock)?;
-                let entry = RealTarget::new(device.describe(), facts, (*content).clone());
+                let entry = RealTarget::new(device.describe(), facts, content.clone());
                 let entry = TargetEntry::Real(Box::new(entry));
-                Ok((Self::Real { device, clock, content, places, recheck }, entry, layers))
+                let claim = Some(Box::new(Claim { content, places, recheck }));
+                Ok((Self::Real { device, clock, claim }, entry, layers))
             }
+            Target::Tree(_) => Err(RunError::new(Kind::Failure, "a tree has lanes of its own")),
         }
     }
 
     /// The numbers of the fills that the sample of the target contains.
     pub(crate) fn fills(&self) -> Vec<u64> {
-        let Self::Real { content, .. } = self else { return Vec::new() };
-        let prepared = content.runs.iter().filter(|written| written.prepared);
+        let Self::Real { claim: Some(claim), .. } = self else { return Vec::new() };
+        let prepared = claim.content.runs.iter().filter(|written| written.prepared);
         prepared.filter_map(|written| u64::from_str_radix(&written.run, 16).ok()).collect()
     }
 
@@ -103,6 +120,8 @@ impl Lane {
 /// The inputs of a lane.
 pub(crate) struct LaneWork {
     pub(crate) number: usize,
+    /// The number of its target.
+    pub(crate) target: usize,
     pub(crate) lane: Lane,
     pub(crate) input: LaneFeed,
     /// The flows, if the run has such.
@@ -217,8 +236,9 @@ pub(crate) fn run(
     start: &Start,
     observer: &dyn Observer,
 ) -> (LaneEnd, Closing) {
-    let LaneWork { number, lane, input, flows, filled, recorder, control, verifier, .. } = work;
-    let pattern = Pattern::with_fill(work.run_number, number as u16, plan.fill);
+    let LaneWork { number, target, lane, input, flows, filled, recorder, control, .. } = work;
+    let verifier = work.verifier;
+    let pattern = Pattern::with_fill(work.run_number, target as u16, plan.fill);
     let waits = plan.timing.mode.has_parents();
     let pattern = if waits { pattern.undated() } else { pattern };
     let mut rings = Rings { input, flows, recorder, control, pattern };
@@ -226,13 +246,13 @@ pub(crate) fn run(
     let mut closing = None;
     RingInput::wait_until_filled(&filled, &rings.control.stop);
     match lane {
-        Lane::Real { mut device, clock, content, places, recheck } => {
-            let (places, empty) = ahead::look(&mut rings.input, &content, *places);
-            end.places = places;
-            warn(observer, doubt(plan, number, empty));
+        Lane::Real { mut device, clock, claim } => {
+            let recheck = claim.and_then(|claim| {
+                look_at(plan, target, *claim, (&mut rings.input, &mut end.places), observer)
+            });
             // Reading the trace may have taken long. The guard protects the data meanwhile, but the
             // target may have got a user.
-            if let Err(refusal) = is_free(plan, number, recheck.as_deref()) {
+            if let Err(refusal) = is_free(plan, target, recheck.as_ref()) {
                 end.host_error = Some(refusal);
                 start.give_up();
                 return (end, Some(device));
@@ -242,7 +262,7 @@ pub(crate) fn run(
                 return (end, Some(device));
             }
             host_thread::wake_promptly();
-            end.watch = watch(plan, number);
+            end.watch = watch(plan, target);
             let host = plan.host.apply();
             match &host {
                 Ok(given) => {
@@ -268,7 +288,7 @@ pub(crate) fn run(
             };
             if agreed.is_told {
                 // The run may have waited for long.
-                let free = is_free(plan, number, recheck.as_deref());
+                let free = is_free(plan, target, recheck.as_ref());
                 if free.is_err() {
                     start.give_up();
                 }
@@ -276,7 +296,7 @@ pub(crate) fn run(
                     end.host_error = free.err();
                     return (end, Some(device));
                 }
-                end.watch = watch(plan, number);
+                end.watch = watch(plan, target);
             }
             let pacing =
                 Pacing { start_at: Some(agreed.start_at), spin: agreed.spin, ..pacing(plan) };
@@ -287,7 +307,7 @@ pub(crate) fn run(
             }
             closing = Some(device);
         }
-        Lane::Simulated { spec, learnt } => {
+        Lane::Simulated { spec, learnt, names } => {
             rings.input.block();
             rings.recorder.blocking = true;
             start.wait(1);
@@ -301,7 +321,7 @@ pub(crate) fn run(
             let mut device = simulated(plan, *spec, learnt, &clock);
             let _in_step = keep_in_step(&mut device, &mut rings);
             let pacing = Pacing { spin: Nanos::ZERO, ..pacing(plan) };
-            replay(plan, &mut rings, &mut end, (&mut device, &clock, pacing));
+            replay_simulated(plan, &mut rings, &mut end, (device, &clock, pacing), names);
         }
     }
     end.results_lost = rings.recorder.lost;
@@ -360,6 +380,38 @@ struct Rings {
     recorder: RingSink,
     control: Arc<Control>,
     pattern: Pattern,
+}
+
+/// Looks at the places where the load begins, and warns where they are empty; returns the last
+/// check of the target's users.
+fn look_at(
+    plan: &ReplayPlan,
+    target: usize,
+    claim: Claim,
+    (input, seen): (&mut LaneFeed, &mut PlacesSeen),
+    observer: &dyn Observer,
+) -> Option<Recheck> {
+    let (places, empty) = ahead::look(input, &claim.content, claim.places);
+    *seen = places;
+    warn(observer, doubt(plan, target, empty));
+    claim.recheck
+}
+
+/// Replays on a simulated device, or on a tree in memory whose calls take as long.
+fn replay_simulated(
+    plan: &ReplayPlan,
+    rings: &mut Rings,
+    end: &mut LaneEnd,
+    (mut device, clock, pacing): (SimDevice, &SimClock, Pacing),
+    names: Option<(SharedNames, Option<SharedNames>)>,
+) {
+    match names {
+        None => replay(plan, rings, end, (&mut device, clock, pacing)),
+        Some((names, other)) => {
+            let mut tree = InMemory::new(device, names, other);
+            replay(plan, rings, end, (&mut tree, clock, pacing));
+        }
+    }
 }
 
 /// Replays on one device, and reads back at the end where the run verifies so.

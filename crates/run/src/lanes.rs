@@ -64,11 +64,12 @@ impl Lanes {
         let mut lanes = Self { threads: Vec::new(), simulated, run, observer: theirs };
         let shared = Arc::new(plan.clone());
         let waiter = thread::current();
-        for (work, target) in work.into_iter().zip(&plan.targets) {
+        for work in work {
             let (plan, waiter) = (Arc::clone(&shared), waiter.clone());
             let (start, all, observer) = (Arc::clone(start), start, Arc::clone(observer));
             let (sender, end) = sync_channel(1);
             let control = Arc::clone(&work.control);
+            let target = plan.targets[work.target].name();
             let builder = Builder::new().name(format!("ioecho-lane-{}", work.number));
             let thread = builder.spawn(move || {
                 let (end, device) = lane::run(&plan, work, &start, observer.as_ref());
@@ -79,7 +80,6 @@ impl Lanes {
             });
             let thread = thread.inspect_err(|_| all.give_up())?;
             let pulse = Pulse::default();
-            let target = target.name();
             lanes.threads.push(LaneThread { target, thread, end, control, pulse });
         }
         Ok(lanes)

@@ -44,6 +44,7 @@ fn rotational(targets: &[Target]) -> Option<bool> {
     let said = |target: &Target| match target {
         Target::Simulated { rotational, .. } => *rotational,
         Target::Real { facts, .. } => facts.rotational,
+        Target::Tree(_) => None,
     };
     let said: Option<Vec<bool>> = targets.iter().map(said).collect();
     said.map(|said| said.contains(&true))

@@ -220,6 +220,7 @@ fn shared(parts: &[Part]) -> Option<String> {
         let host = part.facts.host.boot_id.clone();
         let real = part.facts.targets.iter().filter_map(|target| match target {
             TargetEntry::Real(target) => Some((host.clone(), target.canonical.clone())),
+            TargetEntry::Tree(tree) => Some((host.clone(), tree.anchor.clone())),
             TargetEntry::Simulated(_) => None,
         });
         real.collect::<BTreeSet<_>>()

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use ioecho_linux::host::HostSetup;
 use ioecho_linux::{Access, DeviceOptions};
+use ioecho_replay::conflict::ConflictMode;
 use ioecho_replay::map::{Map, RouteSpec};
 use ioecho_replay::pattern::Fill;
 use ioecho_replay::plan::{Alignment, Planner, TargetLimits, Timing, TimingMode, Writes};
@@ -120,10 +121,11 @@ impl ReplayPlan {
         let output = spec.output.clone().unwrap_or_else(default_output);
         let inputs = inputs(&spec, &load, &targets)?;
         let before = Before::new(&spec, &targets)?;
+        refuse_what_files_have_not(&spec, &targets, &flows)?;
         let in_flight_max =
             if flows.is_empty() { spec.in_flight_max } else { flows.in_flight_max() };
         let scheduler = Config {
-            conflicts: spec.conflicts,
+            conflicts: conflicts(&spec, &targets),
             strong: spec.strong,
             look_ahead: if spec.timing.has_parents() { LOOK_AHEAD_OF_CHAINS } else { LOOK_AHEAD },
             timing: spec.timing(),
@@ -174,6 +176,11 @@ impl ReplayPlan {
         Ok((plan, source))
     }
 
+    /// Whether the load goes to trees of files.
+    pub fn is_of_files(&self) -> bool {
+        self.targets.iter().any(|target| matches!(target, Target::Tree(_)))
+    }
+
     /// Whether what falls due is known while the run goes on, before it is issued. What flows
     /// demand is known in their lanes alone.
     pub fn tells_demand(&self) -> bool {
@@ -183,6 +190,9 @@ impl ReplayPlan {
     /// Refuses targets that may hold a user's data, unless they were named for it; returns warnings
     /// about those that were named.
     pub fn guard(&self) -> Result<Vec<String>> {
+        if self.is_of_files() {
+            self.guard_trees()?;
+        }
         let warnings = guard_all(&self.targets, &self.spec.destroy, &reads_alone())?;
         if self.timing.writes == Writes::Issue {
             // Mounted targets were refused above; this finds a target file below the file system of
@@ -195,6 +205,18 @@ impl ReplayPlan {
             }
         }
         Ok(warnings)
+    }
+
+    /// Refuses to change trees whose anchors may hold somebody's files.
+    fn guard_trees(&self) -> Result<()> {
+        for (number, target) in self.targets.iter().enumerate() {
+            let Target::Tree(tree) = target else { continue };
+            if self.flows.list().iter().any(|flow| flow.changes(number)) {
+                let is_named = self.spec.destroy.iter().any(|named| target.is_file(named));
+                tree.guard(is_named)?;
+            }
+        }
+        Ok(())
     }
 
     /// Refuses a target that gets no part of the trace: its figures would be those of an idle
@@ -256,9 +278,43 @@ impl ReplayPlan {
 
     /// Whether no request that overlaps a write is ever in flight together with it.
     pub fn is_isolated(&self) -> bool {
-        use ioecho_replay::conflict::{ConflictMode, Strong};
+        use ioecho_replay::conflict::Strong;
         self.scheduler.conflicts != ConflictMode::Allow
             && self.scheduler.strong != Strong::WriteWrite
+    }
+}
+
+/// What is done on conflict. Threads have files to themselves as far as their load asks for it.
+fn conflicts(spec: &ReplaySpec, targets: &[Target]) -> ConflictMode {
+    let are_trees = targets.iter().any(|target| matches!(target, Target::Tree(_)));
+    if are_trees { ConflictMode::Allow } else { spec.conflicts }
+}
+
+/// Refuses what loads on trees of files cannot be asked for.
+fn refuse_what_files_have_not(spec: &ReplaySpec, targets: &[Target], flows: &Flows) -> Result<()> {
+    if !targets.iter().any(|target| matches!(target, Target::Tree(_))) {
+        return Ok(());
+    }
+    let writes = flows.list().iter().any(|flow| (0..targets.len()).any(|it| flow.changes(it)));
+    let rules = [
+        (flows.is_empty(), "a trace is not replayed on a tree of files", "give its loads as flows"),
+        (spec.verify.is_on(), "the data of files are not verified", "leave verification out"),
+        (spec.continues.is_some(), "a run on files continues no other", "leave it out"),
+        (spec.witness.is_some(), "block events do not tell of files", "leave the witness out"),
+        (
+            writes && spec.writes.reads_only(),
+            "this load changes the tree",
+            "take a load that reads alone, or let it write",
+        ),
+        (
+            flows.are_endless() && spec.end_after.is_none(),
+            "this load goes on for ever",
+            "say when it ends, or let it choose each file once",
+        ),
+    ];
+    match rules.into_iter().find(|(is_broken, ..)| *is_broken) {
+        Some((_, what, help)) => Err(RunError::with_help(Kind::Usage, what, help)),
+        None => Ok(()),
     }
 }
 
@@ -406,6 +462,13 @@ impl fmt::Display for ReplayPlan {
         for target in &self.targets {
             match target {
                 Target::Simulated { text, .. } => writeln!(f, "target        {text}: simulated")?,
+                Target::Tree(tree) => writeln!(
+                    f,
+                    "target        {}: a tree of {} files in {} directories",
+                    target.name(),
+                    tree.geometry.files(),
+                    tree.geometry.directories()
+                )?,
                 Target::Real { path, facts, hazards, options } => {
                     writeln!(
                         f,

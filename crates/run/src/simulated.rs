@@ -70,6 +70,14 @@ pub fn description(target: &str) -> Option<&str> {
 ///
 /// Why it is wrong.
 pub fn check(text: &str) -> std::result::Result<(), SimSpecError> {
+    // Of a tree it says how long calls take; its shape is checked where it is made.
+    let calls = |tree: &'_ str| {
+        let setting =
+            tree.split('&').find_map(|part| part.trim_start_matches('?').strip_prefix("calls="));
+        setting.unwrap_or_default().to_owned()
+    };
+    let of_tree = text.strip_prefix("tree").filter(|rest| rest.is_empty() || rest.starts_with('?'));
+    let text = of_tree.map_or(text.to_owned(), calls);
     let is_model = |pair: &&str| !pair.starts_with(KEY);
     let spec = text.split(',').filter(is_model).collect::<Vec<_>>().join(",");
     spec.parse::<SimSpec>().map(drop)
@@ -130,11 +138,11 @@ fn learn(run: &Path) -> Result<(Learnt, Bytes, Option<bool>)> {
     })?;
     let sizes = facts.targets.iter().filter_map(|target| match target {
         TargetEntry::Real(real) => Some(real.capacity),
-        TargetEntry::Simulated(_) => None,
+        TargetEntry::Simulated(_) | TargetEntry::Tree(_) => None,
     });
     let turns = facts.targets.iter().map(|target| match target {
         TargetEntry::Real(real) => real.rotational,
-        TargetEntry::Simulated(_) => None,
+        TargetEntry::Simulated(_) | TargetEntry::Tree(_) => None,
     });
     let turns: Option<Vec<bool>> = turns.collect();
     let rotational = turns.map(|turns| turns.contains(&true));

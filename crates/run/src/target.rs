@@ -26,6 +26,7 @@ use ioecho_trace::{Bytes, Op};
 use crate::error::{Kind, Result, RunError};
 use crate::inputs::Inputs;
 use crate::simulated::{self, Simulation};
+use crate::tree_target::TreeTarget;
 
 /// How long a target in use is inspected before it is refused.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -67,11 +68,16 @@ pub enum Target {
         /// The reasons against overwriting it, at the inspection.
         hazards: Vec<Hazard>,
     },
+    /// A tree of files.
+    Tree(Box<TreeTarget>),
 }
 
 impl Target {
     /// Resolves a name and inspects its target; changes nothing.
     pub fn look_at(name: &str, reads_only: bool, allow_cached: bool) -> Result<Self> {
+        if let Some(tree) = TreeTarget::look_at(name) {
+            return tree.map(|tree| Self::Tree(Box::new(tree)));
+        }
         if let Some(text) = name.strip_prefix("sim:").or((name == "sim").then_some("")) {
             let name = name.to_owned();
             let Simulation { spec, learnt, rotational } = simulated::parse(text)?;
@@ -93,6 +99,10 @@ impl Target {
         match self {
             Self::Simulated { text, .. } => text.clone(),
             Self::Real { path, .. } => path.display().to_string(),
+            Self::Tree(tree) => match tree.anchor() {
+                Some(path) => path.display().to_string(),
+                None => tree.text.clone(),
+            },
         }
     }
 
@@ -100,26 +110,38 @@ impl Target {
     pub(crate) fn learnt(&self) -> Option<&Learnt> {
         match self {
             Self::Simulated { learnt, .. } => learnt.as_deref(),
-            Self::Real { .. } => None,
+            Self::Real { .. } | Self::Tree(_) => None,
         }
     }
 
     /// Whether it is simulated, so that no real device is read or written.
     pub fn is_simulated(&self) -> bool {
-        matches!(self, Self::Simulated { .. })
+        match self {
+            Self::Simulated { .. } => true,
+            Self::Real { .. } => false,
+            Self::Tree(tree) => tree.is_simulated(),
+        }
     }
 
     /// Whether both are the same storage, whatever their names are.
     pub fn is_same(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Real { facts: a, .. }, Self::Real { facts: b, .. }) => a.shares_bytes_with(b),
+            (Self::Tree(a), Self::Tree(b)) => a.overlaps(b),
             _ => false,
         }
     }
 
     /// Whether this is the file at `path`.
     pub fn is_file(&self, path: &Path) -> bool {
-        matches!(self, Self::Real { path: mine, .. } if same_file(mine, path))
+        match self {
+            Self::Real { path: mine, .. } => same_file(mine, path),
+            Self::Tree(tree) => {
+                path.as_os_str() == tree.text.as_str()
+                    || tree.anchor().is_some_and(|mine| same_file(mine, path))
+            }
+            Self::Simulated { .. } => false,
+        }
     }
 
     /// Refuses a target that shares bytes with an input of the command under any name, because
@@ -143,6 +165,7 @@ impl Target {
         let (capacity, block_size) = match self {
             Self::Simulated { spec, .. } => (spec.capacity, spec.block_size),
             Self::Real { facts, .. } => (facts.capacity, facts.logical_block),
+            Self::Tree(tree) => return tree.limits(),
         };
         let supports = Op::ALL.map(|op| op != Op::Zone && !op.is_of_files());
         TargetLimits { capacity, block_size, length_max: Bytes(u64::MAX), supports }

@@ -27,6 +27,12 @@ use crate::telemetry::{self, TelemetrySender, TelemetryWriter};
 /// Results in a ring: at 100,000 requests/s more than a second.
 const RING: usize = 1 << 17;
 
+/// The same of many lanes, such as those of threads on files, whose calls take microseconds.
+const RING_OF_MANY: usize = 1 << 13;
+
+/// So many lanes are many.
+const MANY: usize = 8;
+
 /// How long the thread sleeps when there is nothing to write.
 const IDLE_NAP: Duration = Duration::from_millis(5);
 
@@ -52,6 +58,8 @@ const BUFFER_BYTES: usize = 1 << 20;
 /// The engine's end of the ring.
 pub(crate) struct RingSink {
     producer: Producer<Record>,
+    /// How many results there is room for.
+    room: usize,
     /// Results that did not fit.
     pub(crate) lost: u64,
     /// In simulated time the writer's real time must not count, so the engine waits for it.
@@ -78,7 +86,7 @@ impl ResultSink for RingSink {
 
     /// In simulated time the level of the ring depends on the host and not on the run.
     fn level(&self) -> Option<u64> {
-        (!self.blocking).then(|| (RING - self.producer.slots()) as u64)
+        (!self.blocking).then(|| (self.room - self.producer.slots()) as u64)
     }
 }
 
@@ -94,13 +102,15 @@ pub(crate) struct WriterEnd {
     pub(crate) peak: usize,
     /// The longest time that passing results to the system took.
     pub(crate) write_max: Duration,
+    /// How many results a ring has room for.
+    room: usize,
 }
 
 impl WriterEnd {
     /// The writer's performance, for the verdict.
     pub(crate) fn facts(&self) -> RecorderFacts {
         RecorderFacts {
-            room: RING as u64,
+            room: self.room as u64,
             peak: self.peak as u64,
             write_max_ns: i64::try_from(self.write_max.as_nanos()).unwrap_or(i64::MAX),
         }
@@ -112,6 +122,8 @@ impl WriterEnd {
 pub(crate) struct WriterOptions {
     /// The number of recorders.
     pub(crate) targets: usize,
+    /// How many of them are those of threads on files.
+    pub(crate) threads: usize,
     /// Whether results should survive a power cut: then they are synced to the disk once a second.
     pub(crate) durable: bool,
     /// Whether a durable ring relies on the journal: then no more than [`UNSYNCED_MAX`] results
@@ -138,11 +150,12 @@ pub(crate) fn spawn(
     let (senders, telemetry) =
         options.telemetry.then(|| telemetry::rings(run, options.targets, options.real)).unzip();
     let mut senders = senders.unwrap_or_default().into_iter();
+    let room = if options.threads > MANY { RING_OF_MANY } else { RING };
     let (recorders, consumers): (Vec<_>, Vec<_>) = (0..options.targets)
         .map(|_| {
-            let (producer, consumer) = RingBuffer::new(RING);
+            let (producer, consumer) = RingBuffer::new(room);
             let telemetry = senders.next();
-            (RingSink { producer, lost: 0, blocking: false, telemetry }, consumer)
+            (RingSink { producer, room, lost: 0, blocking: false, telemetry }, consumer)
         })
         .unzip();
     let writer = Writer {
@@ -158,7 +171,14 @@ pub(crate) fn spawn(
         synced: Instant::now(),
         counter,
         telemetry,
-        end: WriterEnd { written: 0, lost: 0, error: None, peak: 0, write_max: Duration::ZERO },
+        end: WriterEnd {
+            written: 0,
+            lost: 0,
+            error: None,
+            peak: 0,
+            write_max: Duration::ZERO,
+            room,
+        },
     };
     let thread =
         ioecho_linux::thread::start("ioecho-writer", move || writer.work(consumers, &moments))?;

@@ -82,6 +82,9 @@ pub struct EngineFacts {
     pub direct: bool,
     /// Whether the target is a file in memory.
     pub memory: bool,
+    /// Whether the load goes to trees of files.
+    #[serde(default, skip_serializing_if = "is_no")]
+    pub files: bool,
     /// Whether time was scaled, and how.
     pub speedup: f64,
     /// By how much think times between requests were divided.
@@ -138,6 +141,11 @@ pub struct EngineFacts {
     pub flows: Vec<FlowFacts>,
 }
 
+#[allow(clippy::trivially_copy_pass_by_ref)]
+fn is_no(is_so: &bool) -> bool {
+    !is_so
+}
+
 fn one() -> u32 {
     1
 }
@@ -173,6 +181,7 @@ impl Default for EngineFacts {
             simulated: false,
             direct: false,
             memory: false,
+            files: false,
             speedup: 0.0,
             server_speed: unscaled(),
             timing: TimingMode::Timed,
@@ -248,6 +257,7 @@ impl EngineFacts {
             simulated,
             direct,
             memory,
+            files,
             // Equal in both.
             speedup: _,
             server_speed: _,
@@ -309,7 +319,7 @@ impl EngineFacts {
         // A flag that makes the figures of one run false makes those of the whole false.
         self.simulated |= simulated;
         self.memory |= memory;
-        self.direct &= direct;
+        (self.direct, self.files) = (self.direct & direct, self.files & files);
         // The lowest known: the tightest cap is what a request of all may have waited for.
         self.in_flight_max = merging::lowest_known(self.in_flight_max, *in_flight_max);
         self.merge_pace((*demanded_rate_peak, *paced_rate_max));

@@ -16,6 +16,7 @@ mod able;
 mod changes;
 mod definitions;
 mod fault;
+pub mod files;
 mod flow;
 mod gather;
 mod keys;

@@ -89,6 +89,7 @@ impl<C: Clock> Engine<'_, C> {
         let (Some(end), Some(cut)) = (self.pacing.end_after, &mut self.totals.cut_off) else {
             return Feeding::Ended;
         };
+        input.cut_off();
         let mut left = REFILL;
         while self.flow_counted < self.scheduler.flows() {
             let flow = self.flow_counted;

@@ -145,7 +145,15 @@ impl Flows {
     /// Takes the next request of a flow. There must be room.
     pub(super) fn offer(&mut self, flow: usize, planned: Planned) {
         let one = &mut self.all[flow];
-        one.queue.push_back(Planned { flow: one.config.number, ..planned });
+        let planned = Planned { flow: one.config.number, ..planned };
+        let is_late = |last: &Planned| last.scheduled > planned.scheduled;
+        if one.config.admission == Admission::Open && one.queue.back().is_some_and(is_late) {
+            // What a thread on files does next is due before what others wait for.
+            let before = |other: &Planned| other.scheduled <= planned.scheduled;
+            one.queue.insert(one.queue.partition_point(before), planned);
+        } else {
+            one.queue.push_back(planned);
+        }
         self.held += 1;
         self.next[flow] = self.all[flow].next();
     }

@@ -258,8 +258,8 @@ impl Clients {
                 Err(claim) => claim,
             };
             // What lies in a directory may be going, and one that it lies in may be coming.
-            let may_pass = matches!(claim, Claim::Busy | Claim::Occupied);
-            if may_pass && !flow.is_active_alone() {
+            let may_go = claim == Claim::Occupied && !flow.is_active_alone();
+            if may_go || claim == Claim::Busy {
                 client.held = Some((task, candidate));
                 if !was_held {
                     flow.set_waiting(true);

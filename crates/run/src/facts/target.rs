@@ -13,6 +13,9 @@ use serde::de::value::MapAccessDeserializer;
 use serde::de::{DeserializeSeed, IntoDeserializer, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+/// What the description of a tree in memory begins with.
+pub(crate) const TREE_IN_MEMORY: &str = "sim:tree";
+
 /// File systems that keep files in memory.
 const MEMORY: [&str; 2] = ["tmpfs", "ramfs"];
 
@@ -23,6 +26,28 @@ pub enum TargetEntry {
     Real(Box<RealTarget>),
     /// A simulated device.
     Simulated(SimulatedTarget),
+    /// A tree of files.
+    Tree(TreeEntry),
+}
+
+/// A tree of files below a directory.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TreeEntry {
+    /// The tree as it was typed.
+    pub tree: String,
+    /// Its directory.
+    pub anchor: PathBuf,
+    /// How many files it has when it is whole.
+    pub files: u64,
+    /// How many directories it has when it is whole.
+    pub directories: u64,
+    /// Whether its files are opened past the page cache.
+    pub direct: bool,
+    /// The type of the file system.
+    pub file_system: Option<String>,
+    /// Where that is mounted.
+    pub mount_point: Option<PathBuf>,
 }
 
 /// A device that exists only as a specification.
@@ -105,6 +130,7 @@ impl TargetEntry {
         match self {
             Self::Real(target) => target.path.display().to_string(),
             Self::Simulated(target) => target.simulated.clone(),
+            Self::Tree(target) => target.anchor.display().to_string(),
         }
     }
 
@@ -112,23 +138,48 @@ impl TargetEntry {
     pub fn real(&self) -> Option<&RealTarget> {
         match self {
             Self::Real(target) => Some(target),
-            Self::Simulated(_) => None,
+            Self::Simulated(_) | Self::Tree(_) => None,
+        }
+    }
+
+    /// The tree of files, if it is one.
+    pub fn tree(&self) -> Option<&TreeEntry> {
+        match self {
+            Self::Tree(target) => Some(target),
+            _ => None,
+        }
+    }
+
+    /// Whether it is a tree of files, below a directory or in memory.
+    pub fn is_of_files(&self) -> bool {
+        match self {
+            Self::Tree(_) => true,
+            Self::Simulated(target) => target.simulated.starts_with(TREE_IN_MEMORY),
+            Self::Real(_) => false,
         }
     }
 
     /// Whether it was simulated.
     pub fn is_simulated(&self) -> bool {
-        self.real().is_none()
+        matches!(self, Self::Simulated(_))
     }
 
     /// Whether requests bypassed the page cache.
     pub fn is_direct(&self) -> bool {
-        self.real().is_some_and(|target| target.direct)
+        match self {
+            Self::Real(target) => target.direct,
+            Self::Tree(target) => target.direct,
+            Self::Simulated(_) => false,
+        }
     }
 
     /// Whether it is a file in memory.
     pub fn is_in_memory(&self) -> bool {
-        let kind = self.real().and_then(|target| target.file_system.as_deref());
+        let kind = match self {
+            Self::Real(target) => target.file_system.as_deref(),
+            Self::Tree(target) => target.file_system.as_deref(),
+            Self::Simulated(_) => None,
+        };
         kind.is_some_and(|kind| MEMORY.contains(&kind))
     }
 }
@@ -138,6 +189,7 @@ impl Serialize for TargetEntry {
         match self {
             Self::Real(target) => target.serialize(to),
             Self::Simulated(target) => target.serialize(to),
+            Self::Tree(target) => target.serialize(to),
         }
     }
 }
@@ -148,7 +200,7 @@ impl<'de> Deserialize<'de> for TargetEntry {
     }
 }
 
-/// Distinguishes the two tables by their first key, so that each is read with its own errors.
+/// Distinguishes the tables by their first key, so that each is read with its own errors.
 struct EntryVisitor;
 
 impl<'de> Visitor<'de> for EntryVisitor {
@@ -160,12 +212,12 @@ impl<'de> Visitor<'de> for EntryVisitor {
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<TargetEntry, A::Error> {
         let first: Option<String> = map.next_key()?;
-        let is_simulated = first.as_deref() == Some("simulated");
+        let kind = first.clone();
         let table = MapAccessDeserializer::new(Begun { first, map });
-        if is_simulated {
-            SimulatedTarget::deserialize(table).map(TargetEntry::Simulated)
-        } else {
-            RealTarget::deserialize(table).map(Box::new).map(TargetEntry::Real)
+        match kind.as_deref() {
+            Some("simulated") => SimulatedTarget::deserialize(table).map(TargetEntry::Simulated),
+            Some("tree") => TreeEntry::deserialize(table).map(TargetEntry::Tree),
+            _ => RealTarget::deserialize(table).map(Box::new).map(TargetEntry::Real),
         }
     }
 }

@@ -8,12 +8,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
 
+use ioecho_replay::Record;
 use ioecho_replay::engine::{Feed, Input};
 use ioecho_replay::plan::{PlanTotals, Planned, Planner};
-use ioecho_trace::{Batch, Bytes, Nanos, Op, Source, TraceError};
+use ioecho_replay::tree::{Call, Clients, Next};
+use ioecho_trace::{
+    Batch, Bytes, Flags, LateCause, Nanos, Op, Origin, Source, TraceError, VolumeId,
+};
 use rtrb::Consumer;
 
-use super::FlowEnds;
+use super::{Flow, FlowEnds};
 
 /// The inputs of a lane's flows, in the lane's order.
 pub(crate) struct FlowsInput {
@@ -22,11 +26,15 @@ pub(crate) struct FlowsInput {
     pub(crate) blocking: bool,
     /// What is due from here on takes no part in the run.
     until: Nanos,
+    /// Whether requests are only counted from here on.
+    is_cut: bool,
     stop: Arc<AtomicBool>,
 }
 
 /// A flow's requests.
 pub(super) struct Stream {
+    /// The number of the flow in the run.
+    pub(super) number: u16,
     pub(super) from: Supply,
     pub(super) left: Left,
     /// Requests that were given.
@@ -43,6 +51,8 @@ pub(super) enum Supply {
     Here(Box<Generating>),
     /// A thread reads it.
     Reader(Consumer<Planned>),
+    /// Threads work on a tree of files.
+    Files(Box<Clients>, Place),
 }
 
 /// A generated load and its planner.
@@ -60,7 +70,7 @@ pub(super) struct Generating {
 
 /// Where the requests of a flow belong in the run.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Place {
+pub(crate) struct Place {
     pub(super) target: u16,
     pub(super) first_volume: u32,
 }
@@ -157,7 +167,24 @@ pub(crate) struct FlowsEnd {
 
 impl FlowsInput {
     pub(super) fn new(streams: Vec<Stream>, until: Nanos, stop: Arc<AtomicBool>) -> Self {
-        Self { streams, blocking: false, until, stop }
+        Self { streams, blocking: false, until, is_cut: false, stop }
+    }
+
+    /// The input of a lane on trees: each flow with its number and its threads there.
+    pub(crate) fn of_files(
+        flows: Vec<(Flow, u16, Clients)>,
+        until: Nanos,
+        stop: &Arc<AtomicBool>,
+    ) -> Self {
+        let stream = |(flow, number, clients): (Flow, u16, Clients)| Stream {
+            number,
+            from: Supply::Files(Box::new(clients), flow.place()),
+            left: Left::new(flow.ends()),
+            given: 0,
+            last_scheduled: Nanos::ZERO,
+            first: Vec::new(),
+        };
+        Self::new(flows.into_iter().map(stream).collect(), until, Arc::clone(stop))
     }
 
     /// The totals of what was given, and of what happened to it in planning where it was generated
@@ -227,6 +254,15 @@ impl Input for FlowsInput {
         }
         let next = match &mut stream.from {
             Supply::Here(generating) => generating.next(),
+            // Nobody has its requests any more, which were due all the same.
+            Supply::Files(clients, place) if self.is_cut => {
+                clients.rest().map(|due| place.put(planned(&Call::counted(due), stream.number)))
+            }
+            Supply::Files(clients, place) => match clients.poll() {
+                Next::Call(call) => Some(place.put(planned(&call, stream.number))),
+                Next::NotYet => return Feed::NotYet,
+                Next::Ended => None,
+            },
             Supply::Reader(ring) => loop {
                 let abandoned = ring.is_abandoned();
                 match ring.pop() {
@@ -244,5 +280,49 @@ impl Input for FlowsInput {
             stream.last_scheduled = stream.last_scheduled.max(planned.scheduled);
         }
         Feed::Request(planned)
+    }
+
+    fn completed(&mut self, record: &Record) {
+        let Record { planned, measured } = record;
+        let its = |stream: &&mut Stream| stream.number == planned.flow;
+        let Some(stream) = self.streams.iter_mut().find(its) else { return };
+        if let (Supply::Files(clients, _), Some(thread)) = (&mut stream.from, planned.origin) {
+            let at = measured.completed.unwrap_or(planned.scheduled);
+            clients.completed(thread.pid, measured.outcome, at);
+        }
+    }
+
+    fn cut_off(&mut self) {
+        self.is_cut = true;
+    }
+
+    fn late_cause(&self) -> LateCause {
+        // A thread without a call waits for a file that another has.
+        let is_files = |stream: &Stream| matches!(stream.from, Supply::Files(..));
+        if self.streams.iter().any(is_files) { LateCause::Conflict } else { LateCause::Input }
+    }
+}
+
+/// A call of a thread as a planned request.
+fn planned(call: &Call, flow: u16) -> Planned {
+    let Call { op, place, length, client, due } = *call;
+    Planned {
+        seq: 0,
+        scheduled: due.unwrap_or(Nanos::ZERO),
+        issue: due.unwrap_or(Nanos::ZERO),
+        op,
+        flags: Flags::empty(),
+        trace_offset: Bytes(place),
+        offset: Bytes(place),
+        length: Bytes(length),
+        volume: VolumeId(0),
+        latency: None,
+        recorded_in_flight: 0,
+        origin: Some(Origin { pid: client, cpu: 0 }),
+        target: 0,
+        refusal: None,
+        think: None,
+        behind: 0,
+        flow,
     }
 }

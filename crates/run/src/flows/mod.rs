@@ -20,6 +20,7 @@ use ioecho_replay::map::Map;
 use ioecho_replay::plan::{Planner, TargetLimits, Timing, TimingMode};
 use ioecho_replay::schedule::{Config, IN_FLIGHT};
 use ioecho_replay::sim::Pace;
+use ioecho_replay::tree::FileLoad;
 use ioecho_stats::facts::FlowFacts;
 use ioecho_trace::formats::ReadOptions;
 use ioecho_trace::header::Volume;
@@ -65,11 +66,53 @@ pub(crate) struct Flow {
     first_volume: u32,
     /// Its requests that may be in flight.
     places: u32,
+    /// What it does to a tree of files, if it does.
+    of_files: Option<OfFiles>,
+}
+
+/// A load on a tree of files.
+#[derive(Clone, Debug)]
+pub(crate) struct OfFiles {
+    /// What it does.
+    pub(crate) load: FileLoad,
+    /// The number of the target that copies and moves go to.
+    pub(crate) to: Option<usize>,
 }
 
 impl Flow {
+    /// The number of its target.
+    pub(crate) fn target(&self) -> usize {
+        self.target
+    }
+
+    /// Its requests that may be in flight.
+    pub(crate) fn places(&self) -> u32 {
+        self.places
+    }
+
+    /// What it does to a tree of files, if it does.
+    pub(crate) fn of_files(&self) -> Option<&OfFiles> {
+        self.of_files.as_ref()
+    }
+
+    /// Where its requests belong in the run.
+    pub(crate) fn place(&self) -> input::Place {
+        input::Place { target: self.target as u16, first_volume: self.first_volume }
+    }
+
+    /// When it ends by itself.
+    pub(crate) fn ends(&self) -> FlowEnds {
+        self.spec.ends
+    }
+
+    /// Whether it changes the tree of this number.
+    pub(crate) fn changes(&self, target: usize) -> bool {
+        let is_its = |of: &OfFiles| of.to == Some(target) || self.target == target;
+        self.of_files.as_ref().is_some_and(|of| of.load.changes() && is_its(of))
+    }
+
     /// What results call it.
-    fn name(&self, number: usize) -> String {
+    pub(crate) fn name(&self, number: usize) -> String {
         self.spec.name.clone().unwrap_or_else(|| number.to_string())
     }
 
@@ -108,7 +151,18 @@ impl Flows {
     ) -> Result<(Self, Header)> {
         let mut list: Vec<Flow> = Vec::with_capacity(specs.len());
         let mut header = Header { format: FORMAT.to_owned(), ..Header::default() };
+        if targets.iter().any(|target| matches!(target, Target::Tree(_))) {
+            let list = on_trees(specs, in_flight_max, targets)?;
+            header.volumes = (0..).zip(targets).map(volume_of_tree).collect();
+            header.columns.origin = true;
+            return Self::made(list, header, specs, targets);
+        }
         for (flow, number) in specs.iter().zip(1..) {
+            if FileLoad::is_line(&flow.load.to_string_lossy()) {
+                let text = format!("'{flow}' works on files, and no target is a tree of files");
+                let help = "name a target like 'tree:/mnt/x?files=100&size=4k'";
+                return Err(RunError::with_help(Kind::Usage, text, help));
+            }
             let (stop, whole) = (Stop::default(), Load::default());
             let source = open::trace_until(opener, &stop, &flow.load, options, &whole)?;
             let theirs = source.header();
@@ -125,9 +179,19 @@ impl Flows {
                 volumes,
                 first_volume,
                 places: flow.places(in_flight_max),
+                of_files: None,
                 spec: flow.clone(),
             });
         }
+        Self::made(list, header, specs, targets)
+    }
+
+    fn made(
+        list: Vec<Flow>,
+        mut header: Header,
+        specs: &[FlowSpec],
+        targets: &[Target],
+    ) -> Result<(Self, Header)> {
         let told: Vec<String> = specs.iter().map(ToString::to_string).collect();
         header.source = told.join(" + ");
         header.description = Some(format!("{} flows at once, each by its own rule", list.len()));
@@ -150,7 +214,11 @@ impl Flows {
     /// Whether any flow goes on for ever by itself.
     pub(crate) fn are_endless(&self) -> bool {
         let has_end = |flow: &Flow| flow.spec.ends != FlowEnds::default();
-        self.list.iter().any(|flow| generate::is_endless(&flow.file) && !has_end(flow))
+        let is_endless = |flow: &Flow| match &flow.of_files {
+            Some(of) => !of.load.once && of.load.arrivals.is_none(),
+            None => generate::is_endless(&flow.file),
+        };
+        self.list.iter().any(|flow| is_endless(flow) && !has_end(flow))
     }
 
     /// The flows in the words of the command line.
@@ -211,10 +279,13 @@ impl Flows {
         if self.is_empty() {
             return None;
         }
+        let lanes_at = LanePlace::all(targets, &self.list);
         let (gate, places) = self.gate();
         let has_gate = places.iter().any(Option::is_some);
-        let count = targets.len();
-        let in_step = has_gate && count > 1 && targets.iter().all(Target::is_simulated);
+        let count = lanes_at.len();
+        let have_files = self.list.iter().any(|flow| flow.of_files.is_some());
+        let are_linked = has_gate || have_files;
+        let in_step = are_linked && count > 1 && targets.iter().all(Target::is_simulated);
         let mut paces = if in_step { Pace::of(count) } else { Vec::new() }.into_iter();
         let mut lanes: VecDeque<LaneFlows> = (0..count)
             .map(|lane| LaneFlows {
@@ -224,19 +295,29 @@ impl Flows {
             })
             .collect();
         for ((flow, place), number) in self.list.iter().zip(places).zip(1..) {
-            lanes[flow.target].configs.push(FlowConfig {
-                number,
-                admission: flow.spec.admission(),
-                cap: flow.places,
-                gate: place.map(|place| (Arc::clone(&gate), place)),
-            });
+            for (lane, at) in lanes.iter_mut().zip(&lanes_at) {
+                let cap = match at.client {
+                    Some((of, _)) if of + 1 == usize::from(number) => 1,
+                    None if at.target == flow.target => flow.places,
+                    _ => continue,
+                };
+                lane.configs.push(FlowConfig {
+                    number,
+                    admission: flow.spec.admission(),
+                    cap,
+                    gate: place.map(|place| (Arc::clone(&gate), place)),
+                });
+            }
         }
         Some(lanes)
     }
 
     /// Refuses a target to which nothing goes: its figures would be those of an idle device.
     fn every_target_is_used(&self, targets: &[Target]) -> Result<()> {
-        let used = |target: usize| self.list.iter().any(|flow| flow.target == target);
+        let is_on = |flow: &Flow, target: usize| {
+            flow.target == target || flow.of_files.as_ref().is_some_and(|of| of.to == Some(target))
+        };
+        let used = |target: usize| self.list.iter().any(|flow| is_on(flow, target));
         let Some(idle) = (0..targets.len()).find(|target| !used(*target)) else { return Ok(()) };
         let text = format!("no flow goes to {}", targets[idle].name());
         Err(RunError::with_help(Kind::Usage, text, "leave it out, or send a flow there with `on`"))
@@ -254,6 +335,33 @@ impl Flows {
         );
         let help = Wording::from("give open flows a lower `cap`, or all with ");
         Err(RunError::with_help(Kind::Usage, text, help.set("in-flight-max", "N")))
+    }
+}
+
+/// What a lane works on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct LanePlace {
+    /// The number of its target.
+    pub(crate) target: usize,
+    /// Of a thread on a real tree: the number of its flow, and its own number there.
+    pub(crate) client: Option<(usize, u32)>,
+}
+
+impl LanePlace {
+    /// The lanes of a run: one for each target, or for each thread on a real tree.
+    pub(crate) fn all(targets: &[Target], flows: &[Flow]) -> Vec<Self> {
+        let of_target = |target| Self { target, client: None };
+        if !targets
+            .iter()
+            .any(|target| matches!(target, Target::Tree(tree) if !tree.is_simulated()))
+        {
+            return (0..targets.len()).map(of_target).collect();
+        }
+        let threads = flows.iter().enumerate().flat_map(|(number, flow)| {
+            let target = flow.target();
+            (0..flow.places()).map(move |client| Self { target, client: Some((number, client)) })
+        });
+        threads.collect()
     }
 }
 
@@ -300,6 +408,65 @@ fn volumes(theirs: &[Volume], first: u32, name: &str, flow: &FlowSpec) -> Result
 /// The file of a load that may be the directory of a run.
 fn file_of(path: PathBuf) -> PathBuf {
     RunDirectory::at(&path).map_or(path, |run| run.requests())
+}
+
+/// The flows of a run on trees.
+fn on_trees(specs: &[FlowSpec], in_flight_max: u32, targets: &[Target]) -> Result<Vec<Flow>> {
+    let refused =
+        |text: String, help: &'static str| Err(RunError::with_help(Kind::Usage, text, help));
+    if let Some(other) = targets.iter().find(|target| !matches!(target, Target::Tree(_))) {
+        let text = format!("{} is no tree of files, and other targets are", other.name());
+        return refused(text, "replay devices and trees apart");
+    }
+    let mut list: Vec<Flow> = Vec::with_capacity(specs.len());
+    for flow in specs {
+        let line = flow.load.to_string_lossy();
+        if !FileLoad::is_line(&line) {
+            let text = format!("'{flow}' is a load on a device, and its target is a tree of files");
+            return refused(text, "write a load such as 'files:read?size=4k'");
+        }
+        let load: FileLoad =
+            line.parse().map_err(|error| RunError::new(Kind::Usage, format!("{error}")))?;
+        if load.arrivals.is_some() == flow.threads.is_some() {
+            let text = format!("'{flow}': a rate goes with cap=, and threads= with none");
+            return refused(text, "say how many threads it has: threads=8, or with a rate cap=8");
+        }
+        if flow.think.is_some() {
+            return refused(format!("'{flow}': threads on files do not think"), "leave think out");
+        }
+        let to = load
+            .to
+            .clone()
+            .map(|to| target_of(&FlowSpec { target: Some(to), ..flow.clone() }, targets));
+        let (to, target) = (to.transpose()?, target_of(flow, targets)?);
+        if to == Some(target) {
+            let text = format!("'{flow}': copies and moves go to another tree than their own");
+            return refused(text, "name another target in to=");
+        }
+        let others = list.iter().filter(|other| other.target == target);
+        let mut tos = others.filter_map(|other| other.of_files.as_ref()?.to);
+        if to.is_some() && tos.any(|other| Some(other) != to) {
+            let text = format!("'{flow}': copies and moves of a tree go to one other");
+            return refused(text, "replay them apart");
+        }
+        list.push(Flow {
+            file: flow.load.clone(),
+            options: ReadOptions::default(),
+            target,
+            volumes: Vec::new(),
+            first_volume: target as u32,
+            places: flow.places(in_flight_max),
+            of_files: Some(OfFiles { load, to }),
+            spec: flow.clone(),
+        });
+    }
+    Ok(list)
+}
+
+/// The volume of a tree.
+fn volume_of_tree((id, target): (u32, &Target)) -> Volume {
+    let size = Some(target.limits().capacity);
+    Volume { id: VolumeId(id), name: target.name(), size }
 }
 
 /// The target of a flow.

@@ -60,8 +60,8 @@ impl Readers {
     ) -> Result<(Self, Vec<FlowsInput>), TraceError> {
         let mut threads = Vec::new();
         let mut lanes: Vec<Vec<Stream>> = limits.iter().map(|_| Vec::new()).collect();
-        for flow in flows.list() {
-            let place = Place { target: flow.target as u16, first_volume: flow.first_volume };
+        for (flow, number) in flows.list().iter().zip(1..) {
+            let place = flow.place();
             let planner = flow.planner(limits[flow.target], timing);
             let source = flow.open()?;
             let mut first = Vec::new();
@@ -78,12 +78,17 @@ impl Readers {
             };
             let left = Left::new(flow.spec.ends);
             let last_scheduled = Nanos::ZERO;
-            lanes[flow.target].push(Stream { from, left, given: 0, last_scheduled, first });
+            lanes[flow.target].push(Stream { number, from, left, given: 0, last_scheduled, first });
         }
         let until = until.unwrap_or(Nanos::MAX);
         let input = |streams| FlowsInput::new(streams, until, Arc::clone(stop));
         let inputs = lanes.into_iter().map(input);
         Ok((Self { threads }, inputs.collect()))
+    }
+
+    /// No threads: nothing is read.
+    pub(crate) fn none() -> Self {
+        Self { threads: Vec::new() }
     }
 
     /// What the readers have come to, after the run was told to stop. A reader that a device or a

@@ -328,6 +328,10 @@ fn targets(path: &Path, targets: Vec<TargetEntry>) -> Result<Vec<PastTarget>> {
         return Err(RunError::new(Kind::Trace, text));
     }
     let past = (0..).zip(targets).map(|(number, target)| match target {
+        TargetEntry::Tree(_) => {
+            let text = format!("{name} went to a tree of files, whose data are not verified");
+            Err(RunError::new(Kind::Usage, text))
+        }
         TargetEntry::Simulated(_) => {
             let text = format!("{name} was simulated: there is nothing left to verify");
             let help = Wording::from("a replay with ")

@@ -56,6 +56,8 @@ fn divide(plan: &ReplayPlan) -> Result<Divided> {
                 let device = Device::at(path).map_err(refused)?;
                 divided.devices.push((number, device));
             }
+            // It is refused with its plan.
+            Target::Tree(_) => {}
             Target::Real { path, .. } => divided.without.push(format!(
                 "{} is a file: the kernel's block events are those of its file system, so it has \
                  no witness",

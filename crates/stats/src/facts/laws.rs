@@ -81,6 +81,7 @@ impl Draw {
             simulated: self.yes(),
             direct: self.yes(),
             memory: self.yes(),
+            files: self.yes(),
             speedup: 2.0,
             server_speed: 1.0,
             timing: TimingMode::Load,

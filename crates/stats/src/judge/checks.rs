@@ -91,6 +91,8 @@ pub(super) fn complete(figures: &RunFigures, engine: &EngineFacts) -> Check {
     let issued = figures.issued();
     let (grade, measured) = if !engine.incomplete.is_empty() {
         (Grade::Invalid, engine.incomplete.clone())
+    } else if issued == 0 && makes_trees(engine) && figures.recorded() == 0 {
+        (grade(true), "there was nothing left to make".to_owned())
     } else if issued == 0 {
         (grade(false), "no request was issued".to_owned())
     } else {
@@ -104,6 +106,12 @@ pub(super) fn complete(figures: &RunFigures, engine: &EngineFacts) -> Check {
         "the whole load was replayed",
         "The figures are those of the part that was replayed.",
     )
+}
+
+/// Whether the load makes trees of files, and does nothing else: what is there already is not made.
+fn makes_trees(engine: &EngineFacts) -> bool {
+    let makes = |load: &str| load.starts_with("files:format?");
+    !engine.flows.is_empty() && engine.flows.iter().all(|flow| makes(&flow.load))
 }
 
 pub(super) fn accounted(figures: &RunFigures, engine: &EngineFacts) -> Check {
@@ -559,6 +567,10 @@ pub(super) fn conflicts(figures: &RunFigures, engine: &EngineFacts) -> Check {
 }
 
 pub(super) fn wraparound(engine: &EngineFacts) -> Check {
+    if engine.files {
+        let measured = "the load names files, and no places of a device";
+        return check("wraparound", Grade::NotApplicable, measured.to_owned(), "", "");
+    }
     let Some(factor) = engine.wraparound_factor else {
         return check("wraparound", Grade::NotApplicable, "not known".into(), "", "");
     };
@@ -600,6 +612,10 @@ pub(super) fn wraparound(engine: &EngineFacts) -> Check {
 pub(super) fn page_cache(engine: &EngineFacts) -> Check {
     if engine.simulated {
         return check("page-cache", Grade::NotApplicable, "simulated".into(), "", "");
+    }
+    if engine.files && !engine.direct {
+        let measured = "files go through it, as the load asks: what was read may be memory";
+        return check("page-cache", Grade::NotApplicable, measured.to_owned(), "", "");
     }
     check(
         "page-cache",

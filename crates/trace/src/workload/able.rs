@@ -46,9 +46,12 @@ const LATER: &[(Section, &str, &str, &str)] = &[
     (Section::Run, "startcmd", NO_COMMANDS, RUN_IT),
     (Section::Run, "endcmd", NO_COMMANDS, RUN_IT),
     (Section::Run, "replay", NO_REPLAY, NO_REPLAY_HELP),
-    (Section::Run, "fwd", "loads on trees of files are not run yet", ONLY),
+    (Section::Tree, "mask", "files and directories have the usual names", "take it out"),
+    (Section::FileWork, "target", NO_COPIES, NO_COPIES_HELP),
 ];
 
+const NO_COPIES: &str = "copies and moves are not run from a file of runs yet";
+const NO_COPIES_HELP: &str = "leave them out, or replay such a flow by itself: files:copy?to=2";
 const NO_COMMANDS: &str = "commands of a file are not run";
 const RUN_IT: &str = "run it yourself, and take it out";
 const ONLY: &str = "name the runs that are to be done, and leave out the others";
@@ -110,6 +113,10 @@ impl Check<'_> {
         for run in plan.runs() {
             used.insert(spot(&run.place));
             used.extend(run.works.iter().map(|at| spot(&workload.works[*at].place)));
+            for work in run.file_works.iter().map(|at| &workload.file_works[*at]) {
+                used.insert(spot(&work.place));
+                used.extend(work.trees.iter().map(|at| spot(&workload.trees[*at].place)));
+            }
         }
         for leaf in plan.leaves().take(RUNS_MAX) {
             let names: HashSet<&String> =
@@ -137,7 +144,11 @@ impl Check<'_> {
         let told = TOLD.iter().find(|(key, _)| *key == name && *section == Section::General);
         let told = told.map(|(_, why)| *why).or(match (section, name) {
             (Section::Storage, "journal") => Some("what a journal notes is kept with the results"),
-            (Section::Run, "format") => Some("a device is not formatted"),
+            (Section::Tree, "journal") => Some("without validate= nothing is kept there"),
+            (Section::Tree, "shared") if !is_no => Some("one host has all of its files"),
+            (Section::Run, "format") if definition.get("fwd").is_none() => {
+                Some("a device is not formatted")
+            }
             _ => None,
         });
         if let Some(why) = told {
@@ -160,7 +171,7 @@ impl Check<'_> {
                     self.faults.impossible(&entry.place, reason, "write dedupunit=4k");
                 }
             }
-            (_, "openflags") => {
+            (Section::Storage | Section::Work, "openflags") => {
                 let has = |flags: &[&str]| {
                     entry.items.iter().any(|item| flags.contains(&item.text.as_str()))
                 };
@@ -210,6 +221,7 @@ impl Check<'_> {
             }
             sized.extend(new.into_iter().cloned());
             self.leaf(&leaf);
+            self.files(&leaf);
             for flow in &leaf.flows {
                 self.flow(&leaf, flow);
             }
@@ -260,9 +272,55 @@ impl Check<'_> {
             let reason = format!("a pause of {} is too long", leaf.pause);
             self.faults.impossible(&leaf.place, reason, "a pause is at most an hour");
         }
-        if leaf.flows.is_empty() {
+        if leaf.flows.is_empty() && leaf.files.is_empty() {
             let reason = "this run has no load on a storage";
             self.faults.impossible(&leaf.place, reason, ONLY);
+        }
+    }
+
+    /// Looks at the loads on trees.
+    fn files(&mut self, leaf: &Leaf) {
+        if leaf.files.is_empty() {
+            return;
+        }
+        let mut refuse = |reason: &str, help: &str| {
+            self.faults.impossible(&leaf.place, reason, help);
+        };
+        if !matches!(leaf.rate, LeafRate::Max | LeafRate::Fixed(_)) {
+            refuse("rates of loads on trees do not change yet", "write numbers, or max");
+        }
+        if !leaf.flows.is_empty() {
+            refuse("a run is one on storages or on trees", "make two runs of it");
+        }
+        if leaf.ends_by_data() {
+            refuse("an amount of data ends no run on trees yet", "take maxdata= out");
+        }
+        let general = &self.description.workload.general;
+        if !general.verify.is_empty() || !general.journal.is_empty() {
+            refuse("the data of trees are not verified yet", "take validate= and journal= out");
+        }
+        let flows = || leaf.files.iter().flat_map(|file| &file.flows);
+        if flows()
+            .any(|flow| flow.line.starts_with("files:copy") || flow.line.starts_with("files:move"))
+        {
+            refuse(NO_COPIES, NO_COPIES_HELP);
+        }
+        let mut paths: Vec<(&str, &str)> = Vec::new();
+        for flow in flows() {
+            for (name, path) in flow.storages.iter().zip(&flow.paths) {
+                if paths.iter().any(|(other, at)| other == name && at != path) {
+                    refuse(
+                        "loads of this run open the files of one tree in different ways",
+                        "give all of them the same openflags=",
+                    );
+                    return;
+                }
+                paths.push((name, path));
+            }
+        }
+        if leaf.format.contains(&"complete") {
+            let what = "format=complete is not checked: a run takes its tree as it finds it";
+            self.told.push(Told { place: leaf.place.clone(), what: what.to_owned() });
         }
     }
 

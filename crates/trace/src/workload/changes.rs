@@ -68,7 +68,7 @@ impl Workload {
     ///
     /// The reason in words.
     pub fn put_instead(&mut self, name: &str, target: &str) -> Result<(), String> {
-        let mut found = false;
+        let mut found = self.put_trees_instead(name, target)?;
         for storage in self.storages.iter_mut().filter(|storage| is_like(&storage.name, name)) {
             storage.instead = Some(target.to_owned());
             found = true;
@@ -76,8 +76,27 @@ impl Workload {
         if found {
             return Ok(());
         }
-        let names: Vec<&str> = self.storages.iter().take(20).map(|it| it.name.as_str()).collect();
+        let names = self.storages.iter().map(|it| it.name.as_str());
+        let names = names.chain(self.trees.iter().map(|it| it.name.as_str()));
+        let names: Vec<&str> = names.take(20).collect();
         Err(format!("there is no storage '{name}'; there are {}", names.join(", ")))
+    }
+
+    /// The same of trees, named by their names or anchors; only simulations stand in for them.
+    fn put_trees_instead(&mut self, name: &str, target: &str) -> Result<bool, String> {
+        let mut found = false;
+        for tree in &mut self.trees {
+            if !is_like(&tree.name, name) && !is_like(&tree.anchor, name) {
+                continue;
+            }
+            let described = target.strip_prefix("sim:").or((target == "sim").then_some(""));
+            let Some(described) = described else {
+                return Err(format!("only sim or sim:… stands in for the tree '{}'", tree.name));
+            };
+            tree.instead = Some(described.to_owned());
+            found = true;
+        }
+        Ok(found)
     }
 
     /// Divides the sizes of storages, the amounts of data that end runs and the numbers of files.

@@ -341,12 +341,15 @@ pub struct Tree {
     pub shared: bool,
     /// How files are opened.
     pub open: Vec<&'static str>,
+    /// The description of the simulation that stands in for it, without `sim:`.
+    pub instead: Option<String>,
 }
 
 impl Tree {
     /// How many files it has, at most 2^64 - 1.
     pub fn count(&self) -> u64 {
-        let levels = if self.everywhere { 1..=self.depth } else { self.depth..=self.depth };
+        let first = if self.everywhere { 1.min(self.depth) } else { self.depth };
+        let levels = first..=self.depth;
         let directories = levels.map(|level| {
             let level = u32::try_from(level).unwrap_or(u32::MAX);
             u128::from(self.width).checked_pow(level).unwrap_or(u128::MAX)

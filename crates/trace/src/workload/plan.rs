@@ -7,9 +7,11 @@
 use std::collections::{BTreeSet, HashMap};
 
 use super::fault::Faults;
+use super::files::OnTree;
 use super::flow::{Due, Flow};
 use super::model::{
-    Choice, Extent, FileWork, Loop, Rate, Run, Seek, Sizes, Storage, Told, Value, Work, Workload,
+    Choice, Extent, FORMAT, FileWork, Loop, Rate, Run, Seek, Sizes, Storage, Told, Value, Work,
+    Workload,
 };
 use super::runs::is_like;
 use crate::generate::random::scramble;
@@ -79,8 +81,10 @@ pub struct Leaf {
     pub rate: LeafRate,
     /// Its loads on storages.
     pub flows: Vec<PlannedFlow>,
-    /// Its loads on trees, in words.
+    /// Its loads on trees.
     pub files: Vec<FileFlow>,
+    /// Whether it ends after its time, or when all of it is done.
+    pub has_end: bool,
     /// How long it is measured.
     pub duration: Nanos,
     /// How long it runs before that.
@@ -198,6 +202,10 @@ pub struct FileFlow {
     pub threads: u64,
     /// Whether it changes the tree.
     pub writes: bool,
+    /// Its flows in a replay.
+    pub flows: Vec<PlannedFlow>,
+    /// The flow that makes its tree first, if the run asks for that.
+    pub makes: Option<PlannedFlow>,
 }
 
 impl<'w> Plan<'w> {
@@ -363,9 +371,10 @@ impl<'w> Plan<'w> {
             number,
             run: run.name.clone(),
             flows: self.flows(run, &planned.sets[set], &chosen, &values, &due)?,
+            files: self.files(run, &chosen, &values, &leaf_rate),
+            has_end: true,
             values,
             rate: leaf_rate,
-            files: self.files(run, &chosen),
             duration: run.duration,
             warmup: run.warmup,
             interval: run.interval,
@@ -511,33 +520,64 @@ impl<'w> Plan<'w> {
         hash
     }
 
-    fn files(&self, run: &Run, chosen: &[(&'static str, &Value)]) -> Vec<FileFlow> {
-        let mut all = Vec::new();
-        for work in run.file_works.iter().map(|at| &self.workload.file_works[*at]) {
+    fn files(
+        &self,
+        run: &'w Run,
+        chosen: &[(&'static str, &Value)],
+        values: &[(&'static str, String)],
+        rate: &LeafRate,
+    ) -> Vec<FileFlow> {
+        let mut all: Vec<FileFlow> = Vec::new();
+        let Workload { file_works, general, .. } = self.workload;
+        let works: Vec<&FileWork> = run.file_works.iter().map(|at| &file_works[*at]).collect();
+        let skews: Vec<_> = works.iter().map(|work| work.skew).collect();
+        let format = file_works.iter().find(|work| work.name == FORMAT);
+        for (work, share) in works.iter().zip(shares_of(&skews)) {
             for at in &work.trees {
                 let mut tree = self.workload.trees[*at].clone();
-                let mut threads = work.threads;
+                // Threads are dealt out to the trees, at least one each.
+                let mut threads = work.threads.div_ceil(work.trees.len() as u64);
                 let mut sizes = work.sizes.clone();
                 let mut ops = if run.ops.is_empty() { work.ops.clone() } else { run.ops.clone() };
                 for (key, value) in chosen {
+                    tree.set(key, value);
                     match (*key, value) {
-                        ("depth", Value::Number(depth)) => tree.depth = *depth,
-                        ("width", Value::Number(width)) => tree.width = *width,
-                        ("files", Value::Number(files)) => tree.files = *files,
-                        ("threads", Value::Number(number)) => threads = *number,
+                        ("threads", Value::Number(number)) => {
+                            threads = number.div_ceil(work.trees.len() as u64);
+                        }
                         ("size", Value::Size(size)) => sizes = Sizes::only(*size),
                         ("each-op", Value::Word(op)) => ops = vec![*op],
                         _ => {}
                     }
                 }
-                let writes = writes(work, &ops) || run.format.iter().any(|word| *word != "no");
-                all.push(FileFlow {
-                    name: format!("{}/{}", work.name, tree.name),
-                    anchor: tree.anchor.clone(),
-                    files: tree.count(),
-                    does: does(work, &ops, &sizes),
+                let name = format!("{}/{}", work.name, tree.name);
+                let on = OnTree {
+                    work,
+                    run,
+                    general,
+                    format,
+                    seed: self.seed(run, values, &name),
+                    is_skewed: skews.iter().any(Option::is_some),
+                    share: share / work.trees.len() as f64,
+                    sizes,
                     threads,
+                    ops,
+                    tree,
+                };
+                // A tree is made once, whichever loads it has.
+                let is_made = all.iter().any(|file| {
+                    file.makes.as_ref().is_some_and(|it| it.storages[0] == on.tree.name)
+                });
+                let writes = writes(work, &on.ops) || run.format.iter().any(|word| *word != "no");
+                all.push(FileFlow {
+                    name,
+                    anchor: on.tree.anchor.clone(),
+                    files: on.tree.count(),
+                    does: does(work, &on.ops, &on.sizes),
+                    threads: on.threads,
                     writes,
+                    flows: on.flows(rate, run.warmup.saturating_add(run.duration)),
+                    makes: on.making().filter(|_| !is_made),
                 });
             }
         }
@@ -676,18 +716,29 @@ fn flow<'f>(
 /// The share of each load in the rate of a run: as its skew says, the rest evenly.
 fn shares(run: &Run, works: &[Work]) -> Vec<f64> {
     let works: Vec<&Work> = run.works.iter().map(|at| &works[*at]).collect();
-    let skew = |work: &&Work| work.skew.filter(|_| work.rate.is_none());
-    let given: f64 = works.iter().filter_map(skew).sum();
-    let without = works.iter().filter(|work| work.rate.is_none() && work.skew.is_none()).count();
+    let mut of_rate = shares_of(
+        &works.iter().filter(|work| work.rate.is_none()).map(|work| work.skew).collect::<Vec<_>>(),
+    )
+    .into_iter();
+    let share = |work: &&Work| match work.rate {
+        Some(_) => 0.0,
+        None => of_rate.next().unwrap_or(0.0),
+    };
+    works.iter().map(share).collect()
+}
+
+/// The shares of loads with these skews: the rest is evenly that of those without.
+fn shares_of(skews: &[Option<f64>]) -> Vec<f64> {
+    let given: f64 = skews.iter().flatten().sum();
+    let without = skews.iter().filter(|skew| skew.is_none()).count();
     let rest = (100.0 - given).max(0.0);
     // Shares that do not come to 100 are taken as they relate to each other.
     let whole = if without == 0 && given > 0.0 { given } else { 100.0_f64.max(given) };
-    let share = |work: &&Work| match (work.rate, work.skew) {
-        (Some(_), _) => 0.0,
-        (None, Some(skew)) => skew / whole,
-        (None, None) => rest / whole / without as f64,
+    let share = |skew: &Option<f64>| match skew {
+        Some(skew) => skew / whole,
+        None => rest / whole / without as f64,
     };
-    works.iter().map(share).collect()
+    skews.iter().map(share).collect()
 }
 
 /// Whether a load changes its trees.

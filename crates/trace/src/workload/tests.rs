@@ -152,7 +152,8 @@ fn a_seed_belongs_to_its_run_its_loops_and_its_flow_and_not_to_the_rate() {
 /// A run without the places where it is defined, which are others in another file.
 fn anywhere(mut leaf: Leaf) -> Leaf {
     let nowhere = Place::outside("");
-    leaf.flows.iter_mut().for_each(|flow| flow.place = nowhere.clone());
+    let of_files = leaf.files.iter_mut().flat_map(|it| it.flows.iter_mut().chain(&mut it.makes));
+    leaf.flows.iter_mut().chain(of_files).for_each(|flow| flow.place = nowhere.clone());
     Leaf { place: nowhere, ..leaf }
 }
 

@@ -434,6 +434,7 @@ fn trees(values: &mut Values<'_>) -> Vec<Tree> {
         working_set: values.size("workingsetsize"),
         shared: values.yes("shared").unwrap_or(false),
         open: values.words("openflags", OPEN_FLAGS),
+        instead: None,
     };
     counted(values, &tree.name)
         .into_iter()

@@ -11,9 +11,10 @@ use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
 use ioecho_campaign::file::{FROM_STACK, Proof};
-use ioecho_campaign::plan::{Ground, is_simulated};
+use ioecho_campaign::plan::{Ground, is_simulated, is_tree};
 use ioecho_campaign::rate::Part;
 use ioecho_campaign::template::filled;
+use ioecho_replay::tree::FileLoad;
 use ioecho_run::digest;
 use ioecho_run::flows::{FlowSpec, FlowSpecError};
 use ioecho_run::named::file_named;
@@ -106,7 +107,7 @@ impl Here {
 
     /// The identity of a device as it is now.
     pub(super) fn device_now(&self, target: &str, proof: &Proof) -> Result<String, String> {
-        if is_simulated(target) || target == FROM_STACK {
+        if is_simulated(target) || is_tree(target) || target == FROM_STACK {
             return Ok(target.to_owned());
         }
         let path = self.base.join(target);
@@ -203,6 +204,11 @@ impl Ground for Here {
             Ok(spec) => spec,
             Err(error) => return refuse(FlowSpecError::to_string(&error)),
         };
+        let line = spec.load.to_string_lossy();
+        if FileLoad::is_line(&line) {
+            let checked = line.parse::<FileLoad>().map(|_| None);
+            return checked.or_else(|error| refuse(error.to_string()));
+        }
         if !generate::is_line(&spec.load) {
             return self.load(&spec.load.to_string_lossy()).map(Some);
         }

@@ -8,7 +8,9 @@ use std::path::{Path, PathBuf};
 
 use ioecho_campaign::plan::is_simulated;
 use ioecho_campaign::workload::{Verification, names_of, written};
+use ioecho_run::tree_target::is_free;
 use ioecho_run::verify::subject::FAMILY_PLACE;
+use ioecho_trace::workload::files::replays;
 use ioecho_trace::workload::plan::{Leaf, Plan};
 use ioecho_trace::workload::{Description, Recover};
 
@@ -74,7 +76,7 @@ impl Order<'_> {
         if let Some(code) = recovered(recover, &store, args, out)? {
             return Ok(code);
         }
-        let leaves: Vec<Leaf> = plan.leaves().collect();
+        let leaves: Vec<Leaf> = replays(plan.leaves());
         let destroy = destroyed(&leaves, &args.destroy)?;
         let name = files.first().map_or_else(String::new, |file| name_of(file));
         let verification = Verification::from(&description.workload.general);
@@ -141,7 +143,8 @@ fn recovered(
 }
 
 /// The paths whose data may be lost. Every storage that is written to must be named, by its name or
-/// by its path; what is named and not there is a typing error.
+/// by its path; what is named and not there is a typing error. A tree whose directory is empty or
+/// not there yet is made freely.
 fn destroyed(leaves: &[Leaf], typed: &[String]) -> anyhow::Result<BTreeSet<String>> {
     let (mut known, mut written) = (BTreeSet::new(), BTreeSet::new());
     for flow in leaves.iter().flat_map(|leaf| &leaf.flows) {
@@ -154,7 +157,9 @@ fn destroyed(leaves: &[Leaf], typed: &[String]) -> anyhow::Result<BTreeSet<Strin
     }
     let mut destroyed = BTreeSet::new();
     for typed in typed {
-        let is_its = |(name, path): &&(&str, &str)| name == typed || path == typed;
+        let is_its = |(name, path): &&(&str, &str)| {
+            name == typed || path == typed || anchor_of(path) == Some(typed.as_str())
+        };
         let its: Vec<_> = known.iter().filter(is_its).collect();
         if its.is_empty() {
             let text = format!(
@@ -165,14 +170,24 @@ fn destroyed(leaves: &[Leaf], typed: &[String]) -> anyhow::Result<BTreeSet<Strin
         }
         destroyed.extend(its.into_iter().map(|(_, path)| (*path).to_owned()));
     }
+    let free = written.iter().filter(|path| is_free(path)).map(|path| (*path).to_owned());
+    destroyed.extend(free);
     let left: Vec<&str> = written.into_iter().filter(|path| !destroyed.contains(*path)).collect();
+    let left: BTreeSet<&str> = left.into_iter().map(|it| anchor_of(it).unwrap_or(it)).collect();
     if left.is_empty() {
         return Ok(destroyed);
     }
+    let left: Vec<&str> = left.into_iter().collect();
     let help = left.iter().map(|path| format!("--destroy {path}")).collect::<Vec<_>>().join(" ");
     let text = format!(
         "the runs would overwrite {}\n  = help: if nothing there is needed, add {help}",
         left.join(", ")
     );
     Err(Coded::error(exit::REFUSED, text))
+}
+
+/// The directory of a tree, if that is what a target is.
+fn anchor_of(target: &str) -> Option<&str> {
+    let tree = target.strip_prefix("tree:")?;
+    Some(tree.rsplit_once('?').map_or(tree, |(anchor, _)| anchor))
 }

@@ -121,6 +121,9 @@ fn leaf_text(out: &mut Out, leaf: &Leaf) -> io::Result<()> {
     for file in &leaf.files {
         let threads = counted(file.threads, "thread");
         row!(out, "", "{} on {}, {threads}: {}", file.name, file.anchor, file.does)?;
+        for flow in file.makes.iter().chain(&file.flows) {
+            row!(out, "", "  {}", flow.line)?;
+        }
     }
     Ok(())
 }
@@ -182,6 +185,9 @@ fn of_leaf(leaf: &Leaf) -> serde_json::Value {
                 "does": file.does,
                 "threads": file.threads,
                 "writes": file.writes,
+                "target": file.flows.first().and_then(|flow| flow.paths.first()),
+                "makes": file.makes.as_ref().map(|flow| &flow.line),
+                "lines": file.flows.iter().map(|flow| &flow.line).collect::<Vec<_>>(),
             })
         })
         .collect();

@@ -22,6 +22,13 @@ pub(super) fn put(workload: &mut Workload, typed: &[String]) -> anyhow::Result<(
         }
     }
     complete(&mut workload.storages);
+    for tree in &workload.trees {
+        if let Some(described) = tree.instead.as_deref().filter(|it| !it.is_empty())
+            && let Err(error) = simulated::check(described)
+        {
+            return Err(Coded::error(exit::USAGE, format!("--target {}={error}", tree.name)));
+        }
+    }
     for storage in &workload.storages {
         if let Some(described) = storage.instead.as_deref().and_then(simulated::description)
             && let Err(error) = simulated::check(described)

@@ -1,0 +1,234 @@
+//! Loads on trees of files: below a real directory, in memory, and from described workloads.
+
+// Helpers of tests panic as tests do; clippy.toml allows it only in the tests themselves.
+#![allow(clippy::unwrap_used)]
+
+#[path = "fixture/program.rs"]
+mod program;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use ioecho_trace::formats::{ReadOptions, open};
+use ioecho_trace::{Batch, Op, Outcome, Request};
+use program::{ioecho, said};
+use serde_json::Value;
+use tempfile::TempDir;
+
+const SHAPE: &str = "depth=2&width=2&files=5&size=4k:50,20k:50";
+
+/// Runs a command; answers the exit code and what was said.
+fn does(home: &TempDir, arguments: &[&str]) -> (i32, String) {
+    let output = ioecho(home.path(), arguments);
+    (output.status.code().unwrap(), said(&output))
+}
+
+/// A replay of flows on a tree, which must succeed; returns its rows.
+fn replay(home: &TempDir, name: &str, target: &str, flows: &[&str], more: &[&str]) -> Vec<Request> {
+    let output = format!("--output={name}");
+    let target = format!("--target={target}");
+    let mut arguments = vec!["replay", "-q", &output, &target];
+    let flows: Vec<String> = flows.iter().map(|flow| format!("--flow={flow}")).collect();
+    arguments.extend(flows.iter().map(String::as_str));
+    arguments.extend(more);
+    let (code, said) = does(home, &arguments);
+    assert_eq!(code, 0, "{said}");
+    rows(&home.path().join(name))
+}
+
+fn rows(run: &Path) -> Vec<Request> {
+    let mut source = open(&run.join("requests.parquet"), &ReadOptions::default()).unwrap();
+    let mut batch = Batch::new(source.header().columns);
+    let mut rows = Vec::new();
+    while source.next_batch(&mut batch).unwrap() {
+        rows.extend(batch.iter());
+    }
+    rows
+}
+
+fn summary(run: &Path) -> Value {
+    serde_json::from_slice(&fs::read(run.join("summary.json")).unwrap()).unwrap()
+}
+
+fn counts(rows: &[Request]) -> BTreeMap<&'static str, usize> {
+    let mut counts = BTreeMap::new();
+    for row in rows {
+        assert_eq!(row.measured.unwrap().outcome, Outcome::Ok, "{row:?}");
+        *counts.entry(row.op.name()).or_default() += 1;
+    }
+    counts
+}
+
+#[test]
+fn a_tree_is_made_used_and_removed_below_a_real_directory() {
+    let home = TempDir::new().unwrap();
+    let target = format!("tree:anchor?{SHAPE}");
+    let make = "make=files:format?do=mkdir,fill&size=4k;threads=2";
+    let made = counts(&replay(&home, "made", &target, &[make], &[]));
+    assert_eq!((made["mkdir"], made["create"], made["close"]), (6, 20, 20));
+    let file = home.path().join("anchor/vdb.1_2.dir/vdb.2_1.dir/vdb_f0003.file");
+    assert!([4096, 20_480].contains(&fs::metadata(&file).unwrap().len()));
+
+    let flows = [
+        "read=files:read?size=4k&select=random&once=yes;threads=2",
+        "stat=files:getattr?once=yes;threads=1",
+    ];
+    let used = replay(&home, "used", &target, &flows, &[]);
+    let counted = counts(&used);
+    assert_eq!((counted["open"], counted["close"], counted["getattr"]), (20, 20, 20));
+    // Every request of a file lies in its place, and each thread has one at a time.
+    let mut ends: BTreeMap<_, i64> = BTreeMap::new();
+    for row in &used {
+        let measured = row.measured.unwrap();
+        let (begun, ended) = (measured.submitted.unwrap().0, measured.completed.unwrap().0);
+        let thread = (measured.flow, row.origin.unwrap().pid);
+        let before = ends.insert(thread, ended);
+        assert!(before.is_none_or(|before| before <= begun), "{row:?}");
+        assert!(row.op == Op::Read || row.length.0 == 0);
+    }
+    assert_eq!(ends.len(), 3);
+    let summary = summary(&home.path().join("used"));
+    for op in ["read", "open", "close", "getattr"] {
+        let count = summary["service_time"][op]["count"].as_u64();
+        assert_eq!(count, Some(counted[op] as u64), "{op}");
+    }
+    let page = fs::read_to_string(home.path().join("used/report.html")).unwrap();
+    assert!(page.contains("getattr"));
+
+    // A tree that is there is changed only where that is said.
+    let clean = "--flow=clean=files:format?do=delete,rmdir;threads=2";
+    let on = format!("--target={target}");
+    let (code, text) = does(&home, &["replay", "-q", "--output=no", &on, clean]);
+    assert_eq!(code, 6, "{text}");
+    assert!(text.contains("--destroy anchor"), "{text}");
+    let clean = "clean=files:format?do=delete,rmdir;threads=2";
+    let cleaned = counts(&replay(&home, "cleaned", &target, &[clean], &["--destroy=anchor"]));
+    assert_eq!((cleaned["delete"], cleaned["rmdir"]), (20, 6));
+    let left: Vec<_> = fs::read_dir(home.path().join("anchor")).unwrap().collect();
+    assert_eq!(left.len(), 1, "{left:?}");
+}
+
+#[test]
+fn nobodys_files_are_touched_whatever_is_named() {
+    let home = TempDir::new().unwrap();
+    fs::create_dir(home.path().join("home")).unwrap();
+    fs::write(home.path().join("home/letters.txt"), "dear").unwrap();
+    let make = "--flow=make=files:format?do=delete,rmdir,mkdir,fill;threads=1";
+    let on = format!("--target=tree:home?{SHAPE}");
+    let arguments = ["replay", "-q", "--output=r", &on, make, "--destroy=home"];
+    let (code, text) = does(&home, &arguments);
+    assert_eq!(code, 6, "{text}");
+    assert!(text.contains("letters.txt"), "{text}");
+    assert_eq!(fs::read_dir(home.path().join("home")).unwrap().count(), 1);
+    let (code, text) = does(
+        &home,
+        &[
+            "replay",
+            "-q",
+            "--output=r",
+            "--target=tree:a?files=1",
+            "--target=tree:a/b?files=1",
+            make,
+        ],
+    );
+    assert_eq!(code, 2, "{text}");
+}
+
+#[test]
+fn a_simulated_tree_keeps_its_rate_and_is_repeated_exactly() {
+    let home = TempDir::new().unwrap();
+    let target = format!("sim:tree?{SHAPE}&calls=model=const,service=100us,units=8");
+    let line = "files:read?size=4k&access=random&select=random&rate=500&dist=poisson&duration=2s";
+    let flows = [format!("read={line};cap=8"), "stat=files:getattr?;threads=1".to_owned()];
+    let flows: Vec<&str> = flows.iter().map(String::as_str).collect();
+    let one = replay(&home, "one", &target, &flows, &["--end-after=2s"]);
+    let two = replay(&home, "two", &target, &flows, &["--end-after=2s"]);
+    assert_eq!(one, two);
+    let reads = one.iter().filter(|row| row.op == Op::Read).count();
+    assert!(reads.abs_diff(1000) < 120, "{reads}");
+    let late = one.iter().filter(|row| row.measured.unwrap().lateness().unwrap().0 > 1_000_000);
+    assert_eq!(late.count(), 0);
+    // A closed thread is served one call after the other: 10,000 a second.
+    let stats = one.iter().filter(|row| row.op == Op::Getattr).count();
+    assert!(stats.abs_diff(20_000) < 200, "{stats}");
+}
+
+#[test]
+fn what_a_tree_cannot_be_asked_for_is_refused_with_the_remedy() {
+    let home = TempDir::new().unwrap();
+    let tree = "--target=sim:tree?files=3";
+    let read = "--flow=files:read?;threads=1";
+    for (arguments, said) in [
+        (&[tree, read][..], "goes on for ever"),
+        (
+            &[tree, "--flow=gen:random?endless=yes;threads=1", "--end-after=1s"],
+            "is a tree of files",
+        ),
+        (&["--target=sim", read, "--end-after=1s"], "no target is a tree"),
+        (&[tree, "--flow=files:fly?;threads=1", "--end-after=1s"], "'fly'"),
+        (&["--target=sim:tree?colour=blue", read, "--end-after=1s"], "colour"),
+        (&["--target=tree:?files=1", read, "--end-after=1s"], "no directory"),
+        (&[tree, "--flow=files:read?;threads=1", "--end-after=1s", "--verify=reads"], "verified"),
+        (&[tree, "--flow=files:read?", "--end-after=1s"], "threads="),
+    ] {
+        let all = [&["replay", "-q", "--output=r"], arguments].concat();
+        let (code, text) = does(&home, &all);
+        assert_eq!(code, 2, "{arguments:?}: {text}");
+        assert!(text.contains(said), "{arguments:?}: {text}");
+    }
+    // A trace of operations on files goes to no device.
+    let once = "--flow=files:read?once=yes;threads=1";
+    let (code, text) = does(&home, &["replay", "-q", "--output=files", tree, once]);
+    assert_eq!(code, 0, "{text}");
+    let (code, text) = does(&home, &["replay", "-q", "--output=r", "--target=sim", "files"]);
+    assert_eq!(code, 3, "{text}");
+    assert!(text.contains("'open'") && text.contains("--filter"), "{text}");
+}
+
+const FILE: &str = "fsd=fsd1,anchor=anchor,depth=1,width=3,files=4,size=8k\n\
+    fwd=default,fsd=fsd1,threads=2\n\
+    fwd=read,operation=read,xfersize=4k,fileselect=random,skew=75\n\
+    fwd=stat,operation=getattr,fileselect=random,skew=25\n\
+    rd=mixed,fwd=(read,stat),fwdrate=max,format=yes,elapsed=1\n\
+    rd=slow,fwd=stat,fwdrate=200,format=no,elapsed=1\n\
+    rd=gone,fwd=stat,fwdrate=max,format=(clean,only),elapsed=1\n";
+
+/// The directories of results by the values that they are known by.
+fn cells(store: &Path) -> BTreeMap<String, std::path::PathBuf> {
+    let cells = fs::read_dir(store.join("cells")).unwrap().map(|entry| entry.unwrap().path());
+    let of_cell = |cell: std::path::PathBuf| {
+        let json: Value = serde_json::from_slice(&fs::read(cell.join("cell.json")).ok()?).unwrap();
+        let values = json["point"].as_array().unwrap().iter();
+        let values: Vec<&str> = values.map(|pair| pair[1].as_str().unwrap()).collect();
+        Some((values.join(" "), cell.join("1/run")))
+    };
+    cells.filter_map(of_cell).collect()
+}
+
+#[test]
+fn a_file_of_runs_makes_its_tree_and_is_done_really_and_in_memory() {
+    let home = TempDir::new().unwrap();
+    fs::write(home.path().join("a.vdb"), FILE).unwrap();
+    for (store, more) in [("real", &[][..]), ("memory", &["--target=*=sim"])] {
+        let output = format!("--output={store}");
+        let all = [&["run", "-q", "a.vdb", "--seed=1", &output], more].concat();
+        let (code, text) = does(&home, &all);
+        assert!([0, 10, 40].contains(&code), "{code}: {text}");
+        let runs = cells(&home.path().join(store));
+        let names: Vec<&str> = runs.keys().map(String::as_str).collect();
+        assert_eq!(names, ["gone format max", "mixed - max", "mixed format max", "slow - 200"]);
+        let made = counts(&rows(&runs["mixed format max"]));
+        assert_eq!((made["mkdir"], made["create"], made["write"]), (3, 12, 12), "{store}");
+        let mixed = counts(&rows(&runs["mixed - max"]));
+        let others = mixed["read"] + mixed["open"] + mixed["close"];
+        assert!(others.abs_diff(3 * mixed["getattr"]) < 40, "{store}: {mixed:?}");
+        let slow = counts(&rows(&runs["slow - 200"]));
+        assert!(slow["getattr"].abs_diff(200) < 60, "{store}: {slow:?}");
+        assert_eq!(counts(&rows(&runs["gone format max"]))["delete"], 12, "{store}");
+        let page = home.path().join(store).join("report.html");
+        assert!(fs::metadata(page).unwrap().len() > 1000);
+    }
+    let left: Vec<_> = fs::read_dir(home.path().join("anchor")).unwrap().collect();
+    assert_eq!(left.len(), 1, "{left:?}");
+}

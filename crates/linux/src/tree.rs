@@ -1,0 +1,9 @@
+//! Trees of files on a file system: the anchor, and the calls of one thread.
+
+mod anchor;
+mod device;
+#[cfg(test)]
+mod tests;
+
+pub use anchor::{Anchor, AnchorState, Found, inspect};
+pub use device::{FilesDevice, FilesOptions};

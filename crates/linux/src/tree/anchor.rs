@@ -1,0 +1,205 @@
+//! The directory that a tree of files lies in.
+//!
+//! A typing error in its name must not cost anybody's files. So only names of the tree are ever
+//! removed, and only below an anchor that was empty, that bears our mark, or that Vdbench made;
+//! what else lies there is left and told. Everything is opened beneath the anchor, and no link is
+//! followed, so nothing that somebody puts there leads out of it.
+
+use std::fs;
+use std::io::{self, Write as _};
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use ioecho_replay::tree::{CONTROL, DirectoryName, MARKER, Tree, file_number};
+use rustix::fs::{
+    AtFlags, Dir, FileType, FlockOperation, Mode, OFlags, ResolveFlags, flock, open, openat,
+    openat2, statat,
+};
+use rustix::io::Errno;
+
+use crate::mounts;
+
+/// How a path below an anchor is resolved.
+pub(super) const BENEATH: ResolveFlags =
+    ResolveFlags::BENEATH.union(ResolveFlags::NO_SYMLINKS).union(ResolveFlags::NO_MAGICLINKS);
+
+/// What an anchor is before a run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum AnchorState {
+    /// It is not there.
+    Absent,
+    /// It is an empty directory.
+    Empty,
+    /// It bears our mark.
+    Ours,
+    /// Vdbench made it.
+    Vdbench,
+    /// It is a directory with something in it, such as this, and without a mark.
+    Foreign(String),
+}
+
+/// What an anchor is.
+///
+/// # Errors
+///
+/// If it cannot be looked at, or is no directory.
+pub fn inspect(path: &Path) -> io::Result<AnchorState> {
+    let entries = match fs::symlink_metadata(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(AnchorState::Absent),
+        Err(error) => return Err(error),
+        Ok(data) if !data.is_dir() => return Err(io::ErrorKind::NotADirectory.into()),
+        Ok(_) => fs::read_dir(path)?,
+    };
+    let is_there = |name: &str| fs::symlink_metadata(path.join(name)).is_ok_and(|it| it.is_file());
+    if is_there(MARKER) {
+        return Ok(AnchorState::Ours);
+    }
+    if is_there(CONTROL) {
+        return Ok(AnchorState::Vdbench);
+    }
+    for entry in entries {
+        let name = entry?.file_name().to_string_lossy().into_owned();
+        // A file system of its own has this directory.
+        if name != "lost+found" {
+            return Ok(AnchorState::Foreign(name));
+        }
+    }
+    Ok(AnchorState::Empty)
+}
+
+/// An anchor that is open.
+#[derive(Clone, Debug)]
+pub struct Anchor {
+    directory: Arc<OwnedFd>,
+    path: PathBuf,
+}
+
+/// What was found below an anchor.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Found {
+    /// Files of the tree.
+    pub files: u64,
+    /// Directories of the tree.
+    pub directories: u64,
+    /// What is not of the tree.
+    pub foreign: u64,
+    /// One of those.
+    pub example: Option<PathBuf>,
+}
+
+impl Anchor {
+    /// Opens an anchor for a run. If the run changes it, it is made where it is not there, with
+    /// those above it if `with_parents`, and marked; and no other run may have it.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot be opened or made, or another run works in it.
+    pub fn open(path: &Path, changes: bool, with_parents: bool) -> io::Result<Self> {
+        if changes && !path.exists() {
+            if with_parents { fs::create_dir_all(path) } else { fs::create_dir(path) }?;
+        }
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let directory = open(path, flags, Mode::empty())?;
+        let lock = if changes {
+            FlockOperation::NonBlockingLockExclusive
+        } else {
+            FlockOperation::NonBlockingLockShared
+        };
+        match flock(&directory, lock) {
+            Err(Errno::WOULDBLOCK) => {
+                return Err(io::Error::new(io::ErrorKind::ResourceBusy, "another run works in it"));
+            }
+            // A file system without locks keeps nobody out.
+            Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::NOLCK) => {}
+            Err(error) => return Err(error.into()),
+        }
+        Ok(Self { directory: Arc::new(directory), path: path.to_owned() })
+    }
+
+    /// Marks the anchor as one whose tree may be removed.
+    ///
+    /// # Errors
+    ///
+    /// If the mark cannot be written.
+    pub fn mark(&self, tree: &Tree) -> io::Result<()> {
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC | OFlags::NOFOLLOW;
+        let mode = Mode::from_raw_mode(0o644);
+        let file = openat(self.directory.as_fd(), MARKER, flags | OFlags::CLOEXEC, mode)?;
+        let text = format!(
+            "The files and directories of this tree were made by ioecho, and may be removed by \
+             it.\n{}\n",
+            tree.geometry
+        );
+        fs::File::from(file).write_all(text.as_bytes())
+    }
+
+    /// Its path.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The type of the file system that it lies on, and where that is mounted.
+    pub fn file_system(&self) -> Option<(String, PathBuf)> {
+        let device = fs::metadata(&self.path).ok()?.dev();
+        let mount = mounts::mounts().into_iter().rev().find(|mount| mount.dev == device)?;
+        Some((mount.kind, mount.point))
+    }
+
+    pub(super) fn directory(&self) -> &Arc<OwnedFd> {
+        &self.directory
+    }
+
+    /// Finds out what of the tree is there. A foreign file keeps its directory from being removed.
+    ///
+    /// # Errors
+    ///
+    /// If a directory cannot be read.
+    pub fn look(&self, tree: &Tree) -> io::Result<Found> {
+        let mut found = Found::default();
+        let mut left = vec![None];
+        while let Some(directory) = left.pop() {
+            let path = tree.geometry.path_of(directory);
+            let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+            let at = if path.is_empty() { "." } else { path.as_str() };
+            let opened = openat2(self.directory.as_fd(), at, flags, Mode::empty(), BENEATH)?;
+            for entry in Dir::read_from(&opened)? {
+                let entry = entry?;
+                let name = entry.file_name().to_string_lossy();
+                if matches!(&*name, "." | "..") {
+                    continue;
+                }
+                let data = statat(&opened, entry.file_name(), AtFlags::SYMLINK_NOFOLLOW)?;
+                let kind = FileType::from_raw_mode(data.st_mode);
+                let is_file = kind == FileType::RegularFile;
+                let file = file_number(&name)
+                    .and_then(|number| tree.geometry.file_in(directory, number))
+                    .filter(|_| is_file);
+                let below = DirectoryName::parse(&name)
+                    .and_then(|name| tree.geometry.child(directory, name))
+                    .filter(|_| kind == FileType::Directory);
+                if let Some(file) = file {
+                    tree.put_file(file, data.st_size.unsigned_abs());
+                    found.files += 1;
+                } else if let Some(below) = below {
+                    tree.put_directory(below);
+                    found.directories += 1;
+                    left.push(Some(below));
+                } else if directory.is_some() || !is_ours(&name) {
+                    found.foreign += 1;
+                    found.example.get_or_insert_with(|| self.path.join(&path).join(&*name));
+                    if let Some(directory) = directory {
+                        tree.states.add_child(directory);
+                    }
+                }
+            }
+        }
+        Ok(found)
+    }
+}
+
+/// Whether this is a name that an anchor has beside its tree.
+fn is_ours(name: &str) -> bool {
+    [MARKER, CONTROL, "lost+found"].contains(&name)
+}

@@ -1,0 +1,418 @@
+//! The calls of one thread on a tree of files.
+//!
+//! A call is made where the engine hands it over, by the engine's own thread: to wake another
+//! thread would take longer than most calls on names.
+
+use std::collections::HashMap;
+use std::io;
+use std::os::fd::{AsFd as _, BorrowedFd, IntoRawFd as _, OwnedFd};
+
+use ioecho_replay::clock::Clock as _;
+use ioecho_replay::tree::Tree;
+use ioecho_replay::{Completion, Device, Io, Payload};
+use ioecho_trace::{Bytes, Integrity, Nanos, Op, Outcome};
+use rustix::fs::{
+    Access, AtFlags, Mode, OFlags, RenameFlags, Timestamps, accessat, copy_file_range, fsync,
+    mkdirat, openat2, renameat, renameat_with, statat, unlinkat, utimensat,
+};
+use rustix::io::{Errno, pread, pwrite, retry_on_intr};
+use rustix::time::Timespec;
+use std::sync::Arc;
+
+use super::anchor::{Anchor, BENEATH};
+use crate::MonotonicClock;
+
+/// Buffers begin at multiples of so many bytes, as direct I/O needs.
+const ALIGNMENT: usize = 4096;
+
+/// Directories that are kept open.
+const OPEN_MAX: usize = 256;
+
+/// So much is copied at a time where the kernel does not copy by itself.
+const COPY_BYTES: usize = 1 << 20;
+
+/// How files are opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FilesOptions {
+    /// Past the page cache.
+    pub direct: bool,
+    /// Writes are on the medium when they complete.
+    pub sync: bool,
+    /// Files are brought to the medium before they are closed.
+    pub fsync_at_close: bool,
+    /// Whether files are opened to be written.
+    pub writes: bool,
+    /// The longest read or write.
+    pub length_max: u64,
+}
+
+/// A thread's device: a tree below an anchor.
+pub struct FilesDevice {
+    here: Place,
+    /// The other tree of copies and moves.
+    there: Option<Place>,
+    options: FilesOptions,
+    clock: MonotonicClock,
+    buffer: Buffer,
+    /// The file that is open, by its number.
+    open: Option<(u64, OwnedFd)>,
+    prepared: Option<Io>,
+    done: Option<Completion>,
+    name: String,
+}
+
+/// A tree and its anchor.
+struct Place {
+    anchor: Anchor,
+    tree: Arc<Tree>,
+    directories: HashMap<u64, OwnedFd>,
+}
+
+/// Memory that begins at a multiple of [`ALIGNMENT`].
+struct Buffer {
+    bytes: Vec<u8>,
+    from: usize,
+}
+
+impl Buffer {
+    fn new(length: usize) -> Self {
+        let bytes = vec![0; length + ALIGNMENT];
+        let from = bytes.as_ptr().align_offset(ALIGNMENT);
+        Self { bytes, from }
+    }
+
+    fn part(&mut self, length: usize) -> &mut [u8] {
+        &mut self.bytes[self.from..self.from + length]
+    }
+}
+
+impl Place {
+    /// Opens a directory of the tree.
+    fn opened(&self, directory: u64) -> Result<OwnedFd, Errno> {
+        let path = self.tree.geometry.path_of(Some(directory));
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let anchor = self.anchor.directory().as_fd();
+        retry_on_intr(|| openat2(anchor, path.as_str(), flags, Mode::empty(), BENEATH))
+    }
+
+    /// Does something in a directory of the tree, or in the anchor.
+    fn within<T>(
+        &mut self,
+        directory: Option<u64>,
+        call: impl Fn(BorrowedFd<'_>) -> Result<T, Errno>,
+    ) -> Result<T, Errno> {
+        let Some(directory) = directory else { return call(self.anchor.directory().as_fd()) };
+        if let Some(open) = self.directories.get(&directory) {
+            match call(open.as_fd()) {
+                // It may have been removed and made again since it was opened.
+                Err(Errno::NOENT) => drop(self.directories.remove(&directory)),
+                done => return done,
+            }
+        }
+        let open = self.opened(directory)?;
+        let done = call(open.as_fd());
+        if self.directories.len() >= OPEN_MAX {
+            self.directories.clear();
+        }
+        self.directories.insert(directory, open);
+        done
+    }
+}
+
+impl FilesDevice {
+    /// The device of a thread.
+    pub fn new(
+        (anchor, tree): (Anchor, Arc<Tree>),
+        there: Option<(Anchor, Arc<Tree>)>,
+        options: FilesOptions,
+        clock: MonotonicClock,
+    ) -> Self {
+        let place = |(anchor, tree)| Place { anchor, tree, directories: HashMap::new() };
+        let length = usize::try_from(options.length_max).unwrap_or(usize::MAX >> 1);
+        Self {
+            here: place((anchor, tree)),
+            there: there.map(place),
+            options,
+            clock,
+            buffer: Buffer::new(length.next_multiple_of(ALIGNMENT)),
+            open: None,
+            prepared: None,
+            done: None,
+            name: String::new(),
+        }
+    }
+
+    fn flags(&self) -> OFlags {
+        let when = |is_set: bool, flag: OFlags| if is_set { flag } else { OFlags::empty() };
+        OFlags::CLOEXEC
+            | OFlags::NOFOLLOW
+            | OFlags::NOCTTY
+            | when(self.options.direct, OFlags::DIRECT)
+            | when(self.options.sync, OFlags::SYNC)
+    }
+
+    fn open_file(&mut self, file: u64, is_new: bool) -> Result<(), Errno> {
+        let access = if is_new || self.options.writes { OFlags::RDWR } else { OFlags::RDONLY };
+        let new = if is_new { OFlags::CREATE | OFlags::EXCL } else { OFlags::empty() };
+        let flags = self.flags() | access | new;
+        let mode = if is_new { Mode::from_raw_mode(0o666) } else { Mode::empty() };
+        let directory = self.name_of(file);
+        let name = self.name.as_str();
+        let open = self
+            .here
+            .within(directory, |at| retry_on_intr(|| openat2(at, name, flags, mode, BENEATH)))?;
+        self.open = Some((file, open));
+        Ok(())
+    }
+
+    /// Writes the name of a file to [`Self::name`]; returns its directory.
+    fn name_of(&mut self, file: u64) -> Option<u64> {
+        self.here.tree.geometry.file_name(file, &mut self.name);
+        self.here.tree.geometry.directory_of(file)
+    }
+
+    fn close(&mut self) -> Result<(), Errno> {
+        let Some((_, open)) = self.open.take() else { return Err(Errno::BADF) };
+        if self.options.fsync_at_close {
+            fsync(&open)?;
+        }
+        // SAFETY: the descriptor is owned here alone, and given up by `into_raw_fd`. Dropping it
+        // would hide the error by which a file system tells that it has lost what was written.
+        match unsafe { libc::close(open.into_raw_fd()) } {
+            0 => Ok(()),
+            _ => Err(Errno::from_io_error(&io::Error::last_os_error()).unwrap_or(Errno::IO)),
+        }
+    }
+
+    /// Reads or writes in the file that is open.
+    fn transfer(&mut self, io: &Io, file: u64) -> Result<Outcome, Errno> {
+        let within = self.here.tree.geometry.within(io.offset.0);
+        let Some((_, open)) = self.open.as_ref().filter(|(number, _)| *number == file) else {
+            return Err(Errno::BADF);
+        };
+        let length = io.length.0 as usize;
+        let mut done = 0;
+        while done < length {
+            let part = &mut self.buffer.part(length)[done..];
+            let at = within + done as u64;
+            let moved = if io.op == Op::Write {
+                retry_on_intr(|| pwrite(open, &*part, at))?
+            } else {
+                retry_on_intr(|| pread(open, &mut *part, at))?
+            };
+            if moved == 0 {
+                return Ok(Outcome::Short);
+            }
+            done += moved;
+        }
+        Ok(Outcome::Ok)
+    }
+
+    /// Does something with the name of a file.
+    fn by_name<T>(
+        &mut self,
+        file: u64,
+        call: impl Fn(BorrowedFd<'_>, &str) -> Result<T, Errno>,
+    ) -> Result<(), Errno> {
+        let directory = self.name_of(file);
+        let name = self.name.as_str();
+        self.here.within(directory, |at| retry_on_intr(|| call(at, name))).map(|_| ())
+    }
+
+    /// Makes or removes a directory.
+    fn directory(&mut self, directory: u64, makes: bool) -> Result<(), Errno> {
+        let geometry = &self.here.tree.geometry;
+        let name = geometry.directory_name(directory).to_string();
+        let parent = geometry.parent(directory);
+        self.here.directories.remove(&directory);
+        self.here.within(parent, |at| {
+            if makes {
+                mkdirat(at, name.as_str(), Mode::from_raw_mode(0o777))
+            } else {
+                unlinkat(at, name.as_str(), AtFlags::REMOVEDIR)
+            }
+        })
+    }
+
+    /// Copies a file to the other tree.
+    fn copy(&mut self, file: u64) -> Result<(), Errno> {
+        self.open_for_copy(file)?;
+        let Some((_, from)) = self.open.take() else { return Err(Errno::BADF) };
+        let name = self.name.clone();
+        let Some(there) = &mut self.there else { return Err(Errno::NOENT) };
+        let directory = there.tree.geometry.directory_of(file);
+        let is_new = there.tree.states.file(file) == ioecho_replay::tree::FileState::Absent;
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC | OFlags::NOFOLLOW;
+        let mode = Mode::from_raw_mode(0o666);
+        let to = there.within(directory, |at| {
+            let flags = flags | OFlags::CLOEXEC;
+            retry_on_intr(|| openat2(at, name.as_str(), flags, mode, BENEATH))
+        })?;
+        let copied = copy_all(&from, &to);
+        if copied.is_err() && is_new {
+            // What was copied so far is no file of the tree.
+            there.within(directory, |at| unlinkat(at, name.as_str(), AtFlags::empty()))?;
+        }
+        copied
+    }
+
+    fn open_for_copy(&mut self, file: u64) -> Result<(), Errno> {
+        let directory = self.name_of(file);
+        let name = self.name.as_str();
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+        let from = self.here.within(directory, |at| {
+            retry_on_intr(|| openat2(at, name, flags, Mode::empty(), BENEATH))
+        })?;
+        self.open = Some((file, from));
+        Ok(())
+    }
+
+    /// Moves a file to the other tree.
+    fn rename(&mut self, file: u64) -> Result<(), Errno> {
+        let directory = self.name_of(file);
+        let name = self.name.as_str();
+        let Some(there) = &mut self.there else { return Err(Errno::NOENT) };
+        let other = there.tree.geometry.directory_of(file);
+        let here = &mut self.here;
+        // The other directory is opened first, so that both are at hand.
+        there.within(other, |_| Ok(()))?;
+        here.within(directory, |from| {
+            let to = match other.and_then(|other| there.directories.get(&other)) {
+                Some(open) => open.as_fd(),
+                None => there.anchor.directory().as_fd(),
+            };
+            match renameat_with(from, name, to, name, RenameFlags::NOREPLACE) {
+                // A file system that cannot promise it.
+                Err(Errno::INVAL | Errno::NOSYS) => renameat(from, name, to, name),
+                done => done,
+            }
+        })
+    }
+
+    fn call(&mut self, io: &Io) -> Outcome {
+        let geometry = &self.here.tree.geometry;
+        let number = geometry.number_at(io.offset.0);
+        let directory = number.wrapping_sub(geometry.files());
+        let done = match io.op {
+            Op::Read | Op::Write => {
+                return self.transfer(io, number).unwrap_or_else(outcome);
+            }
+            Op::Create => self.open_file(number, true),
+            Op::Open => self.open_file(number, false),
+            Op::Close => self.close(),
+            Op::Delete => self.by_name(number, |at, name| unlinkat(at, name, AtFlags::empty())),
+            Op::Getattr => {
+                self.by_name(number, |at, name| statat(at, name, AtFlags::SYMLINK_NOFOLLOW))
+            }
+            Op::Setattr => self.by_name(number, touch),
+            Op::Access => self
+                .by_name(number, |at, name| accessat(at, name, Access::READ_OK, AtFlags::empty())),
+            Op::Mkdir => self.directory(directory, true),
+            Op::Rmdir => self.directory(directory, false),
+            Op::Copy => self.copy(number),
+            Op::Move => self.rename(number),
+            _ => Err(Errno::OPNOTSUPP),
+        };
+        done.map_or_else(outcome, |()| Outcome::Ok)
+    }
+}
+
+fn outcome(error: Errno) -> Outcome {
+    Outcome::Error(error.raw_os_error())
+}
+
+/// Sets both times of a file to now.
+fn touch(at: BorrowedFd<'_>, name: &str) -> Result<(), Errno> {
+    let now = Timespec { tv_sec: 0, tv_nsec: rustix::fs::UTIME_NOW };
+    let times = Timestamps { last_access: now, last_modification: now };
+    utimensat(at, name, &times, AtFlags::SYMLINK_NOFOLLOW)
+}
+
+/// Copies all of a file: in the kernel where it can.
+fn copy_all(from: &OwnedFd, to: &OwnedFd) -> Result<(), Errno> {
+    let mut copied = 0_u64;
+    loop {
+        match retry_on_intr(|| copy_file_range(from, None, to, None, 1 << 30)) {
+            Ok(0) => return Ok(()),
+            Ok(part) => copied += part as u64,
+            Err(Errno::XDEV | Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) if copied == 0 => {
+                break;
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    let mut bytes = vec![0; COPY_BYTES];
+    loop {
+        let part = retry_on_intr(|| rustix::io::read(from, &mut bytes[..]))?;
+        if part == 0 {
+            return Ok(());
+        }
+        let mut written = 0;
+        while written < part {
+            written += retry_on_intr(|| rustix::io::write(to, &bytes[written..part]))?;
+        }
+    }
+}
+
+impl Device for FilesDevice {
+    fn capacity(&self) -> Bytes {
+        self.here.tree.geometry.extent()
+    }
+
+    fn block_size(&self) -> Bytes {
+        Bytes(1)
+    }
+
+    fn length_max(&self) -> Bytes {
+        Bytes(self.options.length_max)
+    }
+
+    fn supports(&self, op: Op) -> bool {
+        match op {
+            Op::Rename | Op::Link | Op::Symlink | Op::Fsync | Op::Truncate | Op::Readdir => false,
+            op => matches!(op, Op::Read | Op::Write) || op.is_of_files(),
+        }
+    }
+
+    fn prepare(&mut self, io: &Io, payload: &mut dyn Payload) {
+        if io.op == Op::Write {
+            let whole = (io.length.0 as usize).next_multiple_of(ALIGNMENT);
+            payload.fill(io, self.buffer.part(whole));
+        }
+        self.prepared = Some(*io);
+    }
+
+    fn submit(&mut self) -> io::Result<(Nanos, usize)> {
+        let submitted = self.clock.now();
+        let Some(io) = self.prepared.take() else { return Ok((submitted, 0)) };
+        let outcome = self.call(&io);
+        let completed = self.clock.now();
+        let integrity = Integrity::Unchecked;
+        self.done = Some(Completion { tag: io.tag, submitted, completed, outcome, integrity });
+        Ok((submitted, 1))
+    }
+
+    fn reap(&mut self, completions: &mut Vec<Completion>) -> io::Result<()> {
+        completions.extend(self.done.take());
+        Ok(())
+    }
+
+    fn wait(&mut self, until: Nanos, completions: &mut Vec<Completion>) -> io::Result<()> {
+        if self.done.is_none() {
+            self.clock.sleep_until(until);
+        }
+        self.reap(completions)
+    }
+
+    fn concurrency(&self) -> u32 {
+        1
+    }
+
+    fn is_inline(&self) -> bool {
+        true
+    }
+
+    fn describe(&self) -> String {
+        "calls of one thread".to_owned()
+    }
+}

@@ -1,0 +1,202 @@
+//! A tree below a real directory: what is made there, and what is never touched.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+use std::sync::Arc;
+
+use ioecho_replay::pattern::Pattern;
+use ioecho_replay::tree::{Call, Clients, FileFlow, FileState, MARKER, Next, Tree};
+use ioecho_replay::{Completion, Device, Io};
+use ioecho_trace::{Bytes, Flags, Nanos, Outcome};
+
+use super::*;
+use crate::MonotonicClock;
+
+fn tree(line: &str) -> Arc<Tree> {
+    Arc::new(Tree::new(line.parse().unwrap()))
+}
+
+/// Does a load with one thread, for so many calls; returns what failed.
+fn does(
+    anchor: &Anchor,
+    tree: &Arc<Tree>,
+    there: Option<(Anchor, Arc<Tree>)>,
+    line: &str,
+    calls: usize,
+) -> Vec<(Call, Outcome)> {
+    let to = there.as_ref().map(|(_, tree)| Arc::clone(tree));
+    let flow = FileFlow::new(line.parse().unwrap(), Arc::clone(tree), to).unwrap();
+    let options =
+        FilesOptions { writes: flow.load.changes(), length_max: 1 << 16, ..Default::default() };
+    let here = (anchor.clone(), Arc::clone(tree));
+    let mut device = FilesDevice::new(here, there, options, MonotonicClock::new());
+    let mut clients = Clients::new(Arc::new(flow), 0, 1);
+    let (mut pattern, mut done, mut failed) = (Pattern::new(1), Vec::new(), Vec::new());
+    for _ in 0..calls {
+        let call = match clients.poll() {
+            Next::Call(call) => call,
+            Next::NotYet => continue,
+            Next::Ended => break,
+        };
+        let io = Io {
+            tag: 0,
+            request: 7,
+            scheduled: Nanos::ZERO,
+            op: call.op,
+            flags: Flags::empty(),
+            offset: Bytes(call.place),
+            length: Bytes(call.length),
+        };
+        device.prepare(&io, &mut pattern);
+        device.submit().unwrap();
+        device.reap(&mut done).unwrap();
+        let Completion { outcome, submitted, completed, .. } = done.pop().unwrap();
+        assert!(submitted <= completed);
+        if outcome != Outcome::Ok {
+            failed.push((call, outcome));
+        }
+        clients.completed(call.client, outcome, completed);
+    }
+    failed
+}
+
+fn names(path: &Path) -> Vec<String> {
+    let name = |entry: fs::DirEntry| entry.file_name().to_string_lossy().into_owned();
+    let mut names: Vec<_> = fs::read_dir(path).unwrap().map(|entry| name(entry.unwrap())).collect();
+    names.sort();
+    names
+}
+
+const MAKE: &str = "files:format?do=mkdir,fill&size=4k";
+const CLEAN: &str = "files:format?do=delete,rmdir";
+const SHAPE: &str = "depth=2&width=2&files=3&size=6k";
+
+#[test]
+fn a_tree_is_made_found_again_read_and_removed() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("anchor");
+    assert_eq!(inspect(&path).unwrap(), AnchorState::Absent);
+    let anchor = Anchor::open(&path, true, false).unwrap();
+    assert_eq!(inspect(&path).unwrap(), AnchorState::Empty);
+    let made = tree(SHAPE);
+    anchor.mark(&made).unwrap();
+    assert_eq!(inspect(&path).unwrap(), AnchorState::Ours);
+    assert_eq!(does(&anchor, &made, None, MAKE, usize::MAX), []);
+    let file = path.join("vdb.1_2.dir/vdb.2_1.dir/vdb_f0003.file");
+    assert_eq!(fs::metadata(file).unwrap().len(), 6 << 10);
+    assert_eq!(names(&path), [MARKER, "vdb.1_1.dir", "vdb.1_2.dir"]);
+
+    let again = tree(SHAPE);
+    let found = anchor.look(&again).unwrap();
+    assert_eq!((found.files, found.directories, found.foreign), (12, 6, 0));
+    assert_eq!(again.states.count(FileState::Full as u8), 12);
+    for load in ["read?size=4k", "getattr?", "setattr?", "access?", "open?", "mixed?size=2k"] {
+        let line = format!("files:{load}&once=yes&select=random");
+        assert_eq!(does(&anchor, &again, None, &line, usize::MAX), [], "{load}");
+    }
+    assert_eq!(does(&anchor, &again, None, CLEAN, usize::MAX), []);
+    assert_eq!(names(&path), [MARKER]);
+}
+
+#[test]
+fn files_are_copied_and_moved_to_another_tree() {
+    let directory = tempfile::tempdir().unwrap();
+    let open = |name: &str| Anchor::open(&directory.path().join(name), true, false).unwrap();
+    let (a, b) = (open("a"), open("b"));
+    let (here, there) = (tree(SHAPE), tree(SHAPE));
+    assert_eq!(does(&a, &here, None, MAKE, usize::MAX), []);
+    assert_eq!(does(&b, &there, None, "files:format?do=mkdir", usize::MAX), []);
+    let to = Some((b.clone(), Arc::clone(&there)));
+    assert_eq!(does(&a, &here, to.clone(), "files:copy?to=2&once=yes", usize::MAX), []);
+    let name = "vdb.1_1.dir/vdb.2_1.dir/vdb_f0001.file";
+    let read = |of: &str| fs::read(directory.path().join(of).join(name)).unwrap();
+    assert!(read("a") == read("b") && read("a").len() == 6 << 10);
+    assert_eq!(does(&b, &there, None, "files:delete?once=yes", usize::MAX), []);
+    assert_eq!(does(&a, &here, to, "files:move?to=2&once=yes", usize::MAX), []);
+    assert_eq!(here.states.count(FileState::THERE), 0);
+    let found = b.look(&tree(SHAPE)).unwrap();
+    assert_eq!(found.files, 12);
+}
+
+#[test]
+fn what_is_not_of_the_tree_is_told_and_left() {
+    let directory = tempfile::tempdir().unwrap();
+    let anchor = Anchor::open(directory.path(), true, false).unwrap();
+    assert_eq!(does(&anchor, &tree(SHAPE), None, MAKE, usize::MAX), []);
+    let inside = directory.path().join("vdb.1_1.dir/vdb.2_2.dir/letters.txt");
+    fs::write(&inside, "dear").unwrap();
+    fs::write(directory.path().join("vdb.1_2.dir/vdb_f0001.file"), "no files here").unwrap();
+    let again = tree(SHAPE);
+    let found = anchor.look(&again).unwrap();
+    assert_eq!((found.files, found.foreign), (12, 2));
+    assert_eq!(does(&anchor, &again, None, CLEAN, usize::MAX), []);
+    assert_eq!(fs::read(inside).unwrap(), b"dear");
+    assert_eq!(names(directory.path()), ["vdb.1_1.dir", "vdb.1_2.dir"]);
+    assert_eq!(names(&directory.path().join("vdb.1_1.dir")), ["vdb.2_2.dir"]);
+}
+
+#[test]
+fn no_link_leads_out_of_the_anchor() {
+    let directory = tempfile::tempdir().unwrap();
+    let (path, other) = (directory.path().join("anchor"), directory.path().join("other"));
+    let anchor = Anchor::open(&path, true, false).unwrap();
+    let shape = "depth=1&width=1&files=2&size=4k";
+    let made = tree(shape);
+    assert_eq!(does(&anchor, &made, None, MAKE, usize::MAX), []);
+    // Somebody puts links in the place of a directory and of a file meanwhile.
+    fs::rename(path.join("vdb.1_1.dir"), &other).unwrap();
+    symlink(&other, path.join("vdb.1_1.dir")).unwrap();
+    let failed = does(&anchor, &made, None, "files:delete?once=yes", usize::MAX);
+    assert_eq!(failed.len(), 2);
+    assert_eq!(names(&other).len(), 2);
+    assert_eq!(anchor.look(&tree(shape)).unwrap().foreign, 1);
+    assert!(Anchor::open(&path.join("vdb.1_1.dir"), true, false).is_err());
+    fs::remove_file(path.join("vdb.1_1.dir")).unwrap();
+    fs::rename(&other, path.join("vdb.1_1.dir")).unwrap();
+    let letter = directory.path().join("letter");
+    fs::write(&letter, vec![b'x'; 4096]).unwrap();
+    let name = path.join("vdb.1_1.dir/vdb_f0001.file");
+    fs::remove_file(&name).unwrap();
+    symlink(&letter, &name).unwrap();
+    let failed = does(&anchor, &made, None, "files:write?size=4k&once=yes", usize::MAX);
+    assert_eq!(failed.len(), 1, "{failed:?}");
+    assert!(fs::read(&letter).unwrap().iter().all(|byte| *byte == b'x'));
+}
+
+#[test]
+fn an_anchor_with_anything_else_is_foreign_and_one_run_has_it() {
+    let directory = tempfile::tempdir().unwrap();
+    fs::write(directory.path().join("letters.txt"), "dear").unwrap();
+    let state = inspect(directory.path()).unwrap();
+    assert_eq!(state, AnchorState::Foreign("letters.txt".to_owned()));
+    assert!(inspect(&directory.path().join("letters.txt")).is_err());
+    let one = Anchor::open(directory.path(), true, false).unwrap();
+    let error = Anchor::open(directory.path(), true, false).unwrap_err();
+    assert!(error.to_string().contains("another run"), "{error}");
+    drop(one);
+    let reader = Anchor::open(directory.path(), false, false).unwrap();
+    assert!(Anchor::open(directory.path(), false, false).is_ok());
+    assert!(Anchor::open(directory.path(), true, false).is_err());
+    drop(reader);
+}
+
+#[test]
+fn a_failing_call_is_the_callers_to_know() {
+    let directory = tempfile::tempdir().unwrap();
+    let anchor = Anchor::open(directory.path(), true, false).unwrap();
+    let shape = "depth=1&width=1&files=1&size=4k";
+    let supposed = tree(shape);
+    supposed.put_directory(0);
+    supposed.put_file(0, 4096);
+    let failed = does(&anchor, &supposed, None, "files:read?size=4k&once=yes", usize::MAX);
+    assert_eq!(failed.len(), 1);
+    assert_eq!(failed[0].1, Outcome::Error(libc::ENOENT));
+    let again = tree(shape);
+    assert_eq!(does(&anchor, &again, None, MAKE, usize::MAX), []);
+    fs::write(directory.path().join("vdb.1_1.dir/vdb_f0001.file"), [0; 100]).unwrap();
+    let short = does(&anchor, &again, None, "files:read?size=4k&once=yes", usize::MAX);
+    assert_eq!(short.len(), 1);
+    assert_eq!(short[0].1, Outcome::Short);
+    let _ = fs::remove_dir_all(directory.path().join("vdb.1_1.dir"));
+}

@@ -1,0 +1,209 @@
+//! Loads on trees of files: what the lanes of a run share.
+//!
+//! The engine knows nothing of files. A tree is a target, its threads are clients of a flow, and
+//! each thread of a real tree has a lane of its own, which makes its calls itself. In simulated
+//! time one lane has all threads of a tree.
+
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex};
+
+use ioecho_linux::MonotonicClock;
+use ioecho_linux::target::Layer;
+use ioecho_linux::tree::{Anchor, FilesDevice, FilesOptions, inspect};
+use ioecho_replay::tree::{Clients, FileFlow, Names, Tree};
+use ioecho_trace::{Nanos, TraceError};
+
+use crate::error::{Kind, Result, RunError};
+use crate::facts::{SimulatedTarget, TargetEntry, TreeEntry};
+use crate::flows::{Flow, FlowsInput, LanePlace, OfFiles};
+use crate::lane::Lane;
+use crate::observer::Observer;
+use crate::plan::ReplayPlan;
+use crate::target::Target;
+use crate::tree_target::{TreePlace, TreeTarget};
+
+/// A tree of a run.
+struct Place {
+    target: TreeTarget,
+    tree: Arc<Tree>,
+    anchor: Option<Anchor>,
+    names: Option<Arc<Mutex<Names>>>,
+}
+
+/// The trees of a run.
+pub(crate) struct Forest {
+    places: Vec<Place>,
+    /// The loads, in the order of the run's flows.
+    flows: Vec<Arc<FileFlow>>,
+}
+
+impl Forest {
+    /// Opens the trees of a plan, and looks at what of them is there.
+    pub(crate) fn open(plan: &ReplayPlan, observer: &dyn Observer) -> Result<Self> {
+        let mut places = Vec::new();
+        for (number, target) in plan.targets.iter().enumerate() {
+            let Target::Tree(target) = target else { continue };
+            let tree = Arc::new(Tree::new(target.geometry.clone()));
+            let changes = plan.flows.list().iter().any(|flow| flow.changes(number));
+            let place = match &target.place {
+                TreePlace::Anchor { path, with_parents, .. } => {
+                    let failed = |error: std::io::Error| {
+                        RunError::new(Kind::Target, format!("{}: {error}", path.display()))
+                    };
+                    if changes {
+                        // It may be another one since it was looked at.
+                        let named = &plan.targets[number];
+                        let is_named = plan.spec.destroy.iter().any(|it| named.is_file(it));
+                        let state = inspect(path).map_err(failed)?;
+                        target.with_state(state).guard(is_named)?;
+                    }
+                    let anchor = Anchor::open(path, changes, *with_parents).map_err(failed)?;
+                    let found = anchor.look(&tree).map_err(failed)?;
+                    if changes {
+                        anchor.mark(&tree).map_err(failed)?;
+                    }
+                    if let Some(example) = found.example {
+                        observer.tell(&format!(
+                            "note: {}: {} not of this tree and left alone, such as {}",
+                            path.display(),
+                            ioecho_trace::units::counted_in(found.foreign, "name is", "names are"),
+                            example.display()
+                        ));
+                    }
+                    Place { target: (**target).clone(), tree, anchor: Some(anchor), names: None }
+                }
+                TreePlace::Memory { found, capacity, names_max, .. } => {
+                    tree.suppose(*found);
+                    let names = Names::of(&tree, *capacity, *names_max);
+                    let names = Some(Arc::new(Mutex::new(names)));
+                    Place { target: (**target).clone(), tree, anchor: None, names }
+                }
+            };
+            places.push(place);
+        }
+        let flow = |flow: &Flow| -> std::result::Result<Arc<FileFlow>, TraceError> {
+            let Some(OfFiles { load, to }) = flow.of_files() else {
+                return Err(TraceError::Stopped);
+            };
+            let to = to.map(|to| Arc::clone(&places[to].tree));
+            let tree = Arc::clone(&places[flow.target()].tree);
+            Ok(Arc::new(FileFlow::new(load.clone(), tree, to)?))
+        };
+        let flows = plan.flows.list().iter().map(flow).collect::<std::result::Result<_, _>>()?;
+        Ok(Self { places, flows })
+    }
+
+    /// The lanes, the trees as the facts of a run have them, and the layers below, which nobody
+    /// knows.
+    pub(crate) fn opened(
+        &self,
+        plan: &ReplayPlan,
+        places: &[LanePlace],
+        clock: MonotonicClock,
+    ) -> (Vec<Lane>, Vec<TargetEntry>, Vec<Vec<Layer>>) {
+        let entries = self.entries();
+        let below = entries.iter().map(|_| Vec::new()).collect();
+        (self.lanes(plan, places, clock), entries, below)
+    }
+
+    /// The trees in the facts of a run.
+    fn entries(&self) -> Vec<TargetEntry> {
+        let entry = |place: &Place| {
+            let text = place.target.text.clone();
+            let Some(anchor) = &place.anchor else {
+                return TargetEntry::Simulated(SimulatedTarget { simulated: text });
+            };
+            let mount = anchor.file_system();
+            TargetEntry::Tree(TreeEntry {
+                tree: text,
+                anchor: anchor.path().to_owned(),
+                files: place.tree.geometry.files(),
+                directories: place.tree.geometry.directories(),
+                direct: place.target.open.direct,
+                file_system: mount.as_ref().map(|(kind, _)| kind.clone()),
+                mount_point: mount.map(|(_, point)| point),
+            })
+        };
+        self.places.iter().map(entry).collect()
+    }
+
+    /// The lanes.
+    fn lanes(&self, plan: &ReplayPlan, places: &[LanePlace], clock: MonotonicClock) -> Vec<Lane> {
+        let lane = |at: &LanePlace| {
+            let place = &self.places[at.target];
+            match (&place.target.place, &place.anchor, at.client) {
+                (_, Some(anchor), Some((flow, _))) => {
+                    let here = (anchor.clone(), Arc::clone(&place.tree));
+                    let load = &self.flows[flow].load;
+                    let to = plan.flows.list()[flow].of_files().and_then(|files| files.to);
+                    let there = to.and_then(|to| {
+                        let place = &self.places[to];
+                        Some((place.anchor.clone()?, Arc::clone(&place.tree)))
+                    });
+                    let open = place.target.open;
+                    let options = FilesOptions {
+                        direct: open.direct,
+                        sync: open.sync,
+                        fsync_at_close: open.fsync,
+                        writes: load.changes(),
+                        length_max: load.sizes.largest(),
+                    };
+                    let device = Box::new(FilesDevice::new(here, there, options, clock));
+                    Lane::Real { device, clock, claim: None }
+                }
+                (TreePlace::Memory { calls, .. }, ..) => {
+                    let mut flows = plan.flows.list().iter();
+                    // All of them go to one.
+                    let other = flows.find_map(|flow| {
+                        let of = flow.of_files().filter(|_| flow.target() == at.target);
+                        of.and_then(|of| of.to)
+                    });
+                    let other = other.and_then(|other| self.places[other].names.clone());
+                    let names = place.names.clone();
+                    Lane::Simulated {
+                        spec: calls.clone(),
+                        learnt: None,
+                        names: names.map(|names| (names, other)),
+                    }
+                }
+                // A place of a tree below an anchor always has its thread.
+                (TreePlace::Anchor { .. }, ..) => unreachable!("a real tree has threads"),
+            }
+        };
+        places.iter().map(lane).collect()
+    }
+
+    /// The input of each lane.
+    pub(crate) fn inputs(
+        &self,
+        plan: &ReplayPlan,
+        places: &[LanePlace],
+        stop: &Arc<AtomicBool>,
+    ) -> Vec<FlowsInput> {
+        let until = plan.spec.end_after.unwrap_or(Nanos::MAX);
+        let input = |at: &LanePlace| {
+            let flows = plan.flows.list().iter().enumerate();
+            let clients = flows.filter_map(|(number, flow)| {
+                let (first, count) = match at.client {
+                    Some((of, client)) if of == number => (client, 1),
+                    None if flow.target() == at.target => (0, flow.places()),
+                    _ => return None,
+                };
+                let clients = Clients::new(Arc::clone(&self.flows[number]), first, count);
+                Some((flow.clone(), number as u16 + 1, clients))
+            });
+            FlowsInput::of_files(clients.collect(), until, stop)
+        };
+        places.iter().map(input).collect()
+    }
+
+    /// Why threads ended before the run did.
+    pub(crate) fn notes(&self, plan: &ReplayPlan) -> Vec<String> {
+        let flows = plan.flows.list().iter().zip(&self.flows).enumerate();
+        let notes = flows.filter_map(|(number, (flow, shared))| {
+            let why = shared.why_ended()?;
+            Some(format!("{}: {why}; threads of it ended", flow.name(number + 1)))
+        });
+        notes.collect()
+    }
+}

@@ -1,0 +1,244 @@
+//! A tree of files as a target: `tree:/mnt/x?depth=2&width=4&files=100&size=4k`, or in memory
+//! `sim:tree?files=100&found=full`.
+
+use std::path::{Path, PathBuf};
+
+use ioecho_linux::tree::{AnchorState, inspect};
+use ioecho_replay::device::TargetLimits;
+use ioecho_replay::sim::SimSpec;
+use ioecho_replay::tree::{Found, Geometry};
+use ioecho_trace::wording::Wording;
+use ioecho_trace::{Bytes, Op};
+
+use crate::error::{Kind, Result, RunError};
+use crate::facts::TREE_IN_MEMORY;
+
+/// What the name of a tree as a target begins with.
+pub const TREE_PREFIX: &str = "tree:";
+
+/// How long a call on a tree in memory takes, if nothing is said.
+const CALLS: &str = "model=exp,service=100us,units=64";
+
+/// The largest file system in memory, in bytes.
+const CAPACITY: Bytes = Bytes(1 << 60);
+
+/// A tree as a target.
+#[derive(Clone, Debug)]
+pub struct TreeTarget {
+    /// Its name as it was typed.
+    pub text: String,
+    /// Its shape.
+    pub geometry: Geometry,
+    /// Where it lies.
+    pub place: TreePlace,
+    /// How its files are opened.
+    pub open: OpenWords,
+}
+
+/// Where a tree lies.
+#[derive(Clone, Debug)]
+pub enum TreePlace {
+    /// Below a directory.
+    Anchor {
+        /// The directory.
+        path: PathBuf,
+        /// Whether the directories above it are made.
+        with_parents: bool,
+        /// What it was when it was looked at.
+        state: AnchorState,
+    },
+    /// In memory.
+    Memory {
+        /// What of it is there at first.
+        found: Found,
+        /// How long calls take.
+        calls: Box<SimSpec>,
+        /// How many bytes its file system has.
+        capacity: Bytes,
+        /// How many files and directories it can have.
+        names_max: u64,
+    },
+}
+
+/// How files are opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct OpenWords {
+    /// Past the page cache.
+    pub direct: bool,
+    /// Writes are on the medium when they complete.
+    pub sync: bool,
+    /// Files are brought to the medium before they are closed.
+    pub fsync: bool,
+}
+
+impl TreeTarget {
+    /// The tree of this name, if it is one, and looks at its anchor.
+    pub(crate) fn look_at(name: &str) -> Option<Result<Self>> {
+        if let Some(rest) = name.strip_prefix(TREE_PREFIX) {
+            return Some(Self::below_anchor(name, rest));
+        }
+        let rest = name.strip_prefix(TREE_IN_MEMORY)?;
+        let settings = if rest.is_empty() { "" } else { rest.strip_prefix('?')? };
+        Some(Self::in_memory(name, settings))
+    }
+
+    fn below_anchor(name: &str, rest: &str) -> Result<Self> {
+        let (path, settings) = rest.rsplit_once('?').unwrap_or((rest, ""));
+        if path.is_empty() {
+            return Err(usage(name, "it names no directory"));
+        }
+        let mut settings = Settings::new(settings);
+        let with_parents = settings.take("parents").as_deref() == Some("yes");
+        let open = settings.open(name)?;
+        let geometry = settings.geometry()?;
+        let path = PathBuf::from(path);
+        let state = inspect(&path)
+            .map_err(|error| RunError::new(Kind::Target, format!("{}: {error}", path.display())))?;
+        let place = TreePlace::Anchor { path, with_parents, state };
+        Ok(Self { text: name.to_owned(), geometry, place, open })
+    }
+
+    fn in_memory(name: &str, settings: &str) -> Result<Self> {
+        let mut settings = Settings::new(settings);
+        let found = match settings.take("found") {
+            None => Found::Full,
+            Some(word) => {
+                let known = Found::WORDS.iter().find(|(known, _)| *known == word);
+                let wrong = || usage(name, "found is nothing, directories, empty or full");
+                known.map(|(_, found)| *found).ok_or_else(wrong)?
+            }
+        };
+        let calls = settings.take("calls").unwrap_or_else(|| CALLS.to_owned());
+        let calls: SimSpec = calls
+            .parse()
+            .map_err(|error| RunError::new(Kind::Usage, format!("'{name}': {error}")))?;
+        let wrong = |key: &str| usage(name, &format!("{key} is no number"));
+        let capacity = settings.take("capacity").map(|text| text.parse()).transpose();
+        let capacity = capacity.map_err(|_| wrong("capacity"))?.unwrap_or(CAPACITY);
+        let names_max = settings.take("names").map(|text| text.parse()).transpose();
+        let names_max = names_max.map_err(|_| wrong("names"))?.unwrap_or(u64::MAX);
+        let open = settings.open(name)?;
+        let geometry = settings.geometry()?;
+        let place = TreePlace::Memory { found, calls: Box::new(calls), capacity, names_max };
+        Ok(Self { text: name.to_owned(), geometry, place, open })
+    }
+
+    /// Its anchor, if it lies below one.
+    pub fn anchor(&self) -> Option<&Path> {
+        match &self.place {
+            TreePlace::Anchor { path, .. } => Some(path),
+            TreePlace::Memory { .. } => None,
+        }
+    }
+
+    /// Whether it is in memory.
+    pub fn is_simulated(&self) -> bool {
+        self.anchor().is_none()
+    }
+
+    /// Whether one of both lies in the other.
+    pub fn overlaps(&self, other: &Self) -> bool {
+        let (Some(a), Some(b)) = (self.anchor(), other.anchor()) else { return false };
+        let (a, b) = (real(a), real(b));
+        a.starts_with(&b) || b.starts_with(&a)
+    }
+
+    /// The same tree, whose anchor was found like this.
+    pub(crate) fn with_state(&self, found: AnchorState) -> Self {
+        let mut tree = self.clone();
+        if let TreePlace::Anchor { state, .. } = &mut tree.place {
+            *state = found;
+        }
+        tree
+    }
+
+    /// What is planned by it.
+    pub fn limits(&self) -> TargetLimits {
+        TargetLimits {
+            capacity: self.geometry.extent(),
+            block_size: Bytes(1),
+            length_max: Bytes(1 << 30),
+            supports: Op::ALL.map(|op| matches!(op, Op::Read | Op::Write) || op.is_of_files()),
+        }
+    }
+
+    /// Refuses to change a tree whose anchor may hold somebody's files.
+    pub(crate) fn guard(&self, is_named: bool) -> Result<()> {
+        let TreePlace::Anchor { path, state, .. } = &self.place else { return Ok(()) };
+        let name = path.display();
+        match state {
+            AnchorState::Absent | AnchorState::Empty => Ok(()),
+            AnchorState::Ours | AnchorState::Vdbench if is_named => Ok(()),
+            AnchorState::Ours | AnchorState::Vdbench => {
+                let text = format!("{name} holds a tree of files; nothing was touched");
+                let help = Wording::from("if the files of that tree may be lost: ");
+                Err(RunError::with_help(Kind::Refused, text, help.set("destroy", name.to_string())))
+            }
+            AnchorState::Foreign(example) => {
+                let text = format!(
+                    "{name} is not empty ({example}), and bears no mark of a tree; nothing was \
+                     touched"
+                );
+                let help = "take a directory that is empty or not there yet";
+                Err(RunError::with_help(Kind::Refused, text, help))
+            }
+        }
+    }
+}
+
+/// Whether a target is a tree whose directory is empty or not there yet.
+pub fn is_free(target: &str) -> bool {
+    let Some(Ok(tree)) = TreeTarget::look_at(target) else { return false };
+    let is_free = |state: &AnchorState| matches!(state, AnchorState::Absent | AnchorState::Empty);
+    matches!(&tree.place, TreePlace::Anchor { state, .. } if is_free(state))
+}
+
+fn usage(name: &str, reason: &str) -> RunError {
+    let help = "write it like 'tree:/mnt/x?depth=1&width=4&files=100&size=4k'";
+    RunError::with_help(Kind::Usage, format!("'{name}': {reason}"), help)
+}
+
+/// Where a path leads as far as it is there.
+fn real(path: &Path) -> PathBuf {
+    let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    let there = absolute.ancestors().find_map(|above| Some((above, above.canonicalize().ok()?)));
+    let Some((above, canonical)) = there else { return absolute };
+    match absolute.strip_prefix(above) {
+        Ok(rest) if !rest.as_os_str().is_empty() => canonical.join(rest),
+        _ => canonical,
+    }
+}
+
+/// The settings of a tree, of which those that are not of its shape are taken out.
+struct Settings<'s>(Vec<&'s str>);
+
+impl<'s> Settings<'s> {
+    fn new(text: &'s str) -> Self {
+        Self(text.split('&').filter(|part| !part.is_empty()).collect())
+    }
+
+    fn take(&mut self, key: &str) -> Option<String> {
+        let its = |part: &&str| part.split_once('=').is_some_and(|(name, _)| name == key);
+        let at = self.0.iter().position(its)?;
+        self.0.remove(at).split_once('=').map(|(_, value)| value.to_owned())
+    }
+
+    fn open(&mut self, name: &str) -> Result<OpenWords> {
+        let mut open = OpenWords::default();
+        for word in self.take("open").iter().flat_map(|words| words.split(',')) {
+            match word {
+                "direct" => open.direct = true,
+                "sync" => open.sync = true,
+                "fsync" => open.fsync = true,
+                _ => {
+                    return Err(usage(name, "open is direct, sync and fsync, with commas between"));
+                }
+            }
+        }
+        Ok(open)
+    }
+
+    fn geometry(&self) -> Result<Geometry> {
+        self.0.join("&").parse().map_err(|error| RunError::new(Kind::Usage, format!("{error}")))
+    }
+}
