@@ -43,14 +43,8 @@ if readelf --dynamic "$binary" | grep -q NEEDED; then
 fi
 
 echo "== the software bill of materials"
-python3 - "$wheel" "$out/ioecho-$version.cyclonedx.json" << 'END'
-import sys, zipfile
-with zipfile.ZipFile(sys.argv[1]) as wheel:
-    boms = [name for name in wheel.namelist() if name.endswith(".cyclonedx.json")]
-    assert len(boms) == 1, boms
-    with open(sys.argv[2], "wb") as bom:
-        bom.write(wheel.read(boms[0]))
-END
+# maturin writes where the crates lay; here it is one place wherever they lie.
+python3 -B packaging/bom.py "$wheel" "$PWD" "$out/ioecho-$version.cyclonedx.json"
 
 echo "== the archive"
 name=ioecho-$version-x86_64-linux
