@@ -102,7 +102,7 @@ limits() {
 
 killed() {
     step 'a killed campaign is undone, wherever it was'
-    killed_in "$(deep)" 1 4 9 14 up
+    killed_in "$(deep)" 1 6 9 14 up
 }
 
 ready

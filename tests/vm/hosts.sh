@@ -43,7 +43,7 @@ $(entry nvme-initiator)" 15s
 
 killed() {
     step 'a killed campaign is undone, wherever it was'
-    killed_in "$(across)" 2 4 20 40 up
+    killed_in "$(across)" 2 6 20 40 up
 }
 
 # A campaign whose target is on one host and whose initiator on another.

@@ -123,6 +123,18 @@ impl Measured {
         }
     }
 
+    /// The finding in a word. That a schedule was held is none where the figures may not be used.
+    pub fn word(&self) -> &'static str {
+        if self.is_useless() { self.validity.name() } else { self.finding.name() }
+    }
+
+    /// Whether the run held its schedule and its figures may not be used, such as where many of its
+    /// requests failed.
+    pub fn is_useless(&self) -> bool {
+        let is_held = matches!(self.finding, Finding::Faithful | Finding::Unscheduled);
+        is_held && self.validity == Validity::Invalid
+    }
+
     /// The fault of the measurement, if its finding is one: another attempt may have none.
     pub fn fault(&self) -> Option<Finding> {
         match self.finding {

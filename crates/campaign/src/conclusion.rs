@@ -28,7 +28,7 @@ pub struct Conclusion {
     pub sentence: String,
     /// How many cells have which state.
     pub counts: Counts,
-    /// How many results have which finding.
+    /// How many results have which finding, or `invalid` ([`Measured::word`]).
     pub findings: BTreeMap<String, usize>,
     /// How far each branch was climbed.
     pub climbs: Vec<Climb>,
@@ -151,7 +151,7 @@ pub fn conclude(executor: &Executor<'_>) -> Conclusion {
             }
             State::Done(_, measured) => {
                 counts.done += 1;
-                *findings.entry(measured.finding.name().to_owned()).or_default() += 1;
+                *findings.entry(measured.word().to_owned()).or_default() += 1;
                 unsteady += usize::from(is_unsteady(measured));
                 for expectation in plan.file.expectations.iter().filter(|it| !it.of_point) {
                     if !holds_of_all(&expectation.that, cell, measured) {

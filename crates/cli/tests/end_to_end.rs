@@ -655,6 +655,19 @@ fn a_device_that_vanished_is_told_in_words_and_not_called_faithful() {
 }
 
 #[test]
+fn a_campaign_calls_no_run_faithful_whose_figures_may_not_be_used() {
+    let fixture = Fixture::regular(300, 100);
+    let text = "name = 'c'\n[devices]\nd = 'sim:size=16M,vanish=10ms'\n[replay]\n\
+                device = 'd'\ntrace = 'load'\n";
+    fs::write(fixture.path("c.toml"), text).unwrap();
+    let output = fixture.run(&["campaign", "run", "c.toml"]);
+    let all = [output.stdout, output.stderr].concat();
+    let said = String::from_utf8_lossy(&all);
+    assert!(said.contains("1 of 1 cells have a result: 1 invalid."), "{said}");
+    assert!(said.contains("#1: invalid\n") && !said.contains("faithful"), "{said}");
+}
+
+#[test]
 fn a_run_ends_after_as_many_errors_as_it_bears() {
     let fixture = Fixture::regular(300, 100);
     let failing = "sim:size=16M,errors=0.5";

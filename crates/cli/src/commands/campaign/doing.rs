@@ -599,8 +599,9 @@ fn tell_action(executor: &Executor<'_>, action: &Action, going: usize) {
             let told = match &states[*cell] {
                 State::Done(_, measured) => {
                     let p99 = measured.figures.get("p99.all.response");
+                    let p99 = p99.filter(|_| !measured.is_useless());
                     let p99 = p99.map(|ns| format!(", p99 {}", Nanos(*ns as i64)));
-                    format!("{}{}", measured.finding.name(), p99.unwrap_or_default())
+                    format!("{}{}", measured.word(), p99.unwrap_or_default())
                 }
                 State::Failed(reason) => format!("failed: {reason}"),
                 State::Skipped(reason) => format!("skipped: {reason}"),

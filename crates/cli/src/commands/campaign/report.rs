@@ -368,6 +368,7 @@ fn median(runs: &[Row<'_>]) -> Option<f64> {
 /// The worst first.
 pub(super) fn tone(state: &State) -> CampaignTone {
     match state {
+        State::Done(_, measured) if measured.is_useless() => CampaignTone::Failed,
         State::Done(_, measured) => match measured.finding {
             Finding::DataDamaged => CampaignTone::Damaged,
             Finding::DeviceLimited => CampaignTone::Limited,
