@@ -18,7 +18,7 @@ mod stacks;
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Child, Command, Output, Stdio};
 
 use fixture::{Fixture, said};
 use serde_json::Value;
@@ -54,6 +54,13 @@ impl Site {
     fn run(&self, text: &str) -> Output {
         fs::write(self.path("c.toml"), text).unwrap();
         self.command(&["campaign", "run", "c.toml", "--json"]).output().unwrap()
+    }
+
+    /// A campaign that goes on, and whose output is read at its end.
+    fn begin(&self, text: &str) -> Child {
+        fs::write(self.path("c.toml"), text).unwrap();
+        let mut command = self.command(&["campaign", "run", "c.toml"]);
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
     }
 
     /// The directories of all attempts.

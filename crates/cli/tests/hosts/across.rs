@@ -4,7 +4,7 @@
 
 use std::fs;
 use std::path::PathBuf;
-use std::process::{Output, Stdio};
+use std::process::Output;
 
 use super::losses::{children, kill, until};
 use super::{Site, said};
@@ -100,13 +100,7 @@ fn volumes_of_one_host_are_for_others_and_what_stands_is_used_again() {
 /// gets its result all the same, and everything is undone in the reverse order.
 fn killed(victim: &str) {
     let site = Site::new();
-    fs::write(site.path("c.toml"), text(&site, 3, "")).unwrap();
-    let child = site
-        .command(&["campaign", "run", "c.toml"])
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
+    let child = site.begin(&text(&site, 3, ""));
     until("the replays go on", || order(&site).contains(&"san beside".to_owned()));
     let agent = |name: &str| {
         let environment = format!("IOECHO_UNDO_DIR={}/undo-{name}", at(&site));

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -53,13 +53,7 @@ fn going_for(site: &Site, seconds: u32, more: &str) -> Child {
          read-only=true\nallow-cached=true\n",
         campaign(2, &device, &format!("start.skew='1s'\nretries=1\n{more}"))
     );
-    fs::write(site.path("c.toml"), text).unwrap();
-    let child = site
-        .command(&["campaign", "run", "c.toml"])
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
+    let child = site.begin(&text);
     until_replaying(site);
     child
 }
@@ -235,13 +229,7 @@ fn a_campaign_that_is_asked_to_end_while_it_fetches_ends_and_resume_fetches_the_
          d={{host='n1',path='{at}/disk.img'}}\n[replay]\ndevice='d'\nread-only=true\n\
          allow-cached=true\ntrace='gen:random?read=100&rate=3000&duration=1s&size=4k&area=16M'\n"
     );
-    fs::write(site.path("c.toml"), text).unwrap();
-    let child = site
-        .command(&["campaign", "run", "c.toml"])
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
+    let child = site.begin(&text);
     let wanted = || fs::read_to_string(site.path("wanted")).unwrap_or_default();
     let came = || -> u64 {
         let files = site.attempts().into_iter().flat_map(|it| fs::read_dir(it.join("run")));

@@ -182,13 +182,7 @@ fn ten_hosts_over_ssh_begin_together_and_one_that_is_cut_off_is_waited_for() {
         Ok(made) => made,
         Err(why) => return ioecho_fixture::skipped(format!("no loop devices: {why}")),
     };
-    fs::write(site.path("c.toml"), text).unwrap();
-    let child = site
-        .command(&["campaign", "run", "c.toml"])
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
+    let child = site.begin(&text);
     // All replay: then one link goes down until that is noticed.
     super::losses::until_replaying(&site);
     net.link(15, "down");
