@@ -3,8 +3,9 @@
 
 bench/census.py FILES --dry-run | --sim [--ioecho PROGRAM] [--verbose] [RUN-FLAG…]
 
-With --sim every file that plans is run on simulated devices and trees of files, for 100 ms of
-simulated time a run; behind `--` stand further flags of `ioecho run`, such as --only.
+With --sim every file that plans is run on simulated devices and trees in memory, for 100 ms of
+simulated time a run; behind `--` stand further flags of `ioecho run`, such as --only. Trees are
+made whole first, so some files take minutes.
 
 FILES is a directory of parameter files that is not part of this tree: most of them have no licence.
 A file plans (exit code 0), by itself or with values for its variables, or it is refused (3) for a

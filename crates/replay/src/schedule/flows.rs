@@ -55,6 +55,8 @@ struct Flow {
     /// When it was held back last.
     held_at: Nanos,
     has_ended: bool,
+    /// Whether its shares count no longer in this lane.
+    has_left: bool,
 }
 
 impl Flow {
@@ -72,6 +74,7 @@ impl Flow {
             was_held: false,
             held_at: Nanos(i64::MIN),
             has_ended: false,
+            has_left: false,
             config,
         }
     }
@@ -89,13 +92,15 @@ impl Flow {
         }
     }
 
-    /// Whether its shares count no longer.
-    fn leave_gate_at_end(&self) {
+    /// Leaves the gate, once, when nothing of it is left.
+    fn leave_gate_at_end(&mut self) {
         if self.has_ended
             && self.queue.is_empty()
+            && !self.has_left
             && let Some((gate, member)) = &self.config.gate
         {
             gate.leave(*member);
+            self.has_left = true;
         }
     }
 }

@@ -260,7 +260,7 @@ impl Flows {
     }
 
     /// The gate of the flows with a share, and the place of each of them there.
-    fn gate(&self) -> (Arc<Gate>, Vec<Option<usize>>) {
+    fn gate(&self, lanes: &[LanePlace]) -> (Arc<Gate>, Vec<Option<usize>>) {
         let mut next = 0;
         let places = self.list.iter().map(|flow| {
             flow.spec.share.map(|_| {
@@ -269,7 +269,14 @@ impl Flows {
             })
         });
         let places = places.collect();
-        let members = self.list.iter().filter_map(|flow| Some((flow.spec.share?, flow.places)));
+        let members = self.list.iter().enumerate().filter_map(|(number, flow)| {
+            let is_its = |lane: &&LanePlace| match lane.client {
+                Some((of, _)) => of == number,
+                None => lane.target == flow.target,
+            };
+            let lanes = lanes.iter().filter(is_its).count() as u32;
+            Some((flow.spec.share?, flow.places, lanes))
+        });
         (Arc::new(Gate::new(members)), places)
     }
 
@@ -282,7 +289,7 @@ impl Flows {
             return None;
         }
         let lanes_at = LanePlace::all(targets, &self.list);
-        let (gate, places) = self.gate();
+        let (gate, places) = self.gate(&lanes_at);
         let has_gate = places.iter().any(Option::is_some);
         let count = lanes_at.len();
         let have_files = self.list.iter().any(|flow| flow.of_files.is_some());

@@ -125,10 +125,35 @@ impl Workload {
             tree.total = tree.total.map(|size| (size / divisor).max(1));
             tree.working_set = tree.working_set.map(|size| (size / divisor).max(1));
         }
+        for one in self.runs.iter_mut().flat_map(|run| &mut run.loops) {
+            one.values.iter_mut().for_each(|value| shrink_value(one.key, value, divisor));
+            // What has become the same is the same run.
+            let mut seen = Vec::new();
+            one.values.retain(|value| {
+                let is_new = !seen.contains(value);
+                seen.extend(is_new.then(|| value.clone()));
+                is_new
+            });
+        }
         for run in &mut self.runs {
             for size in run.data.iter_mut().flatten().filter(|size| **size >= 100) {
                 *size = (*size / divisor).max(100);
             }
         }
+    }
+}
+
+/// Divides a value of a loop that says how many files there are, or how large they are.
+fn shrink_value(key: &str, value: &mut super::model::Value, divisor: u64) {
+    use super::model::Value;
+
+    const FILE_MIN: u64 = 1 << 20;
+    match (key, value) {
+        ("files", Value::Number(files)) => *files = (*files / divisor).max(1.min(*files)),
+        ("total" | "working-set", Value::Size(size)) => *size = (*size / divisor).max(1),
+        ("sizes", Value::Size(size)) => {
+            *size = ((*size / divisor) & !4095).max(FILE_MIN.min(*size));
+        }
+        _ => {}
     }
 }
