@@ -288,9 +288,9 @@ fn calls_of(leaf: &Leaf, most: usize) -> BTreeMap<(&'static str, i32), usize> {
     let clock = SimClock::new(Nanos(20));
     let mut trees = BTreeMap::new();
     let paths: Vec<&str> = leaf.flows.iter().map(|flow| flow.paths[0].as_str()).collect();
-    paths.iter().for_each(|path| {
+    for path in &paths {
         trees.entry(*path).or_insert_with(|| in_memory(path, &clock));
-    });
+    }
     let mut threads: Vec<Clients> = Vec::new();
     for (flow, path) in leaf.flows.iter().zip(&paths) {
         let tree = Arc::clone(&trees[path].0);
