@@ -303,10 +303,11 @@ fn an_amount_of_data_ends_a_run_of_several_loads_on_several_devices() {
 }
 
 #[test]
-fn a_rate_that_the_device_cannot_serve_is_a_finding() {
+fn a_rate_that_the_device_cannot_serve_is_a_finding_and_a_curve_has_none() {
     let home = TempDir::new().unwrap();
     let text = "sd=s,lun=/dev/none,size=1g,threads=64\nwd=w,sd=s\n\
-                rd=late,wd=w,iorate=2000,elapsed=1\nrd=kept,wd=w,iorate=500,elapsed=1\n";
+                rd=late,wd=w,iorate=2000,elapsed=1\nrd=kept,wd=w,iorate=500,elapsed=1\n\
+                rd=c,wd=w,iorate=curve,curve=(50,100),elapsed=1\n";
     put(&home, "a.vdb", text);
     let device = ["-t", "*=sim:model=const,units=1,service=1ms", "--seed", "1", "--only"];
     let of = |only: &str, name: &str| {
@@ -316,6 +317,11 @@ fn a_rate_that_the_device_cannot_serve_is_a_finding() {
     assert_eq!(code, 10, "{told}");
     assert!(told.contains("late rate=2000: the device could not take the load"), "{told}");
     assert!(!told.contains("kept rate=500: the device"), "{told}");
+    // Response times grow with the queue, of which service times know only what is in flight.
+    let late = &runs(&home.path().join("rates"))["late 2000"];
+    assert!(figure(late, "mean.all.response") > 2.0 * figure(late, "mean.all.service"));
+    let (code, told) = of("c", "curve");
+    assert_eq!(code, 0, "{told}");
 }
 
 /// Published files, where `IOECHO_DATA` says they are: every complete raw one runs in simulation.

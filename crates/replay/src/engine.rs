@@ -280,6 +280,7 @@ impl<C: Clock> Replay<'_, C> {
         let timing = scheduler.config().timing;
         let has_flows = scheduler.flows() > 0;
         let audit = verify.map(|verify| Audit::new(verify, scheduler.config()));
+        scheduler.look_ahead_numbered(audit.as_ref().map_or(0, Audit::notes_ahead));
         device.keep_data(audit.is_some());
         let is_inline = device.is_inline();
         let mut engine = Engine {
@@ -318,6 +319,9 @@ impl<C: Clock> Replay<'_, C> {
         control.replaying.store(false, Relaxed);
         if result.is_err() || engine.scheduler.in_flight() > 0 {
             engine.abandon();
+        }
+        if let Some(audit) = &mut engine.audit {
+            audit.end();
         }
         engine.finish_gauges();
         engine.totals.counts = engine.scheduler.counts();
@@ -600,7 +604,7 @@ impl<C: Clock> Engine<'_, C> {
         let before = self.clock.now();
         self.explain_preparing(newest, before, spent);
         if let Some(audit) = &mut self.audit {
-            audit.commit();
+            audit.commit(self.scheduler.upcoming(), before - self.start);
         }
         let (_, taken) = self.device.submit()?;
         self.unsubmitted -= taken;

@@ -71,9 +71,20 @@ impl<'a> Audit<'a> {
         io
     }
 
-    /// Called before everything that has begun is handed over.
-    pub(super) fn commit(&mut self) {
-        self.verify.verifier.commit();
+    /// How many requests to come are of use at [`Audit::commit`].
+    pub(super) fn notes_ahead(&self) -> usize {
+        self.verify.verifier.notes_ahead()
+    }
+
+    /// Called before everything that has begun is handed over; `upcoming` comes next.
+    pub(super) fn commit<'p>(&mut self, upcoming: impl Iterator<Item = &'p Planned>, now: Nanos) {
+        let upcoming = upcoming.filter(|planned| planned.refusal.is_none());
+        self.verify.verifier.commit(&mut upcoming.map(|planned| planned.io(0)), now);
+    }
+
+    /// Called when nothing more is issued.
+    pub(super) fn end(&mut self) {
+        self.verify.verifier.end();
     }
 
     /// Called before the engine sleeps.

@@ -4,7 +4,8 @@
 //! nothing but a kill is to be survived: no thread waits for a disk. The notes of a step are
 //! written together, with the acknowledgements before them; slots that follow each other are one
 //! `write`. A durable ring is synced before the changes of a step are issued, so that a power cut
-//! cannot take the notes. A step changes a page or two, and the file does not grow. The disk space
+//! cannot take the notes; with it the next changes are announced, and the steps that issue these
+//! wait for no disk. A step changes a few pages, and the file does not grow. The disk space
 //! is allocated at the start, so a disk that fills later cannot affect it. A ring that can no
 //! longer be written is emptied, because an incomplete ring would raise false alarms.
 
@@ -15,7 +16,8 @@ use std::path::Path;
 
 use ioecho_replay::Io;
 use ioecho_replay::verify::{
-    INTENT_BYTES, INTENTS_HEADER_BYTES, INTENTS_MAX, Intent, Intents, IntentsHeader, RingSlots,
+    INTENT_BYTES, INTENTS_HEADER_BYTES, INTENTS_MAX, Intent, Intents, IntentsHeader, NOTED_AHEAD,
+    RingSlots,
 };
 use ioecho_trace::{JournalMode, Nanos, Outcome};
 
@@ -129,7 +131,7 @@ impl RingFile {
 
 impl Intents for RingFile {
     fn note(&mut self, io: &Io, now: Nanos) {
-        if self.broken {
+        if self.broken || self.slots.was_announced(io) {
             return;
         }
         let noted = self.slots.note(io, now);
@@ -159,13 +161,35 @@ impl Intents for RingFile {
         self.is_durable
     }
 
-    fn commit(&mut self) {
-        self.rest();
-        // Acknowledgements alone may wait for the next notes: until then their changes count as in
-        // flight.
+    fn notes_ahead(&self) -> usize {
+        if self.is_durable { NOTED_AHEAD } else { 0 }
+    }
+
+    fn commit(&mut self, upcoming: &mut dyn Iterator<Item = Io>, now: Nanos) {
+        // Acknowledgements alone wait for the next notes: if the power fails before, their changes
+        // count as in flight.
         let is_due = self.is_durable && std::mem::take(&mut self.is_dirty) && !self.broken;
-        if is_due && self.file.sync_data().is_err() {
+        if is_due {
+            // What begins with a flush is noted with the acknowledgements of what it flushes.
+            let is_change = |io: &Io| io.op.changes_data() && !io.begins_with_flush();
+            for io in upcoming.take(NOTED_AHEAD).filter(is_change) {
+                if let Some((slot, bytes)) = self.slots.announce(&io, now) {
+                    self.pending.push((slot, self.pending.len(), bytes));
+                }
+            }
+        }
+        self.rest();
+        if is_due && !self.broken && self.file.sync_data().is_err() {
             self.give_up();
+        }
+    }
+
+    fn end(&mut self) {
+        if !self.broken {
+            for (slot, bytes) in self.slots.withdraw() {
+                self.pending.push((slot, self.pending.len(), bytes));
+            }
+            self.rest();
         }
     }
 }
@@ -252,7 +276,7 @@ mod tests {
         let mut ring = RingFile::create(&run, &path, 7, 1, 4, JournalMode::Kill).unwrap();
         ring.note(&io(0, 5), Nanos(1));
         ring.note(&io(1, 3), Nanos(2));
-        ring.commit();
+        ring.commit(&mut std::iter::empty(), Nanos(1));
         ring.acknowledge(&io(0, 5), Nanos(9), Outcome::Ok);
         ring.rest();
         let Ring::Whole { intents, is_durable: false } = read(&path, 7, 1) else {
@@ -296,12 +320,42 @@ mod tests {
         let mut ring = RingFile::create(&run, &path, 7, 1, 4, JournalMode::Durable).unwrap();
         assert!(ring.takes_flushes());
         ring.note(&Io { op: Op::Flush, ..io(0, 5) }, Nanos(1));
-        ring.commit();
+        ring.commit(&mut std::iter::empty(), Nanos(1));
         ring.acknowledge(&io(0, 5), Nanos(9), Outcome::Ok);
         let Ring::Whole { intents, is_durable: true } = read(&path, 7, 1) else {
             panic!("the ring is not whole")
         };
         assert_eq!(intents[0].op, Op::Flush);
+    }
+
+    #[test]
+    fn a_durable_ring_announces_what_comes_next_and_takes_back_what_did_not_come() {
+        let directory = tempfile::tempdir().unwrap();
+        let run = RunDirectory::create(&directory.path().join("run")).unwrap();
+        let path = run.intents(1);
+        let mut ring = RingFile::create(&run, &path, 7, 1, 4, JournalMode::Durable).unwrap();
+        let flags = Flags::PREFLUSH;
+        let mut next =
+            [io(0, 6), Io { op: Op::Read, ..io(0, 7) }, Io { flags, ..io(0, 8) }, io(0, 9)]
+                .into_iter();
+        ring.note(&io(0, 5), Nanos(1));
+        ring.commit(&mut next, Nanos(1));
+        // Noted already: no step waits for it.
+        ring.note(&io(1, 6), Nanos(2));
+        assert!(!ring.is_dirty && ring.pending.is_empty());
+        ring.commit(&mut std::iter::once(io(0, 10)), Nanos(2));
+        ring.acknowledge(&io(1, 6), Nanos(3), Outcome::Ok);
+        ring.rest();
+        let told = || match read(&path, 7, 1) {
+            Ring::Whole { intents, .. } => intents
+                .iter()
+                .map(|it| (it.request, it.acknowledged.map(|(_, outcome)| outcome)))
+                .collect::<Vec<_>>(),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(told(), [(5, None), (6, Some(Outcome::Ok)), (9, None)]);
+        ring.end();
+        assert_eq!(told(), [(5, None), (6, Some(Outcome::Ok)), (9, Some(Outcome::Dropped))]);
     }
 
     #[test]
@@ -313,7 +367,7 @@ mod tests {
         let mut ring = RingFile::create(&run, &path, 7, 1, 4, JournalMode::Kill).unwrap();
         ring.note(&io(0, 5), Nanos(1));
         ring.note(&io(1, 6), Nanos(1));
-        ring.commit();
+        ring.commit(&mut std::iter::empty(), Nanos(1));
         ring.file.write_all_at(&[0xFF], INTENTS_HEADER_BYTES as u64 + 33).unwrap();
         assert_eq!(read(&path, 7, 1), Ring::Damaged(1));
         ring.file.set_len(200).unwrap();
