@@ -155,8 +155,9 @@ pub trait Input {
 
 /// Where results go. Must not block.
 pub trait ResultSink {
-    /// Takes one result. It counts the results that it cannot take, and never delays the engine.
-    fn record(&mut self, record: &Record);
+    /// Takes one result, if it can; answers whether it did. It counts those that it cannot take,
+    /// and never delays the engine.
+    fn record(&mut self, record: &Record) -> bool;
 
     /// Takes what the engine did in an interval, where [`Pacing::telemetry_every`] asks for it.
     fn telemetry(&mut self, interval: &Telemetry) {
@@ -170,8 +171,9 @@ pub trait ResultSink {
 }
 
 impl ResultSink for Vec<Record> {
-    fn record(&mut self, record: &Record) {
+    fn record(&mut self, record: &Record) -> bool {
         self.push(*record);
+        true
     }
 }
 
@@ -542,7 +544,11 @@ impl<C: Clock> Engine<'_, C> {
             if record.planned.op == Op::Write && record.measured.submitted.is_none() {
                 self.device.forget(record.planned.seq);
             }
-            self.recorder.record(&record);
+            if !self.recorder.record(&record)
+                && let Some(audit) = &mut self.audit
+            {
+                audit.result_lost(&record.planned);
+            }
             self.totals.recorded += 1;
         }
     }
@@ -685,6 +691,9 @@ impl<C: Clock> Engine<'_, C> {
             if now > self.waited_at + WAITED_EVERY {
                 self.waited_at = now;
                 self.waited = self.clock.waited();
+            }
+            if let Some(audit) = &mut self.audit {
+                audit.rest();
             }
             self.device.wait(until + self.start, &mut self.completions)?;
             self.was_woken = true;

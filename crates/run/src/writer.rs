@@ -79,13 +79,14 @@ pub(crate) struct RingSink {
 }
 
 impl ResultSink for RingSink {
-    fn record(&mut self, record: &Record) {
+    fn record(&mut self, record: &Record) -> bool {
         let mut pending = self.producer.push(*record);
         while self.blocking && !self.producer.is_abandoned() && pending.is_err() {
             thread::yield_now();
             pending = self.producer.push(*record);
         }
         self.lost += u64::from(pending.is_err());
+        pending.is_ok()
     }
 
     fn telemetry(&mut self, interval: &Telemetry) {

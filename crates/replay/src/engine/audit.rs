@@ -76,6 +76,16 @@ impl<'a> Audit<'a> {
         self.verify.verifier.commit();
     }
 
+    /// Called before the engine sleeps.
+    pub(super) fn rest(&mut self) {
+        self.verify.verifier.rest();
+    }
+
+    /// The result of a request was not taken.
+    pub(super) fn result_lost(&mut self, planned: &Planned) {
+        self.verify.verifier.result_lost(planned.seq);
+    }
+
     /// Checks the completions, and removes those that are not of the load; returns how many
     /// requests it prepared instead.
     pub(super) fn take(

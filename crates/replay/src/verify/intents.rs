@@ -21,7 +21,8 @@
 //! ```
 //!
 //! A slot is reused only when its change was acknowledged. There are more slots than results that
-//! can be on their way to the journal, so an overwritten change is in the journal.
+//! can be on their way to the journal, so an overwritten change is in the journal; the slot of one
+//! whose result was lost on that way is never used again.
 
 use ioecho_trace::{Bytes, Flags, Nanos, Op, Outcome};
 
@@ -42,9 +43,19 @@ pub trait Intents {
         false
     }
 
-    /// The requests noted since the last time are handed over now: what must survive a power cut
-    /// goes to the disk first.
+    /// The requests noted since the last time are handed over now: their notes are written before,
+    /// and what must survive a power cut is on the disk.
     fn commit(&mut self) {}
+
+    /// Nothing is handed over for a while: acknowledgements that wait for the next notes are
+    /// written now.
+    fn rest(&mut self) {}
+
+    /// The result of this request, acknowledged or not, is lost on its way to the journal: its note
+    /// is all that tells of it, and must stay.
+    fn keep(&mut self, request: u64) {
+        let _ = request;
+    }
 }
 
 /// How many changes a ring holds: 16 MiB.
@@ -182,8 +193,9 @@ fn seal(mut bytes: [u8; 64]) -> [u8; 64] {
 /// Which change is in which slot: the part of a ring that needs no disk.
 #[derive(Debug)]
 pub struct RingSlots {
-    /// Slots whose change is in flight.
+    /// Slots whose change is in flight, or has no other record.
     busy: Vec<bool>,
+    /// The last change under each tag.
     by_tag: Vec<Option<(u32, Intent)>>,
     next: u32,
     order: u64,
@@ -238,10 +250,21 @@ impl RingSlots {
         completed: Nanos,
         outcome: Outcome,
     ) -> Option<(u32, [u8; INTENT_BYTES])> {
-        let (slot, mut intent) = self.by_tag.get_mut(io.tag as usize)?.take()?;
-        self.busy[slot as usize] = false;
+        let (slot, intent) = self.by_tag.get_mut(io.tag as usize)?.as_mut()?;
+        if intent.acknowledged.is_some() {
+            return None;
+        }
+        self.busy[*slot as usize] = false;
         intent.acknowledged = Some((completed, outcome));
-        Some((slot, intent.encode()))
+        Some((*slot, intent.encode()))
+    }
+
+    /// Keeps the note of this request for good. Its tag was not used again since.
+    pub fn keep(&mut self, request: u64) {
+        let mut last = self.by_tag.iter().flatten();
+        if let Some((slot, _)) = last.find(|(_, intent)| intent.request == request) {
+            self.busy[*slot as usize] = true;
+        }
     }
 }
 
@@ -283,6 +306,27 @@ mod tests {
             assert_ne!(slot, hanging);
             ring.acknowledge(&io(1, request), Nanos(1), Outcome::Ok).unwrap();
         }
+    }
+
+    #[test]
+    fn a_change_whose_result_was_lost_stays_in_the_ring() {
+        let mut ring = RingSlots::of(8, 2);
+        let (kept, _) = ring.note(&io(0, 0), Nanos(0)).unwrap();
+        ring.acknowledge(&io(0, 0), Nanos(1), Outcome::Ok).unwrap();
+        ring.keep(0);
+        // Of a read, or of what is long gone, there is nothing to keep.
+        ring.keep(77);
+        for request in 1..20 {
+            let (slot, _) = ring.note(&io(1, request), Nanos(0)).unwrap();
+            assert_ne!(slot, kept);
+            ring.acknowledge(&io(1, request), Nanos(1), Outcome::Ok).unwrap();
+        }
+        for request in 20..27 {
+            ring.note(&io(1, request), Nanos(0)).unwrap();
+            ring.acknowledge(&io(1, request), Nanos(1), Outcome::Ok).unwrap();
+            ring.keep(request);
+        }
+        assert_eq!(ring.note(&io(1, 27), Nanos(0)), None, "there is no room left");
     }
 
     #[test]

@@ -206,6 +206,20 @@ impl Verifier {
         }
     }
 
+    /// Nothing is handed over for a while.
+    pub fn rest(&mut self) {
+        if let Some(intents) = &mut self.intents {
+            intents.rest();
+        }
+    }
+
+    /// The result of this request is lost: whoever verifies later knows of it by its note alone.
+    pub fn result_lost(&mut self, request: u64) {
+        if let Some(intents) = &mut self.intents {
+            intents.keep(request);
+        }
+    }
+
     /// The request, with the version that it writes in place of its number.
     fn versioned(&self, io: &Io) -> Io {
         Io { request: self.origins.version(io.request), ..*io }
