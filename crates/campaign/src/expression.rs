@@ -149,7 +149,9 @@ impl Rule {
 fn each_test<'e>(expression: &'e Expression<Test>, each: &mut impl FnMut(&'e Test)) {
     match expression {
         Expression::All(parts) | Expression::Any(parts) => {
-            parts.iter().for_each(|part| each_test(part, each));
+            for part in parts {
+                each_test(part, each);
+            }
         }
         Expression::Not(part) => each_test(part, each),
         Expression::Test(test) => each(test),
