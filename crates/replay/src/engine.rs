@@ -156,8 +156,9 @@ pub trait Input {
 
 /// Where results go. Must not block.
 pub trait ResultSink {
-    /// Takes one result. It counts the results that it cannot take, and never delays the engine.
-    fn record(&mut self, record: &Record);
+    /// Takes one result, if it can; answers whether it did. It counts those that it cannot take,
+    /// and never delays the engine.
+    fn record(&mut self, record: &Record) -> bool;
 
     /// Takes what the engine did in an interval, where [`Pacing::telemetry_every`] asks for it.
     fn telemetry(&mut self, interval: &Telemetry) {
@@ -171,8 +172,9 @@ pub trait ResultSink {
 }
 
 impl ResultSink for Vec<Record> {
-    fn record(&mut self, record: &Record) {
+    fn record(&mut self, record: &Record) -> bool {
         self.push(*record);
+        true
     }
 }
 
@@ -278,6 +280,7 @@ impl<C: Clock> Replay<'_, C> {
         let timing = scheduler.config().timing;
         let has_flows = scheduler.flows() > 0;
         let audit = verify.map(|verify| Audit::new(verify, scheduler.config()));
+        scheduler.look_ahead_numbered(audit.as_ref().map_or(0, Audit::notes_ahead));
         device.keep_data(audit.is_some());
         let is_inline = device.is_inline();
         let mut engine = Engine {
@@ -316,6 +319,9 @@ impl<C: Clock> Replay<'_, C> {
         control.replaying.store(false, Relaxed);
         if result.is_err() || engine.scheduler.in_flight() > 0 {
             engine.abandon();
+        }
+        if let Some(audit) = &mut engine.audit {
+            audit.end();
         }
         engine.finish_gauges();
         engine.totals.counts = engine.scheduler.counts();
@@ -544,7 +550,11 @@ impl<C: Clock> Engine<'_, C> {
             if record.planned.op == Op::Write && record.measured.submitted.is_none() {
                 self.device.forget(record.planned.seq);
             }
-            self.recorder.record(&record);
+            if !self.recorder.record(&record)
+                && let Some(audit) = &mut self.audit
+            {
+                audit.result_lost(&record.planned);
+            }
             self.totals.recorded += 1;
         }
     }
@@ -594,7 +604,7 @@ impl<C: Clock> Engine<'_, C> {
         let before = self.clock.now();
         self.explain_preparing(newest, before, spent);
         if let Some(audit) = &mut self.audit {
-            audit.commit();
+            audit.commit(self.scheduler.upcoming(), before - self.start);
         }
         let (_, taken) = self.device.submit()?;
         self.unsubmitted -= taken;
@@ -653,6 +663,9 @@ impl<C: Clock> Engine<'_, C> {
             if now > self.waited_at + WAITED_EVERY {
                 self.waited_at = now;
                 self.waited = self.clock.waited();
+            }
+            if let Some(audit) = &mut self.audit {
+                audit.rest();
             }
             self.device.wait(until + self.start, &mut self.completions)?;
             self.was_woken = true;
