@@ -203,9 +203,9 @@ const FILE: &str = "fsd=fsd1,anchor=anchor,depth=1,width=3,files=4,size=8k\n\
     rd=gone,fwd=stat,fwdrate=max,format=(clean,only),elapsed=1\n";
 
 /// The directories of results by the values that they are known by.
-fn cells(store: &Path) -> BTreeMap<String, std::path::PathBuf> {
+fn cells(store: &Path) -> BTreeMap<String, PathBuf> {
     let cells = fs::read_dir(store.join("cells")).unwrap().map(|entry| entry.unwrap().path());
-    let of_cell = |cell: std::path::PathBuf| {
+    let of_cell = |cell: PathBuf| {
         let json: Value = serde_json::from_slice(&fs::read(cell.join("cell.json")).ok()?).unwrap();
         let values = json["point"].as_array().unwrap().iter();
         let values: Vec<&str> = values.map(|pair| pair[1].as_str().unwrap()).collect();
@@ -359,7 +359,7 @@ fn published() -> Option<Vec<(PathBuf, Description)>> {
 #[test]
 fn loads_of_published_files_never_err_about_their_trees() {
     let Some(files) = published() else { return };
-    let (mut done, mut wrong) = (0, Vec::new());
+    let (mut done, mut made, mut wrong) = (0, 0, Vec::new());
     for (file, mut description) in files {
         description.workload.put_instead("*", "sim").unwrap();
         description.workload.shrink(1000);
@@ -374,14 +374,16 @@ fn loads_of_published_files_never_err_about_their_trees() {
         for leaf in replays(of_first).iter().take(3) {
             let is_format = leaf.values.iter().any(|(key, _)| *key == "phase");
             let counts = calls_of(leaf, CALLS[usize::from(!is_format)]);
-            if counts.is_empty() || counts.keys().any(|(_, outcome)| *outcome != 0) {
+            // Some have nothing to do, such as those that remove what is not there.
+            made += usize::from(counts.values().sum::<usize>() > 0);
+            if counts.keys().any(|(_, outcome)| *outcome != 0) {
                 wrong.push(format!("{}: {:?}: {counts:?}", file.display(), leaf.values));
             }
         }
         done += 1;
     }
     assert!(wrong.is_empty(), "{} of {done}:\n{}", wrong.len(), wrong.join("\n"));
-    assert!(done >= 29, "only {done} files have loads on trees");
+    assert!(done >= 29 && made >= done, "{done} files have loads on trees, {made} make calls");
 }
 
 /// The same by the program, each of the first runs of each file to its end, with all its results:
