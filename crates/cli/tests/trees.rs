@@ -305,7 +305,7 @@ fn calls_of(leaf: &Leaf, most: usize) -> BTreeMap<(&'static str, i32), usize> {
             while left > 0
                 && let Next::Call(call) = threads[flow].poll()
             {
-                let tag = (0..).find(|tag| !asked.contains_key(&(*path, *tag))).unwrap();
+                let tag = (0..u32::MAX).find(|tag| !asked.contains_key(&(*path, *tag))).unwrap();
                 let io = Io {
                     tag,
                     request: 0,
