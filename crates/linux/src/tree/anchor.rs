@@ -25,7 +25,7 @@ use crate::mounts;
 pub(super) const BENEATH: ResolveFlags =
     ResolveFlags::BENEATH.union(ResolveFlags::NO_SYMLINKS).union(ResolveFlags::NO_MAGICLINKS);
 
-/// What the line of a mark begins with that names the results of the run that changed the tree last.
+/// What a line of a mark begins with that names the results of the last run on the tree.
 const RESULTS: &str = "results ";
 
 /// So much of a mark is read.
