@@ -65,7 +65,7 @@ fn an_expectation_whose_figure_nobody_knows_is_told_with_the_figure() {
     let measured = Measured { finding: Finding::Faithful, figures, ..Measured::nothing() };
     executor.step(Event::Ended(0, End::Measured(measured), 1.0)).unwrap();
     let conclusion = crate::conclusion::conclude(&executor);
-    let told: Vec<String> = conclusion.broken.iter().map(|it| it.told()).collect();
+    let told: Vec<String> = conclusion.broken.iter().map(crate::conclusion::Broken::told).collect();
     let unknown = "p99 > 300ms (p99.all.response is not known: too few requests, or none)";
     assert_eq!(told, [unknown, "max > 300ms"]);
 }
