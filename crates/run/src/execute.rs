@@ -167,8 +167,10 @@ fn replay(
     facts.state = State::ended(incomplete);
     run.free_reserve();
     run.write_facts(&facts).map_err(unkept)?;
-    // The lanes of flows number their requests each for itself; only the journal has the numbers.
-    let is_numbered = plan.flows.is_empty() || plan.targets.len() == 1;
+    // The lanes of flows number their requests each for itself, and what was due at the end and not
+    // issued may have a number and no row; only the journal has the numbers then.
+    let is_one = plan.flows.is_empty() || plan.targets.len() == 1;
+    let is_numbered = is_one && summary.recorded == summary.engine.planned;
     if is_numbered || !plan.spec.verify.is_on() {
         finalise::drop_journal(run, &summary.engine).map_err(unkept)?;
     }
