@@ -3,7 +3,7 @@
 //! A file that somebody else wrote for an array is to be tried on a laptop first: for seconds
 //! instead of hours, on a hundredth of the space.
 
-use super::model::{Extent, Sizes, Workload};
+use super::model::{Extent, Loop, Sizes, Value, Workload};
 use super::runs::is_like;
 use super::typed::THREADS_MAX;
 use crate::units::Nanos;
@@ -114,9 +114,7 @@ impl Workload {
         for tree in &mut self.trees {
             tree.sizes = match &tree.sizes {
                 Sizes::Mix(mix) => {
-                    let less = |(size, share): &(u64, f64)| {
-                        (((size / divisor) & !4095).max(FILE_MIN.min(*size)), *share)
-                    };
+                    let less = |(size, share): &(u64, f64)| (less_of_file(*size, divisor), *share);
                     Sizes::Mix(mix.iter().map(less).collect())
                 }
                 range @ Sizes::Range { .. } => range.clone(),
@@ -126,9 +124,29 @@ impl Workload {
             tree.working_set = tree.working_set.map(|size| (size / divisor).max(1));
         }
         for run in &mut self.runs {
+            run.loops.iter_mut().for_each(|it| shrink_loop(it, divisor));
             for size in run.data.iter_mut().flatten().filter(|size| **size >= 100) {
                 *size = (*size / divisor).max(100);
             }
         }
+    }
+}
+
+/// A Nth of the size of a file.
+fn less_of_file(size: u64, divisor: u64) -> u64 {
+    ((size / divisor) & !4095).max(FILE_MIN.min(size))
+}
+
+/// Divides what a run says of its trees. Values that would become alike stay as they are.
+fn shrink_loop(it: &mut Loop, divisor: u64) {
+    let less = |value: &Value| match (it.key, value) {
+        ("files", Value::Number(files)) => Value::Number((files / divisor).max(1.min(*files))),
+        ("sizes", Value::Size(size)) => Value::Size(less_of_file(*size, divisor)),
+        ("total" | "working-set", Value::Size(size)) => Value::Size((size / divisor).max(1)),
+        (_, other) => other.clone(),
+    };
+    let less: Vec<Value> = it.values.iter().map(less).collect();
+    if !less.iter().enumerate().any(|(at, value)| less[..at].contains(value)) {
+        it.values = less;
     }
 }

@@ -408,6 +408,26 @@ proptest! {
     }
 }
 
+#[test]
+fn what_a_run_says_of_its_trees_is_shrunk_as_what_the_trees_say() {
+    let text = "fsd=f,anchor=/x,depth=1,width=2,files=300,size=1g\nfwd=w,fsd=f\n\
+                rd=a,fwd=w\nrd=b,fwd=w,files=(1000,2000),size=500m\nrd=c,fwd=w,sizes=(1m,2m)\n";
+    let input = Input { name: "x".to_owned(), bytes: text.as_bytes().to_vec() };
+    let missing = |_: &str, name: &str| Err(format!("{name} is not there"));
+    let mut read = read(&[input], &Reading::default(), &missing).unwrap();
+    read.workload.shrink(100);
+    let plan = Plan::new(&read.workload, Asked::default(), &|_| None).unwrap();
+    let paths = plan.leaves().map(|leaf| leaf.files[0].flows[0].paths[0].clone());
+    let trees: Vec<String> =
+        paths.map(|path| path.split("files=").nth(1).unwrap().to_owned()).collect();
+    // Sizes that would be alike are left.
+    let expected = [(3, "10484k"), (10, "5M"), (20, "5M"), (3, "1M"), (3, "2M")];
+    for (tree, (files, size)) in trees.iter().zip(expected) {
+        assert!(tree.starts_with(&format!("{files}&size={size}")), "{trees:?}");
+    }
+    assert_eq!(trees.len(), expected.len(), "{trees:?}");
+}
+
 /// Published files, where `IOECHO_DATA` says they are: cut off anywhere, and changed.
 #[test]
 fn no_published_file_cut_off_or_changed_makes_it_panic() {
