@@ -184,6 +184,24 @@ fn after_a_kill_the_next_run_goes_on_and_the_family_is_whole() {
 }
 
 #[test]
+fn a_run_that_left_something_due_at_its_end_is_known_after_a_power_cut() {
+    let fixture = fixture();
+    // More than any host issues, so that the end finds requests that are due and have no row.
+    let flow = "--flow=gen:random?size=4k&read=0&area=8M&rate=3M&seed=5&duration=1s;cap=1";
+    let words = ["replay", flow, "--target=target", "--destroy=target", "--allow-cached"];
+    let more = ["--family=kin", "--verify=reads", "--end-after=300ms", "-qo", "one"];
+    let output = fixture.run(&[&words[..], &more].concat());
+    let summary = fs::read(fixture.path("one/summary.json")).unwrap();
+    let summary: Value = serde_json::from_slice(&summary).unwrap();
+    let planned = summary["engine"]["planned"].as_u64().unwrap();
+    assert!(summary["recorded"].as_u64().unwrap() < planned, "{}", said(&output));
+    let (code, target) = fixture.verified(&["--after=power-cut", "--acknowledged"]);
+    assert_eq!(code, 0, "{target}");
+    assert!(target["figures"]["intact"].as_u64().unwrap() > 0, "{target}");
+    assert_eq!(target["figures"]["unrecorded"], 0, "every write has a record");
+}
+
+#[test]
 fn the_notes_of_a_durable_run_are_trusted_after_a_power_cut() {
     let fixture = fixture();
     // What is in the page cache only is not: younger data than the records know are accepted.

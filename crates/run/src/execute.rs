@@ -167,16 +167,28 @@ fn replay(
     facts.state = State::ended(incomplete);
     run.free_reserve();
     run.write_facts(&facts).map_err(unkept)?;
-    // The lanes of flows number their requests each for itself; only the journal has the numbers.
-    let is_numbered = plan.flows.is_empty() || plan.targets.len() == 1;
-    if is_numbered || !plan.spec.verify.is_on() {
-        finalise::drop_journal(run, &summary.engine).map_err(unkept)?;
-    }
+    settle(plan, run, &summary).map_err(unkept)?;
     if is_complete {
         verification::drop_rings(plan, run);
     }
     run.log(&format!("ended: {}", summary.verdict.summary));
     Ok(Finished { run: run.clone(), summary, _lanes: lanes })
+}
+
+/// Brings the results of a run that verified to the disk, and removes the journal where the rows
+/// say as much. The lanes of flows number their requests each for itself, and what was due at the
+/// end and not issued may have a number and no row; only the journal has the numbers then.
+fn settle(plan: &ReplayPlan, run: &RunDirectory, summary: &RunSummary) -> Result<()> {
+    let verifies = plan.spec.verify.is_on();
+    if verifies {
+        finalise::sync_results(run)?;
+    }
+    let is_one = plan.flows.is_empty() || plan.targets.len() == 1;
+    let is_numbered = is_one && summary.recorded == summary.engine.planned;
+    if is_numbered || !verifies {
+        finalise::drop_journal(run, &summary.engine)?;
+    }
+    Ok(())
 }
 
 /// What a run leaves for the next one of its family, when it has worked or has not.

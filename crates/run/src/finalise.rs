@@ -1,5 +1,8 @@
 //! Makes the final files of a journal: results in the order of issue, summary and verdict.
 
+use std::io;
+use std::path::PathBuf;
+
 use ioecho_stats::critical_path::PathFinder;
 use ioecho_stats::run_summary::{EngineFacts, RunFigures, RunSummary};
 use ioecho_trace::{Batch, Columns, Header, Source};
@@ -75,6 +78,19 @@ pub(crate) fn finalise(
     summary.critical_path = paths.filter(|_| is_whole).and_then(|paths| paths.finish());
     run.put(&run.summary(), &serde_json::to_vec_pretty(&summary)?)?;
     Ok(summary)
+}
+
+/// Brings the results of a run that verified to the disk: if the power fails later, a verification
+/// needs them, and the page cache alone would lose the last of them.
+pub(crate) fn sync_results(run: &RunDirectory) -> Result<()> {
+    let sync = |path: PathBuf| match regular::open(&path) {
+        Ok(file) => file.sync_all(),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(error),
+    };
+    let all = [run.requests(), run.journal(), run.summary()].into_iter().try_for_each(sync);
+    all.and_then(|()| run.sync())
+        .map_err(|error| RunError::from(error).within("bringing the results to the disk"))
 }
 
 /// Removes the journal after everything else is complete: until then it is needed to recover a

@@ -45,6 +45,8 @@ pub struct Past {
     pub(super) ordered: bool,
     /// Whether it came to its end and has a record of every request.
     pub(super) complete: bool,
+    /// Whether the position of a row of its final results is the request's number.
+    numbered: bool,
     /// Whether it verified, and so has rings.
     pub(super) verified: bool,
     /// The trace that it replayed.
@@ -162,7 +164,8 @@ impl Past {
             number,
             targets: targets(path, facts.targets)?,
             ordered: plan.conflicts != Some(ConflictMode::Allow),
-            complete: facts.state == State::Complete && is_whole(&run)?,
+            complete: facts.state == State::Complete && has_all_results(&run)?,
+            numbered: facts.state == State::Complete && is_numbered(&run)?,
             verified: plan.verify.is_some_and(VerifyMode::is_on),
             trace: plan.trace,
             continued: facts.continues,
@@ -190,7 +193,7 @@ impl Past {
     }
 
     pub(super) fn records(&self) -> Result<Records> {
-        Records::open(&self.run, self.number, self.complete)
+        Records::open(&self.run, self.number, self.numbered)
     }
 
     /// The runs that it continues, oldest first, and itself.
@@ -302,9 +305,14 @@ pub(super) fn look(
     })
 }
 
-/// Whether the final results have a row for every request, so that the row's position is its
-/// number.
-fn is_whole(run: &RunDirectory) -> Result<bool> {
+/// Whether the results have every request that was issued.
+fn has_all_results(run: &RunDirectory) -> Result<bool> {
+    Ok(run.read_summary()?.engine.results_lost == 0)
+}
+
+/// Whether the final results have a row for every request, issued or not, so that the row's
+/// position is its number.
+fn is_numbered(run: &RunDirectory) -> Result<bool> {
     let summary = run.read_summary()?;
     Ok(summary.engine.results_lost == 0 && summary.recorded == summary.engine.planned)
 }

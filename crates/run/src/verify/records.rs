@@ -26,8 +26,8 @@ pub(super) enum Records {
 impl Records {
     /// Reads the journal if it exists, because it contains the numbers of the requests. In final
     /// results a number is the position of the row, provided that no row is missing: that the run
-    /// is `complete`.
-    pub(super) fn open(run: &RunDirectory, run_number: u64, complete: bool) -> Result<Self> {
+    /// is `numbered`.
+    pub(super) fn open(run: &RunDirectory, run_number: u64, numbered: bool) -> Result<Self> {
         let (journal, finalised) = (run.journal(), run.requests());
         let there = match regular::open(&journal) {
             Ok(file) => Some(file),
@@ -53,7 +53,7 @@ impl Records {
             JournalSource::open(run, &Header::default())?;
         }
         let source = regular::trace(&finalised, &ReadOptions::default())?;
-        if !complete || source.header().guesses.has(NoteKind::Disordered) {
+        if !numbered || source.header().guesses.has(NoteKind::Disordered) {
             let text = format!(
                 "{} was cut off, or lost results, and has been settled since: which request is \
                  which is not known any more",
