@@ -4,10 +4,11 @@
     bench/scale.py [--largest N] [--volumes N] [--parts N] [DIRECTORY]
 
 A month of I/O of a thousand volumes is generated at rates that make 10^6 requests and ten times as
-many each time, up to the largest. Each is written, read, analysed in one process, analysed in parts,
-and the parts merged; what is counted is processor time and peak memory of each step, which other
-work on the machine hardly changes, and bytes. The last lines compute larger numbers from the
-slope between the two largest that were measured.
+many each time, up to the largest. Each is written, read, analysed in one process, analysed in
+parts, and the parts merged, once with all that `merge` needs and once as rows alone; counted are
+processor time and peak memory of each step, which other work on the machine hardly changes, and
+bytes. The last lines compute larger numbers from the slope between the two largest that were
+measured.
 """
 
 import argparse
@@ -17,7 +18,7 @@ from pathlib import Path
 
 MONTH_S = 30 * 86400
 IOECHO = os.environ.get("IOECHO", "target/release/ioecho")
-STEPS = ["write", "info", "analyze", "parts", "merge", "final"]
+STEPS = ["write", "info", "analyze", "parts", "merge", "final", "rows", "fold"]
 
 
 def run(*arguments: object) -> tuple[float, float]:
@@ -60,6 +61,14 @@ def measure(requests: int, volumes: int, count: int, directory: Path) -> dict[st
     found["merge_s"], found["merge_mib"] = run("merge", *parts, "-o", whole)
     found["whole_bytes"] = whole.stat().st_size
     found["final_s"], found["final_mib"] = run("analyze", "--json", whole)
+    found["rows_s"], found["rows_mib"], found["rows_bytes"] = 0.0, 0.0, 0.0
+    for number, part in enumerate(parts):
+        window = ["--start", f"{number * length}s", "--duration", f"{length}s"]
+        spent, peak = run("analyze", "--threads", 1, "--partial=rows", *window, "-o", part, trace)
+        found["rows_s"] += spent
+        found["rows_mib"] = max(found["rows_mib"], peak)
+        found["rows_bytes"] += part.stat().st_size
+    found["fold_s"], found["fold_mib"] = run("merge", *parts, "-o", whole)
     for path in [trace, whole, *parts]:
         path.unlink()
     return found
@@ -78,7 +87,7 @@ def beyond(rows: list[dict[str, float]], requests: float) -> str:
     """What the slope between the two largest says of so many requests."""
     less, more = rows[-2:]
     said = [f"{requests:.0e} requests:"]
-    for key in [*(f"{step}_s" for step in STEPS), "trace_bytes", "parts_bytes"]:
+    for key in [*(f"{step}_s" for step in STEPS), "trace_bytes", "parts_bytes", "rows_bytes"]:
         slope = (more[key] - less[key]) / (more["requests"] - less["requests"])
         said.append(f"{key} {more[key] + slope * (requests - more['requests']):.3g}")
     return " ".join(said)

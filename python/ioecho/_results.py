@@ -9,7 +9,7 @@ import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Union
+from typing import TYPE_CHECKING, Any, Literal, Union
 
 from ._frames import read
 from ._program import CUT_OFF, EXIT_CODES, Error, PathLike, call, run
@@ -154,9 +154,19 @@ def convert(source: PathLike, target: PathLike, **options: Any) -> Path:
     return Path(os.fspath(target))
 
 
-def partial(path: PathLike, output: PathLike, **options: Any) -> Path:
-    """Counts a part of a trace into a table, which `merge` or a database adds up."""
-    call("analyze", path, partial=True, output=output, **options)
+def partial(
+    path: PathLike, output: PathLike, holds: Literal["all", "rows"] = "all", **options: Any
+) -> Path:
+    """Counts a part of a trace into a table, which `merge` or a database puts together.
+
+    With `holds="rows"` it has the rows for databases alone, which are small. All parts of one trace
+    need the same name: `trace="web1"`, unless they are stretches of one file.
+
+    >>> rows = partial("examples/git.parquet", here / "rows.parquet", "rows", trace="git")
+    >>> rows.stat().st_size < 100_000
+    True
+    """
+    call("analyze", path, partial=holds, output=output, **options)
     return Path(os.fspath(output))
 
 

@@ -12,7 +12,7 @@ from unittest import mock
 
 from ground import EXAMPLES, TREE, Scratch, ioecho, needs, needs_program
 
-MODULES = ["ioecho", "ioecho._program", "ioecho._frames", "ioecho._results", "ioecho.spark"]
+MODULES = ["ioecho", "ioecho._program", "ioecho._frames", "ioecho._results", "ioecho._tasks"]
 
 
 @needs_program
@@ -67,6 +67,31 @@ class Examples(Scratch):
         query = re.search(r"```sql\n(.*?);?\s*```", text, re.DOTALL)[1]
         rows = duckdb.sql(query.replace("trace.parquet", str(trace))).fetchall()
         self.assertEqual(sum(row[3] for row in rows), ioecho.info(trace)["requests"])
+
+    @needs("duckdb")
+    def test_the_queries_of_parts_and_samples(self):
+        import duckdb
+
+        trace = EXAMPLES / "pgbench.parquet"
+        for number, window in enumerate([{"duration": "30s"}, {"start": "30s"}]):
+            part, pages = (self.here / f"{kind}-{number}.parquet" for kind in ("part", "pages"))
+            sample = {"page_sample": 0.01, "page_sample_output": pages}
+            ioecho.partial(trace, part, "rows", **window, **sample)
+        text = (TREE / "docs/analysis.md").read_text()
+        sums, _, pages = re.findall(r"```sql\n(.*?)```", text, re.DOTALL)
+        by_hour, percentile = sums.strip().rstrip(";").split(";\n\n")
+        os.chdir(self.here)
+        rows = duckdb.sql(by_hour).fetchall()
+        self.assertEqual(sum(row[3] for row in rows), ioecho.info(trace)["requests"])
+        self.assertEqual({row[0] for row in rows}, {"pgbench.parquet"})
+        [[p99]] = duckdb.sql(percentile).fetchall()
+        [reads] = [
+            of["percentiles"]
+            for of in ioecho.analyze(trace)["spans"]
+            if of["span"] == "service time" and of["group"] == "reads"
+        ]
+        self.assertEqual(p99, reads["p99_ns"])
+        self.assertGreater(len(duckdb.sql(pages.strip().rstrip(";")).fetchall()), 0)
 
 
 class Notebook(Scratch):

@@ -2,12 +2,13 @@
 # All tests inside the virtual machine, each in a machine of its own. See README.md.
 #
 #   tests/vm/all.sh [NAME…]      requests, faults, kills, layers, witness, lockdown, campaign,
-#                                hosts, power; by default all of them
+#                                hosts, power, powercut; by default all of them
 #
 # Exit code: 0 where all passed or were skipped, 77 where all were skipped, 1 otherwise.
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
-[ "$#" -gt 0 ] || set -- requests faults kills layers witness lockdown campaign hosts power
+[ "$#" -gt 0 ] ||
+    set -- requests faults kills layers witness lockdown campaign hosts power powercut
 
 failed=0
 passed=0
@@ -24,8 +25,8 @@ for name; do
     esac
     code=0
     case $name in
-    # It boots the machine more than once.
-    power) "$here/power.sh" || code=$? ;;
+    # They boot the machine more than once.
+    power | powercut) "$here/$name.sh" || code=$? ;;
     *)
         IOECHO_VM_APPEND="$append ${IOECHO_VM_APPEND:-}" IOECHO_VM_TIMEOUT=$limit \
             "$here/run.sh" "sh /vm/$name.sh" || code=$?

@@ -31,14 +31,23 @@ $(entry iscsi-initiator)
 $(entry fs 'type = "ext4"' 'size = "8M"')"
 }
 
-leg() {
-    step 'a leg of the target fails while initiators replay, and is put back'
-    campaign leg pool "$(entry md 'level = 1')
+leg_fails() { # name target initiator
+    campaign "$1" pool "$(entry md 'level = 1')
 $(entry fault 'kind = "fail-leg"' "device = \"/dev/$c\"" 'at = "8s"' 'for = "2s"')
-$(entry nvme-target 'transport = "tcp"')
-$(entry nvme-initiator)" 15s
-    grep -q 'it was put right' "$(of_run leg fault.txt)" || fail 'the leg did not fail'
-    [ "$(figure leg failed)" = 0 ] || fail 'requests failed though the other leg was whole'
+$2
+$3" 15s
+    grep -q 'it was put right' "$(of_run "$1" fault.txt)" || fail 'the leg did not fail'
+    [ "$(figure "$1" failed)" = 0 ] || fail 'requests failed though the other leg was whole'
+}
+
+leg() {
+    step 'a leg of the target fails while initiators replay over NVMe, and is put back'
+    leg_fails leg "$(entry nvme-target 'transport = "tcp"')" "$(entry nvme-initiator)"
+}
+
+iscsi_leg() {
+    step 'a leg of the target fails while initiators replay over iSCSI, and is put back'
+    leg_fails iscsi-leg "$(entry iscsi-target)" "$(entry iscsi-initiator)"
 }
 
 killed() {
@@ -117,5 +126,5 @@ two_killed() {
 
 ready_hosts
 ready
-parts 'nvme_volumes iscsi_volumes leg two_hosts two_killed killed' "$@"
+parts 'nvme_volumes iscsi_volumes leg iscsi_leg two_hosts two_killed killed' "$@"
 finish

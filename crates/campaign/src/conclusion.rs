@@ -3,15 +3,16 @@
 //! The sentence claims no more than what was measured. What failed, was skipped or is missing is
 //! counted beside it, and a ranking whose worst case is unknown says so.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 use ioecho_stats::verdict::Validity;
 use serde::{Deserialize, Serialize};
 
 use crate::attempt::{End, Measured};
-use crate::course::{holds_of_all, holds_of_any, last_round};
+use crate::course::{against, holds_of_any, last_round};
 use crate::executor::{Executor, State};
+use crate::expression::Rule;
 use crate::rows::{interval_of, points, rows};
 use crate::search::Next;
 
@@ -51,7 +52,7 @@ pub struct Conclusion {
     pub against: Vec<Against>,
 }
 
-#[allow(clippy::trivially_copy_pass_by_ref)]
+#[allow(clippy::trivially_copy_pass_by_ref)] // serde calls it so
 fn is_zero(count: &usize) -> bool {
     *count == 0
 }
@@ -61,6 +62,15 @@ impl Conclusion {
     pub fn useless(&self) -> usize {
         self.findings.get(Validity::Invalid.name()).copied().unwrap_or(0)
     }
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref)]
+fn is_false(it: &bool) -> bool {
+    !*it
+}
+
+fn are(count: usize) -> &'static str {
+    if count == 1 { "is" } else { "are" }
 }
 
 /// A point of the campaign, compared with the kept one.
@@ -133,10 +143,31 @@ pub struct Searched {
 /// An expectation that does not hold.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Broken {
-    /// The cell.
+    /// The cell, or the point.
     pub cell: String,
-    /// The expectation.
+    /// The expectation, as it was written.
     pub that: String,
+    /// Whether it holds at one end of the interval of the repeats and not at the other.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub is_in_doubt: bool,
+    /// Figures that it asks for and no replay told, such as the p99 of few requests.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unknown: Vec<String>,
+}
+
+impl Broken {
+    /// The expectation, and why it does not hold where no figure is against it.
+    pub fn told(&self) -> String {
+        let mut told = self.that.clone();
+        if self.is_in_doubt {
+            told.push_str(" (over the whole interval)");
+        }
+        if !self.unknown.is_empty() {
+            let (unknown, is) = (self.unknown.join(", "), are(self.unknown.len()));
+            let _ = write!(told, " ({unknown} {is} not known: too few requests, or none)");
+        }
+        told
+    }
 }
 
 /// The answer after what is known now.
@@ -162,9 +193,14 @@ pub fn conclude(executor: &Executor<'_>) -> Conclusion {
                 *findings.entry(measured.word().to_owned()).or_default() += 1;
                 unsteady += usize::from(is_unsteady(measured));
                 for expectation in plan.file.expectations.iter().filter(|it| !it.of_point) {
-                    if !holds_of_all(&expectation.that, cell, measured) {
-                        let that = expectation.that.text().to_owned();
-                        broken.push(Broken { cell: cell.name(), that });
+                    let against: Vec<_> = against(&expectation.that, cell, measured).collect();
+                    if !against.is_empty() {
+                        broken.push(Broken {
+                            cell: cell.name(),
+                            that: expectation.that.text().to_owned(),
+                            is_in_doubt: false,
+                            unknown: unknown(&expectation.that, against),
+                        });
                     }
                 }
             }
@@ -198,6 +234,12 @@ fn is_unsteady(measured: &Measured) -> bool {
     measured.rounds.as_ref().is_some_and(|rounds| rounds.steady.is_none())
 }
 
+/// The figures that a rule asks for and one of these results has not.
+fn unknown<'e>(rule: &Rule, of: impl IntoIterator<Item = &'e Measured>) -> Vec<String> {
+    let lacking = of.into_iter().flat_map(|measured| rule.unknown(measured));
+    lacking.map(str::to_owned).collect::<BTreeSet<String>>().into_iter().collect()
+}
+
 /// Expectations of points that do not hold over the whole interval of their repeats.
 fn of_points(executor: &Executor<'_>) -> Vec<Broken> {
     let expectations = &executor.plan().file.expectations;
@@ -213,9 +255,12 @@ fn of_points(executor: &Executor<'_>) -> Vec<Broken> {
             let setting = |name: &str| first.cell.setting(name);
             let holds = ends.each_ref().map(|it| expectation.that.holds(&setting, Some(it)));
             if holds.contains(&false) {
-                let doubt = if holds.contains(&true) { " (over the whole interval)" } else { "" };
-                let that = expectation.that.text().to_owned() + doubt;
-                broken.push(Broken { cell: point.clone(), that });
+                broken.push(Broken {
+                    cell: point.clone(),
+                    that: expectation.that.text().to_owned(),
+                    is_in_doubt: holds.contains(&true),
+                    unknown: unknown(&expectation.that, &ends),
+                });
             }
         }
     }

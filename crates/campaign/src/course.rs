@@ -132,7 +132,17 @@ pub fn holds_of_any(rule: &Rule, cell: &Cell, measured: &Measured) -> bool {
 
 /// Whether a condition holds of every replay of a cell.
 pub fn holds_of_all(rule: &Rule, cell: &Cell, measured: &Measured) -> bool {
-    each(cell, measured).all(|(cell, measured)| holds(rule, cell, measured))
+    against(rule, cell, measured).next().is_none()
+}
+
+/// The replays of a cell of which a condition does not hold.
+pub fn against<'e>(
+    rule: &'e Rule,
+    cell: &'e Cell,
+    measured: &'e Measured,
+) -> impl Iterator<Item = &'e Measured> {
+    let against = each(cell, measured).filter(|(cell, measured)| !holds(rule, cell, measured));
+    against.map(|(_, measured)| measured)
 }
 
 fn holds(rule: &Rule, cell: &Cell, measured: &Measured) -> bool {

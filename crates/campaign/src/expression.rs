@@ -126,6 +126,16 @@ impl Rule {
         })
     }
 
+    /// The figures that it asks for and that this result has not, by their full names.
+    pub fn unknown(&self, measured: &Measured) -> Vec<&str> {
+        let mut unknown = Vec::new();
+        each_test(&self.expression, &mut |test| match &test.subject {
+            Subject::Figure(name) if !measured.figures.contains_key(name) => unknown.push(&**name),
+            _ => {}
+        });
+        unknown
+    }
+
     /// Whether it holds, for a cell with these settings, and this result if there is one.
     pub fn holds(
         &self,
@@ -133,6 +143,18 @@ impl Rule {
         measured: Option<&Measured>,
     ) -> bool {
         self.expression.holds(&|test| test.holds(setting, measured))
+    }
+}
+
+fn each_test<'e>(expression: &'e Expression<Test>, each: &mut impl FnMut(&'e Test)) {
+    match expression {
+        Expression::All(parts) | Expression::Any(parts) => {
+            for part in parts {
+                each_test(part, each);
+            }
+        }
+        Expression::Not(part) => each_test(part, each),
+        Expression::Test(test) => each(test),
     }
 }
 

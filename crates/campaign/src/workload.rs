@@ -243,6 +243,9 @@ fn flows(leaf: &Leaf, paths: &[String]) -> Vec<String> {
         for (key, end) in ends.filter_map(|(key, end)| Some((key, end?))) {
             let _ = write!(text, ";{key}={end}");
         }
+        if leaf.ends_by_data() && leaf.flows.len() > 1 {
+            text.push_str(";ends=together");
+        }
         text
     };
     leaf.flows.iter().map(typed).collect()

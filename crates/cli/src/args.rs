@@ -48,7 +48,7 @@ use crate::exit;
 use crate::print::{Out, tell};
 
 pub(crate) use self::agent::AgentArgs;
-pub(crate) use self::analyze::AnalyzeArgs;
+pub(crate) use self::analyze::{AnalyzeArgs, PartialArg};
 pub(crate) use self::calibrate::CalibrateArgs;
 pub(crate) use self::campaign::{
     CampaignArgs, CampaignCommand, CampaignFileArgs, CompareCampaignArgs, DoingArgs,

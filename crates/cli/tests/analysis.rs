@@ -227,9 +227,6 @@ fn parts_by_time_merge_to_the_whole_in_whatever_order_they_are_named() {
         let duration = if part == 2 { "10h".to_owned() } else { duration };
         let window = ["--start", &start, "--duration", &duration];
         done(&[&["analyze", text(&run), "--partial", "-o", text(&path)][..], &window].concat());
-        if part == 0 {
-            forget_beginning(&path);
-        }
         arguments.push(text(&path).to_owned());
     }
     let merged = directory.path().join("merged.parquet");
@@ -238,15 +235,6 @@ fn parts_by_time_merge_to_the_whole_in_whatever_order_they_are_named() {
     assert_agrees(&without_trace(whole), &analysis(&[text(&merged)]));
     let shown = done(&["analyze", text(&merged)]);
     assert!(shown.lines().count() <= 60 && shown.contains("4000 requests"), "{shown}");
-}
-
-/// Makes a part one of an earlier ioecho, whose footer does not tell when it begins.
-fn forget_beginning(path: &Path) {
-    let mut bytes = fs::read(path).unwrap();
-    let key = b"ioecho.partial.first_ns";
-    let at = bytes.windows(key.len()).position(|window| window == key).unwrap();
-    bytes[at..at + key.len()].make_ascii_uppercase();
-    fs::write(path, bytes).unwrap();
 }
 
 /// The output without two parts: the provenance, which a merge changes, and the verdict, which is
@@ -291,6 +279,107 @@ fn parts_that_cannot_be_merged_are_refused_with_the_reason() {
         assert!(!output.status.success() && error.contains(reason), "{name}: {error}");
         assert!(!path("out").exists(), "{name}");
     }
+}
+
+#[test]
+fn parts_of_rows_are_small_and_merge_without_the_rest() {
+    let directory = tempfile::tempdir().unwrap();
+    let (load, path) = (load(&directory), |name: &str| directory.path().join(name));
+    let part = |name: &str, more: &[&str]| {
+        let (path, name) = (path(name), text(&load).to_owned());
+        done(&[&["analyze", &name, "-o", text(&path)][..], more].concat());
+        path
+    };
+    let whole = part("whole", &["--partial"]);
+    let early = part("early", &["--partial=rows", "--duration", "2s"]);
+    let late = part("late", &["--partial=rows", "--start", "2s"]);
+    let size = |path: &Path| fs::metadata(path).unwrap().len();
+    assert!(size(&early) + size(&late) < size(&whole) / 3);
+    let other = part("other", &["--partial=rows", "--trace", "other"]);
+
+    let merged = |inputs: &[&Path], to: &str| {
+        let inputs = inputs.iter().map(|input| text(input));
+        let to = path(to);
+        let line: Vec<&str> =
+            ["merge"].into_iter().chain(inputs).chain(["-o", text(&to)]).collect();
+        let output = ioecho(&line);
+        if output.status.success() {
+            Ok(fs::read(&to).unwrap())
+        } else {
+            Err(String::from_utf8(output.stderr).unwrap())
+        }
+    };
+    let rows = merged(&[&early, &late], "a").unwrap();
+    assert_eq!(merged(&[&late, &early], "b").unwrap(), rows);
+    // The same rows, of a part that has more.
+    done(&["analyze", text(&whole), "--partial=rows", "-o", text(&path("of-whole"))]);
+    assert!(size(&path("of-whole")) < size(&whole) / 3);
+    // Rows of several traces stand beside each other, in one file or in a tree of files.
+    let all = merged(&[&path("a"), &other], "all").unwrap();
+    assert!(all.len() > rows.len());
+    for (inputs, reason) in [
+        (&[&early, &early][..], "count twice"),
+        (&[&path("a"), &late], "count twice"),
+        (&[&path("all"), &other], "count twice"),
+        (&[&early, &whole], "has rows alone"),
+    ] {
+        let inputs: Vec<&Path> = inputs.iter().map(|path| path.as_path()).collect();
+        let error = merged(&inputs, "refused").unwrap_err();
+        assert!(error.contains(reason), "{error}");
+        assert!(!path("refused").exists());
+    }
+    let error = String::from_utf8(ioecho(&["analyze", text(&early)]).stderr).unwrap();
+    assert!(error.contains("has rows alone"), "{error}");
+}
+
+#[test]
+fn parts_of_two_traces_are_not_merged_into_one() {
+    let directory = tempfile::tempdir().unwrap();
+    let (load, path) = (load(&directory), |name: &str| directory.path().join(name));
+    for (name, window) in [("a", ["--duration", "2s"]), ("b", ["--start", "2s"])] {
+        let part = path(name);
+        let line = ["analyze", text(&load), "--partial", "--trace", name, "-o", text(&part)];
+        done(&[&line[..], &window].concat());
+    }
+    let output = ioecho(&["merge", text(&path("a")), text(&path("b")), "-o", text(&path("out"))]);
+    let error = String::from_utf8(output.stderr).unwrap();
+    assert!(error.contains("of the trace a,") && error.contains("--trace NAME"), "{error}");
+    assert!(!path("out").exists());
+}
+
+#[test]
+fn a_sample_of_pages_is_a_table_and_no_part() {
+    let directory = tempfile::tempdir().unwrap();
+    let (load, path) = (load(&directory), |name: &str| directory.path().join(name));
+    let (part, pages) = (path("part"), path("pages"));
+    let line = ["analyze", text(&load), "--partial=rows", "-o", text(&part)];
+    let sample = |share| ["--page-sample", share, "--page-sample-output", text(&pages)];
+    done(&[&line[..], &sample("0.5")].concat());
+    assert_eq!(&fs::read(&pages).unwrap()[..4], b"PAR1");
+    let error = String::from_utf8(ioecho(&["analyze", text(&pages)]).stderr).unwrap();
+    assert!(error.contains("a sample of pages"), "{error}");
+    for share in ["0", "1.5", "half"] {
+        let output = ioecho(&[&line[..], &sample(share)].concat());
+        assert_eq!(output.status.code(), Some(2), "{share}");
+    }
+    let again = path("again");
+    let chosen = ["analyze", text(&part), "--partial", "--trace", "b", "-o", text(&again)];
+    assert!(!ioecho(&chosen).status.success());
+}
+
+#[test]
+fn parts_of_a_text_tell_what_the_reader_of_the_whole_tells() {
+    let directory = tempfile::tempdir().unwrap();
+    let (load, path) = (load(&directory), |name: &str| directory.path().join(name));
+    for (name, window) in [("a", ["--duration", "2s"]), ("b", ["--start", "2s"])] {
+        let part = path(name);
+        let line = ["analyze", text(&load), "--partial", "-o", text(&part)];
+        done(&[&line[..], &window].concat());
+    }
+    done(&["merge", text(&path("b")), text(&path("a")), "-o", text(&path("whole"))]);
+    let (alone, merged) = (analysis(&[text(&load)]), analysis(&[text(&path("whole"))]));
+    assert_eq!(merged["trace"]["imported"], alone["trace"]["imported"]);
+    assert_eq!(merged["trace"]["guesses"], alone["trace"]["guesses"]);
 }
 
 #[test]

@@ -7,6 +7,8 @@ use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::thread;
+use std::time::Duration;
 
 use serde_json::Value;
 use tempfile::TempDir;
@@ -22,9 +24,13 @@ struct AtGate {
 
 impl AtGate {
     fn start(home: &Path, target: &[&str]) -> Self {
+        Self::of(home, LOAD, target)
+    }
+
+    fn of(home: &Path, load: &str, target: &[&str]) -> Self {
         let redirected = "exec \"$@\" 3<&0 4>&1 0</dev/null 1>said 2>&1";
         let mut child = Command::new("sh")
-            .args(["-c", redirected, "sh", env!("CARGO_BIN_EXE_ioecho"), "replay", LOAD, "-q"])
+            .args(["-c", redirected, "sh", env!("CARGO_BIN_EXE_ioecho"), "replay", load, "-q"])
             .args(["-o", "run", "--gate", "3,4"])
             .args(target)
             .current_dir(home)
@@ -127,4 +133,34 @@ fn a_gate_that_is_not_open_is_refused_before_anything_is_touched() {
     assert_eq!(output.status.code(), Some(2), "{said}");
     assert!(said.contains("descriptor 77 cannot be read"), "{said}");
     assert_eq!(fs::read_dir(home.path()).unwrap().count(), 0);
+}
+
+/// How often the threads of a process have gone to sleep.
+fn sleeps(pid: u32) -> u64 {
+    let tasks = fs::read_dir(format!("/proc/{pid}/task")).unwrap().flatten();
+    let of_task = |task: fs::DirEntry| {
+        let status = fs::read_to_string(task.path().join("status")).ok()?;
+        let line = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"))?;
+        line.trim().parse::<u64>().ok()
+    };
+    tasks.filter_map(of_task).sum()
+}
+
+#[test]
+fn a_run_that_is_armed_leaves_the_processors_to_others() {
+    let home = TempDir::new().unwrap();
+    // More than is read ahead, so that whoever reads it has to wait as well.
+    let load = "gen:random?read=100&size=4k&rate=100000&duration=10s&area=1M";
+    let mut run = AtGate::of(home.path(), load, &file(home.path()));
+    run.armed();
+    let mut each_second = Vec::new();
+    while each_second.len() < 20 && each_second.last().is_none_or(|sleeps| *sleeps >= 300) {
+        let before = sleeps(run.child.id());
+        thread::sleep(Duration::from_secs(1));
+        each_second.push(sleeps(run.child.id()) - before);
+    }
+    run.child.kill().unwrap();
+    run.child.wait().unwrap();
+    // Threads that look every millisecond sleep a thousand times.
+    assert!(each_second.last().is_some_and(|sleeps| *sleeps < 300), "{each_second:?}");
 }

@@ -11,6 +11,8 @@ mod fixture;
 mod hostile;
 #[path = "hosts/losses.rs"]
 mod losses;
+#[path = "hosts/merged.rs"]
+mod merged;
 #[path = "hosts/namespaces.rs"]
 mod namespaces;
 #[path = "hosts/stacks.rs"]
@@ -75,6 +77,14 @@ impl Site {
         attempts
     }
 
+    /// The last attempt that has a run of all. A machine that others keep busy may hear the common
+    /// instant too late, and then an attempt ends without one and is made again.
+    fn measured(&self, output: &Output) -> PathBuf {
+        let attempts = self.attempts();
+        let whole = attempts.into_iter().rfind(|it| it.join("run/summary.json").exists());
+        whole.unwrap_or_else(|| panic!("{}", said(output)))
+    }
+
     /// Results that agents still keep.
     fn kept(&self) -> usize {
         let output = Command::new("find")
@@ -105,8 +115,8 @@ fn two_agents_begin_together_and_are_judged_as_one() {
     let device = site.path("{host}.img").display().to_string();
     let more = "trace='load'\nread-only=true\nallow-cached=true\n";
     // A busy machine may stall the hosts, which is a fault of the measurement: it is kept as well.
-    let output = site.run(&format!("{}{more}", campaign(2, &device, "start.skew='1s'\nretries=0")));
-    let [attempt] = &site.attempts()[..] else { panic!("{}", said(&output)) };
+    let output = site.run(&format!("{}{more}", campaign(2, &device, "start.skew='1s'\nretries=5")));
+    let (attempt, attempts) = (site.measured(&output), site.attempts().len());
     let whole = json(&attempt.join("run/summary.json"));
     // A third of the load are writes, which are left out.
     assert_eq!(whole["recorded"], 800);
@@ -139,7 +149,7 @@ fn two_agents_begin_together_and_are_judged_as_one() {
     assert_eq!(site.kept(), 0, "what is fetched is dropped");
     let again = site.command(&["campaign", "run", "c.toml"]).output().unwrap();
     assert_eq!(again.status.code(), output.status.code(), "{}", said(&again));
-    assert_eq!(site.attempts().len(), 1, "a cell is done once");
+    assert_eq!(site.attempts().len(), attempts, "a cell is done once");
 }
 
 #[test]
@@ -282,11 +292,11 @@ fn responses(site: &Site, run: &Path) -> Vec<u64> {
 fn percentiles_of_thirty_two_hosts_are_those_of_all_their_requests() {
     let site = Site::new();
     // Hosts get different loads, so a mean of their percentiles would be another figure.
-    let text = campaign(32, "sim:size=16M,service=1ms,seed=7", "");
+    let text = campaign(32, "sim:size=16M,service=1ms,seed=7", "retries=5");
     let loads = "trace=['load','gen:random?rate=900&duration=2s&size=4k&area=1M']\n";
     let output = site.run(&format!("{text}{loads}"));
     assert!(output.status.success(), "{}", said(&output));
-    let [attempt] = &site.attempts()[..] else { panic!("{}", said(&output)) };
+    let attempt = site.measured(&output);
     let whole = json(&attempt.join("run/summary.json"));
     let mut all = Vec::new();
     for host in 1..=32 {

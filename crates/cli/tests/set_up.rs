@@ -394,8 +394,9 @@ fn a_replay_is_throttled_for_a_while_and_never_after() {
         return skipped("there are no loop devices");
     }
     let kind = "\"throttle\"\nread-iops = 10\nfor = \"1s\"";
-    // In that second 50 requests are due, and 10 may be.
-    let expect = "[[expect]]\nthat = \"p99.response > 300ms\"\n";
+    // In that second 50 requests are due, and 10 may be: a fifth of the 200 waits, half a second in
+    // the mean.
+    let expect = "[[expect]]\nthat = \"p90.response > 300ms\"\n";
     let fixture = with(FROM_STACK, "4s", &format!("{LOOP}{}{expect}", fault(kind)));
     let output = run(&fixture);
     if said(&output).contains("limits no I/O of control groups") {
@@ -403,7 +404,11 @@ fn a_replay_is_throttled_for_a_while_and_never_after() {
     }
     let told = kept(&fixture, "fault.txt");
     assert!(told.contains("it began\n") && told.ends_with("it was put right\n"), "{told}");
-    // Whatever else a busy machine made of the run, the expectation holds.
+    // Whatever else a busy machine made of the run, these waited.
+    let summary = fs::read(attempt(&fixture).join("run/summary.json")).unwrap();
+    let summary: serde_json::Value = serde_json::from_slice(&summary).unwrap();
+    let all = &summary["response_time"]["all"];
+    assert!(all["p90_ns"].as_u64() > Some(300_000_000), "{told}{all}");
     assert_ne!(output.status.code(), Some(16), "{told}{}", said(&output));
     assert!(is_closed(&fixture));
 }

@@ -194,7 +194,7 @@ fn a_killed_workload_is_read_back_and_six_kinds_of_damage_are_named() {
     let mut data = sound.clone();
     let mut places = BTreeMap::new();
     for (kind, damage) in kinds {
-        for _ in 0..5 {
+        for _ in 0..20 {
             // One sector of a block each: neighbours could be taken for one finding.
             let at = loop {
                 let at = rewritten[random.below(rewritten.len() as u64) as usize];

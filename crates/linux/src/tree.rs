@@ -5,5 +5,5 @@ mod device;
 #[cfg(test)]
 mod tests;
 
-pub use anchor::{Anchor, AnchorState, Found, inspect};
+pub use anchor::{Anchor, AnchorState, Found, changed_by, inspect};
 pub use device::{FilesDevice, FilesOptions};

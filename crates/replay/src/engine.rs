@@ -11,6 +11,7 @@
 mod across;
 mod audit;
 mod cut;
+mod hand_over;
 mod refill;
 pub mod telemetry;
 
@@ -155,8 +156,9 @@ pub trait Input {
 
 /// Where results go. Must not block.
 pub trait ResultSink {
-    /// Takes one result. It counts the results that it cannot take, and never delays the engine.
-    fn record(&mut self, record: &Record);
+    /// Takes one result, if it can; answers whether it did. It counts those that it cannot take,
+    /// and never delays the engine.
+    fn record(&mut self, record: &Record) -> bool;
 
     /// Takes what the engine did in an interval, where [`Pacing::telemetry_every`] asks for it.
     fn telemetry(&mut self, interval: &Telemetry) {
@@ -170,8 +172,9 @@ pub trait ResultSink {
 }
 
 impl ResultSink for Vec<Record> {
-    fn record(&mut self, record: &Record) {
+    fn record(&mut self, record: &Record) -> bool {
         self.push(*record);
+        true
     }
 }
 
@@ -277,6 +280,7 @@ impl<C: Clock> Replay<'_, C> {
         let timing = scheduler.config().timing;
         let has_flows = scheduler.flows() > 0;
         let audit = verify.map(|verify| Audit::new(verify, scheduler.config()));
+        scheduler.look_ahead_numbered(audit.as_ref().map_or(0, Audit::notes_ahead));
         device.keep_data(audit.is_some());
         let is_inline = device.is_inline();
         let mut engine = Engine {
@@ -315,6 +319,9 @@ impl<C: Clock> Replay<'_, C> {
         control.replaying.store(false, Relaxed);
         if result.is_err() || engine.scheduler.in_flight() > 0 {
             engine.abandon();
+        }
+        if let Some(audit) = &mut engine.audit {
+            audit.end();
         }
         engine.finish_gauges();
         engine.totals.counts = engine.scheduler.counts();
@@ -472,7 +479,8 @@ impl<C: Clock> Engine<'_, C> {
             } else {
                 doing = Doing::Issuing;
                 gap_cause = self.hand_over(now)?;
-                expected_back = self.now();
+                // Behind a call that was served there is nothing to be away from.
+                expected_back = if self.is_inline { Nanos::MAX } else { self.now() };
             }
         }
     }
@@ -542,7 +550,11 @@ impl<C: Clock> Engine<'_, C> {
             if record.planned.op == Op::Write && record.measured.submitted.is_none() {
                 self.device.forget(record.planned.seq);
             }
-            self.recorder.record(&record);
+            if !self.recorder.record(&record)
+                && let Some(audit) = &mut self.audit
+            {
+                audit.result_lost(&record.planned);
+            }
             self.totals.recorded += 1;
         }
     }
@@ -552,7 +564,8 @@ impl<C: Clock> Engine<'_, C> {
     /// Requests that are due together go down in one system call, but none waits for the payload
     /// of many others: after so many bytes of payload those prepared so far go first.
     fn hand_over(&mut self, decided: Nanos) -> io::Result<LateCause> {
-        let mut spent = Spent { since: self.clock.now(), ..Spent::default() };
+        let since = if self.is_inline { decided + self.start } else { self.clock.now() };
+        let mut spent = Spent { since, ..Spent::default() };
         let submissions = std::mem::take(&mut self.submissions);
         let mut prepared = 0;
         let mut payload_bytes = 0;
@@ -568,6 +581,9 @@ impl<C: Clock> Engine<'_, C> {
             self.unsubmitted += 1;
             if payload_bytes >= PAYLOAD_BUNDLE_BYTES {
                 self.submit(&submissions[prepared..=index], decided, &mut spent)?;
+                if self.is_inline {
+                    spent.since = self.clock.now();
+                }
                 prepared = index + 1;
                 payload_bytes = 0;
             }
@@ -582,24 +598,13 @@ impl<C: Clock> Engine<'_, C> {
 
     /// Makes the system call for everything prepared, which includes `newest`.
     fn submit(&mut self, newest: &[Io], decided: Nanos, spent: &mut Spent) -> io::Result<()> {
+        if self.is_inline && self.audit.is_none() {
+            return self.call(newest, decided, spent);
+        }
         let before = self.clock.now();
-        let prepared = before - spent.since;
-        // The duration of the engine's own work is known. Time far beyond it is the host's.
-        let bytes: u64 = newest.iter().map(|io| io.length.0).sum();
-        let work = Nanos((bytes as f64 * self.payload_cost * WORK_MARGIN) as i64);
-        if prepared > work + LATENESS_TOLERATED {
-            spent.put_aside += prepared;
-        } else {
-            spent.preparing += prepared;
-        }
-        if spent.total() > LATENESS_TOLERATED {
-            let cause = spent.cause();
-            for io in newest {
-                self.scheduler.explain(io.tag, cause);
-            }
-        }
+        self.explain_preparing(newest, before, spent);
         if let Some(audit) = &mut self.audit {
-            audit.commit();
+            audit.commit(self.scheduler.upcoming(), before - self.start);
         }
         let (_, taken) = self.device.submit()?;
         self.unsubmitted -= taken;
@@ -620,35 +625,8 @@ impl<C: Clock> Engine<'_, C> {
             self.totals.slow_submissions += u64::from(is_slow);
         }
         spent.since = after;
-        if let Some(gauges) = &mut self.gauges {
-            let open = &mut gauges.open;
-            let handed_over = before - self.start;
-            for io in newest {
-                open.delay.add(handed_over - io.scheduled);
-                open.preparation.add(handed_over - decided);
-            }
-            open.submission.add(took);
-        }
+        self.gauge_hand_over(newest, decided, before - self.start, took);
         Ok(())
-    }
-
-    /// Whether the host has preempted this thread since the last query.
-    fn was_preempted(&mut self) -> bool {
-        let before = std::mem::replace(&mut self.preemptions, self.clock.preemptions());
-        self.preemptions > before
-    }
-
-    /// Whether the host may be to blame for most of the duration of a call during which it
-    /// preempted this thread: the thread may also have slept in the call, waiting for the device,
-    /// for far longer.
-    fn was_host(&mut self, took: Nanos) -> bool {
-        let waited = self.clock.waited();
-        let before = std::mem::replace(&mut self.waited, waited);
-        match (before, waited) {
-            // Part of the wait since the last query may lie before the call.
-            (Some(before), Some(waited)) => waited - before >= Nanos(took.0 / 2),
-            _ => true,
-        }
     }
 
     /// Waits until there is something to do; returns when the engine meant to be back.
@@ -686,9 +664,12 @@ impl<C: Clock> Engine<'_, C> {
                 self.waited_at = now;
                 self.waited = self.clock.waited();
             }
+            if let Some(audit) = &mut self.audit {
+                audit.rest();
+            }
             self.device.wait(until + self.start, &mut self.completions)?;
             self.was_woken = true;
-        } else {
+        } else if !self.is_inline || wake != Wake::At(now) {
             std::hint::spin_loop();
         }
         Ok(until.max(now))

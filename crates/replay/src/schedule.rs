@@ -327,6 +327,20 @@ impl Scheduler {
         self.ahead.get(index)
     }
 
+    /// Holds so many planned requests at least whose numbers are known, where that can be. To be
+    /// called before any is offered.
+    pub fn look_ahead_numbered(&mut self, count: usize) {
+        if let Some(flows) = &mut self.flows {
+            flows.look_ahead_numbered(count);
+            self.config.look_ahead = flows.look_ahead();
+        }
+    }
+
+    /// The requests that come next, in their order, as far as they are known with their numbers.
+    pub fn upcoming(&self) -> impl Iterator<Item = &Planned> {
+        self.ahead.iter().chain(self.flows.iter().flat_map(|flows| flows.upcoming()))
+    }
+
     /// The planned request that falls due last of those held.
     pub fn planned_last(&self) -> Option<&Planned> {
         self.ahead.back()

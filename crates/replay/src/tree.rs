@@ -38,9 +38,24 @@ pub struct Tree {
     /// What of it is there.
     pub states: States,
     /// Threads that change what is there.
-    changers: AtomicU64,
+    changers: Apart<AtomicU64>,
     /// A number of what is there, above how many of those threads found nothing there.
-    stuck: AtomicU64,
+    stuck: Apart<AtomicU64>,
+}
+
+/// What threads change with every call, in cache lines of its own: what lies beside it is read by
+/// all of them with every call.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+struct Apart<T>(T);
+
+impl<T> std::ops::Deref for Apart<T> {
+    type Target = T;
+
+    #[inline]
+    fn deref(&self) -> &T {
+        &self.0
+    }
 }
 
 /// The bits of [`Tree::stuck`] that count threads.
@@ -50,7 +65,7 @@ impl Tree {
     /// A tree of which nothing is there.
     pub fn new(geometry: Geometry) -> Self {
         let states = States::new(geometry.files(), geometry.directories());
-        Self { geometry, states, changers: AtomicU64::new(0), stuck: AtomicU64::new(0) }
+        Self { geometry, states, changers: Apart::default(), stuck: Apart::default() }
     }
 
     /// Makes all that the word says be there, as if it had been found: `nothing`, `directories`,

@@ -15,8 +15,9 @@ use ioecho_trace::formats::ReadOptions;
 use ioecho_trace::transform::Load;
 use ioecho_trace::{Batch, Header, Nanos, Request, Stop};
 
+use crate::directory::RunDirectory;
 use crate::error::Result;
-use crate::open::Opener;
+use crate::open::{Files, Opener};
 use crate::pass::{self, Counted, Input};
 
 /// The counts of a load or of a run.
@@ -149,6 +150,15 @@ pub fn count(
     count_and(opener, path, options, load, stop, |_| ()).map(|(found, ())| found)
 }
 
+/// The same of a run, by so many threads: each has counts of its own, in memory of its own.
+pub fn count_run(run: &RunDirectory, threads: usize) -> Result<AllFigures> {
+    let (options, load, stop) = (ReadOptions::default(), Load::default(), Stop::default());
+    let (opener, path, options, load, stop) = (&Files, run.path(), &options, &load, &stop);
+    let origin = OnceLock::new();
+    let input = Input { opener, path, options, load, threads, stop, origin: Some(&origin) };
+    count_input(&input, &origin, |_| ()).map(|(found, ())| found)
+}
+
 /// The same. While one thread makes the figures of the counts, another one runs `besides` with the
 /// trace's own zero.
 pub fn count_and<T: Send>(
@@ -159,21 +169,30 @@ pub fn count_and<T: Send>(
     stop: &Stop,
     besides: impl FnOnce(&OnceLock<Nanos>) -> T + Send,
 ) -> Result<(AllFigures, T)> {
-    let settings = Settings::default();
     let origin = OnceLock::new();
     let threads = pass::threads();
     let input = Input { opener, path, options, load, threads, stop, origin: Some(&origin) };
+    count_input(&input, &origin, besides)
+}
+
+fn count_input<T: Send>(
+    input: &Input<'_>,
+    origin: &OnceLock<Nanos>,
+    besides: impl FnOnce(&OnceLock<Nanos>) -> T + Send,
+) -> Result<(AllFigures, T)> {
+    let settings = Settings::default();
     let new = || Everything {
         run: RunFigures::default(),
         load: RunPicture::new(),
         time: Time::default(),
         space: Space::new(&settings),
     };
-    let (Everything { run, load, time, space }, header) = pass::count(&input, new)?;
+    let (Everything { run, load, time, space }, header) = pass::count(input, new)?;
     let (analysis, done) = thread::scope(|scope| {
-        let done = scope.spawn(|| besides(&origin));
+        let done = scope.spawn(|| besides(origin));
         let counted = Analysis::of(settings.clone(), time, space);
         (counted.figures(&header, &Asked::default()), pass::finished(done))
     });
+    let origin = origin.clone();
     Ok((AllFigures { run, load, analysis, header, origin }, done))
 }

@@ -36,6 +36,11 @@ const PARENTS_RING: usize = 1 << 19;
 /// How long to sleep when the ring is full: far less than the time to empty it.
 const FULL_NAP: Duration = Duration::from_millis(1);
 
+/// The same once no target's clock has moved for so many looks, as before a run begins: it may be
+/// armed for minutes, beside hundreds of others on one host.
+const STILL_NAP: Duration = Duration::from_millis(10);
+const STILL_LOOKS: u32 = 1000;
+
 /// How long to wait for the thread when the run is over.
 const STOPPED_MAX: Duration = Duration::from_secs(2);
 
@@ -487,6 +492,28 @@ impl Stock {
     }
 }
 
+/// How long the thread sleeps each time when there is no room.
+#[derive(Debug, Default)]
+struct Naps {
+    /// The clocks of the targets at the last look.
+    seen: Vec<Nanos>,
+    /// How many looks ago they moved.
+    still: u32,
+}
+
+impl Naps {
+    fn next(&mut self, now: &[Nanos]) -> Duration {
+        if self.seen == now {
+            self.still = self.still.saturating_add(1);
+        } else {
+            self.seen.clear();
+            self.seen.extend_from_slice(now);
+            self.still = 0;
+        }
+        if self.still < STILL_LOOKS { FULL_NAP } else { STILL_NAP }
+    }
+}
+
 /// The inputs of the feeder's thread.
 pub(crate) struct Feeding {
     pub(crate) source: Box<dyn Source>,
@@ -546,7 +573,7 @@ fn feed(
     let mut planned: Vec<Planned> = Vec::with_capacity(BATCH_ROWS);
     let mut parents: Vec<u64> = Vec::new();
     let mut now = vec![Nanos::ZERO; controls.len()];
-    let mut told = Told::default();
+    let (mut told, mut naps) = (Told::default(), Naps::default());
     let mut is_read = false;
     let mut cut: Option<PlanTotals> = None;
     let error = loop {
@@ -565,7 +592,7 @@ fn feed(
             if stop.load(Relaxed) || stock.is_abandoned() {
                 break None;
             }
-            thread::sleep(FULL_NAP);
+            thread::sleep(naps.next(&now));
             continue;
         }
         match source.next_batch(&mut batch) {

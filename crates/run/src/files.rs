@@ -60,7 +60,9 @@ impl Forest {
                     let anchor = Anchor::open(path, changes, *with_parents).map_err(failed)?;
                     let found = anchor.look(&tree).map_err(failed)?;
                     if changes {
-                        anchor.mark(&tree).map_err(failed)?;
+                        let results = plan.output.canonicalize();
+                        let results = results.unwrap_or_else(|_| plan.output.clone());
+                        anchor.mark(&tree, &results).map_err(failed)?;
                     }
                     if let Some(example) = found.example {
                         observer.tell(&format!(

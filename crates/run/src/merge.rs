@@ -27,8 +27,7 @@ use serde::{Deserialize, Serialize};
 use crate::directory::RunDirectory;
 use crate::error::{Kind, Result, RunError};
 use crate::facts::{MergedEntry, PlanFacts, RUN_VERSION, RunFacts, RunNumbers, State, TargetEntry};
-use crate::page;
-use crate::regular;
+use crate::{page, pass, regular};
 
 /// The share of the shortest run during which all must have gone on. Their starts are those of
 /// their processes, which prepare their targets for different times.
@@ -39,7 +38,7 @@ const TOGETHER: f64 = 0.9;
 const OPEN_MAX: usize = 16;
 
 /// How many requests of all runs are in memory where they are held in a file.
-const WINDOWS_ROWS: usize = 32 * BATCH_ROWS;
+const WINDOWS_ROWS: usize = 8 * BATCH_ROWS;
 
 /// A run to be merged.
 struct Part {
@@ -176,6 +175,8 @@ fn merged(mut parts: Vec<Part>, output: &Path, command: Vec<String>) -> Result<M
     let output = RunDirectory::create(output)?;
     let figures = write_requests(&mut parts, header.clone(), &output)?;
     let summary = merged::summary(parts.iter().flat_map(Part::runs).collect(), &figures);
+    // The page counts them anew, with all else: only one of the two is in memory at a time.
+    drop(figures);
     let mut summary = summary.map_err(|_| not_one_replay(&parts))?;
     let doubts: Vec<String> = apart(&parts).into_iter().chain(shared(&parts)).collect();
     for doubt in &doubts {
@@ -183,7 +184,10 @@ fn merged(mut parts: Vec<Part>, output: &Path, command: Vec<String>) -> Result<M
     }
     output.put(&output.summary(), &serde_json::to_vec_pretty(&summary)?)?;
     write_facts(&parts, command, &header, &summary, &output)?;
-    let page = page::of_run(&output, &summary)?;
+    // Of many runs, what one thread counts takes a quarter of a gigabyte.
+    let threads = if parts.len() > OPEN_MAX { 1 } else { pass::threads() };
+    drop(parts);
+    let page = page::of_run_by(&output, &summary, threads)?;
     page::write(&output, &page)?;
     Ok(Merged { run: output, summary, page, doubts })
 }
@@ -254,7 +258,9 @@ fn open(path: &Path, of: usize) -> Result<Part> {
         RunError::with_help(Kind::Trace, format!("{name} {text}"), help)
     };
     let run = RunDirectory::at(path).ok_or_else(|| unreadable("is no run"))?;
-    let facts = run.read_facts()?;
+    let mut facts = run.read_facts()?;
+    // The trace itself has it.
+    facts.trace = Header::default();
     if !run.summary().exists() || !run.requests().exists() {
         return Err(unreadable("still goes on or was killed: it has no results yet"));
     }
@@ -471,8 +477,9 @@ fn write_facts(
     summary: &RunSummary,
     output: &RunDirectory,
 ) -> Result<()> {
-    let told = parts.iter().map(|part| Told::of(&part.facts)).collect::<Result<Vec<_>>>()?;
+    let told = parts.iter().map(|part| told_of(&part.facts)).collect::<Result<Vec<_>>>()?;
     let (alike, otherwise) = common(&told.iter().collect::<Vec<_>>());
+    drop(told);
     let Told { ioecho, plan, host } = alike.try_into()?;
     let otherwise: Vec<Told> =
         otherwise.into_iter().map(toml::Table::try_into).collect::<Result<_, _>>()?;
@@ -520,19 +527,24 @@ fn write_facts(
 }
 
 /// The facts that may be the same in all runs.
-#[derive(Serialize, Deserialize)]
+#[derive(Deserialize)]
 struct Told {
     ioecho: Option<String>,
     plan: Option<PlanFacts>,
     host: Option<HostDescription>,
 }
 
-impl Told {
-    /// The facts of a run, as a table.
-    fn of(facts: &RunFacts) -> Result<toml::Table> {
-        let RunFacts { ioecho, plan, host, .. } = facts.clone();
-        Ok(toml::Table::try_from(Self { ioecho, plan: Some(plan), host: Some(host) })?)
+/// The facts of a run, as a table.
+fn told_of(facts: &RunFacts) -> Result<toml::Table> {
+    /// A [`Told`] that copies nothing.
+    #[derive(Serialize)]
+    struct Seen<'a> {
+        ioecho: &'a Option<String>,
+        plan: &'a PlanFacts,
+        host: &'a HostDescription,
     }
+    let RunFacts { ioecho, plan, host, .. } = facts;
+    Ok(toml::Table::try_from(Seen { ioecho, plan, host })?)
 }
 
 /// The entries that all tables share, and for each table its other entries.

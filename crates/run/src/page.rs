@@ -9,17 +9,15 @@ use ioecho_stats::headline::Headline;
 use ioecho_stats::picture::RunPicture;
 use ioecho_stats::run_summary::{FlowFigures, Percentiles, RunSummary};
 use ioecho_stats::verdict::Validity;
-use ioecho_trace::transform::Load;
 use ioecho_trace::units::{counted, two_digits};
-use ioecho_trace::{Bytes, Header, Nanos, Stop, formats};
+use ioecho_trace::{Bytes, Header, Nanos};
 use serde::Serialize;
 
 use crate::directory::RunDirectory;
 use crate::error::{Kind, Result, RunError};
 use crate::everything::{self, AllFigures};
 use crate::facts::{RunFacts, TargetEntry};
-use crate::open::Files;
-use crate::{telemetry, witness};
+use crate::{pass, telemetry, witness};
 
 /// The contents of a trace's page; `command` is the command line that makes it.
 pub fn of_trace(path: &Path, found: &AllFigures, command: &[String]) -> Page {
@@ -77,10 +75,12 @@ fn facts(found: &AllFigures) -> Vec<(String, String)> {
 
 /// The contents of a run's page.
 pub fn of_run(run: &RunDirectory, summary: &RunSummary) -> Result<Page> {
-    let options = formats::ReadOptions::default();
-    let found =
-        everything::count(&Files, run.path(), &options, &Load::default(), &Stop::default())?;
-    of_found(run, summary, &found)
+    of_run_by(run, summary, pass::threads())
+}
+
+/// The same, by so many threads, each of which needs memory of its own.
+pub fn of_run_by(run: &RunDirectory, summary: &RunSummary, threads: usize) -> Result<Page> {
+    of_found(run, summary, &everything::count_run(run, threads)?)
 }
 
 /// The same, with figures that were already counted.

@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use ioecho_linux::tree::{AnchorState, inspect};
+use ioecho_linux::tree::{AnchorState, changed_by, inspect};
 use ioecho_replay::device::TargetLimits;
 use ioecho_replay::sim::SimSpec;
 use ioecho_replay::tree::{Found, Geometry};
@@ -186,11 +186,20 @@ impl TreeTarget {
     }
 }
 
-/// Whether a target is a tree whose directory is empty or not there yet.
-pub fn is_free(target: &str) -> bool {
+/// Whether a target is a tree whose directory is empty or not there yet, or that a run changed last
+/// whose results lie in this directory.
+pub fn is_free(target: &str, results: &Path) -> bool {
     let Some(Ok(tree)) = TreeTarget::look_at(target) else { return false };
-    let is_free = |state: &AnchorState| matches!(state, AnchorState::Absent | AnchorState::Empty);
-    matches!(&tree.place, TreePlace::Anchor { state, .. } if is_free(state))
+    let TreePlace::Anchor { path, state, .. } = &tree.place else { return false };
+    let is_of_results = || {
+        let (by, results) = (changed_by(path)?, results.canonicalize().ok()?);
+        Some(by.starts_with(results))
+    };
+    match state {
+        AnchorState::Absent | AnchorState::Empty => true,
+        AnchorState::Ours => is_of_results() == Some(true),
+        AnchorState::Vdbench | AnchorState::Foreign(_) => false,
+    }
 }
 
 fn usage(name: &str, reason: &str) -> RunError {

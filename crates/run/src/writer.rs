@@ -37,6 +37,16 @@ const MANY: usize = 8;
 /// How long the thread sleeps when there is nothing to write.
 const IDLE_NAP: Duration = Duration::from_millis(5);
 
+/// The same once nothing has come for [`LONG_AFTER`]. A run may be armed for minutes before it
+/// begins, beside hundreds of others on one host: those naps of all would take its processors. A
+/// ring must not be full before the thread looks again, so that of many lanes, which has less room,
+/// gets a shorter one.
+const LONG_NAP: Duration = Duration::from_millis(50);
+const LONG_NAP_OF_MANY: Duration = Duration::from_millis(20);
+
+/// See [`LONG_NAP`].
+const LONG_AFTER: Duration = Duration::from_secs(1);
+
 /// How often buffered results are passed to the system.
 const FLUSH_EVERY: Duration = Duration::from_millis(100);
 
@@ -70,13 +80,14 @@ pub(crate) struct RingSink {
 }
 
 impl ResultSink for RingSink {
-    fn record(&mut self, record: &Record) {
+    fn record(&mut self, record: &Record) -> bool {
         let mut pending = self.producer.push(*record);
         while self.blocking && !self.producer.is_abandoned() && pending.is_err() {
             thread::yield_now();
             pending = self.producer.push(*record);
         }
         self.lost += u64::from(pending.is_err());
+        pending.is_ok()
     }
 
     fn telemetry(&mut self, interval: &Telemetry) {
@@ -207,7 +218,8 @@ struct Writer {
 
 impl Writer {
     fn work(mut self, mut consumers: Vec<Consumer<Record>>, moments: &Mutex<Moments>) -> WriterEnd {
-        let mut flushed = Instant::now();
+        let (mut flushed, mut came) = (Instant::now(), Instant::now());
+        let long = if self.end.room < RING { LONG_NAP_OF_MANY } else { LONG_NAP };
         loop {
             let abandoned =
                 self.ended.load(Relaxed) || consumers.iter().all(Consumer::is_abandoned);
@@ -241,7 +253,10 @@ impl Writer {
                     }
                     return self.end;
                 }
-                thread::sleep(IDLE_NAP);
+                let is_long = came.elapsed() >= LONG_AFTER;
+                thread::sleep(if is_long { long } else { IDLE_NAP });
+            } else {
+                came = Instant::now();
             }
         }
     }

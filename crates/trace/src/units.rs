@@ -49,12 +49,14 @@ impl Nanos {
 
     /// The sum, held at the largest instant instead of overflowing.
     #[must_use]
+    #[inline]
     pub const fn saturating_add(self, other: Self) -> Self {
         Self(self.0.saturating_add(other.0))
     }
 
     /// The difference, held at the smallest instant instead of overflowing.
     #[must_use]
+    #[inline]
     pub const fn saturating_sub(self, other: Self) -> Self {
         Self(self.0.saturating_sub(other.0))
     }

@@ -54,6 +54,22 @@ fn a_ladder_stops_at_the_condition_and_what_lies_above_is_skipped_with_its_reaso
     );
 }
 
+#[test]
+fn an_expectation_whose_figure_nobody_knows_is_told_with_the_figure() {
+    let campaign = "name='x'\n[devices]\na='sim:a'\n[replay]\ntrace='t'\ndevice='a'\n\
+                    [[expect]]\nthat='p99 > 300ms'\n[[expect]]\nthat='max > 300ms'\n";
+    let plan = plan(campaign);
+    let mut executor = Executor::new(&plan, &Named, BTreeMap::new(), 0.0);
+    executor.step(Event::Begin).unwrap();
+    let figures = [("max.all.response".to_owned(), 2e8)].into();
+    let measured = Measured { finding: Finding::Faithful, figures, ..Measured::nothing() };
+    executor.step(Event::Ended(0, End::Measured(measured), 1.0)).unwrap();
+    let conclusion = crate::conclusion::conclude(&executor);
+    let told: Vec<String> = conclusion.broken.iter().map(crate::conclusion::Broken::told).collect();
+    let unknown = "p99 > 300ms (p99.all.response is not known: too few requests, or none)";
+    assert_eq!(told, [unknown, "max > 300ms"]);
+}
+
 /// A number from a seed (splitmix64).
 fn below(seed: &mut u64, end: u64) -> u64 {
     *seed = seed.wrapping_add(0x9E37_79B9_7F4A_7C15);

@@ -2,11 +2,21 @@
 
 use std::path::PathBuf;
 
+use clap::ValueEnum;
 use ioecho_stats::analysis::{Asked, Settings};
 use ioecho_trace::{Bytes, Nanos};
 
 use super::quantity::positive_span;
 use super::{LoadArgs, ReadArgs};
+
+/// What a part has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum PartialArg {
+    /// Rows, and what `ioecho merge` needs for all figures
+    All,
+    /// What databases put together
+    Rows,
+}
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct AnalyzeArgs {
@@ -38,14 +48,31 @@ pub(crate) struct AnalyzeArgs {
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub(crate) threads: Option<u16>,
 
-    /// Write what was counted as a table, to be merged with other parts by `ioecho merge` or summed
-    /// up by any database, instead of printing anything
-    #[arg(long, requires = "output", conflicts_with = "json")]
-    pub(crate) partial: bool,
+    /// Write what was counted as a table, to be merged with other parts by `ioecho merge` or put
+    /// together by any database, instead of printing anything: all, or the rows for databases
+    /// alone, which are small [default: all]
+    #[arg(long, value_name = "WHAT", requires = "output", conflicts_with = "json")]
+    #[arg(value_enum, num_args = 0..=1, require_equals = true, default_missing_value = "all")]
+    pub(crate) partial: Option<PartialArg>,
 
     /// Where to write the table of --partial
     #[arg(long, short, value_name = "FILE", requires = "partial")]
     pub(crate) output: Option<PathBuf>,
+
+    /// The name of the trace in the table of --partial, the same for all its parts [default: the
+    /// file's]
+    #[arg(long, value_name = "NAME", requires = "partial")]
+    pub(crate) trace: Option<String>,
+
+    /// Write too all accesses of this share of the pages, such as 0.01, for working sets,
+    /// frequencies and intervals by a query
+    #[arg(long, value_name = "SHARE", value_parser = share)]
+    #[arg(requires = "partial", requires = "page_sample_output")]
+    pub(crate) page_sample: Option<f64>,
+
+    /// Where to write the table of --page-sample
+    #[arg(long, value_name = "FILE", requires = "page_sample")]
+    pub(crate) page_sample_output: Option<PathBuf>,
 
     #[command(flatten)]
     pub(crate) load: LoadArgs,
@@ -72,6 +99,11 @@ impl AnalyzeArgs {
             caches: self.cache.iter().map(|size| size.0).collect(),
         }
     }
+}
+
+fn share(text: &str) -> Result<f64, String> {
+    let share = text.parse().ok().filter(|share| *share > 0.0 && *share <= 1.0);
+    share.ok_or_else(|| "a share is above 0 and at most 1".to_owned())
 }
 
 fn whole_seconds(text: &str) -> Result<Nanos, String> {

@@ -1,6 +1,7 @@
 //! `ioecho merge`: makes one result of several.
 
 mod parts;
+mod rows;
 
 use std::io::Write;
 use std::path::PathBuf;

@@ -6,7 +6,7 @@
 //! followed, so nothing that somebody puts there leads out of it.
 
 use std::fs;
-use std::io::{self, Write as _};
+use std::io::{self, Read as _, Write as _};
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
@@ -24,6 +24,12 @@ use crate::mounts;
 /// How a path below an anchor is resolved.
 pub(super) const BENEATH: ResolveFlags =
     ResolveFlags::BENEATH.union(ResolveFlags::NO_SYMLINKS).union(ResolveFlags::NO_MAGICLINKS);
+
+/// What the line of a mark begins with that names the results of the run that changed the tree last.
+const RESULTS: &str = "results ";
+
+/// So much of a mark is read.
+const MARK_MAX: u64 = 64 << 10;
 
 /// What an anchor is before a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -67,6 +73,17 @@ pub fn inspect(path: &Path) -> io::Result<AnchorState> {
         }
     }
     Ok(AnchorState::Empty)
+}
+
+/// The directory with the results of the run that changed the tree of this anchor last, as its mark
+/// has it.
+pub fn changed_by(path: &Path) -> Option<PathBuf> {
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
+    let mark = fs::File::from(open(path.join(MARKER), flags, Mode::empty()).ok()?);
+    let mut text = Vec::new();
+    mark.take(MARK_MAX).read_to_end(&mut text).ok()?;
+    let text = String::from_utf8_lossy(&text);
+    text.lines().find_map(|line| line.strip_prefix(RESULTS)).map(PathBuf::from)
 }
 
 /// An anchor that is open.
@@ -118,19 +135,21 @@ impl Anchor {
         Ok(Self { directory: Arc::new(directory), path: path.to_owned() })
     }
 
-    /// Marks the anchor as one whose tree may be removed.
+    /// Marks the anchor as one whose tree may be removed, and as changed last by the run with these
+    /// results.
     ///
     /// # Errors
     ///
     /// If the mark cannot be written.
-    pub fn mark(&self, tree: &Tree) -> io::Result<()> {
+    pub fn mark(&self, tree: &Tree, results: &Path) -> io::Result<()> {
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC | OFlags::NOFOLLOW;
         let mode = Mode::from_raw_mode(0o644);
         let file = openat(self.directory.as_fd(), MARKER, flags | OFlags::CLOEXEC, mode)?;
         let text = format!(
             "The files and directories of this tree were made by ioecho, and may be removed by \
-             it.\n{}\n",
-            tree.geometry
+             it.\n{}\n{RESULTS}{}\n",
+            tree.geometry,
+            results.display()
         );
         fs::File::from(file).write_all(text.as_bytes())
     }

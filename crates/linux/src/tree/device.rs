@@ -3,7 +3,6 @@
 //! A call is made where the engine hands it over, by the engine's own thread: to wake another
 //! thread would take longer than most calls on names.
 
-use std::collections::HashMap;
 use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd, IntoRawFd as _, OwnedFd};
 
@@ -25,7 +24,7 @@ use crate::MonotonicClock;
 /// Buffers begin at multiples of so many bytes, as direct I/O needs.
 const ALIGNMENT: usize = 4096;
 
-/// Directories that are kept open.
+/// Places for directories that are kept open.
 const OPEN_MAX: usize = 256;
 
 /// So much is copied at a time where the kernel does not copy by itself.
@@ -65,7 +64,8 @@ pub struct FilesDevice {
 struct Place {
     anchor: Anchor,
     tree: Arc<Tree>,
-    directories: HashMap<u64, OwnedFd>,
+    /// Those that are kept open, each at the place that its number gives.
+    directories: Vec<Option<(u64, OwnedFd)>>,
 }
 
 /// Memory that begins at a multiple of [`ALIGNMENT`].
@@ -102,21 +102,35 @@ impl Place {
         call: impl Fn(BorrowedFd<'_>) -> Result<T, Errno>,
     ) -> Result<T, Errno> {
         let Some(directory) = directory else { return call(self.anchor.directory().as_fd()) };
-        if let Some(open) = self.directories.get(&directory) {
-            match call(open.as_fd()) {
+        if let Some(open) = self.kept(directory) {
+            match call(open) {
                 // It may have been removed and made again since it was opened.
-                Err(Errno::NOENT) => drop(self.directories.remove(&directory)),
+                Err(Errno::NOENT) => self.forget(directory),
                 done => return done,
             }
         }
         let open = self.opened(directory)?;
         let done = call(open.as_fd());
-        if self.directories.len() >= OPEN_MAX {
-            self.directories.clear();
-        }
-        self.directories.insert(directory, open);
+        self.directories[place_of(directory)] = Some((directory, open));
         done
     }
+
+    /// The directory, if it is kept open.
+    fn kept(&self, directory: u64) -> Option<BorrowedFd<'_>> {
+        let kept = self.directories[place_of(directory)].as_ref();
+        kept.filter(|(number, _)| *number == directory).map(|(_, open)| open.as_fd())
+    }
+
+    fn forget(&mut self, directory: u64) {
+        if self.kept(directory).is_some() {
+            self.directories[place_of(directory)] = None;
+        }
+    }
+}
+
+/// Where a directory is kept.
+const fn place_of(directory: u64) -> usize {
+    directory as usize % OPEN_MAX
 }
 
 impl FilesDevice {
@@ -127,7 +141,8 @@ impl FilesDevice {
         options: FilesOptions,
         clock: MonotonicClock,
     ) -> Self {
-        let place = |(anchor, tree)| Place { anchor, tree, directories: HashMap::new() };
+        let directories = || (0..OPEN_MAX).map(|_| None).collect();
+        let place = |(anchor, tree)| Place { anchor, tree, directories: directories() };
         let length = usize::try_from(options.length_max).unwrap_or(usize::MAX >> 1);
         Self {
             here: place((anchor, tree)),
@@ -224,7 +239,7 @@ impl FilesDevice {
         let geometry = &self.here.tree.geometry;
         let name = geometry.directory_name(directory).to_string();
         let parent = geometry.parent(directory);
-        self.here.directories.remove(&directory);
+        self.here.forget(directory);
         self.here.within(parent, |at| {
             if makes {
                 mkdirat(at, name.as_str(), Mode::from_raw_mode(0o777))
@@ -277,8 +292,8 @@ impl FilesDevice {
         // The other directory is opened first, so that both are at hand.
         there.within(other, |_| Ok(()))?;
         here.within(directory, |from| {
-            let to = match other.and_then(|other| there.directories.get(&other)) {
-                Some(open) => open.as_fd(),
+            let to = match other.and_then(|other| there.kept(other)) {
+                Some(open) => open,
                 None => there.anchor.directory().as_fd(),
             };
             match renameat_with(from, name, to, name, RenameFlags::NOREPLACE) {

@@ -80,7 +80,11 @@ fn a_tree_is_made_found_again_read_and_removed() {
     let anchor = Anchor::open(&path, true, false).unwrap();
     assert_eq!(inspect(&path).unwrap(), AnchorState::Empty);
     let made = tree(SHAPE);
-    anchor.mark(&made).unwrap();
+    assert_eq!(changed_by(&path), None);
+    for results in ["/results/one", "/results/two words"] {
+        anchor.mark(&made, Path::new(results)).unwrap();
+        assert_eq!(changed_by(&path).unwrap(), Path::new(results));
+    }
     assert_eq!(inspect(&path).unwrap(), AnchorState::Ours);
     assert_eq!(does(&anchor, &made, None, MAKE, usize::MAX), []);
     let file = path.join("vdb.1_2.dir/vdb.2_1.dir/vdb_f0003.file");

@@ -194,11 +194,12 @@ struct Lateness {
 }
 
 impl ResultSink for Lateness {
-    fn record(&mut self, record: &Record) {
+    fn record(&mut self, record: &Record) -> bool {
         if let Some(submitted) = record.measured.submitted {
             self.spans.push((submitted - record.measured.scheduled).max(Nanos::ZERO));
             self.last = self.last.max(submitted);
         }
+        true
     }
 }
 

@@ -71,9 +71,30 @@ impl<'a> Audit<'a> {
         io
     }
 
-    /// Called before everything that has begun is handed over.
-    pub(super) fn commit(&mut self) {
-        self.verify.verifier.commit();
+    /// How many requests to come are of use at [`Audit::commit`].
+    pub(super) fn notes_ahead(&self) -> usize {
+        self.verify.verifier.notes_ahead()
+    }
+
+    /// Called before everything that has begun is handed over; `upcoming` comes next.
+    pub(super) fn commit<'p>(&mut self, upcoming: impl Iterator<Item = &'p Planned>, now: Nanos) {
+        let upcoming = upcoming.filter(|planned| planned.refusal.is_none());
+        self.verify.verifier.commit(&mut upcoming.map(|planned| planned.io(0)), now);
+    }
+
+    /// Called when nothing more is issued.
+    pub(super) fn end(&mut self) {
+        self.verify.verifier.end();
+    }
+
+    /// Called before the engine sleeps.
+    pub(super) fn rest(&mut self) {
+        self.verify.verifier.rest();
+    }
+
+    /// The result of a request was not taken.
+    pub(super) fn result_lost(&mut self, planned: &Planned) {
+        self.verify.verifier.result_lost(planned.seq);
     }
 
     /// Checks the completions, and removes those that are not of the load; returns how many

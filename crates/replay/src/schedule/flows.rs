@@ -6,7 +6,8 @@
 //! stand in one list, of which the earliest is next. Memory is allocated once.
 //!
 //! A request gets its number when it is admitted, so that numbers are in the order in which the
-//! load went to the device.
+//! load went to the device. Of a lane with one flow that order is known before, and where somebody
+//! needs to know what comes next its requests have their numbers from the beginning.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -38,12 +39,16 @@ pub(super) struct Flows {
     last_issue: Nanos,
     /// Whether a flow of another lane may hold one of these back at a gate.
     waits_for_lanes: bool,
+    /// Whether requests have their numbers before they are admitted.
+    are_numbered: bool,
 }
 
 #[derive(Clone, Debug)]
 struct Flow {
     config: FlowConfig,
     queue: VecDeque<Planned>,
+    /// How many requests it holds.
+    look_ahead: usize,
     /// Requests that were admitted and have not completed.
     taken: u32,
     /// Of a closed loop: since when each client that has no request is free.
@@ -55,6 +60,8 @@ struct Flow {
     /// When it was held back last.
     held_at: Nanos,
     has_ended: bool,
+    /// Whether its shares count no longer in this lane.
+    has_left: bool,
 }
 
 impl Flow {
@@ -66,12 +73,14 @@ impl Flow {
         }
         Self {
             queue: VecDeque::with_capacity(config.look_ahead()),
+            look_ahead: config.look_ahead(),
             taken: 0,
             free,
             full_until: Nanos(i64::MIN),
             was_held: false,
             held_at: Nanos(i64::MIN),
             has_ended: false,
+            has_left: false,
             config,
         }
     }
@@ -89,13 +98,15 @@ impl Flow {
         }
     }
 
-    /// Whether its shares count no longer.
-    fn leave_gate_at_end(&self) {
+    /// Leaves the gate, once, when nothing of it is left.
+    fn leave_gate_at_end(&mut self) {
         if self.has_ended
             && self.queue.is_empty()
+            && !self.has_left
             && let Some((gate, member)) = &self.config.gate
         {
             gate.leave(*member);
+            self.has_left = true;
         }
     }
 }
@@ -118,6 +129,7 @@ impl Flows {
             step: numbering.step,
             last_issue: Nanos(i64::MIN),
             waits_for_lanes,
+            are_numbered: false,
         }
     }
 
@@ -133,8 +145,8 @@ impl Flows {
 
     /// How many more requests this flow takes.
     pub(super) fn room(&self, flow: usize) -> usize {
-        let Flow { config, queue, has_ended, .. } = &self.all[flow];
-        if *has_ended { 0 } else { config.look_ahead() - queue.len() }
+        let Flow { look_ahead, queue, has_ended, .. } = &self.all[flow];
+        if *has_ended { 0 } else { look_ahead.saturating_sub(queue.len()) }
     }
 
     /// Whether its requests have due instants before they are admitted.
@@ -142,12 +154,40 @@ impl Flows {
         self.all[flow].config.admission == Admission::Open
     }
 
+    /// Holds so many requests at least, with their numbers, if there is one flow. Nothing was
+    /// offered yet.
+    pub(super) fn look_ahead_numbered(&mut self, count: usize) {
+        if let ([flow], true) = (&mut self.all[..], count > 0) {
+            flow.look_ahead = flow.look_ahead.max(count);
+            flow.queue.reserve(flow.look_ahead);
+            self.are_numbered = true;
+        }
+    }
+
+    /// How many requests all of them hold.
+    pub(super) fn look_ahead(&self) -> usize {
+        self.all.iter().map(|flow| flow.look_ahead).sum()
+    }
+
+    /// The requests that come next, as far as they have numbers.
+    pub(super) fn upcoming(&self) -> impl Iterator<Item = &Planned> {
+        let first = self.all.first().filter(|_| self.are_numbered);
+        first.into_iter().flat_map(|flow| &flow.queue)
+    }
+
+    fn number(&mut self) -> u64 {
+        self.next_seq += self.step;
+        self.next_seq - self.step
+    }
+
     /// Takes the next request of a flow. There must be room.
     pub(super) fn offer(&mut self, flow: usize, planned: Planned) {
+        let seq = if self.are_numbered { self.number() } else { planned.seq };
         let one = &mut self.all[flow];
-        let planned = Planned { flow: one.config.number, ..planned };
+        let planned = Planned { flow: one.config.number, seq, ..planned };
         let is_late = |last: &Planned| last.scheduled > planned.scheduled;
-        if one.config.admission == Admission::Open && one.queue.back().is_some_and(is_late) {
+        let is_late = one.queue.back().is_some_and(is_late) && !self.are_numbered;
+        if one.config.admission == Admission::Open && is_late {
             // What a thread on files does next is due before what others wait for.
             let before = |other: &Planned| other.scheduled <= planned.scheduled;
             one.queue.insert(one.queue.partition_point(before), planned);
@@ -210,12 +250,13 @@ impl Flows {
             gate.admit(*member);
         }
         flow.leave_gate_at_end();
-        planned.seq = self.next_seq;
         planned.issue = planned.scheduled.max(self.last_issue);
-        self.next_seq += self.step;
         self.last_issue = planned.issue;
         self.held -= 1;
         self.next[index] = self.all[index].next();
+        if !self.are_numbered {
+            planned.seq = self.number();
+        }
         Some(planned)
     }
 

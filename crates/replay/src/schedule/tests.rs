@@ -2,6 +2,7 @@ use ioecho_trace::{Bytes, Flags, Op, VolumeId};
 
 use super::*;
 use crate::conflict::Strong;
+use crate::flow::{Admission, FlowConfig, Numbering};
 use crate::plan::TimingMode;
 
 /// A small language to tell a scheduler's story in.
@@ -10,6 +11,29 @@ struct Story {
     submissions: Vec<Io>,
     records: Vec<Record>,
     next_seq: u64,
+}
+
+/// A request that is due at the start.
+fn planned(op: Op, offset: u64, length: u64) -> Planned {
+    Planned {
+        seq: 0,
+        scheduled: Nanos::ZERO,
+        issue: Nanos::ZERO,
+        op,
+        flags: Flags::empty(),
+        trace_offset: Bytes(offset),
+        offset: Bytes(offset),
+        length: Bytes(length),
+        volume: VolumeId(0),
+        latency: None,
+        recorded_in_flight: 0,
+        target: 0,
+        origin: None,
+        refusal: None,
+        think: None,
+        behind: 0,
+        flow: 0,
+    }
 }
 
 impl Story {
@@ -36,20 +60,8 @@ impl Story {
             seq: self.next_seq,
             scheduled: Nanos::from_micros(at_us),
             issue: Nanos::from_micros(at_us),
-            op,
-            flags: Flags::empty(),
-            trace_offset: Bytes(offset),
-            offset: Bytes(offset),
-            length: Bytes(length),
-            volume: VolumeId(0),
-            latency: None,
-            recorded_in_flight: 0,
-            target: 0,
-            origin: None,
-            refusal: None,
             think: think_us.map(Nanos::from_micros),
-            behind: 0,
-            flow: 0,
+            ..planned(op, offset, length)
         };
         self.next_seq += 1;
         self.scheduler.offer_after(planned, parents);
@@ -393,4 +405,34 @@ fn a_request_that_a_full_look_ahead_kept_out_is_late_for_want_of_input() {
     story.step(10_010, &[1, 2, 3]);
     assert_eq!(story.record(3).late_cause, LateCause::Input);
     assert_eq!(story.record(1).late_cause, LateCause::None);
+}
+
+#[test]
+fn the_only_flow_of_a_lane_has_its_numbers_before_its_requests_are_admitted() {
+    let flow = |number| {
+        let admission = Admission::Closed { think: Nanos::ZERO };
+        FlowConfig { number, admission, cap: 2, gate: None }
+    };
+    let made = |flows: Vec<FlowConfig>| {
+        let numbering = Numbering { first: 1, step: 2 };
+        let mut scheduler = Scheduler::with_flows(Config::with_in_flight_max(4), flows, numbering);
+        scheduler.look_ahead_numbered(16);
+        let mut story = Story { scheduler, ..Story::new(Config::with_in_flight_max(1)) };
+        for flow in 0..story.scheduler.flows() {
+            while story.scheduler.flow_room(flow) > 0 {
+                // Reads never wait for each other.
+                story.scheduler.offer_to(flow, planned(Op::Read, 0, 4096));
+            }
+        }
+        story
+    };
+    let ahead = |story: &Story| story.scheduler.upcoming().map(|one| one.seq).collect::<Vec<_>>();
+    let mut one = made(vec![flow(1)]);
+    assert_eq!(ahead(&one), (0..16).map(|n| 1 + 2 * n).collect::<Vec<_>>());
+    assert_eq!(one.step(0, &[]).0, [1, 3]);
+    assert_eq!((ahead(&one)[0], one.scheduler.flow_room(0)), (5, 2));
+    // Which of two flows comes next is not known before.
+    let mut two = made(vec![flow(1), flow(2)]);
+    assert!(ahead(&two).is_empty());
+    assert_eq!(two.step(0, &[]).0, [1, 3, 5, 7]);
 }

@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ioecho_trace::{Batch, Nanos, Source, TraceError, generate};
 
-use super::Tree;
 use super::load::{FileLoad, Select, Task};
+use super::{Apart, Tree};
 use crate::pattern::SplitMix64;
 
 /// Instants that are made at a time.
@@ -24,11 +24,11 @@ pub struct FileFlow {
     /// The other tree of copies and moves.
     pub to: Option<Arc<Tree>>,
     /// The number of the task, above how many things were chosen for it.
-    cursor: AtomicU64,
+    cursor: Apart<AtomicU64>,
     /// Threads that have something, or are about to take something.
-    active: AtomicU64,
+    active: Apart<AtomicU64>,
     /// Threads that wait for something that another has.
-    waiting: AtomicU64,
+    waiting: Apart<AtomicU64>,
     arrivals: Option<Mutex<Arrivals>>,
     ran_out: Mutex<Option<&'static str>>,
     start: u64,
@@ -89,9 +89,9 @@ impl FileFlow {
             load,
             tree,
             to,
-            cursor: AtomicU64::new(0),
-            active: AtomicU64::new(0),
-            waiting: AtomicU64::new(0),
+            cursor: Apart::default(),
+            active: Apart::default(),
+            waiting: Apart::default(),
             arrivals,
             ran_out: Mutex::new(None),
             start,
@@ -176,8 +176,12 @@ impl FileFlow {
         self.active.load(SeqCst) <= 1
     }
 
-    /// A thread takes something, or has nothing any more.
+    /// A thread takes something, or has nothing any more. Only where each is chosen once does
+    /// anybody ask how many there are.
     pub(super) fn set_active(&self, is_active: bool) {
+        if !self.load.once {
+            return;
+        }
         let by = if is_active { 1 } else { u64::MAX };
         self.active.fetch_add(by, SeqCst);
     }

@@ -6,6 +6,8 @@
 
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 
+use super::Apart;
+
 /// What a file is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
@@ -76,7 +78,7 @@ pub struct States {
     files: Box<[AtomicU8]>,
     written: Box<[AtomicU64]>,
     directories: Box<[AtomicU32]>,
-    counts: [AtomicU64; 3],
+    counts: Apart<[AtomicU64; 3]>,
     directories_there: AtomicU64,
 }
 
@@ -88,7 +90,7 @@ impl States {
             files: (0..files).map(absent).collect(),
             written: (0..files).map(|_| AtomicU64::new(0)).collect(),
             directories: (0..directories).map(|_| AtomicU32::new(0)).collect(),
-            counts: [AtomicU64::new(files), AtomicU64::new(0), AtomicU64::new(0)],
+            counts: Apart([AtomicU64::new(files), AtomicU64::new(0), AtomicU64::new(0)]),
             directories_there: AtomicU64::new(0),
         }
     }

@@ -8,7 +8,10 @@
 //! must be. The page cache outlives a process but not a power cut.
 //!
 //! A *durable* ring outlives that too: the notes of a step of the engine are on the disk, in one
-//! synced write together with the acknowledgements before, before the step's changes are issued.
+//! synced write together with the acknowledgements before, before the step's changes are issued. It
+//! also *announces* the changes that come next, as far as they are known, so that not every step
+//! waits for a disk. An announced change that was not issued counts as in flight after a cut; at
+//! the end of a run such notes are withdrawn.
 //!
 //! Layout, little-endian: 64 bytes `IOECHO-INTENTS-1`, then 8 run, 4 slots, 2 target, 1 whether it
 //! is durable, zeroes up to byte 60, 4 CRC-32C of the 60 bytes before. Then slots of 64 bytes:
@@ -21,9 +24,11 @@
 //! ```
 //!
 //! A slot is reused only when its change was acknowledged. There are more slots than results that
-//! can be on their way to the journal, so an overwritten change is in the journal.
+//! can be on their way to the journal, so an overwritten change is in the journal; the slot of one
+//! whose result was lost on that way is never used again.
 
 use ioecho_trace::{Bytes, Flags, Nanos, Op, Outcome};
+use rustc_hash::{FxBuildHasher, FxHashMap};
 
 use super::rebuild::Change;
 use crate::device::Io;
@@ -42,10 +47,34 @@ pub trait Intents {
         false
     }
 
-    /// The requests noted since the last time are handed over now: what must survive a power cut
-    /// goes to the disk first.
-    fn commit(&mut self) {}
+    /// Up to so many requests to come are announced, if they are known; 0: none are.
+    fn notes_ahead(&self) -> usize {
+        0
+    }
+
+    /// The requests noted since the last time are handed over now: their notes are written before,
+    /// and what must survive a power cut is on the disk. `upcoming` are those that come next.
+    fn commit(&mut self, upcoming: &mut dyn Iterator<Item = Io>, now: Nanos) {
+        let _ = (upcoming, now);
+    }
+
+    /// Nothing more is issued.
+    fn end(&mut self) {}
+
+    /// Nothing is handed over for a while: acknowledgements that wait for the next notes are
+    /// written now.
+    fn rest(&mut self) {}
+
+    /// The result of this request, acknowledged or not, is lost on its way to the journal: its note
+    /// is all that tells of it, and must stay.
+    fn keep(&mut self, request: u64) {
+        let _ = request;
+    }
 }
+
+/// How many requests to come are looked at for changes to announce. At 200,000 requests/s they are
+/// those of five milliseconds; a sync takes a part of one.
+pub const NOTED_AHEAD: usize = 1024;
 
 /// How many changes a ring holds: 16 MiB.
 pub const INTENTS_MAX: u32 = 1 << 18;
@@ -182,9 +211,12 @@ fn seal(mut bytes: [u8; 64]) -> [u8; 64] {
 /// Which change is in which slot: the part of a ring that needs no disk.
 #[derive(Debug)]
 pub struct RingSlots {
-    /// Slots whose change is in flight.
+    /// Slots whose change is in flight, or has no other record.
     busy: Vec<bool>,
+    /// The last change under each tag.
     by_tag: Vec<Option<(u32, Intent)>>,
+    /// Changes that were announced and not issued yet, by their requests.
+    announced: FxHashMap<u64, (u32, Intent)>,
     next: u32,
     order: u64,
 }
@@ -200,13 +232,62 @@ impl RingSlots {
         Self {
             busy: vec![false; slots as usize],
             by_tag: vec![None; tags as usize],
+            announced: FxHashMap::with_capacity_and_hasher(NOTED_AHEAD, FxBuildHasher),
             next: 0,
             order: 0,
         }
     }
 
-    /// Notes a change: the slot to write, and what. `None` if every slot is in flight.
+    /// Notes a change that is about to be issued: the slot to write, and what. `None` if every slot
+    /// is in flight.
     pub fn note(&mut self, io: &Io, now: Nanos) -> Option<(u32, [u8; INTENT_BYTES])> {
+        let (slot, intent) = self.take(io, now)?;
+        self.remember(io.tag, (slot, intent));
+        Some((slot, intent.encode()))
+    }
+
+    /// Notes a change that is to come: the slot to write, and what. `None` if that was done before,
+    /// or there is no room.
+    pub fn announce(&mut self, io: &Io, now: Nanos) -> Option<(u32, [u8; INTENT_BYTES])> {
+        if self.announced.contains_key(&io.request) {
+            return None;
+        }
+        let (slot, intent) = self.take(io, now)?;
+        self.announced.insert(io.request, (slot, intent));
+        Some((slot, intent.encode()))
+    }
+
+    /// Whether a change that is about to be issued was announced: then its note is there already.
+    pub fn was_announced(&mut self, io: &Io) -> bool {
+        let Some(noted) = self.announced.remove(&io.request) else { return false };
+        let Intent { op, offset, length, flags, .. } = noted.1;
+        // Otherwise it is noted as it is; the first note says no more than that it may be there.
+        let is_it = (op, offset, length, flags) == (io.op, io.offset, io.length, io.flags);
+        if is_it {
+            self.remember(io.tag, noted);
+        }
+        is_it
+    }
+
+    /// What was announced is never issued: the slots to write, and what.
+    pub fn withdraw(&mut self) -> impl Iterator<Item = (u32, [u8; INTENT_BYTES])> {
+        let busy = &mut self.busy;
+        self.announced.drain().map(|(_, (slot, mut intent))| {
+            busy[slot as usize] = false;
+            intent.acknowledged = Some((intent.issued, Outcome::Dropped));
+            (slot, intent.encode())
+        })
+    }
+
+    fn remember(&mut self, tag: u32, noted: (u32, Intent)) {
+        if self.by_tag.len() <= tag as usize {
+            self.by_tag.resize(tag as usize + 1, None);
+        }
+        self.by_tag[tag as usize] = Some(noted);
+    }
+
+    /// Takes a slot for a change.
+    fn take(&mut self, io: &Io, now: Nanos) -> Option<(u32, Intent)> {
         let slots = self.busy.len() as u32;
         let free = (0..slots)
             .map(|step| (self.next + step) % slots)
@@ -223,12 +304,8 @@ impl RingSlots {
             issued: now,
             acknowledged: None,
         };
-        if self.by_tag.len() <= io.tag as usize {
-            self.by_tag.resize(io.tag as usize + 1, None);
-        }
         self.busy[free as usize] = true;
-        self.by_tag[io.tag as usize] = Some((free, intent));
-        Some((free, intent.encode()))
+        Some((free, intent))
     }
 
     /// Acknowledges the change noted under this tag: the slot to write, and what.
@@ -238,10 +315,21 @@ impl RingSlots {
         completed: Nanos,
         outcome: Outcome,
     ) -> Option<(u32, [u8; INTENT_BYTES])> {
-        let (slot, mut intent) = self.by_tag.get_mut(io.tag as usize)?.take()?;
-        self.busy[slot as usize] = false;
+        let (slot, intent) = self.by_tag.get_mut(io.tag as usize)?.as_mut()?;
+        if intent.acknowledged.is_some() {
+            return None;
+        }
+        self.busy[*slot as usize] = false;
         intent.acknowledged = Some((completed, outcome));
-        Some((slot, intent.encode()))
+        Some((*slot, intent.encode()))
+    }
+
+    /// Keeps the note of this request for good. Its tag was not used again since.
+    pub fn keep(&mut self, request: u64) {
+        let mut last = self.by_tag.iter().flatten();
+        if let Some((slot, _)) = last.find(|(_, intent)| intent.request == request) {
+            self.busy[*slot as usize] = true;
+        }
     }
 }
 
@@ -283,6 +371,46 @@ mod tests {
             assert_ne!(slot, hanging);
             ring.acknowledge(&io(1, request), Nanos(1), Outcome::Ok).unwrap();
         }
+    }
+
+    #[test]
+    fn a_change_whose_result_was_lost_stays_in_the_ring() {
+        let mut ring = RingSlots::of(8, 2);
+        let (kept, _) = ring.note(&io(0, 0), Nanos(0)).unwrap();
+        ring.acknowledge(&io(0, 0), Nanos(1), Outcome::Ok).unwrap();
+        ring.keep(0);
+        // Of a read, or of what is long gone, there is nothing to keep.
+        ring.keep(77);
+        for request in 1..20 {
+            let (slot, _) = ring.note(&io(1, request), Nanos(0)).unwrap();
+            assert_ne!(slot, kept);
+            ring.acknowledge(&io(1, request), Nanos(1), Outcome::Ok).unwrap();
+        }
+        for request in 20..27 {
+            ring.note(&io(1, request), Nanos(0)).unwrap();
+            ring.acknowledge(&io(1, request), Nanos(1), Outcome::Ok).unwrap();
+            ring.keep(request);
+        }
+        assert_eq!(ring.note(&io(1, 27), Nanos(0)), None, "there is no room left");
+    }
+
+    #[test]
+    fn what_was_announced_is_issued_with_its_note_or_withdrawn() {
+        let mut ring = RingSlots::of(8, 2);
+        let (slot, bytes) = ring.announce(&io(0, 5), Nanos(1)).unwrap();
+        assert_eq!(Intent::decode(&bytes).unwrap().acknowledged, None);
+        assert_eq!(ring.announce(&io(0, 5), Nanos(2)), None, "once is enough");
+        ring.announce(&io(0, 6), Nanos(2)).unwrap();
+        assert!(ring.was_announced(&io(1, 5)) && !ring.was_announced(&io(1, 5)));
+        let (same, _) = ring.acknowledge(&io(1, 5), Nanos(3), Outcome::Ok).unwrap();
+        assert_eq!(same, slot);
+        let other = Io { length: Bytes(512), ..io(0, 6) };
+        assert!(!ring.was_announced(&other), "its note says something else");
+        ring.announce(&io(0, 7), Nanos(4)).unwrap();
+        let withdrawn: Vec<_> = ring.withdraw().map(|(_, bytes)| bytes).collect();
+        let withdrawn = withdrawn.iter().map(|bytes| Intent::decode(bytes).unwrap().change());
+        let told: Vec<_> = withdrawn.map(|it| (it.request, it.outcome.was_issued())).collect();
+        assert_eq!(told, [(7, false)]);
     }
 
     #[test]

@@ -50,7 +50,8 @@ pub use entry::Legal;
 pub use final_pass::{FinalPass, PassProgress, final_pass};
 pub use finding::{Damage, Expected, FINDINGS_MAX, Finding, Look, VerifyFigures};
 pub use intents::{
-    INTENT_BYTES, INTENTS_HEADER_BYTES, INTENTS_MAX, Intent, Intents, IntentsHeader, RingSlots,
+    INTENT_BYTES, INTENTS_HEADER_BYTES, INTENTS_MAX, Intent, Intents, IntentsHeader, NOTED_AHEAD,
+    RingSlots,
 };
 pub use origins::LINE_MAX;
 pub use rebuild::{After, Change, DurableBefore, Rebuild};
@@ -198,11 +199,38 @@ impl Verifier {
         }
     }
 
+    /// How many requests to come are of use at [`Verifier::commit`].
+    pub fn notes_ahead(&self) -> usize {
+        self.intents.as_ref().map_or(0, |intents| intents.notes_ahead())
+    }
+
     /// What was issued is handed over to the device now: call this just before
-    /// [`crate::Device::submit`].
-    pub fn commit(&mut self) {
+    /// [`crate::Device::submit`]. `upcoming` are the requests that come next, as far as they are
+    /// known with their numbers.
+    pub fn commit(&mut self, upcoming: &mut dyn Iterator<Item = Io>, now: Nanos) {
         if let Some(intents) = &mut self.intents {
-            intents.commit();
+            intents.commit(upcoming, now);
+        }
+    }
+
+    /// Nothing more is issued.
+    pub fn end(&mut self) {
+        if let Some(intents) = &mut self.intents {
+            intents.end();
+        }
+    }
+
+    /// Nothing is handed over for a while.
+    pub fn rest(&mut self) {
+        if let Some(intents) = &mut self.intents {
+            intents.rest();
+        }
+    }
+
+    /// The result of this request is lost: whoever verifies later knows of it by its note alone.
+    pub fn result_lost(&mut self, request: u64) {
+        if let Some(intents) = &mut self.intents {
+            intents.keep(request);
         }
     }
 

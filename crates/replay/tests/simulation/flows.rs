@@ -67,7 +67,8 @@ fn flows(random: &mut SplitMix64, limits: TargetLimits) -> Load {
         let members: Vec<usize> = (0..count).filter(|at| is_closed(&configs[*at])).collect();
         let weights: Vec<f64> = members.iter().map(|_| 1.0 + random.below(9) as f64).collect();
         let caps = members.iter().map(|at| configs[*at].cap);
-        let gate = Arc::new(Gate::new(weights.iter().copied().zip(caps)));
+        let gate =
+            Arc::new(Gate::new(weights.iter().zip(caps).map(|(weight, cap)| (*weight, cap, 1))));
         for (member, at) in members.iter().enumerate() {
             configs[*at].gate = Some((Arc::clone(&gate), member));
             shares[*at] = Some(weights[member] / weights.iter().sum::<f64>());

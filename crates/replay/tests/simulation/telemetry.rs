@@ -18,8 +18,9 @@ struct Kept {
 }
 
 impl ResultSink for Kept {
-    fn record(&mut self, record: &Record) {
+    fn record(&mut self, record: &Record) -> bool {
         self.records.push(*record);
+        true
     }
 
     fn telemetry(&mut self, interval: &Telemetry) {

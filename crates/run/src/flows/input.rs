@@ -5,7 +5,7 @@
 //! long, so such flows come through a ring from a thread of their own (`reader`).
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::thread;
 
 use ioecho_replay::Record;
@@ -36,7 +36,7 @@ pub(super) struct Stream {
     /// The number of the flow in the run.
     pub(super) number: u16,
     pub(super) from: Supply,
-    pub(super) left: Left,
+    pub(super) left: Arc<Left>,
     /// Requests that were given.
     pub(super) given: u64,
     /// When the last of them is due.
@@ -121,39 +121,46 @@ impl Generating {
     }
 }
 
-/// What is left of a flow until one of its ends.
-#[derive(Clone, Copy, Debug)]
+/// What is left until one of the ends of a flow, or of flows that end together. Those of different
+/// lanes count from different threads: each may go one request too far.
+#[derive(Debug)]
 pub(super) struct Left {
-    requests: u64,
-    data: u64,
-    read: u64,
-    written: u64,
+    requests: AtomicU64,
+    data: AtomicU64,
+    read: AtomicU64,
+    written: AtomicU64,
 }
 
 impl Left {
-    pub(super) fn new(ends: FlowEnds) -> Self {
-        let bytes = |end: Option<Bytes>| end.map_or(u64::MAX, |end| end.0);
-        Self {
-            requests: ends.requests.unwrap_or(u64::MAX),
+    pub(super) fn new(ends: FlowEnds) -> Arc<Self> {
+        let bytes = |end: Option<Bytes>| AtomicU64::new(end.map_or(u64::MAX, |end| end.0));
+        Arc::new(Self {
+            requests: AtomicU64::new(ends.requests.unwrap_or(u64::MAX)),
             data: bytes(ends.data),
             read: bytes(ends.read),
             written: bytes(ends.written),
-        }
+        })
     }
 
     fn is_over(&self) -> bool {
-        [self.requests, self.data, self.read, self.written].contains(&0)
+        let all = [&self.requests, &self.data, &self.read, &self.written];
+        all.into_iter().any(|left| left.load(Relaxed) == 0)
     }
 
-    fn count(&mut self, planned: &Planned) {
+    fn count(&self, planned: &Planned) {
+        // Without an end there is nothing to count.
+        let count = |left: &AtomicU64, by: u64| {
+            let less = |left: u64| (left != u64::MAX).then(|| left.saturating_sub(by));
+            let _ = left.fetch_update(Relaxed, Relaxed, less);
+        };
         let bytes = planned.length.0;
-        self.requests -= 1;
+        count(&self.requests, 1);
         match planned.op {
-            Op::Read => self.read = self.read.saturating_sub(bytes),
-            Op::Write => self.written = self.written.saturating_sub(bytes),
+            Op::Read => count(&self.read, bytes),
+            Op::Write => count(&self.written, bytes),
             _ => return,
         }
-        self.data = self.data.saturating_sub(bytes);
+        count(&self.data, bytes);
     }
 }
 
@@ -211,13 +218,17 @@ impl FlowsInput {
         look(&first);
     }
 
-    /// Passes all requests of all flows to `see`, one flow after the other.
+    /// Passes all requests of all flows to `see`, one of each flow in turn, so that flows which end
+    /// together have a part each.
     pub(crate) fn drain(mut self, see: &mut dyn FnMut(&Planned)) -> FlowsEnd {
         self.blocking = true;
-        for flow in 0..self.streams.len() {
-            while let Feed::Request(planned) = self.poll_flow(flow) {
+        let mut flows: Vec<usize> = (0..self.streams.len()).collect();
+        while !flows.is_empty() {
+            flows.retain(|flow| {
+                let Feed::Request(planned) = self.poll_flow(*flow) else { return false };
                 see(&planned);
-            }
+                true
+            });
         }
         self.end()
     }

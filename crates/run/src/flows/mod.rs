@@ -196,6 +196,7 @@ impl Flows {
         header.source = told.join(" + ");
         header.description = Some(format!("{} flows at once, each by its own rule", list.len()));
         let flows = Self { list };
+        flows.ends_are_one()?;
         flows.every_target_is_used(targets)?;
         flows.caps_fit(targets)?;
         Ok((flows, header))
@@ -259,7 +260,7 @@ impl Flows {
     }
 
     /// The gate of the flows with a share, and the place of each of them there.
-    fn gate(&self) -> (Arc<Gate>, Vec<Option<usize>>) {
+    fn gate(&self, lanes: &[LanePlace]) -> (Arc<Gate>, Vec<Option<usize>>) {
         let mut next = 0;
         let places = self.list.iter().map(|flow| {
             flow.spec.share.map(|_| {
@@ -268,23 +269,32 @@ impl Flows {
             })
         });
         let places = places.collect();
-        let members = self.list.iter().filter_map(|flow| Some((flow.spec.share?, flow.places)));
+        let members = self.list.iter().enumerate().filter_map(|(number, flow)| {
+            let is_its = |lane: &&LanePlace| match lane.client {
+                Some((of, _)) => of == number,
+                None => lane.target == flow.target,
+            };
+            let lanes = lanes.iter().filter(is_its).count() as u32;
+            Some((flow.spec.share?, flow.places, lanes))
+        });
         (Arc::new(Gate::new(members)), places)
     }
 
     /// For each target the flows as its scheduler knows them, if there are flows. Those with
-    /// shares have one gate, across lanes. Lanes of simulated devices keep in step there: a flow
-    /// must not be held back by what another does at a later instant.
+    /// shares have one gate, across lanes, and those that end together one count. Lanes of
+    /// simulated devices keep in step there: a flow must not be held back by what another does at
+    /// a later instant.
     pub(crate) fn lanes(&self, targets: &[Target]) -> Option<VecDeque<LaneFlows>> {
         if self.is_empty() {
             return None;
         }
         let lanes_at = LanePlace::all(targets, &self.list);
-        let (gate, places) = self.gate();
+        let (gate, places) = self.gate(&lanes_at);
         let has_gate = places.iter().any(Option::is_some);
         let count = lanes_at.len();
         let have_files = self.list.iter().any(|flow| flow.of_files.is_some());
-        let are_linked = has_gate || have_files;
+        let end_together = self.list.iter().any(|flow| flow.spec.end_together);
+        let are_linked = has_gate || have_files || end_together;
         let in_step = are_linked && count > 1 && targets.iter().all(Target::is_simulated);
         let mut paces = if in_step { Pace::of(count) } else { Vec::new() }.into_iter();
         let mut lanes: VecDeque<LaneFlows> = (0..count)
@@ -310,6 +320,24 @@ impl Flows {
             }
         }
         Some(lanes)
+    }
+
+    /// Refuses flows that are to end together after different amounts.
+    fn ends_are_one(&self) -> Result<()> {
+        let mut together = self.list.iter().filter(|flow| flow.spec.end_together);
+        let Some(first) = together.next() else { return Ok(()) };
+        if self.list.iter().any(|flow| flow.of_files.is_some()) {
+            let text = "loads on trees of files do not end together after an amount";
+            return Err(RunError::with_help(Kind::Usage, text, "give each an end of its own"));
+        }
+        let Some(other) = together.find(|flow| flow.spec.ends != first.spec.ends) else {
+            return Ok(());
+        };
+        let text = format!(
+            "'{}' and '{}' are to end together, and name different amounts",
+            first.spec, other.spec
+        );
+        Err(RunError::with_help(Kind::Usage, text, "name the amount of all of them in each"))
     }
 
     /// Refuses a target to which nothing goes: its figures would be those of an idle device.

@@ -59,6 +59,7 @@ impl Readers {
         stop: &Arc<AtomicBool>,
     ) -> Result<(Self, Vec<FlowsInput>), TraceError> {
         let mut threads = Vec::new();
+        let mut together: Option<Arc<Left>> = None;
         let mut lanes: Vec<Vec<Stream>> = limits.iter().map(|_| Vec::new()).collect();
         for (flow, number) in flows.list().iter().zip(1..) {
             let place = flow.place();
@@ -76,7 +77,11 @@ impl Readers {
                 threads.push(ioecho_linux::thread::start("ioecho-flow", read).map_err(failed)?);
                 Supply::Reader(consumer)
             };
-            let left = Left::new(flow.spec.ends);
+            let left = if flow.spec.end_together {
+                Arc::clone(together.get_or_insert_with(|| Left::new(flow.spec.ends)))
+            } else {
+                Left::new(flow.spec.ends)
+            };
             let last_scheduled = Nanos::ZERO;
             lanes[flow.target].push(Stream { number, from, left, given: 0, last_scheduled, first });
         }

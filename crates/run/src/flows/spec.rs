@@ -41,6 +41,8 @@ pub struct FlowSpec {
     pub target: Option<String>,
     /// It ends when so much was issued.
     pub ends: FlowEnds,
+    /// All flows with this count their ends as one.
+    pub end_together: bool,
 }
 
 /// The ends of a flow, of which the first counts. The request with which an end is reached is its
@@ -112,6 +114,9 @@ impl FlowSpec {
                 read: settings.setting("read-data")?,
                 written: settings.setting("written-data")?,
             },
+            end_together: settings
+                .choice("ends", &[("alone", false), ("together", true)])?
+                .unwrap_or(false),
         };
         settings.finish()?;
         spec.check()?;
@@ -141,6 +146,10 @@ impl FlowSpec {
             (
                 requests == Some(0) || [data, read, written].contains(&Some(Bytes::ZERO)),
                 "a flow that ends after nothing is none",
+            ),
+            (
+                self.end_together && self.ends == FlowEnds::default(),
+                "flows end together after an amount that all of them name, such as data=1G",
             ),
         ];
         match rules.into_iter().find(|(is_broken, _)| *is_broken) {
@@ -175,7 +184,7 @@ impl fmt::Display for FlowSpec {
         ) -> fmt::Result {
             value.map_or(Ok(()), |value| write!(f, ";{name}={value}"))
         }
-        let Self { name, load, threads, think, cap, share, target, ends } = self;
+        let Self { name, load, threads, think, cap, share, target, ends, end_together } = self;
         if let Some(name) = name {
             write!(f, "{name}=")?;
         }
@@ -188,7 +197,8 @@ impl fmt::Display for FlowSpec {
         put(f, "requests", ends.requests)?;
         put(f, "data", ends.data.map(|data| data.0))?;
         put(f, "read-data", ends.read.map(|data| data.0))?;
-        put(f, "written-data", ends.written.map(|data| data.0))
+        put(f, "written-data", ends.written.map(|data| data.0))?;
+        put(f, "ends", end_together.then_some("together"))
     }
 }
 
@@ -230,6 +240,7 @@ mod tests {
             "night=a=b.parquet;requests=7",
             "w@sd1=gen:random?rate=5k;cap=8",
             "w.1=gen:sequential?read=0;threads=1;read-data=512;written-data=4096",
+            "w=gen:sequential?read=0;threads=1;data=4096;ends=together",
         ] {
             let flow: FlowSpec = line.parse().unwrap();
             assert_eq!(flow.to_string(), line);
@@ -250,6 +261,8 @@ mod tests {
             ("t;share=3", "only closed ones"),
             ("t;threads=1;share=0", "share must lie"),
             ("t;threads=1;requests=0", "ends after nothing"),
+            ("t;threads=1;ends=together", "an amount that all of them name"),
+            ("t;threads=1;data=1G;ends=never", "ends"),
             ("-;threads=1", "standard input"),
         ] {
             let error = line.parse::<FlowSpec>().unwrap_err().to_string();

@@ -150,6 +150,20 @@ fn a_flow_ends_with_the_request_that_reaches_one_of_its_ends() {
 }
 
 #[test]
+fn flows_that_end_together_end_after_what_all_of_them_have_done() {
+    // One is served four times as often as the other.
+    let flows = [
+        "gen:random?endless=yes;threads=4;data=4M;ends=together",
+        "gen:random?endless=yes&read=0;threads=1;data=4M;ends=together",
+        "gen:random?endless=yes&size=8k;threads=1;data=64k",
+    ];
+    let records = simulate(&flows, "model=const,units=8,service=100us,bandwidth=1T", None);
+    let count = |flow: u16| records.iter().filter(|one| one.planned.flow == flow).count();
+    assert_eq!((count(1) + count(2), count(3)), (1024, 8));
+    assert!((200..=210).contains(&count(2)), "{}", count(2));
+}
+
+#[test]
 fn clients_go_on_until_the_instant_that_was_asked_for() {
     let flow = "gen:random?endless=yes;threads=4";
     let device = "model=const,units=4,service=100us,bandwidth=1T";

@@ -1,9 +1,11 @@
 //! The ring of intended writes, in a file of the run's directory.
 //!
 //! Data that a `write` has passed to the kernel outlive the process, and that is sufficient where
-//! nothing but a kill is to be survived: no thread waits for a disk. A durable ring is synced
-//! before the changes of a step are issued, so that a power cut cannot take the notes. Its slots
-//! follow each other, so a step changes a page or two, and the file does not grow. The disk space
+//! nothing but a kill is to be survived: no thread waits for a disk. The notes of a step are
+//! written together, with the acknowledgements before them; slots that follow each other are one
+//! `write`. A durable ring is synced before the changes of a step are issued, so that a power cut
+//! cannot take the notes; with it the next changes are announced, and the steps that issue these
+//! wait for no disk. A step changes a few pages, and the file does not grow. The disk space
 //! is allocated at the start, so a disk that fills later cannot affect it. A ring that can no
 //! longer be written is emptied, because an incomplete ring would raise false alarms.
 
@@ -14,7 +16,8 @@ use std::path::Path;
 
 use ioecho_replay::Io;
 use ioecho_replay::verify::{
-    INTENT_BYTES, INTENTS_HEADER_BYTES, INTENTS_MAX, Intent, Intents, IntentsHeader, RingSlots,
+    INTENT_BYTES, INTENTS_HEADER_BYTES, INTENTS_MAX, Intent, Intents, IntentsHeader, NOTED_AHEAD,
+    RingSlots,
 };
 use ioecho_trace::{JournalMode, Nanos, Outcome};
 
@@ -22,11 +25,18 @@ use crate::directory::RunDirectory;
 use crate::error::{Kind, Result, RunError};
 use crate::regular;
 
+/// Changes of a step for which there is room without another allocation.
+const PENDING: usize = 4096;
+
 /// A ring during a run.
 #[derive(Debug)]
 pub(crate) struct RingFile {
     file: File,
     slots: RingSlots,
+    /// Slots that are to be written, numbered in the order of their changes.
+    pending: Vec<(u32, usize, [u8; INTENT_BYTES])>,
+    /// What is written at once.
+    buffer: Vec<u8>,
     broken: bool,
     /// Whether the notes must survive a power cut.
     is_durable: bool,
@@ -67,19 +77,45 @@ impl RingFile {
             );
             RunError::new(Kind::Output, text)
         })?;
-        let slots = RingSlots::new(tags);
-        Ok(Self { file, slots, broken: false, is_durable, is_dirty: false })
+        Ok(Self {
+            file,
+            slots: RingSlots::new(tags),
+            pending: Vec::with_capacity(PENDING),
+            buffer: Vec::with_capacity(PENDING * INTENT_BYTES),
+            broken: false,
+            is_durable,
+            is_dirty: false,
+        })
     }
 
-    fn put(&mut self, slot: Option<(u32, [u8; INTENT_BYTES])>) {
+    /// Takes a change of a slot, or finds that the ring does not hold everything any more.
+    fn put(&mut self, changed: Option<(u32, [u8; INTENT_BYTES])>) {
+        match changed {
+            Some((slot, bytes)) => self.pending.push((slot, self.pending.len(), bytes)),
+            None => self.give_up(),
+        }
+    }
+
+    /// Writes what is pending; a slot that changed twice as it is now.
+    fn write_down(&mut self) {
         if self.broken {
+            self.pending.clear();
             return;
         }
-        let written = slot.is_some_and(|(slot, bytes)| {
-            let at = INTENTS_HEADER_BYTES as u64 + u64::from(slot) * INTENT_BYTES as u64;
-            self.file.write_all_at(&bytes, at).is_ok()
-        });
-        if !written {
+        self.pending.sort_unstable_by_key(|(slot, number, _)| (*slot, *number));
+        let mut is_written = true;
+        for stretch in self.pending.chunk_by(|one, next| next.0 - one.0 <= 1) {
+            let first = stretch[0].0;
+            self.buffer.clear();
+            for (slot, _, bytes) in stretch {
+                self.buffer.truncate((slot - first) as usize * INTENT_BYTES);
+                self.buffer.extend_from_slice(bytes);
+            }
+            let at = INTENTS_HEADER_BYTES as u64 + u64::from(first) * INTENT_BYTES as u64;
+            is_written &= self.file.write_all_at(&self.buffer, at).is_ok();
+        }
+        self.pending.clear();
+        if !is_written {
             self.give_up();
         }
     }
@@ -95,27 +131,72 @@ impl RingFile {
 
 impl Intents for RingFile {
     fn note(&mut self, io: &Io, now: Nanos) {
-        let slot = self.slots.note(io, now);
-        self.put(slot);
+        if self.broken || self.slots.was_announced(io) {
+            return;
+        }
+        let noted = self.slots.note(io, now);
+        self.put(noted);
         self.is_dirty = true;
     }
 
     fn acknowledge(&mut self, io: &Io, completed: Nanos, outcome: Outcome) {
-        let slot = self.slots.acknowledge(io, completed, outcome);
-        self.put(slot);
+        if self.broken {
+            return;
+        }
+        let acknowledged = self.slots.acknowledge(io, completed, outcome);
+        self.put(acknowledged);
+    }
+
+    fn rest(&mut self) {
+        if !self.pending.is_empty() {
+            self.write_down();
+        }
+    }
+
+    fn keep(&mut self, request: u64) {
+        self.slots.keep(request);
     }
 
     fn takes_flushes(&self) -> bool {
         self.is_durable
     }
 
-    fn commit(&mut self) {
-        // Acknowledgements alone may wait for the next step: until then their changes count as in
-        // flight.
+    fn notes_ahead(&self) -> usize {
+        if self.is_durable { NOTED_AHEAD } else { 0 }
+    }
+
+    fn commit(&mut self, upcoming: &mut dyn Iterator<Item = Io>, now: Nanos) {
+        // Acknowledgements alone wait for the next notes: if the power fails before, their changes
+        // count as in flight.
         let is_due = self.is_durable && std::mem::take(&mut self.is_dirty) && !self.broken;
-        if is_due && self.file.sync_data().is_err() {
+        if is_due {
+            // What begins with a flush is noted with the acknowledgements of what it flushes.
+            let is_change = |io: &Io| io.op.changes_data() && !io.begins_with_flush();
+            for io in upcoming.take(NOTED_AHEAD).filter(is_change) {
+                if let Some((slot, bytes)) = self.slots.announce(&io, now) {
+                    self.pending.push((slot, self.pending.len(), bytes));
+                }
+            }
+        }
+        self.rest();
+        if is_due && !self.broken && self.file.sync_data().is_err() {
             self.give_up();
         }
+    }
+
+    fn end(&mut self) {
+        if !self.broken {
+            for (slot, bytes) in self.slots.withdraw() {
+                self.pending.push((slot, self.pending.len(), bytes));
+            }
+            self.rest();
+        }
+    }
+}
+
+impl Drop for RingFile {
+    fn drop(&mut self) {
+        self.rest();
     }
 }
 
@@ -195,7 +276,9 @@ mod tests {
         let mut ring = RingFile::create(&run, &path, 7, 1, 4, JournalMode::Kill).unwrap();
         ring.note(&io(0, 5), Nanos(1));
         ring.note(&io(1, 3), Nanos(2));
+        ring.commit(&mut std::iter::empty(), Nanos(1));
         ring.acknowledge(&io(0, 5), Nanos(9), Outcome::Ok);
+        ring.rest();
         let Ring::Whole { intents, is_durable: false } = read(&path, 7, 1) else {
             panic!("the ring is not whole")
         };
@@ -206,6 +289,30 @@ mod tests {
     }
 
     #[test]
+    fn what_changes_in_one_step_is_written_together_and_as_it_is_last() {
+        let directory = tempfile::tempdir().unwrap();
+        let run = RunDirectory::create(&directory.path().join("run")).unwrap();
+        let path = run.intents(1);
+        let mut ring = RingFile::create(&run, &path, 7, 1, 64, JournalMode::Kill).unwrap();
+        for tag in 0..64 {
+            ring.note(&io(tag, u64::from(tag)), Nanos(1));
+        }
+        // All but every third, from the last to the first.
+        for tag in (0..64).rev().filter(|tag| tag % 3 != 0) {
+            ring.acknowledge(&io(tag, u64::from(tag)), Nanos(9), Outcome::Ok);
+        }
+        ring.keep(1);
+        // What is not handed over yet at the end is written all the same.
+        drop(ring);
+        let Ring::Whole { intents, .. } = read(&path, 7, 1) else { panic!("it is not whole") };
+        assert_eq!(intents.len(), 64);
+        for (intent, request) in intents.iter().zip(0..) {
+            assert_eq!((intent.request, intent.order), (request, request + 1));
+            assert_eq!(intent.acknowledged.is_some(), request % 3 != 0);
+        }
+    }
+
+    #[test]
     fn a_durable_ring_notes_flushes_and_says_that_it_is_one() {
         let directory = tempfile::tempdir().unwrap();
         let run = RunDirectory::create(&directory.path().join("run")).unwrap();
@@ -213,12 +320,42 @@ mod tests {
         let mut ring = RingFile::create(&run, &path, 7, 1, 4, JournalMode::Durable).unwrap();
         assert!(ring.takes_flushes());
         ring.note(&Io { op: Op::Flush, ..io(0, 5) }, Nanos(1));
-        ring.commit();
+        ring.commit(&mut std::iter::empty(), Nanos(1));
         ring.acknowledge(&io(0, 5), Nanos(9), Outcome::Ok);
         let Ring::Whole { intents, is_durable: true } = read(&path, 7, 1) else {
             panic!("the ring is not whole")
         };
         assert_eq!(intents[0].op, Op::Flush);
+    }
+
+    #[test]
+    fn a_durable_ring_announces_what_comes_next_and_takes_back_what_did_not_come() {
+        let directory = tempfile::tempdir().unwrap();
+        let run = RunDirectory::create(&directory.path().join("run")).unwrap();
+        let path = run.intents(1);
+        let mut ring = RingFile::create(&run, &path, 7, 1, 4, JournalMode::Durable).unwrap();
+        let flags = Flags::PREFLUSH;
+        let mut next =
+            [io(0, 6), Io { op: Op::Read, ..io(0, 7) }, Io { flags, ..io(0, 8) }, io(0, 9)]
+                .into_iter();
+        ring.note(&io(0, 5), Nanos(1));
+        ring.commit(&mut next, Nanos(1));
+        // Noted already: no step waits for it.
+        ring.note(&io(1, 6), Nanos(2));
+        assert!(!ring.is_dirty && ring.pending.is_empty());
+        ring.commit(&mut std::iter::once(io(0, 10)), Nanos(2));
+        ring.acknowledge(&io(1, 6), Nanos(3), Outcome::Ok);
+        ring.rest();
+        let told = || match read(&path, 7, 1) {
+            Ring::Whole { intents, .. } => intents
+                .iter()
+                .map(|it| (it.request, it.acknowledged.map(|(_, outcome)| outcome)))
+                .collect::<Vec<_>>(),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(told(), [(5, None), (6, Some(Outcome::Ok)), (9, None)]);
+        ring.end();
+        assert_eq!(told(), [(5, None), (6, Some(Outcome::Ok)), (9, Some(Outcome::Dropped))]);
     }
 
     #[test]
@@ -230,6 +367,7 @@ mod tests {
         let mut ring = RingFile::create(&run, &path, 7, 1, 4, JournalMode::Kill).unwrap();
         ring.note(&io(0, 5), Nanos(1));
         ring.note(&io(1, 6), Nanos(1));
+        ring.commit(&mut std::iter::empty(), Nanos(1));
         ring.file.write_all_at(&[0xFF], INTENTS_HEADER_BYTES as u64 + 33).unwrap();
         assert_eq!(read(&path, 7, 1), Ring::Damaged(1));
         ring.file.set_len(200).unwrap();

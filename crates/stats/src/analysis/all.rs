@@ -19,6 +19,7 @@ use super::places::{PlaceFigures, Places};
 use super::reuse::{CACHES, Reuse, ReuseFigures};
 use super::seconds::{Seconds, ThroughputFigures, WINDOW_S};
 use super::sizes::{SizeFigures, Sizes};
+use super::sketches::Sketches;
 use super::spans::{SpanFigures, Spans};
 use super::steadiness::{Steadiness, SteadyFigures};
 use crate::picture::Span;
@@ -154,6 +155,11 @@ impl Time {
         &self.arrivals
     }
 
+    /// Requests in flight and waiting.
+    pub fn flight(&self) -> &Flight {
+        &self.flight
+    }
+
     /// The counters by the second.
     pub fn seconds(&self) -> &Seconds {
         &self.seconds
@@ -199,6 +205,9 @@ pub struct Space {
     places: Places,
     order: Order,
     sizes: Sizes,
+    /// Only of a part: rows of its file hold it beside this.
+    #[serde(skip)]
+    sketches: Option<Sketches>,
 }
 
 impl Space {
@@ -226,6 +235,29 @@ impl Space {
         for request in requests {
             self.sizes.observe(request);
         }
+        if let Some(sketches) = &mut self.sketches {
+            sketches.observe_all(requests);
+        }
+    }
+
+    /// Distances and turns.
+    pub fn order(&self) -> &Order {
+        &self.order
+    }
+
+    /// Sizes of requests.
+    pub fn sizes(&self) -> &Sizes {
+        &self.sizes
+    }
+
+    /// Where requests go.
+    pub fn places(&self) -> &Places {
+        &self.places
+    }
+
+    /// What a part tells of its pages.
+    pub fn sketches(&self) -> Option<&Sketches> {
+        self.sketches.as_ref()
     }
 }
 
@@ -240,6 +272,11 @@ impl Summary for Space {
         self.places.merge(&later.places);
         self.order.merge(&later.order);
         self.sizes.merge(&later.sizes);
+        match (&mut self.sketches, &later.sketches) {
+            (Some(mine), Some(theirs)) => mine.merge(theirs),
+            (mine @ None, theirs) => mine.clone_from(theirs),
+            (Some(_), None) => {}
+        }
     }
 }
 
@@ -256,6 +293,13 @@ impl Analysis {
     pub fn new(settings: Settings) -> Self {
         let space = Space::new(&settings);
         Self { settings, time: Time::default(), space }
+    }
+
+    /// The same, which also keeps of its pages what this is asked for.
+    #[must_use]
+    pub fn with_sketches(mut self, sketches: Sketches) -> Self {
+        self.space.sketches = Some(sketches);
+        self
     }
 
     /// Of halves that were filled from the same requests.
@@ -301,7 +345,7 @@ impl Analysis {
     /// Everything that was found. Names of volumes and processes come from the header.
     pub fn figures(&self, header: &Header, asked: &Asked) -> AnalysisFigures {
         let Time { seconds, arrivals, flight, spans, breakdown, steadiness, .. } = &self.time;
-        let Space { pages, reuse, places, order, sizes } = &self.space;
+        let Space { pages, reuse, places, order, sizes, .. } = &self.space;
         let mut flight = flight.figures();
         let slow = flight.slowest_service.iter_mut().chain(&mut flight.slowest_response);
         for slow in slow {

@@ -21,7 +21,7 @@ use ioecho_trace::Request;
 use serde::{Deserialize, Serialize};
 
 use super::Summary;
-use super::bins::{decimal, decimal_edge};
+use super::bins::{decimal, decimal_edge, decimal_least};
 use super::event::Event;
 use super::flight::QUEUES;
 use super::shape::{Bins, Curve, Quantity};
@@ -172,12 +172,7 @@ impl OfVolume {
         }
         self.is_shared |= later.is_shared || self.volume != later.volume;
         self.gap(first);
-        if self.gaps.len() < later.gaps.len() {
-            self.gaps.resize(later.gaps.len(), 0);
-        }
-        for (mine, theirs) in self.gaps.iter_mut().zip(&later.gaps) {
-            *mine = mine.saturating_add(*theirs);
-        }
+        add_gaps(&mut self.gaps, &later.gaps);
         self.together = self.together.saturating_add(later.together);
         self.gap_squares = self.gap_squares.saturating_add(later.gap_squares);
         self.requests = self.requests.saturating_add(later.requests);
@@ -235,6 +230,17 @@ impl Arrivals {
         dispersions(&self.closed())
     }
 
+    /// Gaps between requests of a volume, over all volumes: the least of each decimal bin, and how
+    /// many there are. Those below a nanosecond are in the first.
+    pub(super) fn gaps_filled(&self) -> impl Iterator<Item = (u64, u64)> {
+        let mut gaps: Vec<u64> = Vec::new();
+        for volume in self.volumes.values() {
+            add_gaps(&mut gaps, &volume.gaps);
+        }
+        let bins = gaps.into_iter().enumerate().filter(|(_, count)| *count > 0);
+        bins.map(|(bin, count)| (decimal_least(bin), count))
+    }
+
     fn closed(&self) -> Vec<OfVolume> {
         self.volumes.values().map(OfVolume::closed).collect()
     }
@@ -251,10 +257,7 @@ impl Arrivals {
         let mut gaps: Vec<u64> = Vec::new();
         let (mut count, mut sum, mut squares) = (0, 0.0, 0.0);
         for volume in &volumes {
-            gaps.resize(gaps.len().max(volume.gaps.len()), 0);
-            gaps.iter_mut()
-                .zip(&volume.gaps)
-                .for_each(|(mine, theirs)| *mine = mine.saturating_add(*theirs));
+            add_gaps(&mut gaps, &volume.gaps);
             count += volume.requests.saturating_sub(1);
             sum += volume.last.saturating_sub(volume.first.unwrap_or(volume.last)) as f64;
             squares += volume.gap_squares as f64;
@@ -284,6 +287,14 @@ impl Arrivals {
                 points: dispersions.iter().map(point).collect(),
             },
         }
+    }
+}
+
+/// Adds gaps to gaps.
+fn add_gaps(gaps: &mut Vec<u64>, others: &[u64]) {
+    gaps.resize(gaps.len().max(others.len()), 0);
+    for (mine, theirs) in gaps.iter_mut().zip(others) {
+        *mine = mine.saturating_add(*theirs);
     }
 }
 

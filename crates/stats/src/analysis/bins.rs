@@ -53,6 +53,11 @@ pub(crate) fn decimal(value: u64) -> usize {
     of.first + of.largest.iter().map(|largest| usize::from(value > *largest)).sum::<usize>()
 }
 
+/// The least whole number of a decimal bin.
+pub(crate) fn decimal_least(bin: usize) -> u64 {
+    DECIMAL_EDGES.get(bin).copied().unwrap_or(u64::MAX)
+}
+
 /// Where a decimal bin begins.
 pub(crate) fn decimal_edge(bin: usize) -> f64 {
     10_f64.powf(bin as f64 / f64::from(PER_DECADE))

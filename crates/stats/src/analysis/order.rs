@@ -7,6 +7,7 @@
 
 mod completed;
 mod figures;
+mod rows;
 mod runs;
 mod tally;
 #[cfg(test)]

@@ -22,6 +22,7 @@ use self::map::Heat;
 use self::regions::Regions;
 use super::Summary;
 use super::place::{instant, read_or_write};
+use super::row::Row;
 
 /// The windows that distances are told of, in nanoseconds: those of blkreplay's `graph.sh`.
 pub const WINDOWS_NS: [i64; 3] = [6_000_000_000, 60_000_000_000, 600_000_000_000];
@@ -64,6 +65,11 @@ impl Places {
         for (kind, request) in moving() {
             self.regions.observe(kind, request);
         }
+    }
+
+    /// Hands out requests by where they begin.
+    pub(super) fn rows(&self, give: &mut impl FnMut(Row)) {
+        self.regions.rows(give);
     }
 
     /// The figures.

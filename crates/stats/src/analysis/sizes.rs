@@ -8,12 +8,15 @@ mod figures;
 
 pub use figures::{Alignment, OpSizes, SizeCount, SizeFigures};
 
+use std::collections::BTreeMap;
+
 use ioecho_trace::{Op, Request};
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 
 use super::Summary;
 use super::bins::{decimal, decimal_edge};
+use super::row::Row;
 use super::shape::{Bins, Quantity};
 
 /// How many sizes of an operation are told apart at most.
@@ -177,6 +180,25 @@ pub struct Sizes {
 }
 
 impl Sizes {
+    /// Hands out requests by operation and size.
+    pub(super) fn rows(&self, give: &mut impl FnMut(Row)) {
+        let mut sizes: BTreeMap<(&'static str, u64), u64> = BTreeMap::new();
+        for (op, of) in Op::ALL.into_iter().zip(&self.operations) {
+            let op = match op {
+                Op::Read => "read",
+                Op::Write => "write",
+                _ => "other",
+            };
+            for (bytes, requests) in &of.sizes {
+                let sum = sizes.entry((op, *bytes)).or_default();
+                *sum = sum.saturating_add(*requests);
+            }
+        }
+        for ((op, bytes), requests) in sizes {
+            give(Row::sum("size.requests", requests).op(op).key(bytes));
+        }
+    }
+
     /// The figures.
     pub fn figures(&self) -> SizeFigures {
         let operations = Op::ALL.into_iter().zip(&self.operations);

@@ -6,6 +6,7 @@ use proptest::prelude::*;
 use serde_json::Value;
 
 use super::all::{LISTED, Space, Time};
+use super::row::{Folded, How, Row};
 use super::*;
 
 /// A request some time after the one before; every column that a summary over time looks at.
@@ -103,6 +104,15 @@ fn figures(analysis: &Analysis) -> Value {
     serde_json::to_value(figures).unwrap()
 }
 
+/// The rows of parts, put together.
+fn rows(parts: &[&Analysis]) -> Vec<Row> {
+    let mut folded = Folded::default();
+    for part in parts {
+        part.rows(|row| folded.add(row));
+    }
+    folded.into_rows().collect()
+}
+
 /// Which keys differ, because the whole is too long to look at.
 fn differences(left: &Value, right: &Value, at: &str, found: &mut Vec<String>) {
     match (left, right) {
@@ -167,6 +177,70 @@ proptest! {
     }
 
     #[test]
+    fn rows_of_a_merged_analysis_are_those_of_the_whole(
+        steps in steps(), kind in 0..3, cut in 0_usize..80,
+    ) {
+        let requests = requests(&steps, kind == 0, kind < 2);
+        let (early, late) = requests.split_at(cut.min(requests.len()));
+        let mut merged = analysis(early);
+        merged.merge(&analysis(late));
+        prop_assert_eq!(rows(&[&merged]), rows(&[&analysis(&requests)]));
+    }
+
+    #[test]
+    fn rows_of_parts_put_together_in_any_order_are_those_of_the_whole(
+        steps in steps(), kind in 0..3, cut in 0_usize..80, other in 0_usize..80,
+        order in Just([0_usize, 1, 2]).prop_shuffle(),
+    ) {
+        let requests = requests(&steps, kind == 0, kind < 2);
+        let (cut, other) = (cut.min(requests.len()), other.min(requests.len()));
+        let (first, second) = (cut.min(other), cut.max(other));
+        let parts = [&requests[..first], &requests[first..second], &requests[second..]];
+        let parts = parts.map(analysis);
+        let whole = analysis(&requests);
+        let found = rows(&order.map(|part| &parts[part]));
+        // What an earlier part left in flight, and which request came before, only merge knows.
+        let at_cuts = ["turns", "seek", "gap", "in_flight", "waiting"];
+        let is_exact = |row: &&Row| !at_cuts.iter().any(|name| row.metric.starts_with(name));
+        let exact = |rows: &[Row]| rows.iter().filter(is_exact).cloned().collect::<Vec<_>>();
+        let whole = rows(&[&whole]);
+        prop_assert_eq!(exact(&found), exact(&whole));
+        for metric in ["turns", "turns.own", "seek.log2", "seek.log2.own", "gap.log10"] {
+            let sum = |rows: &[Row]| {
+                rows.iter().filter(|row| row.metric == metric).map(|row| row.value).sum::<i64>()
+            };
+            // Two cuts, three volumes, reads and writes.
+            prop_assert!((0..=12).contains(&(sum(&whole) - sum(&found))), "{}", metric);
+        }
+        for metric in ["in_flight", "waiting"] {
+            let most = |rows: &[Row]| {
+                rows.iter().filter(|row| row.metric == metric).map(|row| row.value).max()
+            };
+            prop_assert!(most(&found) <= most(&whole), "{}", metric);
+        }
+    }
+
+    #[test]
+    fn no_metric_counts_a_request_twice(steps in steps(), kind in 0..3) {
+        let requests = requests(&steps, kind == 0, kind < 2);
+        let rows = rows(&[&analysis(&requests)]);
+        let sum = |metric: &str| {
+            let of = rows.iter().filter(|row| row.metric == metric && row.how == How::Sum);
+            of.map(|row| row.value).sum::<i64>()
+        };
+        let count = |is: fn(&Request) -> bool| requests.iter().filter(|r| is(r)).count() as i64;
+        let all = requests.len() as i64;
+        prop_assert_eq!([sum("demanded.requests"), sum("volume.requests")], [all, all]);
+        prop_assert_eq!(sum("size.requests"), count(|request| request.op != Op::Flush));
+        let moving = count(|request| matches!(request.op, Op::Read | Op::Write));
+        prop_assert_eq!(sum("position"), moving);
+        let done = |r: &Request| r.measured.as_ref().is_some_and(|m| m.outcome == Outcome::Ok);
+        if kind == 0 {
+            prop_assert_eq!(sum("service_ns"), count(done));
+        }
+    }
+
+    #[test]
     fn what_was_written_down_reads_back(steps in steps(), kind in 0..3) {
         let requests = requests(&steps, kind == 0, kind < 2);
         let analysis = analysis(&requests);
@@ -211,6 +285,7 @@ proptest! {
             analysis.merge(&Analysis::of(Settings::default(), time, space));
         }
         prop_assert_eq!(figures(&analysis)["requests"].as_u64(), Some(requests.len() as u64));
+        rows(&[&analysis]);
     }
 }
 

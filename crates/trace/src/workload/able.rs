@@ -263,11 +263,6 @@ impl Check<'_> {
                 .to_owned();
             self.told.push(Told { place: leaf.place.clone(), what });
         }
-        if leaf.ends_by_data() && leaf.flows.len() > 1 {
-            let reason = "an amount of data ends a run of one load on one storage alone";
-            let help = "take out maxdata= and its kin, or make a run for each load";
-            self.faults.impossible(&leaf.place, reason, help);
-        }
         if leaf.pause > PAUSE_MAX {
             let reason = format!("a pause of {} is too long", leaf.pause);
             self.faults.impossible(&leaf.place, reason, "a pause is at most an hour");

@@ -3,13 +3,16 @@
 //! A file that somebody else wrote for an array is to be tried on a laptop first: for seconds
 //! instead of hours, on a hundredth of the space.
 
-use super::model::{Extent, Workload};
+use super::model::{Extent, Sizes, Workload};
 use super::runs::is_like;
 use super::typed::THREADS_MAX;
 use crate::units::Nanos;
 
 /// The least size that shrinking leaves: enough for any loads of usual sizes.
 const SIZE_MIN: u64 = 64 << 20;
+
+/// The least size of a file that shrinking leaves.
+const FILE_MIN: u64 = 1 << 20;
 
 impl Workload {
     /// Overrules a setting of every run. Names are those of both languages.
@@ -99,8 +102,8 @@ impl Workload {
         Ok(found)
     }
 
-    /// Divides the sizes of storages, the amounts of data that end runs and the numbers of files.
-    /// Storages keep 64 MiB, trees a file in each directory.
+    /// Divides the sizes of storages and files, the amounts of data that end runs and the numbers
+    /// of files. Storages keep 64 MiB, trees a file in each directory, and files a mebibyte.
     pub fn shrink(&mut self, divisor: u64) {
         let divisor = divisor.max(1);
         for storage in &mut self.storages {
@@ -109,14 +112,48 @@ impl Workload {
             }
         }
         for tree in &mut self.trees {
+            tree.sizes = match &tree.sizes {
+                Sizes::Mix(mix) => {
+                    let less = |(size, share): &(u64, f64)| {
+                        (((size / divisor) & !4095).max(FILE_MIN.min(*size)), *share)
+                    };
+                    Sizes::Mix(mix.iter().map(less).collect())
+                }
+                range @ Sizes::Range { .. } => range.clone(),
+            };
             tree.files = (tree.files / divisor).max(1.min(tree.files));
             tree.total = tree.total.map(|size| (size / divisor).max(1));
             tree.working_set = tree.working_set.map(|size| (size / divisor).max(1));
+        }
+        for one in self.runs.iter_mut().flat_map(|run| &mut run.loops) {
+            one.values.iter_mut().for_each(|value| shrink_value(one.key, value, divisor));
+            // What has become the same is the same run.
+            let mut seen = Vec::new();
+            one.values.retain(|value| {
+                let is_new = !seen.contains(value);
+                seen.extend(is_new.then(|| value.clone()));
+                is_new
+            });
         }
         for run in &mut self.runs {
             for size in run.data.iter_mut().flatten().filter(|size| **size >= 100) {
                 *size = (*size / divisor).max(100);
             }
         }
+    }
+}
+
+/// Divides a value of a loop that says how many files there are, or how large they are.
+fn shrink_value(key: &str, value: &mut super::model::Value, divisor: u64) {
+    use super::model::Value;
+
+    const FILE_MIN: u64 = 1 << 20;
+    match (key, value) {
+        ("files", Value::Number(files)) => *files = (*files / divisor).max(1.min(*files)),
+        ("total" | "working-set", Value::Size(size)) => *size = (*size / divisor).max(1),
+        ("sizes", Value::Size(size)) => {
+            *size = ((*size / divisor) & !4095).max(FILE_MIN.min(*size));
+        }
+        _ => {}
     }
 }

@@ -418,10 +418,15 @@ impl<'w> Plan<'w> {
             let share = share / on.len().max(1) as f64;
             all.extend(on.into_iter().map(|storage| (work, vec![storage], share)));
         }
+        // The loads of a storage that are closed share its places as far as nothing else is said.
         let mut uses: HashMap<&str, u64> = HashMap::new();
-        for storage in all.iter().flat_map(|(_, on, _)| on) {
-            *uses.entry(&storage.name).or_default() += 1;
+        let shares_places = |work: &Work| work.threads.is_none() && work.rate.is_none();
+        for (_, on, _) in all.iter().filter(|(work, ..)| shares_places(work)) {
+            for storage in on {
+                *uses.entry(&storage.name).or_default() += 1;
+            }
         }
+        let mut dealt: HashMap<&str, u64> = HashMap::new();
         let mut flows = Vec::with_capacity(all.len());
         for (work, storages, share) in &all {
             let number = |key: &str| chosen.iter().find(|(name, _)| *name == key).map(|it| it.1);
@@ -431,12 +436,18 @@ impl<'w> Plan<'w> {
             };
             let is_closed = work.rate.is_none() && matches!(due.leaf, LeafRate::Max);
             let of_storage = storages.iter().map(|storage| storage.threads).sum::<u64>();
-            // The loads of a storage share its places as far as nothing else is said.
-            let shared = storages.first().map_or(1, |storage| uses[storage.name.as_str()]);
+            let places = threads.unwrap_or(of_storage);
             let in_flight = match (work.threads, is_closed) {
                 (Some(threads), _) => threads,
-                (None, true) => (threads.unwrap_or(of_storage) / shared).max(1),
-                (None, false) => threads.unwrap_or(of_storage),
+                (None, true) => {
+                    let name = storages.first().map_or("", |storage| storage.name.as_str());
+                    let shared = uses.get(name).copied().unwrap_or(1).max(1);
+                    let turn = dealt.entry(name).or_default();
+                    *turn += 1;
+                    // What is left over goes to the first ones.
+                    (places / shared + u64::from(*turn <= places % shared)).max(1)
+                }
+                (None, false) => places,
             };
             let name = flow_name(work, storages);
             let seed = self.seed(run, values, &name);

@@ -1,182 +1,123 @@
-//! The counts of a part of a trace, as a file.
+//! What a part of a trace has, as a file.
 //!
-//! The file is a Parquet table that any database reads. Its rows are those of
-//! `ioecho_stats::analysis::rows` and add up. Not every count adds up, so the first row holds all
-//! counts once more in a form for this program, with a checksum. `ioecho merge` reads that row
-//! only. `docs/analysis.md` describes the table.
+//! The file is a Parquet table that any database reads ([`table`]). Its rows are those of
+//! `ioecho_stats::analysis::rows`; beside them stand sketches of the sets of pages. Not every count
+//! can be put together from rows, so the first row holds all counts once more in a form for this
+//! program, unless only rows were asked for. `docs/analysis.md` describes the table.
+
+pub(crate) mod drawn;
+mod table;
 
 use std::fs::File;
 use std::io;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
-use std::sync::Arc;
 
 use ioecho_stats::analysis::Analysis;
-use ioecho_stats::analysis::rows::Row;
+use ioecho_stats::analysis::sketches::{Distinct, Sketches};
 use ioecho_trace::Header;
 use ioecho_trace::compression::PartialFile;
-use parquet::basic::{Compression, ZstdLevel};
-use parquet::column::reader::ColumnReader;
-use parquet::data_type::{ByteArray, ByteArrayType, Int64Type};
-use parquet::errors::ParquetError;
-use parquet::file::metadata::KeyValue;
-use parquet::file::properties::WriterProperties;
+use parquet::data_type::ByteArray;
+use parquet::file::metadata::{ColumnChunkMetaData, KeyValue};
 use parquet::file::reader::{FileReader, SerializedFileReader};
-use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
-use parquet::schema::parser::parse_message_type;
 
+pub(crate) use self::table::{Stored, Table};
+use self::table::{guarded, state_of};
+use crate::args::PartialArg;
 use crate::exit::{self, Coded};
 use crate::outputs::{Gate, Writing};
 
-/// The version of the contents of the first row. It changes whenever any summary counts in another
-/// way.
-const PART_VERSION: u32 = 2;
+/// The version of the table and of the contents of the first row. It changes whenever any summary
+/// counts in another way.
+const PART_VERSION: u32 = 3;
 
 const KEY_VERSION: &str = "ioecho.partial";
 const KEY_HEADER: &str = "ioecho.partial.header";
 /// The instant of the first request, by which parts are put in order before any is read.
 const KEY_FIRST: &str = "ioecho.partial.first_ns";
+/// The trace of which this is a part; not there if there are several.
+const KEY_TRACE: &str = "ioecho.partial.trace";
+/// The checksum of the first row; not there in a part that has rows alone.
+const KEY_STATE: &str = "ioecho.partial.state_crc32c";
 
-/// The metric of the first row.
-const STATE: &str = "state";
-
-/// The number of rows in a row group.
-const GROUP_ROWS: usize = 1 << 18;
-
-const SCHEMA: &str = "message partial {
-    required binary metric (STRING);
-    optional int64 volume;
-    required binary op (STRING);
-    optional int64 time_ns;
-    optional int64 key;
-    required int64 value;
-    optional binary bytes;
-}";
-
-/// The columns of the rows that are not written yet.
-#[derive(Default)]
-struct Rows {
-    metric: Vec<ByteArray>,
-    volume: Optional,
-    op: Vec<ByteArray>,
-    time: Optional,
-    key: Optional,
-    value: Vec<i64>,
-    bytes: Option<ByteArray>,
+/// What was counted of a trace.
+pub(crate) struct Counted {
+    /// The name of the trace.
+    pub(crate) trace: String,
+    pub(crate) analysis: Analysis,
+    pub(crate) header: Header,
 }
 
-/// A column whose value may be missing in a row.
-#[derive(Default)]
-struct Optional {
-    values: Vec<i64>,
-    levels: Vec<i16>,
+/// The footer of a table.
+pub(crate) struct Footer<'a> {
+    pub(crate) trace: Option<&'a str>,
+    pub(crate) header: &'a Header,
+    pub(crate) first_ns: Option<i64>,
 }
 
-impl Optional {
-    fn push(&mut self, value: Option<i64>) {
-        self.levels.push(i16::from(value.is_some()));
-        self.values.extend(value);
+impl Footer<'_> {
+    fn pairs(&self, state: Option<&[u8]>) -> io::Result<Vec<KeyValue>> {
+        let header = serde_json::to_string(self.header)?;
+        let sum = state.map(|state| crc32c::crc32c(state).to_string());
+        let pairs = [
+            (KEY_VERSION, Some(PART_VERSION.to_string())),
+            (KEY_HEADER, Some(header)),
+            (KEY_FIRST, self.first_ns.map(|ns| ns.to_string())),
+            (KEY_TRACE, self.trace.map(str::to_owned)),
+            (KEY_STATE, sum),
+        ];
+        let there = pairs.into_iter().filter_map(|(key, value)| Some((key, value?)));
+        Ok(there.map(|(key, value)| KeyValue::new(key.to_owned(), value)).collect())
     }
 }
 
-impl Rows {
-    fn push(&mut self, row: Row) {
-        self.metric.push(ByteArray::from(row.metric));
-        self.volume.push(row.volume.map(i64::from));
-        self.op.push(ByteArray::from(row.op));
-        self.time.push(row.time_ns);
-        self.key.push(row.key.map(|key| i64::try_from(key).unwrap_or(i64::MAX)));
-        self.value.push(i64::try_from(row.value).unwrap_or(i64::MAX));
-    }
-
-    fn write(
-        self,
-        group: &mut SerializedRowGroupWriter<'_, PartialFile>,
-    ) -> Result<(), ParquetError> {
-        let rows = self.value.len();
-        let mut strings = [self.metric, self.op].into_iter();
-        let mut optional = [self.volume, self.time, self.key].into_iter();
-        let mut number = 0;
-        while let Some(mut column) = group.next_column()? {
-            match number {
-                0 | 2 => {
-                    let values = strings.next().unwrap_or_default();
-                    column.typed::<ByteArrayType>().write_batch(&values, None, None)?;
-                }
-                1 | 3 | 4 => {
-                    let Optional { values, levels } = optional.next().unwrap_or_default();
-                    column.typed::<Int64Type>().write_batch(&values, Some(&levels), None)?;
-                }
-                5 => {
-                    column.typed::<Int64Type>().write_batch(&self.value, None, None)?;
-                }
-                _ => {
-                    let mut levels = vec![0; rows];
-                    let bytes: Vec<ByteArray> = self.bytes.iter().cloned().collect();
-                    levels[..bytes.len()].fill(1);
-                    column.typed::<ByteArrayType>().write_batch(&bytes, Some(&levels), None)?;
-                }
-            }
-            column.close()?;
-            number += 1;
-        }
-        Ok(())
-    }
-}
-
-/// Writes the counts to `path`. The file appears only when it is complete.
+/// Writes what was counted to `path`. The file appears only when it is complete.
 pub(crate) fn write(
     gate: &Gate,
     path: &Path,
-    analysis: &Analysis,
-    header: &Header,
+    counted: &Counted,
+    holds: PartialArg,
 ) -> anyhow::Result<()> {
-    let unwritable = |error: &dyn std::fmt::Display| {
-        Coded::error(exit::OUTPUT, format!("cannot write {}: {error}", path.display()))
+    let Counted { trace, analysis, header } = counted;
+    let footer = Footer { trace: Some(trace), header, first_ns: analysis.time().first_ns() };
+    let state = match holds {
+        PartialArg::All => Some(postcard::to_stdvec(analysis)?),
+        PartialArg::Rows => None,
     };
-    gate.check(path, Writing::Replacing)?;
-    let written = write_rows(gate.begin(path)?, analysis, header).and_then(PartialFile::finish);
-    written.map_err(|error| unwritable(&error))
+    write_table(gate, path, &footer, state, |table| {
+        if let Some(sketches) = analysis.space().sketches() {
+            table.distinct(trace, sketches.distinct())?;
+        }
+        let mut failed = Ok(());
+        analysis.rows(|row| {
+            if failed.is_ok() {
+                failed = table.row(trace, &row);
+            }
+        });
+        failed
+    })
 }
 
-fn write_rows(file: PartialFile, analysis: &Analysis, header: &Header) -> io::Result<PartialFile> {
-    let schema = Arc::new(parse_message_type(SCHEMA)?);
-    let level = ZstdLevel::try_new(3)?;
-    let mut metadata = vec![
-        KeyValue::new(KEY_VERSION.to_owned(), PART_VERSION.to_string()),
-        KeyValue::new(KEY_HEADER.to_owned(), serde_json::to_string(header)?),
-    ];
-    let first_ns = analysis.time().first_ns();
-    metadata.extend(first_ns.map(|ns| KeyValue::new(KEY_FIRST.to_owned(), ns.to_string())));
-    let properties = WriterProperties::builder()
-        .set_compression(Compression::ZSTD(level))
-        .set_key_value_metadata(Some(metadata))
-        .build();
-    let mut writer = SerializedFileWriter::new(file, schema, Arc::new(properties))?;
-    let state = postcard::to_stdvec(analysis).map_err(io::Error::other)?;
-    let mut rows = Rows::default();
-    let sum = u64::from(crc32c::crc32c(&state));
-    rows.push(Row { metric: STATE, volume: None, op: "", time_ns: None, key: None, value: sum });
-    rows.bytes = Some(ByteArray::from(state));
-    let mut failed = Ok(());
-    let mut flush = |rows: Rows| -> Result<(), ParquetError> {
-        let mut group = writer.next_row_group()?;
-        rows.write(&mut group)?;
-        group.close()?;
-        Ok(())
-    };
-    flush(std::mem::take(&mut rows))?;
-    analysis.time().rows(|row| {
-        rows.push(row);
-        if rows.value.len() >= GROUP_ROWS && failed.is_ok() {
-            failed = flush(std::mem::take(&mut rows));
+/// Writes a table whose rows `fill` hands over.
+pub(crate) fn write_table(
+    gate: &Gate,
+    path: &Path,
+    footer: &Footer<'_>,
+    state: Option<Vec<u8>>,
+    fill: impl FnOnce(&mut Table) -> io::Result<()>,
+) -> anyhow::Result<()> {
+    gate.check(path, Writing::Replacing)?;
+    let file = gate.begin(path)?;
+    let written = || -> io::Result<()> {
+        let mut table = Table::new(file, footer.pairs(state.as_deref())?)?;
+        if let Some(state) = state {
+            table.state(footer.trace.unwrap_or_default(), state)?;
         }
-    });
-    failed?;
-    if !rows.value.is_empty() {
-        flush(rows)?;
-    }
-    Ok(writer.into_inner()?)
+        fill(&mut table)?;
+        PartialFile::finish(table.finish()?)
+    };
+    written().map_err(|error| {
+        Coded::error(exit::OUTPUT, format!("cannot write {}: {error}", path.display()))
+    })
 }
 
 /// A file that [`write()`] wrote, whose counts are not in memory yet.
@@ -187,26 +128,80 @@ pub(crate) struct Part<'a> {
 
 impl Part<'_> {
     /// When the first request of the part was due; `None` if it has none.
-    pub(crate) fn first_ns(self) -> anyhow::Result<Option<i64>> {
-        match value_of(&self.file, KEY_FIRST).map(str::parse) {
-            Some(Ok(first_ns)) => Ok(Some(first_ns)),
-            // Parts without requests do not tell, nor do those of an earlier ioecho.
-            _ => Ok(self.read()?.0.time().first_ns()),
-        }
+    pub(crate) fn first_ns(&self) -> anyhow::Result<Option<i64>> {
+        value_of(&self.file, KEY_FIRST).map(|ns| ns.parse().map_err(|_| self.damaged())).transpose()
     }
 
-    /// The counts, and the header of the trace.
-    pub(crate) fn read(self) -> anyhow::Result<(Analysis, Header)> {
-        let damaged = || {
-            let name = self.path.display();
-            let text = format!("{name} is damaged: its checksum is wrong\n  = help: get it again");
-            Coded::error(exit::TRACE, text)
-        };
+    /// The trace of which it is a part; `None` of several.
+    pub(crate) fn trace(&self) -> Option<&str> {
+        value_of(&self.file, KEY_TRACE)
+    }
+
+    /// Whether it has rows alone.
+    pub(crate) fn is_rows(&self) -> bool {
+        value_of(&self.file, KEY_STATE).is_none()
+    }
+
+    /// The header of the trace.
+    pub(crate) fn header(&self) -> anyhow::Result<Header> {
         let header = value_of(&self.file, KEY_HEADER);
-        let header = header.and_then(|json| serde_json::from_str(json).ok());
-        let state = guarded(|| state_of(&self.file)).ok().flatten().ok_or_else(damaged)?;
-        let analysis: Analysis = postcard::from_bytes(&state).map_err(|_| damaged())?;
-        Ok((analysis, header.ok_or_else(damaged)?))
+        header.and_then(|json| serde_json::from_str(json).ok()).ok_or_else(|| self.damaged())
+    }
+
+    /// The counts; refused where there are rows alone.
+    pub(crate) fn read(self) -> anyhow::Result<Counted> {
+        let Some(sum) = value_of(&self.file, KEY_STATE) else {
+            let text = format!(
+                "{} has rows alone, which databases and `ioecho merge` put together\n  = help: \
+                 write what all figures need by `ioecho analyze --partial`",
+                self.path.display()
+            );
+            return Err(Coded::error(exit::TRACE, text));
+        };
+        let state = guarded(|| state_of(&self.file)).ok().flatten();
+        let is_right = |state: &&[u8]| sum == crc32c::crc32c(state).to_string();
+        let state = state.as_ref().map(ByteArray::data).filter(is_right);
+        let analysis: Option<Analysis> = state.and_then(|state| postcard::from_bytes(state).ok());
+        let analysis = analysis.ok_or_else(|| self.damaged())?;
+        let trace = self.trace().ok_or_else(|| self.damaged())?.to_owned();
+        let header = self.header()?;
+        let mut distinct = Distinct::default();
+        self.each_of(Table::is_sketches, |stored| match stored {
+            Stored::Pages { of, span, sketch, .. } => distinct.add(of, span, &sketch),
+            Stored::Row { .. } => false,
+        })?;
+        let sketches = Sketches::new(&trace, None).with(distinct);
+        Ok(Counted { analysis: analysis.with_sketches(sketches), trace, header })
+    }
+
+    /// Hands all rows to `take`, which says whether it knows what to do with them.
+    pub(crate) fn each(&self, take: impl FnMut(Stored) -> bool) -> anyhow::Result<()> {
+        self.each_of(|_| true, take)
+    }
+
+    fn each_of(
+        &self,
+        is_asked: impl Fn(&[ColumnChunkMetaData]) -> bool,
+        mut take: impl FnMut(Stored) -> bool,
+    ) -> anyhow::Result<()> {
+        for group in 0..self.file.num_row_groups() {
+            if !is_asked(self.file.metadata().row_group(group).columns()) {
+                continue;
+            }
+            let rows = guarded(|| table::rows_of(&self.file, group)).map_err(|_| self.damaged())?;
+            for stored in rows {
+                if !stored.is_some_and(&mut take) {
+                    return Err(self.damaged());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn damaged(&self) -> anyhow::Error {
+        let name = self.path.display();
+        let text = format!("{name} is damaged: its checksum is wrong\n  = help: get it again");
+        Coded::error(exit::TRACE, text)
     }
 }
 
@@ -225,6 +220,14 @@ pub(crate) fn open(path: &Path) -> anyhow::Result<Option<Part<'_>>> {
     }
     // If the file is no Parquet, the reader of traces says so later.
     let Ok(file) = guarded(|| SerializedFileReader::new(file)) else { return Ok(None) };
+    if value_of(&file, drawn::KEY_SHARE).is_some() {
+        let text = format!(
+            "{} is a sample of pages, not an analysis\n  = help: query it, alone or beside those \
+             of other parts (docs/analysis.md)",
+            path.display()
+        );
+        return Err(Coded::error(exit::TRACE, text));
+    }
     let Some(version) = value_of(&file, KEY_VERSION) else { return Ok(None) };
     if version != PART_VERSION.to_string() {
         let name = path.display();
@@ -239,7 +242,7 @@ pub(crate) fn open(path: &Path) -> anyhow::Result<Option<Part<'_>>> {
 }
 
 /// Reads a file that [`write()`] wrote. Returns `None` for any other file.
-pub(crate) fn read(path: &Path) -> anyhow::Result<Option<(Analysis, Header)>> {
+pub(crate) fn read(path: &Path) -> anyhow::Result<Option<Counted>> {
     open(path)?.map(Part::read).transpose()
 }
 
@@ -251,34 +254,4 @@ pub(crate) fn is_none(path: &Path) -> anyhow::Error {
          that `ioecho analyze --partial -o` wrote"
     );
     Coded::error(exit::TRACE, text)
-}
-
-/// The bytes of the first row, if their checksum is right.
-fn state_of(file: &SerializedFileReader<File>) -> Result<Option<Vec<u8>>, ParquetError> {
-    let group = file.get_row_group(0)?;
-    let mut sum = None;
-    for index in 0..group.num_columns() {
-        match group.get_column_reader(index)? {
-            ColumnReader::Int64ColumnReader(mut column) if index == 5 => {
-                let (mut values, mut levels) = (Vec::new(), Vec::new());
-                column.read_records(1, Some(&mut levels), None, &mut values)?;
-                sum = values.first().copied();
-            }
-            ColumnReader::ByteArrayColumnReader(mut column) if index == 6 => {
-                let (mut values, mut levels) = (Vec::new(), Vec::new());
-                column.read_records(1, Some(&mut levels), None, &mut values)?;
-                let bytes = values.first().map(|bytes: &ByteArray| bytes.data().to_vec());
-                let is_right = |bytes: &Vec<u8>| sum == Some(i64::from(crc32c::crc32c(bytes)));
-                return Ok(bytes.filter(is_right));
-            }
-            _ => {}
-        }
-    }
-    Ok(None)
-}
-
-/// Runs code of the Parquet library, whose decoders panic on some damaged files.
-fn guarded<T>(decode: impl FnOnce() -> Result<T, ParquetError>) -> Result<T, ParquetError> {
-    catch_unwind(AssertUnwindSafe(decode))
-        .unwrap_or_else(|_| Err(ParquetError::General("it cannot be decoded".to_owned())))
 }

@@ -6,6 +6,7 @@
 
 use std::fs::File;
 use std::io;
+use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread;
@@ -23,6 +24,7 @@ use ioecho_trace::Nanos;
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::flags;
+use super::lingering::Lingering;
 use crate::exit;
 
 /// The directory of a run that is its cell's only one, below that of the attempt.
@@ -141,6 +143,7 @@ pub(super) fn run(
 /// Waits for the child, and asks it to end once somebody asks for that.
 fn wait(child: &mut Child, asked: &mut dyn FnMut() -> bool) -> io::Result<(ExitStatus, bool)> {
     let (mut was_asked, mut pause) = (false, Duration::from_millis(1));
+    let mut lingering = Lingering::of(child);
     loop {
         if let Some(status) = child.try_wait()? {
             // A terminal's Ctrl-C may end the run before this process has noticed it.
@@ -151,9 +154,17 @@ fn wait(child: &mut Child, asked: &mut dyn FnMut() -> bool) -> io::Result<(ExitS
             // The terminal may have sent it a signal already; a run counts both as one.
             let _ = kill_process(Pid::from_child(child), Signal::TERM);
         }
+        if lingering.is_so() && was_asked {
+            return Ok((gone(), true));
+        }
         thread::sleep(pause);
         pause = (pause * 2).min(LOOK_EVERY);
     }
+}
+
+/// The status of a run whose process nobody waits for any more.
+pub(super) fn gone() -> ExitStatus {
+    ExitStatus::from_raw(Signal::KILL.as_raw())
 }
 
 /// What came of a run that left `status`.

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use ioecho_campaign::executor::{Executor, State};
 use ioecho_campaign::file::Proof;
 use ioecho_campaign::rows::{Row, rows};
+use ioecho_stats::verdict::Finding;
 
 use super::doing::{begin as carry_out, kept};
 use super::ground::Here;
@@ -46,6 +47,8 @@ pub(in crate::commands) struct Done {
     pub(in crate::commands) run: PathBuf,
     /// Its requests per second.
     pub(in crate::commands) iops: Option<f64>,
+    /// What it found.
+    pub(in crate::commands) finding: Finding,
 }
 
 /// The results of a workload's runs.
@@ -64,7 +67,8 @@ impl Results {
         let done = |row: &Row<'_>| {
             let (_, measured) = row.done?;
             let run = store.path().join(row.run()?);
-            Some(Done { run, iops: measured.figures.get("iops").copied() })
+            let iops = measured.figures.get("iops").copied();
+            Some(Done { run, iops, finding: measured.finding })
         };
         let done = rows(&executor).iter().map(done).collect();
         Ok(Self { store, done })

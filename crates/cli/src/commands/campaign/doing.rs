@@ -628,7 +628,7 @@ pub(super) fn print(out: &mut Out, conclusion: &Conclusion) -> std::io::Result<(
         writeln!(out, "failed        {cell}: {reason}")?;
     }
     for broken in &conclusion.broken {
-        writeln!(out, "broken        {}: {}", broken.cell, broken.that)?;
+        writeln!(out, "broken        {}: {}", broken.cell, broken.told())?;
     }
     for against in &conclusion.against {
         let met = against.met.iter().map(|it| format!("; {it}"));

@@ -5,7 +5,7 @@
 
 use std::fmt::Write as _;
 
-use ioecho_campaign::conclusion::Conclusion;
+use ioecho_campaign::conclusion::{Broken, Conclusion};
 use ioecho_campaign::executor::{Executor, State};
 
 /// The text of the file.
@@ -20,12 +20,8 @@ pub(super) fn text(executor: &Executor<'_>, conclusion: &Conclusion) -> String {
     };
     for (cell, state) in executor.cells().iter().zip(executor.states()) {
         let name = cell.name();
-        let broken: Vec<&str> = conclusion
-            .broken
-            .iter()
-            .filter(|it| it.cell == name)
-            .map(|it| it.that.as_str())
-            .collect();
+        let broken: Vec<String> =
+            conclusion.broken.iter().filter(|it| it.cell == name).map(Broken::told).collect();
         let inner = match state {
             State::Done(..) if broken.is_empty() => String::new(),
             State::Done(..) => {
@@ -50,7 +46,7 @@ pub(super) fn text(executor: &Executor<'_>, conclusion: &Conclusion) -> String {
     let is_of_point = |name: &str| executor.cells().iter().all(|cell| cell.name() != name);
     for broken in conclusion.broken.iter().filter(|it| is_of_point(&it.cell)) {
         failures += 1;
-        case(&broken.cell, &element("failure", &format!("does not hold: {}", broken.that)));
+        case(&broken.cell, &element("failure", &format!("does not hold: {}", broken.told())));
     }
     for against in &conclusion.against {
         let inner = if against.met.is_empty() {

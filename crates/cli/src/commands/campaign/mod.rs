@@ -22,6 +22,7 @@ mod ground;
 mod hosts;
 mod import;
 mod junit;
+mod lingering;
 mod machine;
 mod person;
 mod plan;

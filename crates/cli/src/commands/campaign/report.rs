@@ -113,7 +113,7 @@ fn page(
         failed.map(|(cell, reason)| format!("{cell} has no result: {reason}")).collect();
     let broken = conclusion.broken.iter();
     let broken: Vec<String> =
-        broken.map(|it| format!("{}: '{}' does not hold", it.cell, it.that)).collect();
+        broken.map(|it| format!("{}: '{}' does not hold", it.cell, it.told())).collect();
     for some in [&failed, &broken] {
         notes.extend(some.iter().take(NOTES_MAX).cloned());
         if some.len() > NOTES_MAX {
@@ -236,7 +236,7 @@ fn behind(executor: &Executor<'_>, conclusion: &Conclusion, held: &Held) -> Vec<
     let file = &executor.plan().file;
     let expectations = file.expectations.iter().map(|it| {
         let that = it.that.text();
-        let broken = conclusion.broken.iter().filter(|broken| broken.that.starts_with(that));
+        let broken = conclusion.broken.iter().filter(|broken| broken.that == that);
         let (count, of) = (broken.count(), if it.of_point { "points" } else { "cells" });
         let told = if count == 0 { "holds".to_owned() } else { format!("broken by {count} {of}") };
         (that.to_owned(), told, String::new())

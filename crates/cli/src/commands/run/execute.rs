@@ -77,7 +77,7 @@ impl Order<'_> {
             return Ok(code);
         }
         let leaves: Vec<Leaf> = replays(plan.leaves());
-        let destroy = destroyed(&leaves, &args.destroy)?;
+        let destroy = destroyed(&leaves, &args.destroy, &store)?;
         let name = files.first().map_or_else(String::new, |file| name_of(file));
         let verification = Verification::from(&description.workload.general);
         let proof_of = |path: &str| described::proof_of(path, &destroy);
@@ -144,8 +144,8 @@ fn recovered(
 
 /// The paths whose data may be lost. Every storage that is written to must be named, by its name or
 /// by its path; what is named and not there is a typing error. A tree whose directory is empty or
-/// not there yet is made freely.
-fn destroyed(leaves: &[Leaf], typed: &[String]) -> anyhow::Result<BTreeSet<String>> {
+/// not there yet is made freely, and one that earlier runs of these results made is theirs.
+fn destroyed(leaves: &[Leaf], typed: &[String], store: &Path) -> anyhow::Result<BTreeSet<String>> {
     let (mut known, mut written) = (BTreeSet::new(), BTreeSet::new());
     for flow in leaves.iter().flat_map(|leaf| &leaf.flows) {
         for (name, path) in flow.storages.iter().zip(&flow.paths) {
@@ -170,7 +170,7 @@ fn destroyed(leaves: &[Leaf], typed: &[String]) -> anyhow::Result<BTreeSet<Strin
         }
         destroyed.extend(its.into_iter().map(|(_, path)| (*path).to_owned()));
     }
-    let free = written.iter().filter(|path| is_free(path)).map(|path| (*path).to_owned());
+    let free = written.iter().filter(|path| is_free(path, store)).map(|path| (*path).to_owned());
     destroyed.extend(free);
     let left: Vec<&str> = written.into_iter().filter(|path| !destroyed.contains(*path)).collect();
     let left: BTreeSet<&str> = left.into_iter().map(|it| anchor_of(it).unwrap_or(it)).collect();

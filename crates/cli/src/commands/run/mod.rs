@@ -4,13 +4,16 @@ mod execute;
 mod show;
 mod targets;
 
+use std::cell::Cell;
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use ioecho_stats::verdict::Finding;
 use ioecho_trace::workload::model::General;
-use ioecho_trace::workload::plan::{Asked, Leaf, Plan};
+use ioecho_trace::workload::plan::{Asked, Leaf, LeafRate, Plan};
 
 use crate::args::RunArgs;
+use crate::commands::campaign::described::{Done, Results};
 use crate::exit::{self, Coded};
 use crate::print::{Out, tell};
 use crate::workload::{self, size_of, tell_faults, tell_told};
@@ -28,8 +31,37 @@ pub(crate) struct Finished<'f> {
 /// What is done when runs are done.
 pub(crate) type Then<'t> = &'t dyn Fn(&Finished<'_>) -> anyhow::Result<()>;
 
+/// Runs that are named where their rates were not reached.
+const NAMED_MAX: usize = 5;
+
 pub(crate) fn run(args: &RunArgs, out: &mut Out) -> anyhow::Result<u8> {
-    run_and(args, out, &|_| Ok(()))
+    let is_missed = Cell::new(false);
+    let look = |finished: &Finished<'_>| {
+        is_missed.set(is_a_rate_missed(finished)?);
+        Ok(())
+    };
+    let code = run_and(args, out, &look)?;
+    Ok(if code == exit::OK && is_missed.get() { exit::DEVICE_LIMITED } else { code })
+}
+
+/// Whether a device could not take the rate that a run asked for, which is told. The points of a
+/// curve ask for as much as the device once gave.
+fn is_a_rate_missed(finished: &Finished<'_>) -> anyhow::Result<bool> {
+    let results = Results::of(finished.store)?;
+    let is_missed = |leaf: &Leaf, done: &Option<Done>| {
+        let is_limited = |done: &Done| done.finding == Finding::DeviceLimited;
+        !matches!(leaf.rate, LeafRate::Share { .. }) && done.as_ref().is_some_and(is_limited)
+    };
+    let runs = finished.leaves.iter().zip(&results.done);
+    let missed: Vec<&Leaf> =
+        runs.filter(|(leaf, done)| is_missed(leaf, done)).map(|(leaf, _)| leaf).collect();
+    for leaf in missed.iter().take(NAMED_MAX) {
+        tell(&format!("{} {}: the device could not take the load", leaf.run, leaf.told()));
+    }
+    if let Some(more) = missed.len().checked_sub(NAMED_MAX).filter(|more| *more > 0) {
+        tell(&format!("and {more} more"));
+    }
+    Ok(!missed.is_empty())
 }
 
 /// Does the runs, and something with their results.

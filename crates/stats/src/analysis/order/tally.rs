@@ -122,6 +122,18 @@ impl Tally {
         turned
     }
 
+    /// Seek distances: the least of each power of two, negative of those that go back, and how many
+    /// there are.
+    pub(super) fn distances(&self) -> impl Iterator<Item = (i64, u64)> + '_ {
+        let least = |power: usize| 1_i64.checked_shl(power as u32).filter(|least| *least > 0);
+        let least = move |power| least(power).unwrap_or(i64::MAX);
+        let forward = self.forward.iter().enumerate();
+        let backward = self.backward.iter().enumerate();
+        let forward = forward.map(move |(power, count)| (least(power), *count));
+        let backward = backward.map(move |(power, count)| (-least(power), *count));
+        [(0, self.zero)].into_iter().chain(forward).chain(backward)
+    }
+
     fn merge(&mut self, later: &Self) {
         self.requests = self.requests.saturating_add(later.requests);
         self.turns = self.turns.saturating_add(later.turns);
@@ -160,6 +172,13 @@ const fn column(kind: Kind) -> usize {
 impl Tallies {
     pub(super) fn of(&self, kind: Kind) -> &Tally {
         &self.tallies[column(kind)]
+    }
+
+    /// The turns of reads, of writes and of both, each among its own, in equal steps: the beginning
+    /// of the first step and the length of each.
+    pub(super) fn turns_by_step(&self) -> (i64, i64, impl Iterator<Item = [u64; 3]> + '_) {
+        let turns = self.steps.cells().iter().map(|[_, _, _, turns @ ..]| *turns);
+        (self.steps.start_ns(), self.steps.step_ns(), turns)
     }
 
     pub(super) fn merge(&mut self, later: &Self) {

@@ -1,11 +1,14 @@
 //! Requests by region of the device: positions, and the hottest places.
 
+use std::collections::BTreeMap;
+
 use ioecho_trace::Request;
 use serde::{Deserialize, Serialize};
 
 use super::figures::Region;
 use crate::analysis::folding::Folding;
 use crate::analysis::kind::{ByKind, Kind};
+use crate::analysis::row::{How, Row};
 use crate::analysis::shape::{Bins, Quantity};
 use crate::count::grid::Cell;
 
@@ -20,6 +23,10 @@ const SMALLEST: u32 = 20;
 
 /// How many bins of positions there are at most.
 const POSITIONS_MAX: u64 = 2048;
+
+/// How many cells of all volumes together there are at most in rows, as long as each volume has
+/// fewer.
+const CELLS_MAX: usize = 4096;
 
 /// What goes to a region; of reads first, then of writes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -94,6 +101,37 @@ impl Regions {
                 counts,
             }
         })
+    }
+
+    /// Requests by volume and place, in cells of one size, a power of two. Cells of other parts may
+    /// be larger or smaller: they lie within each other.
+    pub(super) fn rows(&self, give: &mut impl FnMut(Row)) {
+        let mut cells: BTreeMap<(u32, u64), [u64; 2]> = BTreeMap::new();
+        for (volume, index, count) in self.0.iter() {
+            cells.insert((volume, index), count.requests);
+        }
+        let mut coarser = 0;
+        while cells.len() > CELLS_MAX && self.shift() + coarser < u64::BITS - 1 {
+            coarser += 1;
+            for ((volume, index), requests) in std::mem::take(&mut cells) {
+                let sum = cells.entry((volume, index >> 1)).or_default();
+                for (mine, theirs) in sum.iter_mut().zip(requests) {
+                    *mine = mine.saturating_add(theirs);
+                }
+            }
+        }
+        if cells.is_empty() {
+            return;
+        }
+        let shift = self.shift() + coarser;
+        let width = 1_u64.checked_shl(shift).unwrap_or(u64::MAX);
+        give(Row::sum("position.bytes", width).how(How::Max));
+        for ((volume, index), [reads, writes]) in cells {
+            let begin = index.checked_shl(shift).unwrap_or(0);
+            let row = |requests| Row::sum("position", requests).volume(volume).key(begin);
+            give(row(reads).op("read"));
+            give(row(writes).op("write"));
+        }
     }
 
     pub(super) fn hottest(&self) -> Vec<Region> {

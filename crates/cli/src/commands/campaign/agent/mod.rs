@@ -119,18 +119,25 @@ fn serve(home: Home) -> anyhow::Result<u8> {
     let (starts, of_starts) = mpsc::channel();
     let from = input()?;
     let (own_voice, own_asked) = (Arc::clone(&voice), Arc::clone(&asked));
+    let rouse = orders.clone();
     ioecho_linux::thread::start("ears", move || {
         listen(from, &own_voice, &own_asked, &orders, &starts);
         own_asked.gone.store(true, Relaxed);
+        // The worker may have ended by itself.
+        let _ = orders.send(None);
     })?;
     let (own_voice, own_asked) = (Arc::clone(&voice), Arc::clone(&asked));
-    ioecho_linux::thread::start("alive", move || watch(&own_voice, &own_asked))?;
+    ioecho_linux::thread::start("alive", move || {
+        watch(&own_voice, &own_asked);
+        let _ = rouse.send(None);
+    })?;
     let mut worker = Worker::new(home, voice, Arc::clone(&asked), of_starts);
     while !asked.to_leave() {
-        let goes_on = match of_orders.recv_timeout(Duration::from_millis(100)) {
-            Ok(order) => worker.does(order),
-            Err(mpsc::RecvTimeoutError::Timeout) => true,
-            Err(mpsc::RecvTimeoutError::Disconnected) => false,
+        let goes_on = match of_orders.recv() {
+            Ok(Some(order)) => worker.does(order),
+            // It is to look whether it is to leave.
+            Ok(None) => true,
+            Err(mpsc::RecvError) => false,
         };
         if !goes_on {
             break;
@@ -144,7 +151,7 @@ fn listen(
     mut from: File,
     voice: &Voice,
     asked: &Asked,
-    orders: &mpsc::Sender<ToAgent>,
+    orders: &mpsc::Sender<Option<ToAgent>>,
     starts: &mpsc::Sender<i64>,
 ) {
     let (clock, mut lines, mut some) = (MonotonicClock::new(), Lines::default(), [0; 8 << 10]);
@@ -185,7 +192,7 @@ fn listen(
                     // The one before has been answered, or nobody would ask.
                     asked.stop.store(false, Relaxed);
                     asked.rest.store(false, Relaxed);
-                    orders.send(order).is_ok()
+                    orders.send(Some(order)).is_ok()
                 }
                 Err(wrong) => {
                     tell(&format!("error: {wrong}"));

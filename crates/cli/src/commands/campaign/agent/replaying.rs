@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Read as _, Write as _};
-use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd as _, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
@@ -20,8 +20,9 @@ use ioecho_campaign::protocol::{FromAgent, Lines, LoadThere, RunName};
 use ioecho_linux::{MonotonicClock, OpenDirectory};
 use ioecho_replay::Clock as _;
 use ioecho_run::regular;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
-use rustix::io::{FdFlags, fcntl_setfd};
+use rustix::io::{Errno, FdFlags, fcntl_setfd};
 use rustix::process::{Pid, Signal, kill_process};
 use serde::Deserialize;
 
@@ -30,10 +31,15 @@ use super::home::{Home, of_attempt};
 use super::kept::{self, Done};
 use super::voice::Voice;
 use crate::commands::campaign::child;
+use crate::commands::campaign::lingering::Lingering;
 use crate::commands::campaign::setting_up::Host;
 
-/// The longest pause between two looks at the replay.
+/// The longest pause between two looks at the replay where something is due beside it.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
+
+/// The same where nothing is due but the end, which is heard of: an agent that only waits costs
+/// nothing.
+const WAIT_EVERY: Duration = Duration::from_millis(200);
 
 /// How often it is told that it goes on.
 const TELL_EVERY: Duration = Duration::from_secs(1);
@@ -234,7 +240,7 @@ impl Replaying<'_> {
                     if self.asked.to_stop() && !std::mem::replace(&mut was_asked, true) {
                         let _ = kill_process(Pid::from_child(child), Signal::TERM);
                     }
-                    thread::sleep(Duration::from_millis(5));
+                    heard_of(gate, WAIT_EVERY)?;
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => return Err(error),
@@ -251,7 +257,7 @@ impl Replaying<'_> {
     /// Waits for the instant; `None` if there is none.
     fn start(&self, child: &mut Child) -> io::Result<Option<i64>> {
         loop {
-            match self.starts.recv_timeout(LOOK_EVERY) {
+            match self.starts.recv_timeout(WAIT_EVERY) {
                 Ok(at_ns) => return Ok(Some(at_ns)),
                 Err(mpsc::RecvTimeoutError::Disconnected) => return Ok(None),
                 Err(mpsc::RecvTimeoutError::Timeout) => {}
@@ -270,6 +276,8 @@ impl Replaying<'_> {
         figures: &mut Figures,
     ) -> io::Result<(ExitStatus, bool, Option<Fault>)> {
         let (mut was_asked, mut until, mut fault) = (false, 0.0, None);
+        let mut lingering = Lingering::of(child);
+        let longest = if self.host.is_some() { LOOK_EVERY } else { WAIT_EVERY };
         let (mut pause, mut told) = (Duration::from_millis(1), Instant::now());
         loop {
             if let Some(status) = child.try_wait()? {
@@ -284,7 +292,13 @@ impl Replaying<'_> {
                 was_asked = true;
                 let _ = kill_process(Pid::from_child(child), Signal::TERM);
             }
-            figures.read();
+            if lingering.is_so() && was_asked {
+                return Ok((child::gone(), was_asked, fault));
+            }
+            if figures.read() {
+                // It ends in a moment.
+                pause = Duration::from_millis(1);
+            }
             if told.elapsed() >= TELL_EVERY {
                 told = Instant::now();
                 if self.spool.path().join(kept::NO_USE).exists() {
@@ -295,8 +309,8 @@ impl Replaying<'_> {
                 let seconds = begun.elapsed().as_secs_f64();
                 self.voice.say(&FromAgent::Progress { seconds, completed, p99_ns });
             }
-            thread::sleep(pause);
-            pause = (pause * 2).min(LOOK_EVERY);
+            figures.wait(pause)?;
+            pause = (pause * 2).min(longest);
         }
     }
 }
@@ -332,12 +346,29 @@ impl Figures {
         Ok(Self { from, lines: Lines::default(), completed: 0, p99_ns: None })
     }
 
-    /// Reads what there is.
-    fn read(&mut self) {
+    /// Waits until there is something to read, but no longer than this.
+    fn wait(&self, most: Duration) -> io::Result<()> {
+        let Some(from) = &self.from else {
+            thread::sleep(most);
+            return Ok(());
+        };
+        heard_of(from, most)
+    }
+
+    /// Reads what there is; whether it was the last of all.
+    fn read(&mut self) -> bool {
         let mut some = [0; 8 << 10];
-        while let Some(count) =
-            self.from.as_mut().and_then(|from| from.read(&mut some).ok()).filter(|it| *it > 0)
-        {
+        loop {
+            let Some(from) = &mut self.from else { return false };
+            let count = match from.read(&mut some) {
+                Ok(count) if count > 0 => count,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return false,
+                Ok(_) | Err(_) => {
+                    self.from = None;
+                    return true;
+                }
+            };
             self.lines.add(&some[..count]);
             while let Ok(Some(line)) = self.lines.next_line() {
                 let Ok(interval) = serde_json::from_slice::<Interval>(&line) else { continue };
@@ -347,6 +378,16 @@ impl Figures {
                 self.p99_ns = p99(&interval.response_time).or_else(|| p99(&interval.service_time));
             }
         }
+    }
+}
+
+/// Waits until there is something to read, or the other end is closed, but no longer than this part
+/// of a second.
+fn heard_of(from: &impl AsFd, most: Duration) -> io::Result<()> {
+    let most = Timespec { tv_sec: 0, tv_nsec: i64::from(most.subsec_nanos()) };
+    match poll(&mut [PollFd::new(from, PollFlags::IN)], Some(&most)) {
+        Ok(_) | Err(Errno::INTR) => Ok(()),
+        Err(error) => Err(error.into()),
     }
 }
 

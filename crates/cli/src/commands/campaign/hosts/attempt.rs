@@ -33,6 +33,7 @@ use serde::{Deserialize, Serialize};
 
 use super::link::now_ns;
 use super::party::{Party, Unreached};
+use super::several::several;
 use super::{Hosts, bulk};
 use crate::commands::campaign::child::Came;
 use crate::commands::campaign::flags;
@@ -473,9 +474,13 @@ impl Party<'_> {
     /// afterwards.
     fn loads(&self, task: &Task<'_>) -> Or<Vec<Vec<LoadThere>>> {
         let parts = Self::replaying(&task.cell).into_iter().chain(self.below(&task.cell));
-        for host in parts {
-            self.send(host, &task.files_of(host))?;
-        }
+        let to = |host: usize| (&self.all[host].host, task.files_of(host));
+        let parts: Vec<_> = parts.map(to).filter(|(_, files)| !files.is_empty()).collect();
+        let hosts = self.hosts;
+        several(&parts, &|| hosts.is_asked(), |(host, files), ends| {
+            let sent = bulk::send(host, &hosts.build, files, ends);
+            sent.map_err(|why| why.end(&host.name))
+        })?;
         let held = |load: &Load| match load {
             Load::Text(text) => LoadThere::Text(text.clone()),
             Load::File(path, sha256) => {
@@ -492,7 +497,7 @@ impl Party<'_> {
         sent.map_err(|why| why.end(&there.name))
     }
 
-    /// Fetches the results of all hosts.
+    /// Fetches the results of all hosts, of some at a time.
     fn fetched(
         &self,
         cell: &Cell,
@@ -501,7 +506,10 @@ impl Party<'_> {
         replayed: &[Replayed],
         earlier: Option<&Path>,
     ) -> Or<()> {
-        for ((there, member), replayed) in self.all.iter().zip(&cell.hosts).zip(replayed) {
+        let Hosts { build, campaign, .. } = self.hosts;
+        let all: Vec<_> = self.all.iter().zip(&cell.hosts).zip(replayed).collect();
+        let hosts = self.hosts;
+        several(&all, &|| hosts.is_asked(), |((there, member), replayed), ends| {
             let by = |why: String| End::Fault(format!("{}: {why}", member.host));
             let into = directory(cell, place, &member.host, &run.name)
                 .map_err(|error| by(error.to_string()))?;
@@ -512,15 +520,14 @@ impl Party<'_> {
             if let Some(odd) = files.iter().find(|file| !is_file_of_run(&file.name)) {
                 return Err(by(format!("{} is no file of a run", odd.name)));
             }
-            let Hosts { build, campaign, .. } = self.hosts;
             let earlier = earlier.map(|from| from.join(run_of(cell, &member.host, &run.name)));
             let (files, into, earlier) = (&*files, &into, earlier.as_deref());
             let fetching = bulk::Fetching { campaign, run, files, into, earlier };
-            let fetched = bulk::fetch(&there.host, build, &fetching, &|| self.is_asked());
+            let fetched = bulk::fetch(&there.host, build, &fetching, ends);
             fetched.map_err(|why| why.end(&member.host))?;
-            is_that_replay(into.path(), &member.target, replayed).map_err(by)?;
-        }
-        Ok(())
+            is_that_replay(into.path(), &member.target, replayed).map_err(by)
+        })
+        .map(drop)
     }
 
     /// Keeps what modules have to say with the results.

@@ -40,6 +40,13 @@ pub(super) struct Came {
     pub(super) what: What,
 }
 
+impl Came {
+    /// Whether it only says that an agent is there.
+    fn is_only_alive(&self) -> bool {
+        matches!(self.what, What::Said(FromAgent::Alive))
+    }
+}
+
 pub(super) enum What {
     Said(FromAgent),
     /// Nothing more comes, for this reason.
@@ -91,18 +98,23 @@ impl Ear {
         self.lock().keep(came);
     }
 
-    /// Tells it who hears it, who may be slow.
+    /// Tells it who hears it, who may be slow. That an agent is there is of no use to somebody who
+    /// has not heard the last thousand lines yet; while results are fetched nobody hears anything,
+    /// and so that the agents' lines do not wait then, costing more than the transfers, it is
+    /// forgotten.
     fn tell(&self, mut came: Came) {
+        let mut pause = Duration::from_millis(1);
         loop {
             let mut hearing = self.lock();
             let Some((host, to)) = &hearing.to else { return hearing.keep(came) };
             match to.try_send(Came { host: *host, ..came }) {
-                Ok(()) => return,
                 Err(TrySendError::Disconnected(back)) => return hearing.keep(back),
-                Err(TrySendError::Full(back)) => came = back,
+                Err(TrySendError::Full(back)) if !back.is_only_alive() => came = back,
+                Ok(()) | Err(TrySendError::Full(_)) => return,
             }
             drop(hearing);
-            std::thread::sleep(Duration::from_millis(1));
+            std::thread::sleep(pause);
+            pause = (pause * 2).min(Duration::from_millis(50));
         }
     }
 }
@@ -110,8 +122,7 @@ impl Ear {
 impl Hearing {
     fn keep(&mut self, came: Came) {
         let is_end = matches!(came.what, What::Ended(_));
-        let is_said = !matches!(came.what, What::Said(FromAgent::Alive));
-        if is_end || (is_said && self.kept.len() < KEPT_MAX) {
+        if is_end || (!came.is_only_alive() && self.kept.len() < KEPT_MAX) {
             self.kept.push(came);
         }
     }

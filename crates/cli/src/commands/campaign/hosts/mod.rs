@@ -2,8 +2,8 @@
 //!
 //! The conversation itself is `ioecho_campaign::conversation`, which is pure; here are the
 //! processes and pipes ([`link`], [`reach`]), the hosts of a cell in one pair of hands ([`party`]),
-//! loads and results ([`bulk`]), an attempt at a cell ([`attempt`]), its set-up ([`across`]), and
-//! what hosts say before any of it ([`probe`]).
+//! loads and results ([`bulk`], for [`several`] hosts at once), an attempt at a cell ([`attempt`]),
+//! its set-up ([`across`]), and what hosts say before any of it ([`probe`]).
 
 mod across;
 pub(super) mod attempt;
@@ -13,6 +13,7 @@ mod link;
 mod party;
 pub(super) mod probe;
 mod reach;
+mod several;
 
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -3,6 +3,7 @@
 //! Cells that go on at the same time have different hosts, so each has a party of its own. An agent
 //! goes from one party to the next without being started anew.
 
+use std::convert::Infallible;
 use std::fmt;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread;
@@ -10,12 +11,14 @@ use std::time::{Duration, Instant};
 
 use ioecho_campaign::clock::Compared;
 use ioecho_campaign::conversation::{Action, Conversation, Event, Outcome};
+use ioecho_campaign::file::Host;
 use ioecho_campaign::protocol::{FaultKind, FromAgent, PROTOCOL, SILENT_AFTER_S, ToAgent};
 use ioecho_linux::MonotonicClock;
 use ioecho_trace::Nanos;
 
 use super::link::{Came, Link, What, now_ns};
 use super::reach::{self, As, FIRST_ANSWER_WITHIN, NO_PROGRAM};
+use super::several::several;
 use super::{ENDS_WITHIN, Hosts, Progress, There};
 use crate::print::tell;
 
@@ -111,28 +114,43 @@ impl<'h> Party<'h> {
                 }
             }
             let mut sent = Vec::new();
-            let mut is_first = true;
-            while let Some(host) = lacking.pop() {
-                tell(&format!("{}: the program is sent", self.name(host)));
-                let asked = || self.is_asked();
-                match reach::send(&self.all[host].host, &self.hosts.build, &asked) {
-                    Ok(()) => sent.push(host),
-                    Err(why) => failed.push((host, Unreached::For(why))),
-                }
-                if std::mem::take(&mut is_first) {
-                    // Hosts may share a directory: then all of them have it now.
-                    let others = self.greet(&std::mem::take(&mut lacking));
-                    for (host, why) in others {
-                        match why {
-                            Unreached::NoProgram => lacking.push(host),
-                            why => failed.push((host, why)),
-                        }
+            if let Some(first) = lacking.pop() {
+                self.send_program(&[first], &mut sent, &mut failed);
+                // Hosts may share a directory: then all of them have it now.
+                for (host, why) in self.greet(&std::mem::take(&mut lacking)) {
+                    match why {
+                        Unreached::NoProgram => lacking.push(host),
+                        why => failed.push((host, why)),
                     }
                 }
+                self.send_program(&lacking, &mut sent, &mut failed);
             }
             failed.extend(self.greet(&sent));
         }
         failed
+    }
+
+    /// Sends the program to hosts; those that have it then are added to `sent`, others to `failed`.
+    fn send_program(
+        &self,
+        to: &[usize],
+        sent: &mut Vec<usize>,
+        failed: &mut Vec<(usize, Unreached)>,
+    ) {
+        let jobs: Vec<(usize, &Host)> =
+            to.iter().map(|host| (*host, &self.all[*host].host)).collect();
+        let hosts = self.hosts;
+        // One that cannot be sent does not end the others.
+        let Ok(came) = several(&jobs, &|| hosts.is_asked(), |(_, host), asked| {
+            tell(&format!("{}: the program is sent", host.name));
+            Ok::<_, Infallible>(reach::send(host, &hosts.build, asked))
+        });
+        for (host, came) in to.iter().zip(came) {
+            match came {
+                Ok(()) => sent.push(*host),
+                Err(why) => failed.push((*host, Unreached::For(why))),
+            }
+        }
     }
 
     /// Starts agents and exchanges the first lines with them. What is returned are those that did

@@ -18,7 +18,7 @@ use ioecho_trace::Nanos;
 use serde::Serialize;
 
 use super::attempt::there;
-use super::link::now_ns;
+use super::link::{end_all, now_ns};
 use super::party::{Party, Unreached};
 use super::{ENDS_WITHIN, Hosts};
 use crate::commands::campaign::plan::Made;
@@ -94,11 +94,8 @@ pub(in super::super) fn probed(made: &Made, cells: &[Cell]) -> anyhow::Result<Ve
         }
         all.push(probed);
     }
-    for there in &mut party.all {
-        if let Some(link) = there.link.take() {
-            link.end(ENDS_WITHIN);
-        }
-    }
+    let leaving: Vec<_> = party.all.iter_mut().filter_map(|there| there.link.take()).collect();
+    end_all(leaving, ENDS_WITHIN);
     Ok(all)
 }
 

@@ -1,0 +1,135 @@
+#!/usr/bin/env python3
+"""Loads on trees of files beside a bare loop in C, and reads of files beside fio, in turns.
+
+    bench/trees.py [SECONDS] [TURNS] [DIRECTORY] [FILES]      (default 3 5 /dev/shm 100000)
+
+With one thread and with two: files made (create, write 4 KiB, close), stat, and removed, of a tree of
+ten directories, by bench/trees/loop.c and by ioecho; then 4 KiB read at random places of 64 files of
+16 MiB, by fio (psync) and by ioecho. Each turn does every row once; a figure is the median of the
+turns, and the ratio that of the medians. The loop writes one block of constant data and stores
+nothing; ioecho writes data of its own into each file and stores a row for each call.
+`files` are files for a second, where they are made, and calls for the others. Needs cc; fio's rows are
+left out with a word where it is absent.
+"""
+
+import json
+import os
+import pathlib
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+
+HOME = pathlib.Path(__file__).resolve().parent.parent
+DIRECTORIES = 10
+READ_FILES, READ_SIZE = 64, 16 << 20
+
+
+def done(words, allowed=(0,)):
+    """Runs a program; answers its output."""
+    ended = subprocess.run(list(map(str, words)), capture_output=True, text=True)
+    if ended.returncode not in allowed:
+        sys.exit(f"{' '.join(map(str, words))} ended with {ended.returncode}:\n"
+                 f"{ended.stdout}{ended.stderr}")
+    return ended.stdout
+
+
+class Ioecho:
+    """Replays on trees, whose figures are those of the stored runs."""
+
+    def __init__(self, program, home):
+        self.program, self.home, self.number = program, home, 0
+
+    def rate(self, anchor, shape, flow, threads, op, end=None):
+        """How many calls of an operation a second."""
+        self.number += 1
+        out = self.home / str(self.number)
+        words = [self.program, "replay", "-q", "--target", f"tree:{anchor}?{shape}", "--flow",
+                 f"x={flow};threads={threads}", "--destroy", anchor, "-o", out]
+        # Whatever the verdict says of a busy host: the figures stand in the run.
+        done(words + (["--end-after", f"{end}s"] if end else []), allowed=(0, 10, 12, 40))
+        summary = json.loads((out / "summary.json").read_text())
+        count = summary["response_time"][op]["count"]
+        shutil.rmtree(out)
+        return count / (summary["achieved_duration_ns"] / 1e9)
+
+
+def names(ioecho, loop, place, seconds, files, threads):
+    """The figures of a turn on names: of the loop, and of ioecho."""
+    bare, ours = place / "bare", place / "ours"
+    each = files // DIRECTORIES
+    shape = f"width={DIRECTORIES}&files={each}&size=4k"
+    found = {}
+    for phase, flow, op, end in [
+        ("make", "files:format?do=mkdir,fill&size=4k", "create", None),
+        ("stat", "files:getattr?select=sequential", "getattr", seconds),
+        ("unlink", "files:delete?once=yes", "delete", None),
+    ]:
+        words = [loop, phase, bare, DIRECTORIES, each, threads, seconds]
+        found[f"{phase}: loop"] = float(done(words).split()[0])
+        found[f"{phase}: ioecho"] = ioecho.rate(ours, shape, flow, threads, op, end)
+    for anchor in (bare, ours):
+        shutil.rmtree(anchor)
+    return found
+
+
+def reads(ioecho, anchor, shape, seconds, threads, has_fio):
+    """The figures of a turn of reads."""
+    found = {}
+    if has_fio:
+        files = ":".join(map(str, sorted(anchor.glob("*.file"))))
+        words = ["fio", "--name=x", f"--filename={files}", "--rw=randread", "--bs=4k", "--ioengine=psync",
+                 f"--numjobs={threads}", "--thread=1", "--group_reporting=1", "--norandommap=1",
+                 "--time_based=1", f"--runtime={seconds}", "--invalidate=0",
+                 f"--file_service_type=roundrobin:{READ_SIZE // 4096}", "--output-format=json"]
+        output = done(words)
+        job = json.loads(output[output.index("{"):])["jobs"][0]
+        found["read: fio"] = job["read"]["iops"]
+    flow = "files:read?size=4k&access=random&select=random"
+    found["read: ioecho"] = ioecho.rate(anchor, shape, flow, threads, "read", seconds)
+    return found
+
+
+def main():
+    words = sys.argv[1:]
+    seconds = int(words[0]) if words else 3
+    turns = int(words[1]) if len(words) > 1 else 5
+    directory = words[2] if len(words) > 2 else "/dev/shm"
+    files = int(words[3]) if len(words) > 3 else 100_000
+    has_fio = shutil.which("fio") is not None
+    if not has_fio:
+        print("fio is not installed: its rows are left out")
+    program = os.environ.get("IOECHO")  # a program that is built already
+    if program is None:
+        subprocess.run(["cargo", "build", "--profile", "dist", "--locked", "--quiet"], cwd=HOME, check=True)
+        program = HOME / "target/dist/ioecho"
+    with tempfile.TemporaryDirectory(dir=directory) as place, tempfile.TemporaryDirectory() as home:
+        place, home = pathlib.Path(place), pathlib.Path(home)
+        loop = home / "loop"
+        done(["cc", "-O2", "-o", loop, HOME / "bench/trees/loop.c", "-lpthread"])
+        ioecho = Ioecho(program, home)
+        anchor = place / "read"
+        shape = f"depth=0&files={READ_FILES}&size={READ_SIZE}"
+        ioecho.rate(anchor, shape, "files:format?do=fill&size=1M", 2, "create")
+        found = {}
+        for turn in range(turns):
+            for threads in (1, 2):
+                figures = names(ioecho, loop, place, seconds, files, threads)
+                figures |= reads(ioecho, anchor, shape, seconds, threads, has_fio)
+                for row, rate in figures.items():
+                    found.setdefault((threads, row), []).append(rate)
+                told = ", ".join(f"{row} {rate:.0f}/s" for row, rate in figures.items())
+                print(f"{turn + 1}, {threads} threads: {told}", file=sys.stderr)
+    medians = {key: statistics.median(rates) for key, rates in found.items()}
+    print(f"{'threads':>7} {'':8}{'others':>10} {'ioecho':>10} {'ratio':>6}")
+    for (threads, row), ours in medians.items():
+        what, who = row.split(": ")
+        if who != "ioecho":
+            continue
+        other = medians.get((threads, f"{what}: loop"), medians.get((threads, f"{what}: fio")))
+        ratio = f"{ours / other:6.2f}" if other else "     -"
+        print(f"{threads:7} {what:8}{other or 0:10.0f} {ours:10.0f} {ratio}")
+
+
+main()

@@ -1,0 +1,88 @@
+//! What handing over requests took, and who is to blame for it.
+//!
+//! A device may serve a request where it is handed over, by the engine's own thread. Its calls may
+//! take a microsecond or two, and reading the clock a fiftieth of that; so the engine reads it no
+//! more often than it must there: the instants that such a device takes stand in for its own.
+
+use std::io;
+use std::sync::atomic::Ordering::Relaxed;
+
+use ioecho_trace::Nanos;
+
+use super::{Engine, Spent, WORK_MARGIN};
+use crate::clock::Clock;
+use crate::device::Io;
+use crate::schedule::LATENESS_TOLERATED;
+
+impl<C: Clock> Engine<'_, C> {
+    /// Has the device serve what was prepared, which includes `newest`. That is no hand-over that
+    /// could be slow: how long it takes is how long the requests take.
+    pub(super) fn call(
+        &mut self,
+        newest: &[Io],
+        decided: Nanos,
+        spent: &mut Spent,
+    ) -> io::Result<()> {
+        let (submitted, taken) = self.device.submit()?;
+        self.unsubmitted -= taken;
+        self.control.issued.fetch_add(taken as u64, Relaxed);
+        self.heard_at = submitted - self.start;
+        self.explain_preparing(newest, submitted, spent);
+        self.gauge_hand_over(newest, decided, submitted - self.start, Nanos::ZERO);
+        Ok(())
+    }
+
+    /// Counts the time until `before` as preparation, and says why these are late if it was long.
+    pub(super) fn explain_preparing(&mut self, newest: &[Io], before: Nanos, spent: &mut Spent) {
+        let prepared = before - spent.since;
+        // The duration of the engine's own work is known. Time far beyond it is the host's.
+        let bytes: u64 = newest.iter().map(|io| io.length.0).sum();
+        let work = Nanos((bytes as f64 * self.payload_cost * WORK_MARGIN) as i64);
+        if prepared > work + LATENESS_TOLERATED {
+            spent.put_aside += prepared;
+        } else {
+            spent.preparing += prepared;
+        }
+        if spent.total() > LATENESS_TOLERATED {
+            let cause = spent.cause();
+            for io in newest {
+                self.scheduler.explain(io.tag, cause);
+            }
+        }
+    }
+
+    pub(super) fn gauge_hand_over(
+        &mut self,
+        newest: &[Io],
+        decided: Nanos,
+        handed_over: Nanos,
+        took: Nanos,
+    ) {
+        let Some(gauges) = &mut self.gauges else { return };
+        let open = &mut gauges.open;
+        for io in newest {
+            open.delay.add(handed_over - io.scheduled);
+            open.preparation.add(handed_over - decided);
+        }
+        open.submission.add(took);
+    }
+
+    /// Whether the host has preempted this thread since the last query.
+    pub(super) fn was_preempted(&mut self) -> bool {
+        let before = std::mem::replace(&mut self.preemptions, self.clock.preemptions());
+        self.preemptions > before
+    }
+
+    /// Whether the host may be to blame for most of the duration of a call during which it
+    /// preempted this thread: the thread may also have slept in the call, waiting for the device,
+    /// for far longer.
+    pub(super) fn was_host(&mut self, took: Nanos) -> bool {
+        let waited = self.clock.waited();
+        let before = std::mem::replace(&mut self.waited, waited);
+        match (before, waited) {
+            // Part of the wait since the last query may lie before the call.
+            (Some(before), Some(waited)) => waited - before >= Nanos(took.0 / 2),
+            _ => true,
+        }
+    }
+}
