@@ -18,6 +18,7 @@ import base64
 import json
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -154,6 +155,7 @@ class Check:
             return self.wrong
         if self.browser.run("document.querySelectorAll('.panel').length") > 0:
             self.first_screen()
+            self.peaks()
             self.address()
             self.drag()
             self.keys()
@@ -219,6 +221,29 @@ class Check:
                 .map(one => one.className || one.id).join(', ');
         })()""")
         self.expect(not below, f"not on the first screen: {below}")
+
+    def peaks(self):
+        """No peak of a throughput is higher than the rate of a dozen requests, or of a second."""
+        label = self.browser.run("""[...document.querySelectorAll('canvas[role=img]')]
+            .map(c => c.getAttribute('aria-label')).find(label => /^Throughput\\./.test(label))""")
+        if not label:
+            return
+        figures = json.loads(self.browser.run("document.getElementById('data').textContent"))
+        run, seconds = figures["panels"], figures["extremes"]["of"]
+        for column, of in enumerate(("demanded", "achieved")):
+            told = re.search(rf"{of}: mean [^,]*, max ([\d.\s]+) IOPS", label)
+            counts, end = run[f"{of}_requests"], run[f"{of}_end_ns"]
+            used = counts[:max(1, -(-end // run["width_ns"]))]
+            if told is None or sum(used) == 0:
+                continue
+            # In the mean a dozen requests, or a sixtieth of the run, whichever is shorter.
+            wide = max(1, min(12 * len(used) // sum(used), len(used) // 64))
+            sums = [sum(used[at:at + wide]) for at in range(max(1, len(used) - wide + 1))]
+            most = max(sums) / (min(wide * run["width_ns"], end) / 1e9)
+            most = max([most] + [second[1] for second in seconds[column]])
+            shown = float(re.sub(r"\s", "", told[1]))
+            self.expect(shown <= most * 1.02 + 1,
+                        f"{of}: a peak of {shown:g}/s where no dozen requests exceeds {most:g}/s")
 
     def address(self):
         """The part that is shown stands in the address, and an address leads to it."""

@@ -31,6 +31,8 @@ class Check:
     measured: str
     threshold: str
     advice: str
+    #: the finding or the other check that explains why this one is broken, if one does
+    explained_by: str | None = None
 
     def explain(self) -> str:
         """The page on this check: why it fools people, and what to do."""
@@ -86,10 +88,7 @@ class Run:
             verdict["validity"],
             verdict["finding"],
             verdict["summary"],
-            [
-                Check(*(check[key] for key in ("name", "grade", "measured", "threshold", "advice")))
-                for check in verdict["checks"]
-            ],
+            [Check(**check) for check in verdict["checks"]],
         )
 
     def __fspath__(self) -> str:

@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
+use ioecho_stats::verdict::Validity;
 use serde::{Deserialize, Serialize};
 
 use crate::attempt::{End, Measured};
@@ -54,6 +55,13 @@ pub struct Conclusion {
 #[allow(clippy::trivially_copy_pass_by_ref)] // serde calls it so
 fn is_zero(count: &usize) -> bool {
     *count == 0
+}
+
+impl Conclusion {
+    /// How many results have figures that may not be used.
+    pub fn useless(&self) -> usize {
+        self.findings.get(Validity::Invalid.name()).copied().unwrap_or(0)
+    }
 }
 
 #[allow(clippy::trivially_copy_pass_by_ref)]

@@ -663,6 +663,7 @@ fn a_campaign_calls_no_run_faithful_whose_figures_may_not_be_used() {
     let output = fixture.run(&["campaign", "run", "c.toml"]);
     let all = [output.stdout, output.stderr].concat();
     let said = String::from_utf8_lossy(&all);
+    assert_eq!(output.status.code(), Some(14), "{said}");
     assert!(said.contains("1 of 1 cells have a result: 1 invalid."), "{said}");
     assert!(said.contains("#1: invalid\n") && !said.contains("faithful"), "{said}");
 }

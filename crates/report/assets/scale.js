@@ -2,6 +2,11 @@
 
 /// Three significant digits with a unit of time: 12.3 µs, 1.50 s.
 function spanText(ns) {
+  if (ns >= 3600e9) {
+    const seconds = Math.floor(ns / 1e9);
+    const two = (part) => String(part % 60).padStart(2, "0");
+    return `${Math.floor(seconds / 3600)}:${two(Math.floor(seconds / 60))}:${two(seconds)}`;
+  }
   for (const [scale, unit] of [[1e9, "s"], [1e6, "ms"], [1e3, "µs"]]) {
     if (ns >= scale * 0.9995) return `${digits3(ns / scale)} ${unit}`;
   }

@@ -59,15 +59,26 @@ function pointRate(column, end, [from, to]) {
   return total / (ns > 0 ? ns : wide) * 1e9;
 }
 
+/// The shortest step, in buckets, that has enough of these requests to be a rate: in a bucket of
+/// 100 µs a single request is no 10,000 per second.
+function shortest(panel, counts) {
+  const [from, to] = panel.buckets();
+  const total = sum(counts, [from, to]);
+  let step = 1;
+  while (step < to - from && total * step < 12 * (to - from)) step *= 2;
+  return step;
+}
+
 /// The least and the most of a rate within a point, of which the point is the mean: in a second
-/// where a point is longer, else in a bucket. Of the parts `column`: 0 requests demanded, 1
-/// achieved, 2 and 3 their bytes.
-function extremesOf(column, counts, end, [from, to]) {
-  const { step_ns: step, of } = data.extremes;
+/// where a point is longer, else in steps of so many buckets. Of the parts `column`: 0 requests
+/// demanded, 1 achieved, 2 and 3 their bytes.
+function extremesOf(column, counts, end, step, [from, to]) {
+  const { step_ns: stretch, of } = data.extremes;
   const seconds = of[column];
   if (seconds.length > 0 && (to - from) * run.width_ns >= 2e9) {
-    const first = Math.floor(from * run.width_ns / step);
-    const last = Math.min(seconds.length, Math.max(first + 1, Math.floor(to * run.width_ns / step)));
+    const first = Math.floor(from * run.width_ns / stretch);
+    const last =
+      Math.min(seconds.length, Math.max(first + 1, Math.floor(to * run.width_ns / stretch)));
     let least = null, most = null;
     for (let i = first; i < last; i++) {
       least = least === null ? seconds[i][0] : Math.min(least, seconds[i][0]);
@@ -75,11 +86,12 @@ function extremesOf(column, counts, end, [from, to]) {
     }
     return most === null ? null : [least, most];
   }
-  if (to - from < 2) return null;
+  if (to - from < 2 * step) return null;
   let least = Infinity, most = 0;
-  for (let b = from; b < to; b++) {
-    const rate = meanRate(counts, end, [b, b + 1]);
-    if (rate === null) continue;
+  for (let b = from; b + step <= to; b += step) {
+    // A step that the end cuts is none of this length.
+    if (covered([b, b + step], end) < step * run.width_ns) continue;
+    const rate = meanRate(counts, end, [b, b + step]);
     least = Math.min(least, rate);
     most = Math.max(most, rate);
   }
@@ -275,7 +287,8 @@ class Throughput extends Series {
     const envelope = (of) => (point) => {
       const bytes = this.unit === "bytes", column = (bytes ? 2 : 0) + (of === "achieved" ? 1 : 0);
       const counts = run[`${of}_${bytes ? "bytes" : "requests"}`];
-      const found = extremesOf(column, counts, run[`${of}_end_ns`], point);
+      const step = this.steps[of] ??= shortest(this, run[`${of}_requests`]);
+      const found = extremesOf(column, counts, run[`${of}_end_ns`], step, point);
       return found && found.map((rate) => rate / (bytes ? 1048576 : 1));
     };
     const text = (value) => `${countText(value)} ${this.unit === "bytes" ? "MiB/s" : "IOPS"}`;
@@ -296,7 +309,7 @@ class Throughput extends Series {
     super({
       title: load ? "Demanded throughput" : "Throughput",
       note: small ? "" : load ? "reads and writes; discards move no data"
-        : "pale: the least and the most in a second, or in the shortest step that is kept",
+        : "pale: the least and the most in a second, or in steps of a dozen requests in the mean",
       height: 190, label: () => this.unit === "bytes" ? "MiB/s" : "requests/s",
       counts: run.demanded_requests, text, series, small, place: small ? "overview" : "panels",
     });
@@ -305,6 +318,11 @@ class Throughput extends Series {
       this.unit = chosen["throughput.unit"] = unit;
       drawAll();
     }, this.unit));
+  }
+
+  draw(pen) {
+    this.steps = {};
+    super.draw(pen);
   }
 
   axis(pen, drawn) {

@@ -102,6 +102,7 @@ fn check(name: &str, grade: Grade, measured: &str, threshold: &str, advice: &str
         measured: measured.to_owned(),
         threshold: threshold.to_owned(),
         advice: advice.to_owned(),
+        explained_by: None,
     }
 }
 

@@ -192,9 +192,9 @@ fn words(page: &Page) -> Result<String, ReportError> {
 
 fn checks(page: &Page) -> Result<String, ReportError> {
     let all = page.verdict.as_ref().map_or(&[][..], |verdict: &Verdict| &verdict.checks);
-    // Failed checks come first; passed checks are the proof, and come last.
+    // Failed checks come first, and of these the causes; passed checks are the proof, so the last.
     let mut all: Vec<&Check> = all.iter().collect();
-    all.sort_by_key(|check| std::cmp::Reverse(check.grade));
+    all.sort_by_key(|check| std::cmp::Reverse((check.is_cause(), check.grade)));
     let (broken, sound): (Vec<&Check>, Vec<&Check>) =
         all.into_iter().partition(|check| check.grade >= Grade::Limited);
     let count = |grade| sound.iter().filter(|check| check.grade == grade).count();

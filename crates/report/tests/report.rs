@@ -68,6 +68,7 @@ fn verdict(validity: Validity, grade: Grade) -> Verdict {
             measured: "99 % ≤ 3 s".to_owned(),
             threshold: "1 ms".to_owned(),
             advice: "Replay slower & look again.".to_owned(),
+            explained_by: None,
         }],
     }
 }

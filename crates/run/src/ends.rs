@@ -39,7 +39,7 @@ impl Ends {
         } else if let Some(damage) = &self.feeder.header.damage {
             format!("the trace ends before its end: {damage}")
         } else if self.lanes.iter().any(|lane| lane.totals.silent) {
-            "the device did not answer any more".to_owned()
+            "the device never answered what was in flight".to_owned()
         } else if self.lanes.iter().any(|lane| lane.totals.too_many_errors) {
             let errors: u64 = self.lanes.iter().map(|lane| lane.totals.errors).sum();
             let verifiers = self.lanes.iter().filter_map(|lane| lane.verifier.as_ref());

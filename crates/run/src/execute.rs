@@ -22,7 +22,7 @@ use crate::directory::RunDirectory;
 use crate::ends::{Ends, engine_facts};
 use crate::error::{Kind, Result, RunError};
 use crate::facts::{PlanFacts, RUN_VERSION, RunFacts, RunNumber, RunNumbers, State, TargetEntry};
-use crate::feeder::Feeding;
+use crate::feeder::{Demand, Feeding};
 use crate::files::Forest;
 use crate::flows::{Feeders, FlowsEnd, LanePlace, Readers};
 use crate::lane::{Lane, LaneWork};
@@ -269,6 +269,23 @@ fn has_no_results(run: &RunDirectory) -> bool {
 /// What the threads of a run have come to.
 type Worked = (Ends, Arc<Start>, Lanes);
 
+/// What an observer sees of the run while it goes on.
+fn meters(
+    plan: &ReplayPlan,
+    controls: Vec<Arc<Control>>,
+    demand: Arc<Mutex<Demand>>,
+    moments: Arc<Mutex<Moments>>,
+) -> Meters {
+    Meters {
+        controls,
+        demand,
+        has_schedule: plan.tells_demand(),
+        moments,
+        duration: known_duration(plan),
+        simulated: plan.targets.iter().any(Target::is_simulated),
+    }
+}
+
 /// Starts the threads, waits for them and gathers their results.
 #[expect(clippy::too_many_arguments, reason = "everything that a run is made of meets here")]
 fn work(
@@ -302,18 +319,13 @@ fn work(
         interval: observer.interval(),
         run: run.clone(),
     };
+    let simulated = feed.simulated;
     let (mut feeders, inputs) = begin_feeding(plan, (&lanes, places, forest), feed)?;
     let moments = Arc::<Mutex<Moments>>::default();
-    let counter = observer.starts(Meters {
-        controls: controls.clone(),
-        demand: feeders.demand(),
-        has_schedule: plan.tells_demand(),
-        moments: Arc::clone(&moments),
-        duration: known_duration(plan),
-    })?;
+    let (demand, theirs) = (feeders.demand(), Arc::clone(&moments));
+    let counter = observer.starts(meters(plan, controls.clone(), demand, theirs))?;
     // Whether every lane has handed over its results, or never will.
     let ended = Arc::new(AtomicBool::new(false));
-    let simulated = plan.targets.iter().any(Target::is_simulated);
     let options = WriterOptions {
         targets: lanes.len(),
         threads: places.iter().filter(|place| place.client.is_some()).count(),

@@ -78,6 +78,8 @@ pub struct Meters {
     pub moments: Arc<Mutex<Moments>>,
     /// The expected duration of the run, if known.
     pub duration: Option<Nanos>,
+    /// Whether its time is simulated, and passes faster or slower than that of a clock.
+    pub simulated: bool,
 }
 
 /// The results since the observer last took them.
@@ -85,7 +87,7 @@ pub struct Meters {
 pub struct Moments {
     /// How late they were issued.
     pub lateness: Latencies,
-    /// Their number.
+    /// How many of them completed in full.
     pub completed: u64,
 }
 

@@ -18,6 +18,7 @@ use ioecho_replay::engine::telemetry::Telemetry;
 use ioecho_replay::journal::encode;
 use ioecho_replay::verify::INTENTS_MAX;
 use ioecho_stats::facts::RecorderFacts;
+use ioecho_trace::Outcome;
 use rtrb::{Consumer, Producer, RingBuffer};
 
 use crate::directory::RunDirectory;
@@ -272,7 +273,7 @@ impl Writer {
         for record in chunk {
             self.buffer.extend_from_slice(&encode(&record));
             self.buffered += 1;
-            moments.completed += 1;
+            moments.completed += u64::from(record.measured.outcome == Outcome::Ok);
             if let Some(counter) = &mut self.counter {
                 counter.add(&record);
             }

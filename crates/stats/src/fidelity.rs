@@ -35,6 +35,7 @@ pub use figures::{
     Cause, ErrorFigures, Example, FidelityFigures, How, KindFigures, LateFigures, OrderFigures,
     SideFigures, Spread, StallFigures,
 };
+pub(crate) use limits::APART_SHARE;
 pub use limits::{Assessment, Broken, EXTRA_SHARE, Limit, Limits, Quantity, Reason, assess};
 
 /// How two sides are compared.

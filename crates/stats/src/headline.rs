@@ -24,8 +24,10 @@ const LEFT_OUT: f64 = 0.01;
 /// A device that needs at least so long at its slowest moments is said to have had such moments.
 const SLOW_TOLD: Nanos = Nanos::from_millis(100);
 
-/// Moments are exceptions while they cover no more than this share of the run.
-const MOMENTS_MOST: f64 = 0.25;
+/// Moments that cover no more than this share of the run are exceptions; beyond it the sentence has
+/// the share. What covers nearly all of it is no moment any more.
+const MOMENTS_FEW: f64 = 0.25;
+const MOMENTS_MOST: f64 = 0.9;
 
 /// This share of what was late must have been late at such moments, or the device was too slow for
 /// the load beside them.
@@ -89,6 +91,10 @@ impl Headline {
 impl Throughput {
     fn of(panels: &Panels, has_schedule: bool) -> Option<Self> {
         let all = || 0..panels.buckets;
+        // A single request has no rate.
+        if panels.demanded_requests.iter().sum::<u64>() < 2 {
+            return None;
+        }
         let demanded = panels.demanded_request_rate().mean(all());
         let demanded = demanded.zip(panels.demanded_byte_rate().mean(all()));
         Some(Self {
@@ -185,11 +191,17 @@ fn too_slow(summary: &RunSummary, panels: &Panels) -> String {
     } else {
         "The device was too slow".to_owned()
     };
-    let ratio = panels.achieved_end_ns as f64 / panels.demanded_end_ns.max(1) as f64;
-    let longer = if ratio >= LONGER {
+    // What was due by an end that was asked for was demanded, whether or not it was issued.
+    let ended = engine.ended_after.map_or(0, |ended| ended.after_ns);
+    let demanded = panels.demanded_end_ns.max(ended);
+    let ratio = panels.achieved_end_ns as f64 / demanded.max(1) as f64;
+    let longer = if ratio < LONGER {
+        String::new()
+    } else if demanded > 0 {
         format!("{} times as long, ", two_digits(ratio))
     } else {
-        String::new()
+        // All was due at once.
+        format!("it took {}, ", span(panels.achieved_end_ns.max(0) as u64))
     };
     let is_over = longer.is_empty() && !summary.verdict.checks.iter().any(is_behind);
     let moments = slow_moments(engine, panels).filter(|moments| {
@@ -197,7 +209,11 @@ fn too_slow(summary: &RunSummary, panels: &Panels) -> String {
         is_over && !is_capped && late >= MOMENTS_OWN
     });
     if let Some(moments) = moments {
-        return format!("{device} for {load} {}{}.", at_moments(&moments), response(summary));
+        return format!(
+            "{device} for {load} {}{}.",
+            at_moments(&moments, panels),
+            response(summary)
+        );
     }
     let slow = summary.response_time.get("all").map_or(String::new(), |all| match all.p99_ns {
         Some(p99) => format!("p99 response {}", span(p99)),
@@ -235,11 +251,17 @@ fn slow_moments(engine: &EngineFacts, panels: &Panels) -> Option<Vec<Moment>> {
     (is_device && is_told).then_some(moments)
 }
 
-/// How many moments there were, in words.
-fn at_moments(moments: &[Moment]) -> String {
+/// How many moments there were, in words, and how much of the run they cover where that is much.
+fn at_moments(moments: &[Moment], panels: &Panels) -> String {
+    let share = panels.share_of(moments);
+    let during = if share > MOMENTS_FEW {
+        format!(", in {} % of the time", two_digits(share * 100.0))
+    } else {
+        String::new()
+    };
     match moments.len() {
-        1 => "at one moment".to_owned(),
-        some => format!("at {some} moments"),
+        1 => format!("at one moment{during}"),
+        some => format!("at {some} moments{during}"),
     }
 }
 
@@ -254,9 +276,17 @@ fn response(summary: &RunSummary) -> String {
 fn held(summary: &RunSummary, panels: &Panels, rates: Option<&Throughput>) -> String {
     let engine = &summary.engine;
     if engine.has_schedule() {
-        let but = slow_moments(engine, panels)
-            .map_or(String::new(), |moments| format!(" but was slow {}", at_moments(&moments)));
-        return format!("The device kept up with {}{but}{}.", load(summary), response(summary));
+        let but = slow_moments(engine, panels).map_or(String::new(), |moments| {
+            format!(" but was slow {}", at_moments(&moments, panels))
+        });
+        let (load, response) = (load(summary), response(summary));
+        return match drain(engine, panels) {
+            Some(drain) => format!(
+                "The device took {load} in time{but} and had all of it done {drain} after its \
+                 end{response}."
+            ),
+            None => format!("The device kept up with {load}{but}{response}."),
+        };
     }
     let how = match engine.timing {
         TimingMode::Load => {
@@ -273,6 +303,16 @@ fn held(summary: &RunSummary, panels: &Panels, rates: Option<&Throughput>) -> St
     let slowest =
         slowest.map_or(String::new(), |all| format!(", the slowest took {}", span(all.max_ns)));
     format!("{how}{rate}{}{slowest}.", against_recording(summary))
+}
+
+/// How long after the last request was due the device had all done, where that is so much of the
+/// load's length that nobody would say that it kept up.
+fn drain(engine: &EngineFacts, panels: &Panels) -> Option<String> {
+    let ended = engine.ended_after.map_or(0, |ended| ended.after_ns);
+    let demanded = panels.demanded_end_ns.max(ended);
+    let behind = panels.achieved_end_ns.saturating_sub(demanded);
+    let is_long = panels.achieved_end_ns as f64 >= LONGER * demanded as f64;
+    (demanded > 0 && is_long).then(|| span(behind.unsigned_abs()))
 }
 
 /// Who issued the requests of a run of flows.
@@ -346,6 +386,10 @@ fn load(summary: &RunSummary) -> String {
     if engine.substituted > 0 {
         load += " with reads in place of its writes";
     }
+    let widened = engine.rounded as f64 / engine.planned.max(1) as f64;
+    if widened >= LEFT_OUT {
+        load = format!("{load}, {} % of it widened to whole blocks", two_digits(widened * 100.0));
+    }
     let recording = engine.load.recording.as_ref();
     let transforms = recording.map_or(&[][..], |recording| recording.transforms.as_slice());
     let (parts, changes): (Vec<&String>, Vec<&String>) =
@@ -395,7 +439,8 @@ fn share_of(causes: &[LateCause], summary: &RunSummary) -> String {
 /// The checks that make a run invalid.
 fn failed(summary: &RunSummary, panels: &Panels) -> String {
     let checks = &summary.verdict.checks;
-    let failed: Vec<_> = checks.iter().filter(|check| check.grade == Grade::Invalid).collect();
+    let failed: Vec<_> =
+        checks.iter().filter(|check| check.grade == Grade::Invalid && check.is_cause()).collect();
     if let [Check { name, measured, .. }] = *failed {
         if let Some(at) = failed_since(panels).filter(|_| name == "failures") {
             let share = summary.failed as f64 / summary.recorded.max(1) as f64;
@@ -429,293 +474,10 @@ fn lower(text: &str) -> String {
     letters.next().map_or(String::new(), |first| first.to_lowercase().chain(letters).collect())
 }
 
-/// A span in two significant digits and in the unit of speech: 250 ms, 96 min, 2.6 h.
+/// A span as everywhere else: one number reads the same in each line and on each page.
 pub fn span(ns: u64) -> String {
-    const UNITS: [(f64, f64, &str); 6] = [
-        (1e3, 1.0, "ns"),
-        (1e6, 1e3, "µs"),
-        (1e9, 1e6, "ms"),
-        (120e9, 1e9, "s"),
-        (100.0 * 60e9, 60e9, "min"),
-        (f64::INFINITY, 3600e9, "h"),
-    ];
-    let value = ns as f64;
-    let unit = UNITS.iter().find(|(below, ..)| value < *below);
-    unit.map_or_else(
-        || Nanos(ns as i64).to_string(),
-        |(_, scale, unit)| format!("{} {unit}", two_digits(value / scale)),
-    )
+    Nanos(i64::try_from(ns).unwrap_or(i64::MAX)).to_string()
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::facts::{CpuFacts, EndedAfter, EngineFacts, LoadFacts, Recording, TargetFacts};
-    use crate::picture::tests::{picture, request};
-    use crate::run_summary::{LateShare, RunFigures};
-    use ioecho_trace::Op;
-
-    fn run(finding: Finding, validity: Validity) -> RunSummary {
-        let engine = EngineFacts { planned: 100, issued: 100, ..EngineFacts::default() };
-        let mut summary = RunFigures::default().summary(engine);
-        (summary.verdict.finding, summary.verdict.validity) = (finding, validity);
-        summary.achieved_duration_ns = 9_421_000_000_000;
-        let all = Percentiles {
-            count: 100,
-            mean_ns: 1,
-            p50_ns: 1,
-            p90_ns: Some(1),
-            p99_ns: Some(5_760_000_000_000),
-            p99_9_ns: Some(1),
-            p99_99_ns: Some(1),
-            max_ns: 9_421_000_000_000,
-        };
-        for by_kind in
-            [&mut summary.response_time, &mut summary.service_time, &mut summary.lateness]
-        {
-            by_kind.insert("all".to_owned(), all);
-        }
-        summary
-    }
-
-    fn told(summary: &RunSummary) -> String {
-        let mut panels = crate::picture::RunPicture::new().finish();
-        (panels.demanded_end_ns, panels.achieved_end_ns) = (3_600, 9_421);
-        sentence(summary, &panels, None)
-    }
-
-    /// Panels of a hundred buckets of a second, with a read of 100 µs in each.
-    fn quick() -> Panels {
-        let reads = (0..100).map(|n| request(Op::Read, n * 1_000_000_000, 0, 100_000));
-        picture(&reads.collect::<Vec<_>>()).finish()
-    }
-
-    #[test]
-    fn moments_at_which_a_device_was_slow_are_told_and_do_not_make_it_slow_throughout() {
-        let mut panels = quick();
-        let said = |finding, panels: &Panels, stall_ns| {
-            let mut summary = run(finding, Validity::Valid);
-            summary.engine.host_stall_max_ns = stall_ns;
-            sentence(&summary, panels, None)
-        };
-        for bucket in [3, 40] {
-            let at = bucket * panels.buckets / 100;
-            panels.service_max_ns[0][at] = Some(800_000_000);
-            panels.lateness_max_ns[at] = Some(700_000_000);
-        }
-        assert_eq!(
-            said(Finding::Faithful, &panels, 0),
-            "The device kept up with this load but was slow at 2 moments: p99 response 96 min, \
-             the slowest 2.6 h."
-        );
-        let slow = said(Finding::DeviceLimited, &panels, 0);
-        assert!(
-            slow.starts_with("The device was too slow for this load at 2 moments: p99"),
-            "{slow}"
-        );
-        // Whether host or device stood still is not known then.
-        let unknown = said(Finding::Faithful, &panels, 500_000_000);
-        assert!(unknown.starts_with("The device kept up with this load: "), "{unknown}");
-        // Requests were late at other times as well.
-        panels.lateness_max_ns.fill(Some(2_000_000));
-        let throughout = said(Finding::DeviceLimited, &panels, 0);
-        assert!(
-            throughout.starts_with("The device was too slow for this load: p99"),
-            "{throughout}"
-        );
-    }
-
-    #[test]
-    fn a_device_that_is_gone_is_told_with_the_instant() {
-        let mut panels = quick();
-        assert_eq!(failed_since(&panels), None);
-        let half = panels.buckets / 2;
-        panels.achieved_requests[half..].fill(0);
-        panels.failed[half..].fill(1);
-        let at = half as u64 * panels.width_ns as u64;
-        assert_eq!(failed_since(&panels), Some(at));
-        // Where some succeed afterwards, it is not gone.
-        panels.achieved_requests[half + 1] = 1;
-        assert_eq!(failed_since(&panels), None);
-    }
-
-    #[test]
-    fn each_finding_has_a_sentence_for_those_who_decide() {
-        let said = |finding| {
-            let mut summary = run(finding, Validity::Valid);
-            "stopped by a signal".clone_into(&mut summary.engine.incomplete);
-            told(&summary)
-        };
-        assert_eq!(
-            said(Finding::Faithful),
-            "The device kept up with this load: p99 response 96 min, the slowest 2.6 h."
-        );
-        assert_eq!(
-            said(Finding::DeviceLimited),
-            "The device was too slow for this load: 2.6 times as long, p99 response 96 min."
-        );
-        assert_eq!(
-            said(Finding::DataDamaged),
-            "The device lost or altered data that were written to it."
-        );
-        assert_eq!(
-            said(Finding::Incomplete),
-            "The run ended before its end, after 2.6 h: stopped by a signal."
-        );
-    }
-
-    #[test]
-    fn the_sentence_names_how_the_load_differs_from_the_recorded_one() {
-        let of = |engine: EngineFacts| {
-            let mut summary = run(Finding::Faithful, Validity::Valid);
-            summary.engine = EngineFacts { planned: 100, issued: 60, ..engine };
-            load(&summary)
-        };
-        assert_eq!(of(EngineFacts::default()), "this load");
-        assert_eq!(of(EngineFacts { dropped: 33, ..EngineFacts::default() }), "67 % of this load");
-        let faster = EngineFacts { left_out: 300, speedup: 4.0, ..EngineFacts::default() };
-        assert_eq!(of(faster), "25 % of this load at 4 times its speed");
-        let mild = EngineFacts { unmapped: 1, substituted: 9, ..EngineFacts::default() };
-        assert_eq!(of(mild), "this load with reads in place of its writes");
-        let changed = |transforms: &[&str]| {
-            let transforms = transforms.iter().map(|&one| one.to_owned()).collect();
-            let recording = Some(Recording { transforms, ..Recording::default() });
-            let load = LoadFacts { recording, ..LoadFacts::default() };
-            of(EngineFacts { load, ..EngineFacts::default() })
-        };
-        assert_eq!(changed(&["speed 4"]), "this load, changed by 'speed 4'");
-        assert_eq!(
-            changed(&["speed 4", "window 0s,1m", "reverse"]),
-            "a part of this load, changed by 'speed 4' and 'reverse'"
-        );
-        assert_eq!(changed(&["busiest 5m,at=3s"]), "a part of this load");
-        assert_eq!(changed(&["a", "b", "c"]), "this load, changed by 3 transforms");
-        let ended_after = Some(EndedAfter {
-            after_ns: 60_000_000_000,
-            not_issued: 25,
-            behind_ns: 1,
-            lateness_ns: 1,
-            cause: LateCause::InFlightCap,
-        });
-        let ended = EngineFacts { ended_after, ..EngineFacts::default() };
-        assert_eq!(of(ended), "75 % of this load, ended after 60 s as was asked for");
-    }
-
-    #[test]
-    fn a_failed_measurement_states_the_share_of_its_own_cause_alone() {
-        let mut summary = run(Finding::HostStalled, Validity::Invalid);
-        let late = |requests| LateShare { requests, lateness_ns: 1 };
-        summary.late.insert("host".to_owned(), late(7));
-        summary.late.insert("conflict".to_owned(), late(80));
-        assert_eq!(
-            told(&summary),
-            "The measurement failed: the host kept ioecho from issuing 7 % of the requests in time."
-        );
-        // Other programs had the processors: what this program did not make ready counts too.
-        summary.late.insert("generator".to_owned(), late(5));
-        assert!(told(&summary).contains("issuing 7 % of"), "{}", told(&summary));
-        summary.engine.host.cpu = Some(CpuFacts {
-            others_by_tenth: vec![0, 0, 0, 0, 4],
-            total_ns: 1,
-            ..CpuFacts::default()
-        });
-        assert!(told(&summary).contains("issuing 12 % of"), "{}", told(&summary));
-        summary.late.clear();
-        summary.verdict.finding = Finding::GeneratorLimited;
-        assert_eq!(
-            told(&summary),
-            "The measurement failed: ioecho did not issue the load in time."
-        );
-    }
-
-    #[test]
-    fn a_fault_that_leaves_figures_suspect_did_not_make_the_measurement_fail() {
-        for finding in [Finding::HostStalled, Finding::GeneratorLimited, Finding::ForeignLoad] {
-            let suspect = told(&run(finding, Validity::Suspect));
-            assert!(suspect.starts_with("Read these figures with care: "), "{suspect}");
-            let invalid = told(&run(finding, Validity::Invalid));
-            assert!(invalid.starts_with("The measurement failed: "), "{invalid}");
-        }
-    }
-
-    #[test]
-    fn figures_that_are_invalid_are_no_finding_about_the_device() {
-        let mut summary = run(Finding::DeviceLimited, Validity::Invalid);
-        let check = |name: &str| Check {
-            name: name.to_owned(),
-            grade: Grade::Invalid,
-            measured: String::new(),
-            threshold: String::new(),
-            advice: String::new(),
-        };
-        summary.verdict.checks = vec![check("page-cache"), check("content")];
-        let said = "Do not use these figures: the checks page-cache and content failed.";
-        assert_eq!(told(&summary), said);
-        summary.verdict.checks = vec![check("failures")];
-        summary.verdict.checks[0].measured = "12000 requests failed (66.667 %)".to_owned();
-        let said = "Do not use these figures: 12000 requests failed (66.667 %) (check failures).";
-        assert_eq!(told(&summary), said);
-    }
-
-    #[test]
-    fn a_run_of_chains_claims_no_schedule_and_names_what_was_scaled() {
-        let mut summary = run(Finding::Faithful, Validity::Valid);
-        summary.engine.timing = TimingMode::Dependency;
-        (summary.engine.speedup, summary.engine.server_speed) = (3.0, 10.0);
-        assert_eq!(
-            told(&summary),
-            "With the waits of this load, arrivals at 3 times their rate, think times divided by \
-             10, the slowest took 2.6 h."
-        );
-        (summary.engine.demanded_duration_ns, summary.achieved_duration_ns) = (2_000, 1_500);
-        assert!(told(&summary).contains(", 4 times as fast as recorded, "), "{}", told(&summary));
-        summary.achieved_duration_ns = 6_100;
-        assert!(told(&summary).contains(", as long as recorded, "), "{}", told(&summary));
-        summary.achieved_duration_ns = 1_500;
-        summary.engine.speedup = 0.5;
-        assert!(told(&summary).contains(", 1.5 times as long as recorded, "), "{}", told(&summary));
-    }
-
-    #[test]
-    fn what_makes_it_another_load_or_no_device_stands_in_the_sentence() {
-        let mut summary = run(Finding::Faithful, Validity::Valid);
-        summary.engine.speedup = 4.0;
-        summary.engine.simulated = true;
-        assert_eq!(
-            told(&summary),
-            "Simulated: the device kept up with this load at 4 times its speed: p99 response \
-             96 min, the slowest 2.6 h."
-        );
-        summary.engine.timing = TimingMode::Afap;
-        assert_eq!(told(&summary), "Simulated: as fast as possible, the slowest took 2.6 h.");
-    }
-
-    #[test]
-    fn of_several_devices_the_slowest_is_named() {
-        let mut summary = run(Finding::DeviceLimited, Validity::Valid);
-        let one = summary.response_time["all"];
-        let target = |target, mean_ns| TargetFigures {
-            target,
-            service_time: Some(Percentiles { mean_ns, ..one }),
-            ..TargetFigures::default()
-        };
-        summary.per_target = vec![target(0, 5), target(1, 9)];
-        let named = |name: &str| TargetFacts { name: name.to_owned(), ..TargetFacts::default() };
-        summary.engine.load.targets = ["/dev/a", "/dev/b"].map(named).to_vec();
-        let told = told(&summary);
-        assert!(told.starts_with("/dev/b, the slowest of 2 devices, was too slow for"), "{told}");
-    }
-
-    #[test]
-    fn a_drain_that_nobody_would_notice_has_no_digits() {
-        let shown = [0.0, 1.3e-7, 0.01, 20.04];
-        assert_eq!(shown.map(drained), ["0 %", "< 0.01 %", "0.01 %", "20 %"]);
-    }
-
-    #[test]
-    fn spans_keep_two_digits() {
-        let shown = [7, 1_500, 216_000, 95_900_000_000, 5_760_000_000_000, 9_421_000_000_000];
-        let expected = ["7 ns", "1.5 µs", "220 µs", "96 s", "96 min", "2.6 h"];
-        assert_eq!(shown.map(span), expected);
-    }
-}
+mod tests;

@@ -7,6 +7,7 @@
 //! the causes.
 
 mod checks;
+mod explained;
 mod headline;
 
 use ioecho_trace::units::counted;
@@ -63,9 +64,13 @@ pub fn judge(figures: &RunFigures, engine: &EngineFacts) -> Verdict {
     };
     let damaged = broken("integrity");
     let became_slower = fell_behind(figures, engine).is_some_and(|grown| !grown.throughout);
-    if limits == Finding::DeviceLimited && !became_slower {
-        excuse_backlog(&mut checks);
+    if limits == Finding::DeviceLimited {
+        excuse_conflicts(&mut checks, engine);
+        if !became_slower {
+            excuse_backlog(&mut checks);
+        }
     }
+    explained::explain(&mut checks, limits, figures, engine);
     let validity = Validity::of(&checks);
     let mut summary = headline::sentence(limits, figures, engine, &checks);
     if damaged {
@@ -105,6 +110,22 @@ fn excuse_backlog(checks: &mut [Check]) {
         "The device could not take this load, and what waited in it grew and shrank: that is the \
          finding. Whether the device is steady shows under a load that it can take."
             .clone_into(&mut check.advice);
+    }
+}
+
+/// If a device cannot take its load, requests fall due while others that they overlap are still in
+/// flight. Those that are pushed back for it are late because of the device, and count so. A
+/// request that is dropped is missing from the load, whatever the cause.
+fn excuse_conflicts(checks: &mut [Check], engine: &EngineFacts) {
+    let is_pushed = |check: &&mut Check| check.name == "conflicts" && engine.dropped == 0;
+    for check in checks.iter_mut().filter(is_pushed) {
+        if check.grade == Grade::Suspect {
+            check.grade = Grade::Limited;
+            "Requests fell due that overlap others in flight, because the device had not done \
+             those yet: that is a finding about the device. The conflict rule of the run says what \
+             is done with them; read response times."
+                .clone_into(&mut check.advice);
+        }
     }
 }
 

@@ -125,6 +125,7 @@ mod tests {
             measured: String::new(),
             threshold: String::new(),
             advice: String::new(),
+            explained_by: None,
         };
         Verdict {
             validity: Validity::Valid,

@@ -133,6 +133,17 @@ pub struct Check {
     pub threshold: String,
     /// What it means and what to do; empty where the check passed.
     pub advice: String,
+    /// The finding, or the other check, that explains why this one is broken: then it is no second
+    /// cause, and is not told as one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub explained_by: Option<String>,
+}
+
+impl Check {
+    /// Whether its threshold is broken, and nothing else that is told explains that.
+    pub fn is_cause(&self) -> bool {
+        self.grade >= Grade::Limited && self.explained_by.is_none()
+    }
 }
 
 /// The judgement of a run.

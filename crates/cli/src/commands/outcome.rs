@@ -12,7 +12,7 @@ use ioecho_stats::headline::{Headline, Throughput, drained};
 use ioecho_stats::picture::{RunPicture, Span};
 use ioecho_stats::required::{self, Requirement};
 use ioecho_stats::run_summary::{FlowFigures, Percentiles, RunSummary};
-use ioecho_stats::verdict::{Check, Grade};
+use ioecho_stats::verdict::{Check, Grade, Validity};
 use ioecho_trace::units::{counted, three_digits};
 use ioecho_trace::{Nanos, Outcome};
 
@@ -96,8 +96,11 @@ pub(crate) fn print_outcome(
     let warned = warnings(out, summary)?;
     if verbose {
         details(out, summary)?;
-    } else if warned {
-        line(out, "", "`ioecho explain CHECK` says what to do; -v and the report tell all checks")?;
+    } else if warned || verdict.validity > Validity::Valid {
+        let what = if warned { "CHECK" } else { verdict.finding.name() };
+        let hint =
+            format!("`ioecho explain {what}` says what to do; -v and the report tell all checks");
+        line(out, "", &hint)?;
     }
     Ok(())
 }
@@ -194,7 +197,7 @@ fn warnings(out: &mut dyn Write, summary: &RunSummary) -> io::Result<bool> {
     let RunSummary { verdict, engine, .. } = summary;
     // That memory was measured is what all figures are about, also where it was named.
     let is_told = |check: &&Check| {
-        check.grade >= Grade::Suspect || (check.grade == Grade::Limited && check.name == "storage")
+        check.is_cause() && (check.grade >= Grade::Suspect || check.name == "storage")
     };
     let mut checks: Vec<&Check> = verdict.checks.iter().filter(is_told).collect();
     checks.sort_by_key(|check| std::cmp::Reverse(check.grade));
@@ -269,10 +272,12 @@ fn details(out: &mut dyn Write, summary: &RunSummary) -> io::Result<()> {
     let RunSummary { verdict, engine, .. } = summary;
     line(out, "verdict", &verdict.summary)?;
     for check in &verdict.checks {
+        let cause = check.explained_by.as_ref();
+        let cause = cause.map_or(String::new(), |cause| format!(" (explained by {cause})"));
         line(
             out,
             &format!("  {}", check.grade.name()),
-            &format!("{}: {}", check.name, held(check)),
+            &format!("{}{cause}: {}", check.name, held(check)),
         )?;
         if !check.advice.is_empty() {
             let Check { name, advice, .. } = check;
@@ -356,8 +361,9 @@ mod tests {
         assert!(short.starts_with("finding       "), "{short}");
         for check in &summary.verdict.checks {
             let stands = |text: &str| text.contains(&format!("{}: ", check.name));
-            assert!(stands(&long), "{}", check.name);
-            assert_eq!(stands(&short), check.grade >= Grade::Suspect, "{}", check.name);
+            assert_eq!(stands(&long), check.explained_by.is_none(), "{}", check.name);
+            let is_told = check.grade >= Grade::Suspect && check.is_cause();
+            assert_eq!(stands(&short), is_told, "{}", check.name);
         }
     }
 

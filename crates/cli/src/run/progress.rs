@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
 use ioecho_run::observer::Meters;
+use ioecho_stats::histogram::Latencies;
 use ioecho_trace::Nanos;
 
 use crate::print::{is_watched, tell};
@@ -59,7 +60,7 @@ fn watch(watched: &Watched, end: &AtomicBool) {
     if let Ok(style) = ProgressStyle::with_template("{spinner} {msg}") {
         bar.set_style(style);
     }
-    let mut seen = Instant::now();
+    let (mut seen, mut before) = (Instant::now(), Nanos::ZERO);
     loop {
         thread::park_timeout(every.saturating_sub(seen.elapsed()));
         if end.load(Relaxed) {
@@ -69,8 +70,9 @@ fn watch(watched: &Watched, end: &AtomicBool) {
         if seen.elapsed() < every {
             continue;
         }
-        let line = line(watched, seen.elapsed());
-        seen = Instant::now();
+        let now = now(&watched.meters);
+        let line = line(watched, now, (now - before).max(Nanos::ZERO), seen.elapsed());
+        (seen, before) = (Instant::now(), now);
         if watched.hidden.as_ref().is_some_and(|hidden| hidden.load(Relaxed)) {
             continue;
         }
@@ -83,35 +85,56 @@ fn watch(watched: &Watched, end: &AtomicBool) {
     }
 }
 
-fn line(watched: &Watched, elapsed: Duration) -> String {
-    let Meters { controls, demand, has_schedule, moments, duration } = &watched.meters;
-    let clocks = controls.iter().map(|control| control.now_ns.load(Relaxed));
-    let now = Nanos(clocks.max().unwrap_or_default().max(0));
-    let per_second = |count: u64| count as f64 / elapsed.as_secs_f64().max(1e-3);
+/// How far the replay has come.
+fn now(meters: &Meters) -> Nanos {
+    let clocks = meters.controls.iter().map(|control| control.now_ns.load(Relaxed));
+    Nanos(clocks.max().unwrap_or_default().max(0))
+}
+
+/// The line at this instant of the replay; since the last one it has come so far, and so much time
+/// has passed here.
+fn line(watched: &Watched, now: Nanos, passed: Nanos, elapsed: Duration) -> String {
+    let Meters { controls, demand, has_schedule, moments, duration, simulated } = &watched.meters;
+    // A lane that hangs in a system call has a clock that stands still, and no device in simulated
+    // time does requests by the clock on the wall.
+    let span = if *simulated { passed.as_secs_f64() } else { elapsed.as_secs_f64() };
+    let per_second = |count: u64| count as f64 / span.max(1e-3);
+    // How long a second of the replay takes.
+    let pace = if *simulated { elapsed.as_secs_f64() / span.max(1e-3) } else { 1.0 };
     let demanded = demand.lock().map_or(0, |mut demand| demand.due_until(now.0));
     let due =
         if *has_schedule { format!("due {:.0}/s, ", per_second(demanded)) } else { String::new() };
     let (achieved, lateness) = match moments.lock() {
         Ok(mut moments) => {
             let moments = std::mem::take(&mut *moments);
-            (moments.completed, moments.lateness.quantile(0.99))
+            (moments.completed, late(&moments.lateness))
         }
-        Err(_) => (0, None),
+        Err(_) => (0, "p99 -".to_owned()),
     };
     let in_flight: u32 = controls.iter().map(|control| control.in_flight.load(Relaxed)).sum();
-    let lateness = lateness.map_or("-".to_owned(), |span| span.to_string());
     let (total, left) = match *duration {
         Some(total) => {
-            let left = (total - now).max(Nanos::ZERO);
-            (format!(" of {:.0} s", total.as_secs_f64()), format!("{:.0} s", left.as_secs_f64()))
+            let left = (total - now).max(Nanos::ZERO).as_secs_f64() * pace;
+            (format!(" of {:.0} s", total.as_secs_f64()), format!("{left:.0} s"))
         }
         None => (String::new(), "-".to_owned()),
     };
     // The line fits into 80 columns.
     format!(
-        "{:.0} s{total} | {due}done {:.0}/s | late p99 {lateness} | in flight {in_flight} | ETA \
+        "{:.0} s{total} | {due}done {:.0}/s | late {lateness} | in flight {in_flight} | ETA \
          {left}",
         now.as_secs_f64(),
         per_second(achieved),
     )
 }
+
+/// How late requests were issued. Of too few of them the 99th percentile is the latest by another
+/// name.
+fn late(spans: &Latencies) -> String {
+    let latest = || spans.max().map_or("p99 -".to_owned(), |latest| format!("max {latest}"));
+    spans.known(0.99).map_or_else(latest, |p99| format!("p99 {p99}"))
+}
+
+#[cfg(test)]
+#[path = "progress_tests.rs"]
+mod tests;

@@ -47,7 +47,7 @@ fn what_was_replayed_before_and_after_a_recording_was_not_witnessed() {
         fixture.ioecho(&["record", device.path(), "-o", "seen.parquet", "--for", "1500ms"]);
     running.wait().unwrap();
     assert!(fixture.path("seen.parquet").exists(), "{}", said(&recorded));
-    let times = ["issue-p50", "issue-p99", "shift", "duration", "reordered"]
+    let times = ["issue-p50", "issue-p99", "shift", "duration", "reordered-apart"]
         .map(|name| format!("{name}=none"));
     let mut words = vec!["check", "run", "seen.parquet", "--json"];
     for limit in &times {

@@ -10,7 +10,7 @@ use crate::fixture::Fixture;
 /// The output of `ioecho check` for the run, with limits on counts alone. This host may be busy,
 /// and issues late requests in bursts, in any order.
 pub(crate) fn counted(fixture: &Fixture, run: &str) -> (Option<i32>, Value) {
-    let times = ["issue-p50", "issue-p99", "shift", "duration", "reordered"]
+    let times = ["issue-p50", "issue-p99", "shift", "duration", "reordered-apart"]
         .map(|name| format!("{name}=none"));
     let mut arguments = vec!["check", run, "--json"];
     for limit in &times {

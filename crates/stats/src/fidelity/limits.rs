@@ -17,16 +17,17 @@ use serde::{Deserialize, Serialize};
 use super::figures::{FidelityFigures, LateFigures, OrderFigures};
 use crate::chance::is_above;
 use crate::histogram::is_known;
-use crate::late::HARDLY_LATE;
+use crate::late::{HARDLY_LATE, LATE};
 
 /// Runs may always be this much longer or shorter than asked for, because in a short run a late
 /// last request alone makes a large share.
 const DURATION_ABSOLUTE_NS: i64 = 1_000_000;
 
-/// The share of the requests that may come after a later one, those that the engine held back for
-/// the device's sake aside. The verdict of a run counts only those that came behind one that was
-/// due measurably later: what is due almost at once has hardly an order.
-const REORDERED_SHARE: f64 = 0.001;
+/// The share of the requests that may come behind one that was due measurably later, those that the
+/// engine held back for the device's sake aside: beyond it the 99th percentile may be that of
+/// requests in another order. What is due almost at once has hardly an order. The verdict of a run
+/// has the same limit.
+pub(crate) const APART_SHARE: f64 = 0.01;
 
 /// Requests of others while a replay goes on, as a share of the replay's own. Beyond this share the
 /// device had another load to do. The verdict of a run has the same limit.
@@ -45,6 +46,8 @@ pub enum Quantity {
     Extra,
     /// Share of the requests that came after a later one, and that the engine did not hold back.
     Reordered,
+    /// The same of those that came behind one that was due more than a millisecond later.
+    ReorderedApart,
     /// Error of issue: half of the requests.
     IssueP50,
     /// Error of issue: 99 of 100.
@@ -73,10 +76,11 @@ pub enum Quantity {
 
 impl Quantity {
     /// All, in the order in which they are told.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 16] = [
         Self::Missing,
         Self::Extra,
         Self::Reordered,
+        Self::ReorderedApart,
         Self::IssueP50,
         Self::IssueP99,
         Self::IssueP999,
@@ -97,6 +101,7 @@ impl Quantity {
             Self::Missing => "missing",
             Self::Extra => "extra",
             Self::Reordered => "reordered",
+            Self::ReorderedApart => "reordered-apart",
             Self::IssueP50 => "issue-p50",
             Self::IssueP99 => "issue-p99",
             Self::IssueP999 => "issue-p999",
@@ -127,7 +132,11 @@ impl Quantity {
 
     /// Whether it says something only of a replay that had a schedule to hold.
     const fn needs_schedule(self) -> bool {
-        self.is_span() || matches!(self, Self::Reordered | Self::Duration | Self::InterArrival)
+        self.is_span()
+            || matches!(
+                self,
+                Self::Reordered | Self::ReorderedApart | Self::Duration | Self::InterArrival
+            )
     }
 
     /// The default limit: nanoseconds or a share.
@@ -135,7 +144,7 @@ impl Quantity {
         match self {
             Self::Missing => Some(0.0),
             Self::Extra => Some(EXTRA_SHARE),
-            Self::Reordered => Some(REORDERED_SHARE),
+            Self::ReorderedApart => Some(APART_SHARE),
             Self::IssueP50 => Some(100_000.0),
             Self::IssueP99 | Self::Shift => Some(1_000_000.0),
             Self::Duration => Some(0.0005),
@@ -153,8 +162,11 @@ impl Quantity {
             Self::Extra => share(figures.extra_counted()),
             Self::Split => share(figures.split),
             Self::Merged => share(figures.merged),
-            Self::Reordered if figures.found == 0 => None,
+            Self::Reordered | Self::ReorderedApart if figures.found == 0 => None,
             Self::Reordered => figures.order.as_ref().map(OrderFigures::ratio_of_others),
+            Self::ReorderedApart => {
+                figures.order.as_ref().map(|order| order.apart as f64 / figures.found as f64)
+            }
             Self::IssueP50 => issue.map(|issue| issue.p50_ns as f64),
             Self::IssueP99 => issue.map(|issue| issue.p99_ns as f64),
             Self::IssueP999 => issue.map(|issue| issue.p999_ns as f64),
@@ -180,6 +192,9 @@ impl Quantity {
                 .order
                 .as_ref()
                 .is_some_and(|order| !is_above(order.of_others(), found, allowed)),
+            Self::ReorderedApart => {
+                figures.order.as_ref().is_some_and(|order| !is_above(order.apart, found, allowed))
+            }
             // Of few requests the percentile is the latest of all.
             Self::IssueP99 if !is_known(0.99, found) => {
                 let is_short = figures.issue.as_ref().is_some_and(|errors| {
@@ -416,11 +431,17 @@ pub fn assess(figures: &FidelityFigures, limits: &Limits, has_schedule: bool) ->
 
 /// Effects of the device beyond a limit, which are not faults of the replay.
 fn findings(figures: &FidelityFigures, limits: &Limits) -> Vec<Reason> {
-    let order = figures.order.as_ref().filter(|order| order.held_back > 0);
-    let allowed = limits.most(Quantity::Reordered);
-    let is_beyond = order
-        .zip(allowed)
-        .is_some_and(|(order, allowed)| is_above(order.reordered, figures.found, allowed));
+    let Some(order) = figures.order.as_ref().filter(|order| order.held_back > 0) else {
+        return Vec::new();
+    };
+    // Together with what the engine held back for the device's sake.
+    let beyond = [
+        (Quantity::Reordered, order.reordered),
+        (Quantity::ReorderedApart, order.apart.saturating_add(order.held_back)),
+    ];
+    let is_beyond = beyond.into_iter().any(|(quantity, count)| {
+        limits.most(quantity).is_some_and(|allowed| is_above(count, figures.found, allowed))
+    });
     if is_beyond { vec![Reason::DeviceLimited] } else { Vec::new() }
 }
 
@@ -428,7 +449,7 @@ fn reason(quantity: Quantity, figures: &FidelityFigures) -> Reason {
     match quantity {
         Quantity::Missing => Reason::MissingRequests,
         Quantity::Extra => Reason::ExtraRequests,
-        Quantity::Reordered => Reason::Reordered,
+        Quantity::Reordered | Quantity::ReorderedApart => Reason::Reordered,
         Quantity::ResponseMean | Quantity::ResponseP99 => Reason::ResponseTimes,
         Quantity::Split | Quantity::Merged => Reason::Reshaped,
         // What was seen ends early, and what was to come behind it is missing.
@@ -513,7 +534,10 @@ fn stalls(figures: &FidelityFigures) -> Option<String> {
 }
 
 /// How many requests came after later ones, and how many of them nobody blames the replay for.
-fn reordered(order: &OrderFigures) -> String {
+fn reordered(quantity: Quantity, order: &OrderFigures) -> String {
+    if quantity == Quantity::ReorderedApart {
+        return format!("{} came behind one due more than {LATE} later", order.apart);
+    }
     let behind = if order.held_back > 0 {
         format!(
             "; {} more did that the engine held back behind requests that the device had not done",
@@ -578,7 +602,7 @@ fn sentence(
             let extra = counted(figures.extra_counted(), "request");
             format!("the device saw {extra} that nobody asked for while it was replayed")
         }
-        Reason::Reordered => reordered(&figures.order.clone().unwrap_or_default()),
+        Reason::Reordered => reordered(quantity, &figures.order.clone().unwrap_or_default()),
         Reason::DeviceLimited if late.held_back * 2 > late.device => format!(
             "the device side could not take the load: {} of {} requests later than {beyond} were \
              handed over in time and held back on their way (throttling, or a full queue)",
@@ -643,141 +667,4 @@ fn sentence(
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::fidelity::figures::{ErrorFigures, SideFigures, StallFigures};
-
-    #[test]
-    fn limits_are_spans_or_shares_and_nothing_unknown_is_accepted() {
-        let of = |text: &str| text.parse::<Limit>().map(|limit| limit.most);
-        assert_eq!(of("issue-p99=1ms"), Ok(Some(1e6)));
-        assert_eq!(of("missing=0.5%"), Ok(Some(0.005)));
-        assert_eq!(of("missing=0.005"), Ok(Some(0.005)));
-        assert_eq!(of("duration=none"), Ok(None));
-        for wrong in ["issue-p98=1ms", "issue-p99", "missing=-1%", "missing=x", "="] {
-            assert!(of(wrong).is_err(), "{wrong}");
-        }
-        assert_eq!(of("issue-p50=0"), Ok(Some(0.0)));
-        assert!(of("issue-p99=5").unwrap_err().contains("'5' has no unit"));
-        assert!(of("speed=1").unwrap_err().contains("issue-p50, issue-p99"));
-    }
-
-    #[test]
-    fn every_quantity_has_a_name_of_its_own_and_stands_at_its_place() {
-        for (place, quantity) in Quantity::ALL.into_iter().enumerate() {
-            assert_eq!(quantity as usize, place);
-            let alike = Quantity::ALL.iter().filter(|other| other.name() == quantity.name());
-            assert_eq!(alike.count(), 1);
-        }
-    }
-
-    /// A replay of 1000 requests of which this was found.
-    fn judged(figures: FidelityFigures) -> Vec<Reason> {
-        let asked =
-            SideFigures { requests: 1000, span_ns: Some(10_000_000_000), ..SideFigures::default() };
-        let found = 1000 - figures.missing;
-        let figures = FidelityFigures {
-            asked,
-            found,
-            due_span_ns: Some(10_000_000_000),
-            late: Some(figures.late.clone().unwrap_or_default()),
-            ..figures
-        };
-        assess(&figures, &Limits::default(), true).reasons
-    }
-
-    #[test]
-    fn requests_of_others_have_a_limit_of_their_own() {
-        let with = |extra| judged(FidelityFigures { extra, ..FidelityFigures::default() });
-        assert_eq!(with(10), []);
-        assert_eq!(with(400), [Reason::ExtraRequests]);
-        let outside = FidelityFigures { extra: 400, extra_outside: 400, ..Default::default() };
-        assert_eq!(judged(outside), []);
-    }
-
-    #[test]
-    fn of_few_requests_a_single_one_breaks_no_share() {
-        let of = |found, figures: FidelityFigures, limits: &Limits| {
-            let asked = SideFigures { requests: found, ..SideFigures::default() };
-            assess(&FidelityFigures { asked, found, ..figures }, limits, true).reasons
-        };
-        let judged = |figures| of(31, figures, &Limits::default());
-        let order = |reordered, held_back| {
-            let order = OrderFigures {
-                reordered,
-                held_back,
-                ratio: reordered as f64 / 571.0,
-                ..OrderFigures::default()
-            };
-            FidelityFigures { order: Some(order), ..FidelityFigures::default() }
-        };
-        let reasons = |order, limits: &Limits| of(571, order, limits);
-        let usual = Limits::default();
-        assert_eq!((reasons(order(1, 0), &usual), reasons(order(5, 4), &usual)), (vec![], vec![]));
-        assert_eq!(reasons(order(3, 0), &usual), [Reason::Reordered]);
-        let none = Limits::with(&["reordered=0".parse().unwrap()]);
-        assert_eq!(reasons(order(1, 0), &none), [Reason::Reordered]);
-        let extra = |extra| FidelityFigures { extra, ..FidelityFigures::default() };
-        assert_eq!(judged(extra(1)), []);
-        assert_eq!(judged(extra(2)), [Reason::ExtraRequests]);
-        let late = |requests, earliest_ns: i64, latest_ns: i64| {
-            let p99_ns = latest_ns.max(-earliest_ns);
-            let errors = ErrorFigures {
-                p99_ns,
-                max_ns: p99_ns,
-                earliest_ns,
-                latest_ns,
-                ..Default::default()
-            };
-            let late = LateFigures { requests, idle: requests, ..LateFigures::default() };
-            FidelityFigures { issue: Some(errors), late: Some(late), ..FidelityFigures::default() }
-        };
-        assert_eq!(judged(late(1, 0, 1_010_000)), []);
-        assert_eq!(judged(late(2, 0, 1_010_000)), [Reason::IssuedLate]);
-        assert_eq!(judged(late(1, 0, 11_000_000)), [Reason::IssuedLate]);
-        assert_eq!(judged(late(0, -1_010_000, 0)), [Reason::Inexact]);
-    }
-
-    #[test]
-    fn a_recording_that_was_cut_off_lasting_stalls_and_drifts_are_called_so() {
-        let span_ns = Some(5_000_000_000);
-        let cut = FidelityFigures {
-            missing: 500,
-            seen: SideFigures { span_ns, ..SideFigures::default() },
-            duration_error: Some(-0.5),
-            ..FidelityFigures::default()
-        };
-        assert_eq!(judged(cut), [Reason::MissingRequests]);
-        let errors = |p50_ns, latest_ns| ErrorFigures {
-            p50_ns,
-            p99_ns: latest_ns,
-            latest_ns,
-            ..ErrorFigures::default()
-        };
-        // It stood still for a second near the end of the first half and never made up for it: by
-        // the median of all, the others were early.
-        let stalls = StallFigures { stalls: 1, total_ns: 1_000_000_000, ..Default::default() };
-        let issue = ErrorFigures { earliest_ns: -1_000_000_000, ..errors(400_000, 1_000_000_000) };
-        let issue = ErrorFigures { latest_ns: 0, ..issue };
-        let stalled = FidelityFigures {
-            issue: Some(issue),
-            stalls: Some(stalls),
-            ..FidelityFigures::default()
-        };
-        assert_eq!(judged(stalled), [Reason::Stalled]);
-        let drifted = FidelityFigures {
-            issue: Some(errors(300_000, 2_000_000)),
-            detrended: Some(errors(1000, 5000)),
-            drift_ppm: Some(400.0),
-            late: Some(LateFigures { requests: 300, idle: 300, ..LateFigures::default() }),
-            ..FidelityFigures::default()
-        };
-        assert_eq!(judged(drifted), [Reason::Drifted]);
-    }
-
-    #[test]
-    fn nothing_found_is_not_faithful() {
-        let assessment = assess(&FidelityFigures::default(), &Limits::default(), true);
-        assert!(!assessment.faithful && assessment.broken.is_empty());
-    }
-}
+mod tests;

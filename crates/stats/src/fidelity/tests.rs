@@ -118,7 +118,8 @@ fn swapped_neighbours_are_reordered_by_one() {
         (50, 1)
     );
     assert!((found.order.clone().unwrap().ratio - 0.5).abs() < 1e-12);
-    assert_eq!(assess(&found, &Limits::default(), true).reasons[0], Reason::Reordered);
+    let strict = Limits::with(&["reordered=0.1%".parse().unwrap()]);
+    assert_eq!(assess(&found, &strict, true).reasons[0], Reason::Reordered);
 }
 
 #[test]
@@ -448,7 +449,7 @@ fn what_the_engine_held_back_for_the_device_is_a_finding_and_no_other_order() {
         let assessment = assess(&found, &Limits::default(), true);
         assert!(assessment.faithful, "{assessment:?}");
         assert_eq!(assessment.findings, [Reason::DeviceLimited]);
-        let lenient = Limits::with(&["reordered=10%".parse().unwrap()]);
+        let lenient = Limits::with(&["reordered-apart=10%".parse().unwrap()]);
         assert!(assess(&found, &lenient, true).findings.is_empty());
     }
 }
@@ -460,7 +461,8 @@ fn what_came_in_another_order_without_being_held_back_is_the_replays() {
         let found = compared(&asked, &seen, &Settings { absolute: true, ..Settings::default() });
         let order = found.order.clone().unwrap();
         assert_eq!((order.reordered, order.held_back), (100, 0));
-        let assessment = assess(&found, &Limits::default(), true);
+        let strict = Limits::with(&["reordered=0.1%".parse().unwrap()]);
+        let assessment = assess(&found, &strict, true);
         assert_eq!(assessment.reasons, [Reason::Reordered]);
         assert!(assessment.findings.is_empty());
     }
@@ -637,7 +639,7 @@ fn early_requests_are_told_as_early() {
     };
     let mut seen: Vec<Event> = asked.iter().map(early).collect();
     seen.sort_by_key(|one| one.at);
-    let limits = Limits::with(&["reordered=none".parse().unwrap()]);
+    let limits = Limits::with(&["reordered-apart=none".parse().unwrap()]);
     let assessment = assess(&of(&asked, &seen), &limits, true);
     assert_eq!(assessment.reasons, [Reason::Inexact]);
     let text = &assessment.broken[0].text;

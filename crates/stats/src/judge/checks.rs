@@ -56,6 +56,7 @@ fn check(name: &str, grade: Grade, measured: String, threshold: &str, advice: &s
         measured,
         threshold: threshold.to_owned(),
         advice: advice.to_owned(),
+        explained_by: None,
     }
 }
 
@@ -280,12 +281,11 @@ pub(super) fn duration(figures: &RunFigures, engine: &EngineFacts, blame: Findin
     } else {
         graded(error, DURATION_PASS, DURATION_SUSPECT)
     };
-    let mut measured = format!(
-        "{:.3} s of {:.3} s demanded ({:+.3} %)",
-        achieved.as_secs_f64(),
-        demanded.as_secs_f64(),
-        error * 100.0
-    );
+    // All of a load may be due at one instant, of which nothing is a share.
+    let share =
+        if demanded > Nanos::ZERO { format!(" ({:+.3} %)", error * 100.0) } else { String::new() };
+    let (achieved_s, demanded_s) = (achieved.as_secs_f64(), demanded.as_secs_f64());
+    let mut measured = format!("{achieved_s:.3} s of {demanded_s:.3} s demanded{share}");
     if behind > Nanos::ZERO {
         measured = format!("{measured}; {behind} behind when it was ended");
     }
@@ -392,7 +392,15 @@ fn named_quantile(share: f64) -> String {
 
 /// Requests that never reached the target make the replayed load another load.
 pub(super) fn issued(figures: &RunFigures, engine: &EngineFacts) -> Check {
-    let refused = figures.recorded() - figures.issued() - figures.dropped();
+    // What the device cannot do is counted once: where the host was observed, by `durability`.
+    let is_told = host::device::is_observed(engine);
+    let cannot: u64 = if is_told {
+        host::device::DURABLE.iter().map(|op| figures.unsupported(*op)).sum()
+    } else {
+        0
+    };
+    let refused =
+        (figures.recorded() - figures.issued() - figures.dropped()).saturating_sub(cannot);
     let left_out = share(engine.unmapped, engine.unmapped.saturating_add(figures.recorded()));
     let share = share(refused, figures.recorded());
     let mut measured = Vec::new();
@@ -403,6 +411,7 @@ pub(super) fn issued(figures: &RunFigures, engine: &EngineFacts) -> Check {
     let kinds: Vec<String> = Op::ALL
         .into_iter()
         .filter(|op| figures.unsupported(*op) > 0)
+        .filter(|op| !is_told || !host::device::DURABLE.contains(op))
         .map(|op| format!("{} {}", figures.unsupported(op), op.name()))
         .collect();
     if !kinds.is_empty() {
@@ -574,6 +583,10 @@ pub(super) fn wraparound(engine: &EngineFacts) -> Check {
     let Some(factor) = engine.wraparound_factor else {
         return check("wraparound", Grade::NotApplicable, "not known".into(), "", "");
     };
+    if factor <= 0.0 {
+        let measured = "no request has a place on the device";
+        return check("wraparound", Grade::NotApplicable, measured.to_owned(), "", "");
+    }
     // On flash a small area has no advantage; on a disk it makes seeks shorter. Where the recorded
     // device was as large, the load used the same corner of it.
     let is_corner = factor < *WRAPAROUND.start();

@@ -9,6 +9,7 @@ use ioecho_trace::units::{counted, times, two_digits};
 use ioecho_trace::{LateCause, Nanos, TimingMode};
 
 use super::checks::{CONFLICT_SHARE, LATE_SHARE_PASS};
+use super::explained::most_of_device;
 use super::{DEVICE, GENERATOR, HOST, OWN};
 use super::{fell_behind, is_held_back, is_mostly, is_starved, late_share, low_cap, share};
 use crate::facts::{self, EngineFacts, VerifyFigures};
@@ -46,7 +47,7 @@ pub(super) fn sentence(
     let named = |grade: Grade, before: &str| {
         let names: Vec<&str> = checks
             .iter()
-            .filter(|check| check.grade == grade && check.name != "complete")
+            .filter(|check| check.grade == grade && check.is_cause() && check.name != "complete")
             .map(|check| check.name.as_str())
             .collect();
         if names.is_empty() { String::new() } else { format!(" {before}: {}.", names.join(", ")) }
@@ -160,15 +161,32 @@ fn device_limited(figures: &RunFigures, engine: &EngineFacts) -> String {
             grown.from, grown.to
         );
     }
-    let late = late_for(figures, &DEVICE);
-    format!("Device-limited: the device could not take the load; {late}.")
+    match most_of_device(figures) {
+        Some(LateCause::Conflict) => format!(
+            "Device-limited: requests waited for others in flight that they overlap, which the \
+             device had not done yet; {}.",
+            late_for(figures, &[LateCause::Conflict])
+        ),
+        Some(LateCause::Submission) => format!(
+            "Device-limited: the calls that hand requests over waited for the device, the longest \
+             for {}; {}.",
+            Nanos(engine.submission_max_ns),
+            late_for(figures, &[LateCause::Submission])
+        ),
+        _ => {
+            let late = late_for(figures, &DEVICE);
+            format!("Device-limited: the device could not take the load; {late}.")
+        }
+    }
 }
 
-/// The end of the sentence on a fault of the measurement. Checks that only make the figures suspect
-/// are named behind it.
+/// The end of the sentence on a fault of the measurement: what it leaves of the figures. Other
+/// checks that make them suspect are named behind it.
 fn unusable(checks: &[Check]) -> String {
     let is_invalid = Validity::of(checks) == Validity::Invalid;
-    if is_invalid { "; do not use these figures." } else { "." }.to_owned()
+    let left =
+        if is_invalid { "do not use these figures" } else { "read high percentiles with care" };
+    format!("; {left}.")
 }
 
 /// Without its end, which [`unusable`] makes.

@@ -47,6 +47,9 @@ const WAITING_MIN: f64 = 32.0;
 const BEHIND_SHARE: f64 = 0.001;
 const BEHIND_MIN_NS: f64 = 5e6;
 
+/// From this ratio of the arrivals in the second half to those in the first, the load grew.
+const LOAD_GREW: f64 = 1.2;
+
 /// Response times by when requests were due.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Backlog {
@@ -79,7 +82,8 @@ pub struct Growth {
     /// Requests that were added to the waiting ones, by Little's law with the rate of arrival. The
     /// device completes fewer than arrive, so this is an upper bound.
     pub waiting: u64,
-    /// Whether it grew from the beginning. Otherwise the device became slower while it ran.
+    /// Whether it grew from the beginning, or the load did. Otherwise the device became slower
+    /// while it ran.
     pub throughout: bool,
 }
 
@@ -130,7 +134,7 @@ impl Backlog {
             from: Nanos(lowest as i64),
             to: Nanos(last as i64),
             waiting: waiting as u64,
-            throughout: rises(&rounds[..rounds.len() / 2]),
+            throughout: rises(&rounds[..rounds.len() / 2]) || has_grown(cells),
         })
     }
 
@@ -148,6 +152,15 @@ impl Backlog {
         }
         false
     }
+}
+
+/// Whether more arrived in the second half of these parts than in the first.
+fn has_grown(cells: &[Responses]) -> bool {
+    let arrived = |part: &[Responses]| part.iter().map(|cell| cell.count).sum::<u64>() as f64;
+    let (first, second) = cells.split_at(cells.len() / 2);
+    // The halves need not be of one length.
+    let rate = |part: &[Responses]| arrived(part) / part.len().max(1) as f64;
+    rate(second) > LOAD_GREW * rate(first)
 }
 
 /// The mean of these parts, in nanoseconds; not a number (NaN) with fewer requests than this.
@@ -183,6 +196,19 @@ mod tests {
         // From the middle on the load is more than the device can do.
         let later = of(|ms| 1.0 + (ms - 6000).max(0) as f64 / 50.0).unwrap();
         assert!(!later.throughout, "{later:?}");
+    }
+
+    #[test]
+    fn a_load_that_grew_makes_no_device_slower() {
+        let mut backlog = Backlog::default();
+        for ms in 0..10_000_i64 {
+            // From the middle on half as much again arrives, and waits for ever longer.
+            let response = Nanos::from_millis(1 + (ms - 6000).max(0) / 50);
+            for _ in 0..if ms < 5000 { 2 } else { 3 } {
+                backlog.observe(Nanos::from_millis(ms), response);
+            }
+        }
+        assert!(backlog.growth().unwrap().throughout);
     }
 
     #[test]

@@ -25,7 +25,7 @@ const FINDINGS: [Finding; 8] = [
 fn check(name: &str, grade: Grade) -> Check {
     let [measured, threshold, advice] =
         ["measured", "threshold", "advice"].map(|what| format!("{what} {}", grade.name()));
-    Check { name: name.to_owned(), grade, measured, threshold, advice }
+    Check { name: name.to_owned(), grade, measured, threshold, advice, explained_by: None }
 }
 
 /// A run with some of the checks, each with any grade.

@@ -70,6 +70,16 @@ pub(super) fn of(
     }
     let validity = worst.verdict.validity.max(Validity::of(&checks));
     let finding = gravest.verdict.finding;
+    // What explains a check of one run must be told of the whole.
+    let told: Vec<String> = checks
+        .iter()
+        .filter(|check| check.grade >= Grade::Limited)
+        .map(|check| check.name.clone())
+        .chain([worst, gravest].map(|run| run.verdict.finding.name().to_owned()))
+        .collect();
+    for check in &mut checks {
+        check.explained_by = check.explained_by.take().filter(|cause| told.contains(cause));
+    }
     let grave = if finding == worst.verdict.finding {
         String::new()
     } else {
@@ -140,6 +150,7 @@ fn merged_check(name: &str, anew: Option<&Check>, runs: &[MergedRun]) -> Option<
         measured: told.join("; "),
         threshold: each_once(deciding().map(|check| check.threshold.as_str()), "; "),
         advice: each_once(deciding().map(|check| check.advice.as_str()), " "),
+        explained_by: explained(deciding()),
     };
     Some((check, of_runs))
 }
@@ -153,6 +164,12 @@ fn by_run(checks: &[(&str, &Check)], runs: usize) -> Vec<String> {
         return vec![first.measured.clone()];
     }
     checks.iter().map(|(run, check)| format!("{run}: {}", check.measured)).collect()
+}
+
+/// What explains all of these checks, if that is one and the same.
+fn explained<'a>(mut checks: impl Iterator<Item = &'a Check>) -> Option<String> {
+    let first = checks.next()?.explained_by.clone();
+    checks.all(|check| check.explained_by == first).then_some(first)?
 }
 
 fn each_once<'a>(texts: impl Iterator<Item = &'a str>, between: &str) -> String {

@@ -559,6 +559,8 @@ fn code_of(executor: &Executor<'_>, conclusion: &Conclusion, over: Over) -> u8 {
         Over::Left => exit::MACHINE_CHANGED,
         Over::NoRoom => exit::OUTPUT,
         Over::Stopped | Over::Budget | Over::Deadline => exit::INCOMPLETE,
+        // Whether an expectation holds of figures that may not be used says nothing.
+        Over::Complete | Over::Aborted if conclusion.useless() > 0 => exit::INVALID,
         Over::Complete | Over::Aborted if !conclusion.broken.is_empty() => exit::REQUIRED,
         // A criterion that is met says that something became worse.
         Over::Complete | Over::Aborted

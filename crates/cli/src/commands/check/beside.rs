@@ -43,6 +43,7 @@ mod tests {
             measured: measured.to_owned(),
             threshold: String::new(),
             advice: String::new(),
+            explained_by: None,
         };
         let of = |checks: Vec<Check>| {
             let (validity, finding) = (Validity::Valid, Finding::Faithful);

@@ -252,6 +252,10 @@ fn print_order(out: &mut impl Write, figures: &FidelityFigures) -> io::Result<()
             order.ratio_of_others() * 100.0
         )?;
     }
+    if order.apart > 0 {
+        let apart = order.apart;
+        writeln!(out, "              {apart} came behind one due more than 1 ms later")?;
+    }
     if let Some(ks) = figures.inter_arrival_ks {
         writeln!(out, "inter-arrival Kolmogorov-Smirnov distance {ks:.4}")?;
     }

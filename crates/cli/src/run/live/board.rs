@@ -45,8 +45,8 @@ pub(crate) struct Glance {
     /// The most requests in flight at any submission in the interval. There may be a peak between
     /// two looks.
     pub(crate) in_flight_max: u32,
-    /// 99 of 100 requests were issued no later than this after their time.
-    pub(crate) lateness_p99: Option<Nanos>,
+    /// How late the latest request was issued.
+    pub(crate) lateness_max: Option<Nanos>,
     pub(crate) sonar: Column,
 }
 
@@ -57,7 +57,7 @@ impl Glance {
             completed_per_s: interval.completed_per_s(),
             in_flight: interval.in_flight,
             in_flight_max: interval.in_flight_max.max(interval.in_flight),
-            lateness_p99: interval.spans_of_all(Span::Lateness).quantile(0.99),
+            lateness_max: interval.spans_of_all(Span::Lateness).max(),
             sonar: interval.sonar.clone(),
         }
     }

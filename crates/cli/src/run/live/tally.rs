@@ -189,4 +189,4 @@ pub(crate) fn wall_clock() -> i64 {
 
 #[cfg(test)]
 #[path = "tally_tests.rs"]
-mod tests;
+pub(crate) mod tests;

@@ -5,7 +5,7 @@ use super::*;
 
 const SECOND: i64 = 1_000_000_000;
 
-fn record(completed: Option<i64>) -> Record {
+pub(crate) fn record(completed: Option<i64>) -> Record {
     let submitted = completed.map(|at| Nanos(at - 1000));
     let outcome = if completed.is_some() { Outcome::Ok } else { Outcome::Unsupported };
     let planned = Planned {

@@ -5,7 +5,7 @@
 //! of this changes the figures without leaving a sign in them, so it is observed during the run and
 //! judged here.
 
-mod device;
+pub(super) mod device;
 
 use ioecho_trace::units;
 

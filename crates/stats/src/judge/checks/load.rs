@@ -361,14 +361,14 @@ fn course(unsettled: &Unsettled) -> String {
     if !is_drift(unsettled) {
         // That is no change, and nobody waits for it.
         return format!(
-            "service times of like requests ended at {} of their first level, which counts as \
+            "service times of like requests ended at {} times their first level, which counts as \
              the same",
             three_digits(unsettled.ratio)
         );
     }
     format!(
-        "service times of like requests ended at {} of their first level, reached after {:.1} s \
-         of {:.1} s",
+        "service times of like requests ended at {} times their first level, reached after \
+         {:.1} s of {:.1} s",
         three_digits(unsettled.ratio),
         unsettled.since.as_secs_f64(),
         unsettled.end.as_secs_f64()

@@ -6,16 +6,12 @@ use ioecho_trace::units::counted;
 use super::{CONFLICT_SHARE, REFUSED_SHARE, check, graded, late_grade, share};
 use crate::chance::is_above;
 use crate::facts::{EngineFacts, WitnessFacts};
-use crate::fidelity::EXTRA_SHARE;
+use crate::fidelity::{APART_SHARE, EXTRA_SHARE};
 use crate::verdict::{Check, Grade};
 
 /// The share of foreign requests from which on it is another load: the same as for dropped ones
 /// (`conflicts`).
 const EXTRA_SHARE_INVALID: f64 = CONFLICT_SHARE;
-
-/// The share of requests that may come after one that was due measurably later. Beyond it the 99th
-/// percentile may be that of requests in another order.
-const REORDERED_SHARE: f64 = 0.01;
 
 const THRESHOLD: &str = "every request seen (invalid above 1 % missing); at most 1 % held back by \
                          more than 1 ms, of others (invalid above 5 %), or behind one due more \
@@ -34,6 +30,12 @@ fn is_shared(seen: &WitnessFacts) -> bool {
 /// The same of a run, if it had a witness.
 pub(in crate::judge) fn is_foreign(engine: &EngineFacts) -> bool {
     engine.witness.as_ref().is_some_and(|seen| seen.is_there() && is_shared(seen))
+}
+
+/// Whether other programs' load is all that a witness has against the run.
+pub(in crate::judge) fn is_foreign_only(seen: &WitnessFacts) -> bool {
+    let without = WitnessFacts { extra: 0, ..seen.clone() };
+    is_shared(seen) && findings(&without, true).iter().all(|(grade, _)| *grade <= Grade::Pass)
 }
 
 /// Whether requests that were handed over in time were held back on their way to the device.
@@ -76,7 +78,7 @@ fn findings(seen: &WitnessFacts, has_schedule: bool) -> Vec<(Grade, &'static str
         all.push((graded(extra_share(seen), EXTRA_SHARE, EXTRA_SHARE_INVALID), EXTRA));
     }
     // Without a schedule the order of requests is not given.
-    let is_reordered = |count| has_schedule && is_above(count, seen.found, REORDERED_SHARE);
+    let is_reordered = |count| has_schedule && is_above(count, seen.found, APART_SHARE);
     if is_reordered(seen.reordered_apart) {
         all.push((Grade::Suspect, REORDERED));
     } else if is_reordered(seen.reordered_apart.saturating_add(seen.reordered_held_back)) {

@@ -45,9 +45,9 @@ pub(crate) fn draw(frame: &mut Frame<'_>, scene: &Scene) {
     let now = scene.recent.last().map_or(0, |glance| glance.in_flight);
     let title = format!("in flight {now} · most {most}");
     bars(frame, &title, &scene.recent, flight, |glance| u64::from(glance.in_flight_max));
-    let lateness = |glance: &Glance| glance.lateness_p99.map_or(0, |p99| p99.0.max(0) as u64);
+    let lateness = |glance: &Glance| glance.lateness_max.map_or(0, |latest| latest.0.max(0) as u64);
     let most = scene.recent.iter().map(lateness).max().unwrap_or(0);
-    let title = format!("lateness p99 · most {}", Nanos(most as i64));
+    let title = format!("lateness · most {}", Nanos(most as i64));
     bars(frame, &title, &scene.recent, late, lateness);
     percentiles(frame, scene, table);
 }
@@ -152,3 +152,7 @@ fn percentiles(frame: &mut Frame<'_>, scene: &Scene, area: Rect) {
 #[cfg(test)]
 #[path = "draw_tests.rs"]
 mod tests;
+
+#[cfg(test)]
+#[path = "recount_tests.rs"]
+mod recount;

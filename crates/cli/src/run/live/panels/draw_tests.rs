@@ -22,7 +22,7 @@ fn scene() -> Scene {
             completed_per_s: if is_slow { 400.0 } else { 1000.0 },
             in_flight: if is_slow { 180 } else { 4 },
             in_flight_max: if is_slow { 200 } else { 4 },
-            lateness_p99: Some(Nanos::from_micros(if is_slow { 5000 } else { 20 })),
+            lateness_max: Some(Nanos::from_micros(if is_slow { 5000 } else { 20 })),
             ..Glance::default()
         };
         let base = if is_slow { 8_000_000 } else { 100_000 };
@@ -51,7 +51,7 @@ fn scene() -> Scene {
     }
 }
 
-fn drawn(scene: &Scene, width: u16, height: u16) -> String {
+pub(super) fn drawn(scene: &Scene, width: u16, height: u16) -> String {
     let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
     terminal.draw(|frame| draw(frame, scene)).unwrap();
     let buffer = terminal.backend().buffer();

@@ -1,12 +1,12 @@
 //! The contents of the panels at one moment, independent of their source.
 
 use ioecho_stats::picture::Span;
-use ioecho_stats::run_summary::Percentiles;
+use ioecho_stats::run_summary::{ByKind, Percentiles, RunSummary};
 use ioecho_stats::verdict::{Grade, Validity};
 use ioecho_trace::Nanos;
 
 use crate::print::visible;
-use crate::run::live::board::Glance;
+use crate::run::live::board::{Glance, State};
 use crate::run::live::view::View;
 
 /// The names of the spans, in the order of [`Scene::now`].
@@ -45,11 +45,21 @@ impl Scene {
     pub(crate) fn of(view: &View, duration: Option<Nanos>) -> Self {
         let summary = view.summary();
         let state = view.board.look();
+        Self::at(&state, &summary, &view.title(), duration)
+    }
+
+    /// The run with this title, with what the board has of it and its figures so far.
+    pub(crate) fn at(
+        state: &State,
+        summary: &RunSummary,
+        title: &str,
+        duration: Option<Nanos>,
+    ) -> Self {
         let now = SPANS.map(|span| state.last.by_kind(span).remove("all"));
-        let all = |by_kind: &ioecho_stats::run_summary::ByKind| by_kind.get("all").copied();
-        let doubts = summary.verdict.checks.iter().filter(|check| check.grade > Grade::Pass);
+        let all = |by_kind: &ByKind| by_kind.get("all").copied();
+        let doubts = summary.verdict.checks.iter().filter(|check| check.is_cause());
         Self {
-            title: visible(&view.title()),
+            title: visible(title),
             elapsed: state.whole.end,
             duration,
             validity: (state.whole.requests > 0).then_some(summary.verdict.validity),

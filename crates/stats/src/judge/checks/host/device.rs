@@ -7,7 +7,7 @@ use ioecho_trace::{Bytes, LateCause, Op, VerifyMode, units};
 use super::{is_known, silent};
 use crate::facts::{CountedFacts, DeviceFacts, EngineFacts};
 use crate::judge::IN_FLIGHT_DEFAULT;
-use crate::judge::checks::{check, share};
+use crate::judge::checks::{REFUSED_SHARE, check, graded, share};
 use crate::reached::{Reach, TargetReach};
 use crate::run_figures::RunFigures;
 use crate::verdict::{Check, Grade};
@@ -56,6 +56,11 @@ impl DeviceGrade {
     }
 }
 
+/// Whether the devices below the run were observed, so that the checks of this file judge them.
+pub(in crate::judge) fn is_observed(engine: &EngineFacts) -> bool {
+    !engine.simulated && is_known(&engine.host)
+}
+
 /// Judges every target's device and reports the worst.
 fn of_devices(
     name: &str,
@@ -64,7 +69,7 @@ fn of_devices(
     engine: &EngineFacts,
     judge: impl Fn(&DeviceFacts, &TargetReach) -> DeviceGrade,
 ) -> Check {
-    if engine.simulated || !is_known(&engine.host) {
+    if !is_observed(engine) {
         return silent(name, engine);
     }
     let none = TargetReach::default();
@@ -432,14 +437,14 @@ pub(super) fn alignment(figures: &RunFigures, engine: &EngineFacts) -> Check {
     })
 }
 
+/// The operations without data that some devices cannot do.
+pub(in crate::judge) const DURABLE: [Op; 3] = [Op::Flush, Op::Discard, Op::WriteZeroes];
+
 /// Whether flushes and discards had their effect.
 pub(super) fn durability(figures: &RunFigures, engine: &EngineFacts) -> Check {
-    let threshold = "no flush, forced write or discard lost";
+    let threshold = "no flush, forced write or discard lost (invalid above 1 % of the requests)";
     of_devices("durability", threshold, figures, engine, |device, reach| {
-        let lost: u64 = [Op::Flush, Op::Discard, Op::WriteZeroes]
-            .into_iter()
-            .map(|op| figures.unsupported(op))
-            .sum();
+        let lost: u64 = DURABLE.into_iter().map(|op| figures.unsupported(op)).sum();
         let durable = reach.flushes.saturating_add(reach.forced);
         if durable.saturating_add(reach.discards.requests).saturating_add(lost) == 0 {
             return DeviceGrade::nothing("the load has no flush, no forced write and no discard");
@@ -467,7 +472,7 @@ pub(super) fn durability(figures: &RunFigures, engine: &EngineFacts) -> Check {
         let unseen = !device.is_file && !is_through && seen == Some(0) && needs_flush;
         let (grade, advice) = if lost > 0 {
             (
-                Grade::Suspect,
+                graded(share(lost, figures.recorded()), 0.0, REFUSED_SHARE),
                 "The target cannot do these requests, so their cost is missing from the figures \
                  and what was to be freed is not. Use a target that can, or leave them out of the \
                  load.",

@@ -360,12 +360,23 @@ fn a_flush_that_reaches_nothing_and_a_discard_that_cannot_be_done_are_told() {
     assert_eq!(with(0, "write back", None), Grade::Suspect);
     assert_eq!(with(0, "write through", Some(false)), Grade::Pass);
     assert_eq!(with(0, "write through", Some(true)), Grade::Suspect);
-    let refused = figures_of(&[(Op::Discard, 0, 4096, 1)], |request| {
-        let measured = request.measured.as_mut().unwrap();
-        (measured.submitted, measured.completed) = (None, None);
-        measured.outcome = Outcome::Unsupported;
-    });
-    assert_eq!(grade(&refused, &on(device()), "durability"), Grade::Suspect);
+    let refused = |writes: usize| {
+        let mut loads = vec![(Op::Write, 0, 4096, 1); writes];
+        loads.push((Op::Discard, 0, 4096, 1));
+        figures_of(&loads, |request| {
+            let measured = request.measured.as_mut().unwrap();
+            if request.op == Op::Discard {
+                (measured.submitted, measured.completed) = (None, None);
+                measured.outcome = Outcome::Unsupported;
+            }
+        })
+    };
+    assert_eq!(grade(&refused(99), &on(device()), "durability"), Grade::Suspect);
+    assert_eq!(grade(&refused(98), &on(device()), "durability"), Grade::Invalid);
+    // It is told once.
+    let issued = |engine: &EngineFacts| crate::judge::checks::issued(&refused(98), engine).grade;
+    assert_eq!(issued(&on(device())), Grade::Pass);
+    assert_eq!(issued(&EngineFacts { simulated: true, ..on(device()) }), Grade::Invalid);
     let forced = figures_of(&[(Op::Write, 0, 4096, 1)], |request| request.flags = Flags::FUA);
     let through_cache = DeviceFacts { fua: Some(true), ..device() };
     assert_eq!(grade(&forced, &on(through_cache), "durability"), Grade::Pass);
