@@ -22,7 +22,7 @@ use super::anchor::{Anchor, BENEATH};
 use crate::MonotonicClock;
 
 /// Buffers begin at multiples of so many bytes, as direct I/O needs.
-const ALIGNMENT: usize = 4096;
+pub(super) const ALIGNMENT: usize = 4096;
 
 /// Places for directories that are kept open.
 const OPEN_MAX: usize = 256;
@@ -57,6 +57,8 @@ pub struct FilesDevice {
     open: Option<(u64, OwnedFd)>,
     prepared: Option<Io>,
     done: Option<Completion>,
+    /// How much of the buffer the last read has filled.
+    read: usize,
     name: String,
 }
 
@@ -69,19 +71,19 @@ struct Place {
 }
 
 /// Memory that begins at a multiple of [`ALIGNMENT`].
-struct Buffer {
+pub(super) struct Buffer {
     bytes: Vec<u8>,
     from: usize,
 }
 
 impl Buffer {
-    fn new(length: usize) -> Self {
+    pub(super) fn new(length: usize) -> Self {
         let bytes = vec![0; length + ALIGNMENT];
         let from = bytes.as_ptr().align_offset(ALIGNMENT);
         Self { bytes, from }
     }
 
-    fn part(&mut self, length: usize) -> &mut [u8] {
+    pub(super) fn part(&mut self, length: usize) -> &mut [u8] {
         &mut self.bytes[self.from..self.from + length]
     }
 }
@@ -153,6 +155,7 @@ impl FilesDevice {
             open: None,
             prepared: None,
             done: None,
+            read: 0,
             name: String::new(),
         }
     }
@@ -389,7 +392,14 @@ impl Device for FilesDevice {
         }
     }
 
+    // A thread has one call at a time, and the buffer keeps its data until the next.
+    fn data(&mut self, _: u32) -> &[u8] {
+        let read = self.read;
+        self.buffer.part(read)
+    }
+
     fn prepare(&mut self, io: &Io, payload: &mut dyn Payload) {
+        self.read = if io.op == Op::Read { io.length.0 as usize } else { 0 };
         if io.op == Op::Write {
             let whole = (io.length.0 as usize).next_multiple_of(ALIGNMENT);
             payload.fill(io, self.buffer.part(whole));
