@@ -1,8 +1,9 @@
-//! Trees of files on a file system: the anchor, and the calls of one thread.
+//! Trees of files on a file system: the anchor, the calls of one thread, and reading back.
 
 mod anchor;
 mod before;
 mod device;
+mod reading;
 mod recorded;
 #[cfg(test)]
 mod tests;
@@ -10,4 +11,5 @@ mod tests;
 pub use anchor::{Anchor, AnchorState, Found, changed_by, inspect};
 pub use before::{Made, make_before};
 pub use device::{FilesDevice, FilesOptions};
+pub use reading::FilesReader;
 pub use recorded::RecordedDevice;

@@ -28,7 +28,7 @@ pub use crate::pacing::{Pacing, PacingMode};
 use crate::pattern::Pattern;
 use crate::plan::Planned;
 use crate::schedule::{Counts, LATENESS_TOLERATED, Record, Scheduler, Wake};
-use crate::verify::Verifier;
+use crate::verify::Following;
 use audit::Audit;
 pub use cut::CutOff;
 use telemetry::{Doing, Gauges, Levels, Telemetry};
@@ -260,7 +260,7 @@ pub struct Replay<'a, C> {
 /// How a replay is verified while it runs.
 pub struct Verification<'a> {
     /// Tracks every request, and judges the data of reads.
-    pub verifier: &'a mut Verifier,
+    pub verifier: Following<'a>,
     /// Whether every write is read again as soon as it has completed, before anything that
     /// overlaps it may be issued.
     pub reread_writes: bool,
@@ -279,8 +279,8 @@ impl<C: Clock> Replay<'_, C> {
         let payload_cost = payload_cost(clock, pattern);
         let timing = scheduler.config().timing;
         let has_flows = scheduler.flows() > 0;
-        let audit = verify.map(|verify| Audit::new(verify, scheduler.config()));
-        scheduler.look_ahead_numbered(audit.as_ref().map_or(0, Audit::notes_ahead));
+        let mut audit = verify.map(|verify| Audit::new(verify, scheduler.config()));
+        scheduler.look_ahead_numbered(audit.as_mut().map_or(0, Audit::notes_ahead));
         device.keep_data(audit.is_some());
         let is_inline = device.is_inline();
         let mut engine = Engine {
@@ -518,7 +518,7 @@ impl<C: Clock> Engine<'_, C> {
             }
         }
         if let Some(max) = self.pacing.errors_max {
-            let damaged = self.audit.as_ref().map_or(0, Audit::places);
+            let damaged = self.audit.as_mut().map_or(0, Audit::places);
             if self.totals.errors + damaged >= max && !self.totals.too_many_errors {
                 self.totals.too_many_errors = true;
                 self.control.stop.store(true, Relaxed);

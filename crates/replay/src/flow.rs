@@ -50,18 +50,21 @@ impl FlowConfig {
 }
 
 /// Numbers for the requests of a lane: those of different lanes never meet, and no lock is needed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct Numbering {
     /// The first.
     pub first: u64,
     /// From one to the next: the number of lanes.
     pub step: u64,
+    /// The next number of all lanes, where these have theirs in one row: what one lane does after
+    /// another has a larger number then.
+    pub row: Option<Arc<AtomicU64>>,
 }
 
 impl Default for Numbering {
     /// The numbers of the only lane.
     fn default() -> Self {
-        Self { first: 0, step: 1 }
+        Self { first: 0, step: 1, row: None }
     }
 }
 

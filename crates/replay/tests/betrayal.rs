@@ -106,7 +106,11 @@ fn replayed(
         pattern: &mut Pattern::new(seed),
         pacing: Pacing { start_at: Some(START), ..Pacing::default() },
         control: &Control::default(),
-        verify: Some(Verification { verifier: &mut verifier, reread_writes: false, preread }),
+        verify: Some(Verification {
+            verifier: (&mut verifier).into(),
+            reread_writes: false,
+            preread,
+        }),
     }
     .run();
     result.unwrap();

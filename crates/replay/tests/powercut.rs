@@ -293,7 +293,7 @@ fn cut(seed: u64, is_losing: bool) -> Left {
         pacing: Pacing { start_at: Some(Nanos::from_millis(1)), ..Pacing::default() },
         control: &Control::default(),
         verify: Some(Verification {
-            verifier: &mut verifier,
+            verifier: (&mut verifier).into(),
             reread_writes: false,
             preread: false,
         }),

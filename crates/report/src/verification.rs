@@ -42,6 +42,10 @@ pub(crate) fn view(figures: &VerifyFigures) -> VerificationView<'_> {
         let count = grouped(figures.unverifiable_sectors);
         parts.push(format!("of {count} nobody can say what they must hold"));
     }
+    if figures.names > 0 || figures.names_damaged() > 0 {
+        let damaged = figures.names_told().unwrap_or_else(|| "none of them damaged".to_owned());
+        parts.push(format!("{} names looked at, {damaged}", grouped(figures.names)));
+    }
     parts.extend(figures.doubt_told());
     parts.extend(figures.prereads_told());
     let mut kinds: Vec<(&String, &u64)> = figures.damaged.iter().collect();

@@ -118,6 +118,11 @@ impl RunDirectory {
         self.path.join(format!("intents-{target}.ring"))
     }
 
+    /// What the run found of a tree of files when it began.
+    pub fn names(&self, target: usize) -> PathBuf {
+        self.path.join(format!("names-{target}.begin"))
+    }
+
     /// The findings of verification.
     pub fn verify(&self) -> PathBuf {
         self.path.join("verify.json")

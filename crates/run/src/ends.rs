@@ -1,7 +1,6 @@
 //! The results of a run's threads after their end, and the run's facts made of them.
 
 use ioecho_linux::target::Layer;
-use ioecho_replay::verify::Verifier;
 use ioecho_stats::facts::{ClockFacts, CpuFacts, EndedAfter, EngineFacts, HostFacts};
 use ioecho_trace::units::counted;
 
@@ -11,12 +10,14 @@ use crate::lane::LaneEnd;
 use crate::load;
 use crate::plan::ReplayPlan;
 use crate::start::Agreed;
-use crate::verification;
+use crate::verification::{self, Verified};
 use crate::writer::WriterEnd;
 
 /// The results of the engines and of the threads around them.
 pub(crate) struct Ends {
     pub(crate) lanes: Vec<LaneEnd>,
+    /// What was verified of each target.
+    pub(crate) verified: Vec<Verified>,
     pub(crate) feeder: FeederEnd,
     pub(crate) writer: WriterEnd,
     /// The observations of the clocks and the processors; `None` in a simulation.
@@ -42,8 +43,7 @@ impl Ends {
             "the device never answered what was in flight".to_owned()
         } else if self.lanes.iter().any(|lane| lane.totals.too_many_errors) {
             let errors: u64 = self.lanes.iter().map(|lane| lane.totals.errors).sum();
-            let verifiers = self.lanes.iter().filter_map(|lane| lane.verifier.as_ref());
-            let damaged: u64 = verifiers.map(Verifier::places).sum();
+            let damaged: u64 = self.verified.iter().map(|it| it.verifier.places()).sum();
             let damaged = match damaged {
                 0 => String::new(),
                 places => format!(" and {} of damage", counted(places, "place")),
@@ -51,9 +51,9 @@ impl Ends {
             format!("ended after {errors} failed requests{damaged}, as was asked for")
         } else if self.lanes.iter().any(|lane| lane.totals.stopped) {
             "stopped by a signal".to_owned()
-        } else if self.lanes.iter().any(|lane| lane.verify_stopped) {
+        } else if self.verified.iter().any(|it| it.stopped) {
             "the last look at everything written was stopped by a signal".to_owned()
-        } else if let Some(error) = self.lanes.iter().find_map(|lane| lane.verify_error.as_ref()) {
+        } else if let Some(error) = self.verified.iter().find_map(|it| it.error.as_ref()) {
             format!("the last look at everything written broke off: {error}")
         } else {
             String::new()
@@ -135,7 +135,7 @@ pub(crate) fn engine_facts(
         copies: planned.copies,
         substituted: planned.substituted,
         device_errors: sum(|lane| u64::from(lane.error.is_some())),
-        verify: verification::figures(plan, &ends.lanes),
+        verify: verification::figures(plan, &ends.verified),
         paced_rate_max: (request_cost > 0).then(|| 1e9 / request_cost as f64),
         demanded_rate_peak: ends.feeder.peak_per_s,
         host: host_facts(ends),

@@ -34,6 +34,7 @@ use crate::start::{Agreed, Start};
 use crate::target::Target;
 use crate::verify::before::Before;
 use crate::verify::family::Member;
+use crate::verify::tree::TreeVerifier;
 use crate::watch::host::HostWatch;
 use crate::witness::{Witness, Witnessed};
 use crate::writer::{self, WriterOptions};
@@ -72,6 +73,7 @@ pub fn execute(
         for target in 0..plan.targets.len() {
             let _ = run.remove(&run.versions(target));
             let _ = run.remove(&run.intents(target));
+            let _ = run.remove(&run.names(target));
         }
         let _ = std::fs::remove_dir(run.path());
     }
@@ -115,6 +117,9 @@ fn replay(
     let zero_of = |agreed: Agreed| Some((clock.origin() + agreed.start_at).0);
     let begun = |agreed| RunFacts { zero_monotonic_ns: zero_of(agreed), ..facts.clone() };
     let mut begins = |agreed| tell_beginning(run, &begun(agreed));
+    let tell = |text: &str| observer.tell(text);
+    // Known before the run is one of its family, which must know what every run of it began with.
+    let trees = verification::of_trees(plan, run, run_number, forest.as_ref(), &tell)?;
     let member = plan.before.as_ref();
     let member = member.map(|before| before.join(run_number, run, &facts.targets)).transpose()?;
     let member = member.flatten();
@@ -122,7 +127,7 @@ fn replay(
         plan,
         run,
         journal,
-        (lanes, &places, forest.as_ref()),
+        (lanes, &places, forest.as_ref(), &trees),
         source,
         planner,
         run_number,
@@ -153,7 +158,7 @@ fn replay(
     // The volumes of flows are no devices that the target stands for.
     engine.load.size = size.filter(|_| plan.flows.is_empty());
     let is_complete = engine.incomplete.is_empty() && engine.results_lost == 0;
-    let kept = verification::keep(plan, run, run_number, &ends.lanes);
+    let kept = verification::keep(plan, run, run_number, &ends.verified);
     kept.unwrap_or_else(|error| observer.tell(&format!("warning: {error}")));
     facts.trace = ends.feeder.header;
     let witnessed = Witnessed::of(&facts);
@@ -185,7 +190,7 @@ fn settle(plan: &ReplayPlan, run: &RunDirectory, summary: &RunSummary) -> Result
     if verifies {
         finalise::sync_results(run)?;
     }
-    let is_one = plan.flows.is_empty() || plan.targets.len() == 1;
+    let is_one = plan.flows.is_empty() || plan.targets.len() == 1 && !plan.is_of_files();
     let is_numbered = is_one && summary.recorded == summary.engine.planned;
     if is_numbered || !verifies {
         finalise::drop_journal(run, &summary.engine)?;
@@ -206,7 +211,7 @@ fn leaving(
             member.leave();
         }
     })?;
-    for (target, error) in verification::hand_down(member, &mut worked.0.lanes) {
+    for (target, error) in verification::hand_down(member, &mut worked.0.verified) {
         observer.tell(&format!("warning: {}: {error}", plan.targets[target].name()));
     }
     Ok(worked)
@@ -294,7 +299,7 @@ fn work(
     plan: &ReplayPlan,
     run: &RunDirectory,
     journal: File,
-    (lanes, places, forest): (Vec<Lane>, &[LanePlace], Option<&Forest>),
+    (lanes, places, forest, trees): (Vec<Lane>, &[LanePlace], Option<&Forest>, &[TreeVerifier]),
     source: Box<dyn Source>,
     planner: Planner,
     run_number: u64,
@@ -348,7 +353,7 @@ fn work(
     let start = Arc::new(Start::new(lanes.len()));
     let cpus = plan.host.cpus.as_ref();
     let host = (!simulated).then(|| HostWatch::start(cpus, &start)).transpose()?;
-    let mut flows = plan.flows.lanes(&plan.targets);
+    let mut flows = plan.flows.lanes(&plan.targets, plan.spec.verify.is_on());
     let parts = lanes.into_iter().zip(inputs).zip(recorders).zip(verifiers);
     let work = parts.enumerate().map(|(number, (((lane, input), recorder), verifier))| LaneWork {
         number,
@@ -361,12 +366,17 @@ fn work(
         recorder,
         control: Arc::clone(&controls[number]),
         verifier,
+        shared: TreeVerifier::shared(trees, places[number].target, number),
         run_number,
     });
     let mut lanes = Lanes::start(plan, run, &start, work.collect(), observer);
     let mut ends = lanes.as_mut().map(|lanes| lanes.wait(&start, begins));
     let host = host.map(HostWatch::finish);
     run.log("replayed: what was measured is put in order");
+    let verified = match &mut ends {
+        Ok(Ok(ends)) => verification::verified(plan, trees, ends, stop),
+        _ => Vec::new(),
+    };
     // The feeder may be waiting for room in a ring, or for its input.
     stop.store(true, Relaxed);
     ended.store(true, Relaxed);
@@ -383,7 +393,7 @@ fn work(
     if let Some(error) = ends.iter_mut().find_map(|lane| lane.host_error.take()) {
         return Err(error);
     }
-    Ok((Ends { lanes: ends, feeder, writer, host }, start, lanes?))
+    Ok((Ends { lanes: ends, verified, feeder, writer, host }, start, lanes?))
 }
 
 /// What each target can take.
@@ -475,7 +485,7 @@ fn facts(
             dedup: Some(plan.fill.dedup),
             cache_bytes: plan.spec.cache_size.map(|size| size.0),
             verify: Some(plan.spec.verify),
-            conflicts: Some(plan.scheduler.conflicts),
+            conflicts: Some(plan.conflicts_told()),
             strong: Some(plan.scheduler.strong),
             in_flight_max: Some(plan.scheduler.in_flight_max),
             errors_max: plan.spec.errors_max,

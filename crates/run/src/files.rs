@@ -21,6 +21,7 @@ use crate::observer::Observer;
 use crate::plan::ReplayPlan;
 use crate::target::Target;
 use crate::tree_target::{TreePlace, TreeTarget};
+use crate::verify::tree::PastTree;
 
 /// A tree of a run.
 struct Place {
@@ -108,6 +109,15 @@ impl Forest {
         (self.lanes(plan, places, clock), entries, below)
     }
 
+    /// The trees that can be verified, with their numbers among the targets.
+    pub(crate) fn to_verify(&self) -> impl Iterator<Item = (usize, (Anchor, PastTree))> {
+        self.places.iter().enumerate().filter_map(|(number, place)| {
+            let geometry = place.target.geometry.clone();
+            let tree = PastTree { geometry, direct: place.target.open.direct };
+            Some((number, (place.anchor.clone()?, tree)))
+        })
+    }
+
     /// The trees in the facts of a run.
     fn entries(&self) -> Vec<TargetEntry> {
         let entry = |place: &Place| {
@@ -119,6 +129,7 @@ impl Forest {
             TargetEntry::Tree(TreeEntry {
                 tree: text,
                 anchor: anchor.path().to_owned(),
+                canonical: place.target.canonical(),
                 files: place.tree.geometry.files(),
                 directories: place.tree.geometry.directories(),
                 direct: place.target.open.direct,

@@ -19,7 +19,7 @@ use ioecho_replay::schedule::Counts;
 use ioecho_replay::sim::models::Learnt;
 use ioecho_replay::sim::{Pace, SimClock, SimDevice, SimSpec};
 use ioecho_replay::tree::{InMemory, Names};
-use ioecho_replay::verify::{Verifier, final_pass};
+use ioecho_replay::verify::{Following, Verifier, final_pass};
 use ioecho_replay::{Clock, Device, Scheduler};
 use ioecho_trace::{Bytes, Nanos, VerifyMode};
 
@@ -132,6 +132,8 @@ pub(crate) struct LaneWork {
     pub(crate) recorder: RingSink,
     pub(crate) control: Arc<Control>,
     pub(crate) verifier: Option<Verifier>,
+    /// The verifier that it shares with the other lanes of its tree, and its tag there.
+    pub(crate) shared: Option<(Arc<Mutex<Verifier>>, u32)>,
     pub(crate) run_number: u64,
 }
 
@@ -241,7 +243,7 @@ pub(crate) fn run(
     let pattern = Pattern::with_fill(work.run_number, target as u16, plan.fill);
     let waits = plan.timing.mode.has_parents();
     let pattern = if waits { pattern.undated() } else { pattern };
-    let mut rings = Rings { input, flows, recorder, control, pattern };
+    let mut rings = Rings { input, flows, recorder, control, pattern, shared: work.shared };
     let mut end = LaneEnd::new(verifier);
     let mut closing = None;
     RingInput::wait_until_filled(&filled, &rings.control.stop);
@@ -380,6 +382,8 @@ struct Rings {
     recorder: RingSink,
     control: Arc<Control>,
     pattern: Pattern,
+    /// The verifier that it shares with other lanes, and its tag there.
+    shared: Option<(Arc<Mutex<Verifier>>, u32)>,
 }
 
 /// Looks at the places where the load begins, and warns where they are empty; returns the last
@@ -421,7 +425,7 @@ fn replay<C: Clock>(
     end: &mut LaneEnd,
     (device, clock, pacing): (&mut dyn Device, &C, Pacing),
 ) {
-    let Rings { input, flows, recorder, control, pattern } = rings;
+    let Rings { input, flows, recorder, control, pattern, shared } = rings;
     let scheduler = match flows.take() {
         None => Scheduler::new(plan.scheduler),
         Some(flows) => {
@@ -429,7 +433,9 @@ fn replay<C: Clock>(
             Scheduler::with_flows(config, flows.configs, flows.numbering)
         }
     };
-    let verify = end.verifier.as_mut().map(|verifier| Verification {
+    let own = end.verifier.as_mut().map(Following::Own);
+    let of_several = || shared.as_ref().map(|(shared, tag)| Following::Shared(shared, *tag));
+    let verify = own.or_else(of_several).map(|verifier| Verification {
         verifier,
         reread_writes: plan.spec.verify == VerifyMode::Paranoia,
         preread: plan.spec.verify == VerifyMode::Preread,

@@ -19,7 +19,7 @@ use ioecho_trace::{Header, Nanos, Source, Stop, generate, units};
 
 use crate::chains::Chains;
 use crate::error::{Kind, Result, RunError};
-use crate::flows::{Flows, Nothing};
+use crate::flows::{Flow, Flows, Nothing};
 use crate::inputs::Inputs;
 use crate::links::{self, Links};
 use crate::on_devices::OnDevices;
@@ -38,6 +38,10 @@ const LOOK_AHEAD_OF_CHAINS: usize = 1 << 16;
 
 /// The most targets: more than any host has, and as many as a result can name.
 const TARGETS_MAX: usize = 1024;
+
+/// The most threads on files whose data are verified: results on their way to the journal have
+/// notes in one ring.
+const VERIFYING_THREADS_MAX: u32 = 128;
 
 /// A replay with all settings resolved.
 #[derive(Clone, Debug)]
@@ -282,9 +286,19 @@ impl ReplayPlan {
             .map_err(|error| RunError::new(Kind::Usage, error.to_string()))
     }
 
+    /// The conflict rule, as whoever verifies the run later must know it: where threads on files
+    /// verify, and have them to themselves, no two requests that overlap are in flight together.
+    pub(crate) fn conflicts_told(&self) -> ConflictMode {
+        let are_apart = self.spec.verify.is_on() && self.is_of_files() && self.is_isolated();
+        if are_apart { ConflictMode::Partial } else { self.scheduler.conflicts }
+    }
+
     /// Whether no request that overlaps a write is ever in flight together with it.
     pub fn is_isolated(&self) -> bool {
         use ioecho_replay::conflict::Strong;
+        if self.is_of_files() {
+            return !self.flows.share_files();
+        }
         self.scheduler.conflicts != ConflictMode::Allow
             && self.scheduler.strong != Strong::WriteWrite
     }
@@ -317,8 +331,12 @@ fn refuse_what_files_have_not(spec: &ReplaySpec, targets: &[Target], flows: &Flo
             "a trace is not replayed on a tree in memory",
             "give its loads as flows",
         ),
-        (spec.verify.is_on(), "the data of files are not verified", "leave verification out"),
-        (spec.continues.is_some(), "a run on files continues no other", "leave it out"),
+        (
+            spec.verify.is_on() && recorded::is_asked_for(spec),
+            "the data of recorded file operations are not verified",
+            "leave verification out",
+        ),
+        (spec.continues.is_some(), "a run on files continues no other", "make a family of both"),
         (spec.witness.is_some(), "block events do not tell of files", "leave the witness out"),
         (
             writes && spec.writes.reads_only(),
@@ -331,10 +349,47 @@ fn refuse_what_files_have_not(spec: &ReplaySpec, targets: &[Target], flows: &Flo
             "say when it ends, or let it choose each file once",
         ),
     ];
+    let rules = rules.into_iter().chain(refused_with_verification(spec, targets, flows));
     match rules.into_iter().find(|(is_broken, ..)| *is_broken) {
         Some((_, what, help)) => Err(RunError::with_help(Kind::Usage, what, help)),
         None => Ok(()),
     }
+}
+
+/// What cannot be verified of files.
+fn refused_with_verification(
+    spec: &ReplaySpec,
+    targets: &[Target],
+    flows: &Flows,
+) -> [(bool, &'static str, &'static str); 4] {
+    let is_on = spec.verify.is_on();
+    let threads: u32 = flows.list().iter().map(Flow::places).sum();
+    let is_unstamped = targets.iter().any(|target| match target {
+        Target::Tree(tree) => !tree.geometry.is_in_sectors(),
+        _ => false,
+    });
+    [
+        (
+            is_on && targets.iter().any(Target::is_simulated),
+            "a tree in memory keeps no data to verify",
+            "take a directory, or leave verification out",
+        ),
+        (
+            is_on && flows.list().iter().any(Flow::copies),
+            "copied and moved files bear the stamps of others, and are not verified",
+            "leave verification out, or the copies",
+        ),
+        (
+            is_on && (is_unstamped || !flows.are_in_sectors()),
+            "what is verified is stamped in sectors of 512 bytes",
+            "take multiples of 512 as sizes of files and of requests",
+        ),
+        (
+            is_on && threads > VERIFYING_THREADS_MAX,
+            "so many threads leave no room for the notes of verification",
+            "take 128 threads at most",
+        ),
+    ]
 }
 
 /// Refuses an instant of the host's clock for a simulation, in which that clock does not count.

@@ -165,6 +165,7 @@ fn opened(
     let entry = TargetEntry::Tree(TreeEntry {
         tree: tree.text.clone(),
         anchor: path.to_owned(),
+        canonical: tree.canonical(),
         files: made.files,
         directories: made.directories,
         direct: false,

@@ -135,6 +135,11 @@ impl TreeTarget {
         }
     }
 
+    /// Where its anchor is, whether it is there yet or not.
+    pub(crate) fn canonical(&self) -> Option<PathBuf> {
+        self.anchor().map(real)
+    }
+
     /// Whether it is in memory.
     pub fn is_simulated(&self) -> bool {
         self.anchor().is_none()
@@ -218,6 +223,15 @@ pub fn is_free(target: &str, results: &Path) -> bool {
         AnchorState::Ours => is_of_results() == Some(true),
         AnchorState::Vdbench | AnchorState::Foreign(_) => false,
     }
+}
+
+/// The shape of a tree below a directory, and how its files are opened, from its name as a target.
+pub(crate) fn shape(name: &str) -> Result<(Geometry, OpenWords)> {
+    let (_, settings) = name.rsplit_once('?').unwrap_or((name, ""));
+    let mut settings = Settings::new(settings);
+    settings.take("parents");
+    let open = settings.open(name)?;
+    Ok((settings.geometry()?, open))
 }
 
 fn usage(name: &str, reason: &str) -> RunError {

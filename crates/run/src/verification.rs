@@ -1,24 +1,30 @@
 //! Verification during a run: the verifier of each target, and the findings.
 
 use std::collections::BTreeMap;
+use std::io;
 use std::path::PathBuf;
+use std::sync::atomic::AtomicBool;
 
 use ioecho_replay::verify::{Verifier, VerifyConfig};
 use ioecho_stats::facts::VerifyFigures;
+use ioecho_trace::Bytes;
 
 use crate::directory::RunDirectory;
 use crate::error::{Result, RunError};
+use crate::files::Forest;
+use crate::flows::Flow;
 use crate::lane::{Lane, LaneEnd};
 use crate::plan::ReplayPlan;
 use crate::verify;
 use crate::verify::family::Member;
 use crate::verify::later::TargetFindings;
 use crate::verify::result;
+use crate::verify::tree::TreeVerifier;
 
 /// The number of findings in `summary.json` and in the report; `verify.json` has all that are kept.
 const SHOWN: usize = 20;
 
-/// The verifiers for the requests of all targets.
+/// The verifiers for the requests of all lanes; those of trees share theirs.
 pub(crate) fn verifiers(
     plan: &ReplayPlan,
     run: &RunDirectory,
@@ -39,7 +45,7 @@ fn verifier(
     lane: &Lane,
     tell: &dyn Fn(&str),
 ) -> Result<Option<Verifier>> {
-    if !plan.spec.verify.is_on() {
+    if !plan.spec.verify.is_on() || plan.is_of_files() {
         return Ok(None);
     }
     let config =
@@ -55,8 +61,96 @@ fn verifier(
     Ok(Some(verifier))
 }
 
+/// The verifiers of a run's trees; empty if nothing is verified, or its targets are no trees.
+pub(crate) fn of_trees(
+    plan: &ReplayPlan,
+    run: &RunDirectory,
+    run_number: u64,
+    forest: Option<&Forest>,
+    tell: &dyn Fn(&str),
+) -> Result<Vec<TreeVerifier>> {
+    let Some(forest) = forest.filter(|_| plan.spec.verify.is_on()) else { return Ok(Vec::new()) };
+    let trees = forest.to_verify().map(|(target, place)| {
+        let config =
+            VerifyConfig { run: run_number, target: target as u16, isolated: plan.is_isolated() };
+        let capacity = place.1.geometry.extent();
+        let tags = plan.flows.list().iter().map(Flow::places).sum();
+        let (before, journal) = (plan.before.as_ref(), Some(plan.spec.journal));
+        let verifier = verify::verifier(run, config, before, capacity, tags, journal, tell)?;
+        TreeVerifier::begin(run, config, verifier, place, tell)
+    });
+    trees.collect()
+}
+
+/// What was verified of a target, when all of its lanes have ended.
+pub(crate) struct Verified {
+    /// The number of the target.
+    target: usize,
+    pub(crate) verifier: Verifier,
+    /// Whether nothing may be in flight any more.
+    is_over: bool,
+    /// The error that interrupted the final verification.
+    pub(crate) error: Option<io::Error>,
+    /// Whether a signal stopped the final verification, and how much it read.
+    pub(crate) stopped: bool,
+    read: Bytes,
+    /// Whether the final verification was completed.
+    passed: bool,
+}
+
+/// What was verified of each target; of trees all is read back now, if it is to be.
+pub(crate) fn verified(
+    plan: &ReplayPlan,
+    trees: &[TreeVerifier],
+    lanes: &mut [LaneEnd],
+    stop: &AtomicBool,
+) -> Vec<Verified> {
+    if trees.is_empty() {
+        let numbered = lanes.iter_mut().enumerate();
+        return numbered.filter_map(|(target, lane)| of_lane(target, lane)).collect();
+    }
+    let is_over = lanes.iter().all(|lane| lane.error.is_none() && lane.totals.abandoned == 0);
+    let is_whole = is_over && !lanes.iter().any(|lane| lane.totals.stopped);
+    let looks = plan.spec.verify.ends_with_a_look() && is_whole;
+    let of_tree = |tree: &TreeVerifier| {
+        let mut verified = Verified {
+            target: tree.target(),
+            verifier: tree.take()?,
+            is_over,
+            error: None,
+            stopped: false,
+            read: Bytes::ZERO,
+            passed: false,
+        };
+        if looks {
+            match tree.look(&mut verified.verifier, stop) {
+                Ok(pass) => {
+                    verified.read = pass.read;
+                    verified.stopped = pass.stopped;
+                    verified.passed = !pass.stopped;
+                }
+                Err(error) => verified.error = Some(error),
+            }
+        }
+        Some(verified)
+    };
+    trees.iter().filter_map(of_tree).collect()
+}
+
+fn of_lane(target: usize, lane: &mut LaneEnd) -> Option<Verified> {
+    Some(Verified {
+        target,
+        verifier: lane.verifier.take()?,
+        is_over: lane.error.is_none() && lane.totals.abandoned == 0,
+        error: lane.verify_error.take(),
+        stopped: lane.verify_stopped,
+        read: lane.verify_read,
+        passed: lane.verify_passed,
+    })
+}
+
 /// The findings on all targets together; `None` if nothing is verified.
-pub(crate) fn figures(plan: &ReplayPlan, lanes: &[LaneEnd]) -> Option<VerifyFigures> {
+pub(crate) fn figures(plan: &ReplayPlan, verified: &[Verified]) -> Option<VerifyFigures> {
     if !plan.spec.verify.is_on() {
         return None;
     }
@@ -77,8 +171,10 @@ pub(crate) fn figures(plan: &ReplayPlan, lanes: &[LaneEnd]) -> Option<VerifyFigu
         unverifiable_sectors: 0,
         findings: 0,
         first_findings: Vec::new(),
+        names: 0,
+        damaged_names: BTreeMap::new(),
     };
-    for verifier in lanes.iter().filter_map(|lane| lane.verifier.as_ref()) {
+    for Verified { verifier, .. } in verified {
         let figures = verifier.figures();
         all.requests += figures.reads;
         all.sectors += figures.sectors;
@@ -95,23 +191,27 @@ pub(crate) fn figures(plan: &ReplayPlan, lanes: &[LaneEnd]) -> Option<VerifyFigu
         all.damaged_sectors += figures.damaged.total();
         all.unreadable_sectors += figures.unreadable;
         all.unverifiable_sectors += figures.ambiguous + figures.shared;
-        all.findings += verifier.findings().len() as u64;
+        all.names += figures.names;
+        for (kind, names) in &figures.damaged_names {
+            *all.damaged_names.entry((*kind).to_owned()).or_default() += names;
+        }
+        let (names, findings) = (verifier.name_findings(), verifier.findings());
+        all.findings += (names.len() + findings.len()) as u64;
         let room = SHOWN.saturating_sub(all.first_findings.len());
-        let shown = verifier.findings().iter().take(room).map(ToString::to_string);
-        all.first_findings.extend(shown);
+        let shown = names.iter().map(ToString::to_string);
+        let shown = shown.chain(findings.iter().map(ToString::to_string));
+        all.first_findings.extend(shown.take(room));
     }
     Some(all)
 }
 
 /// Leaves what the targets hold now for the next run of the family; answers what could not be
 /// stored. Where a request may still be in flight, that run reads this one's records instead.
-pub(crate) fn hand_down(member: &Member, lanes: &mut [LaneEnd]) -> Vec<(usize, RunError)> {
+pub(crate) fn hand_down(member: &Member, verified: &mut [Verified]) -> Vec<(usize, RunError)> {
     let mut failed = Vec::new();
-    for (target, lane) in lanes.iter_mut().enumerate() {
-        let is_over = lane.error.is_none() && lane.totals.abandoned == 0;
-        if let Some(verifier) = lane.verifier.as_mut().filter(|_| is_over) {
-            failed.extend(member.keep(target, verifier).err().map(|error| (target, error)));
-        }
+    for one in verified.iter_mut().filter(|one| one.is_over) {
+        let kept = member.keep(one.target, &mut one.verifier);
+        failed.extend(kept.err().map(|error| (one.target, error)));
     }
     failed
 }
@@ -121,42 +221,45 @@ pub(crate) fn keep(
     plan: &ReplayPlan,
     run: &RunDirectory,
     run_number: u64,
-    lanes: &[LaneEnd],
+    verified: &[Verified],
 ) -> Result<()> {
     if !plan.spec.verify.is_on() {
         return Ok(());
     }
-    let mut found = Vec::new();
-    for (number, (lane, target)) in lanes.iter().zip(&plan.targets).enumerate() {
+    for number in 0..plan.targets.len() {
         let _ = run.remove(&run.versions(number));
-        let Some(verifier) = &lane.verifier else { continue };
+    }
+    let findings = |one: &Verified| {
         let mut notes =
             vec![format!("while the run went on, verified as '{}'", plan.spec.verify.name())];
-        if !lane.verify_passed {
-            notes.push(why_not_whole(plan, lane));
+        if !one.passed {
+            notes.push(why_not_whole(plan, one));
         }
-        found.push(TargetFindings {
-            target: number as u16,
-            path: PathBuf::from(target.name()),
-            read: lane.verify_read,
-            complete: lane.verify_passed,
+        let verifier = &one.verifier;
+        TargetFindings {
+            target: one.target as u16,
+            path: PathBuf::from(plan.targets[one.target].name()),
+            read: one.read,
+            complete: one.passed,
             figures: verifier.figures().clone(),
             in_flight: 0,
             notes,
             findings: verifier.findings().to_vec(),
-        });
-    }
+            names: verifier.name_findings().to_vec(),
+        }
+    };
+    let found: Vec<_> = verified.iter().map(findings).collect();
     result::keep(run, run_number, "run", &found)
 }
 
 /// The reason why not all written data were checked.
-fn why_not_whole(plan: &ReplayPlan, lane: &LaneEnd) -> String {
+fn why_not_whole(plan: &ReplayPlan, one: &Verified) -> String {
     if !plan.spec.verify.ends_with_a_look() {
         "only what the load itself read was looked at; verifying the run afterwards looks at all"
             .to_owned()
-    } else if let Some(error) = &lane.verify_error {
+    } else if let Some(error) = &one.error {
         format!("the last look at everything written broke off: {error}")
-    } else if lane.verify_stopped {
+    } else if one.stopped {
         "the last look at everything written was stopped".to_owned()
     } else {
         "the run ended before the last look at everything written".to_owned()

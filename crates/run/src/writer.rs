@@ -162,7 +162,12 @@ pub(crate) fn spawn(
     let (senders, telemetry) =
         options.telemetry.then(|| telemetry::rings(run, options.targets, options.real)).unzip();
     let mut senders = senders.unwrap_or_default().into_iter();
-    let room = if options.threads > MANY { RING_OF_MANY } else { RING };
+    let room = match options.threads {
+        // What is on its way here must have its notes, and the ring of those has so many places.
+        threads if options.durable && threads > 0 => RING / threads.next_power_of_two(),
+        threads if threads > MANY => RING_OF_MANY,
+        _ => RING,
+    };
     let (recorders, consumers): (Vec<_>, Vec<_>) = (0..options.targets)
         .map(|_| {
             let (producer, consumer) = RingBuffer::new(room);

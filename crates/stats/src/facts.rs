@@ -146,6 +146,11 @@ fn is_no(is_so: &bool) -> bool {
     !is_so
 }
 
+#[allow(clippy::trivially_copy_pass_by_ref)]
+fn is_zero(count: &u64) -> bool {
+    *count == 0
+}
+
 fn one() -> u32 {
     1
 }
@@ -405,9 +410,30 @@ pub struct VerifyFigures {
     /// The first of them, a sentence each.
     #[serde(default)]
     pub first_findings: Vec<String>,
+    /// Names of trees of files that were looked at and are there.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub names: u64,
+    /// Names that are not as they must be, by what is wrong.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub damaged_names: BTreeMap<String, u64>,
 }
 
 impl VerifyFigures {
+    /// How many names are not as they must be.
+    pub fn names_damaged(&self) -> u64 {
+        self.damaged_names.values().fold(0, |sum, count| sum.saturating_add(*count))
+    }
+
+    /// What is wrong with names, in words; `None` where nothing is.
+    pub fn names_told(&self) -> Option<String> {
+        let names = self.names_damaged();
+        (names > 0).then(|| {
+            let kinds = self.damaged_names.iter().map(|(kind, count)| format!("{count} {kind}"));
+            let kinds: Vec<String> = kinds.collect();
+            format!("{} {}", kinds.join(", "), if names == 1 { "name" } else { "names" })
+        })
+    }
+
     /// How many reads were made before something was overwritten, and what they cost, in words;
     /// `None` where there were none.
     pub fn prereads_told(&self) -> Option<String> {
@@ -434,7 +460,7 @@ impl VerifyFigures {
 
     /// Whether anything was wrong.
     pub fn is_damaged(&self) -> bool {
-        self.damaged_sectors.max(self.unreadable_sectors) > 0
+        self.damaged_sectors.max(self.unreadable_sectors) > 0 || !self.damaged_names.is_empty()
     }
 
     /// Adds what was found in another run.
@@ -456,6 +482,8 @@ impl VerifyFigures {
             unverifiable_sectors,
             findings,
             first_findings,
+            names,
+            damaged_names,
         } = other;
         // All modes: each run checked other reads.
         self.mode.merge(mode);
@@ -474,10 +502,15 @@ impl VerifyFigures {
             (&mut self.unreadable_sectors, unreadable_sectors),
             (&mut self.unverifiable_sectors, unverifiable_sectors),
             (&mut self.findings, findings),
+            (&mut self.names, names),
         ]);
-        for (name, count) in damaged {
-            let mine = self.damaged.entry(name.clone()).or_default();
-            *mine = mine.saturating_add(*count);
+        for (mine, theirs) in
+            [(&mut self.damaged, damaged), (&mut self.damaged_names, damaged_names)]
+        {
+            for (name, count) in theirs {
+                let mine = mine.entry(name.clone()).or_default();
+                *mine = mine.saturating_add(*count);
+            }
         }
         // The first ones of every run: damage in one run must not hide behind that of another.
         self.first_findings.extend(first_findings.iter().cloned());

@@ -8,7 +8,7 @@ use ioecho_trace::transform::{busiest, window};
 use ioecho_trace::units::{counted, two_digits};
 use ioecho_trace::{LateCause, Nanos, TimingMode};
 
-use crate::facts::{EngineFacts, clients};
+use crate::facts::{EngineFacts, VerifyFigures, clients};
 use crate::judge::{GENERATOR, HOST, IN_FLIGHT_DEFAULT, OWN, is_starved_by};
 use crate::late::{DEVICE, LATE};
 use crate::picture::{Kind, Moment, Panels, Span};
@@ -169,6 +169,9 @@ fn damaged(summary: &RunSummary) -> String {
     let verify = summary.engine.verify.as_ref();
     let sectors =
         verify.map_or(0, |verify| verify.damaged_sectors.saturating_add(verify.unreadable_sectors));
+    if let Some(names) = verify.and_then(VerifyFigures::names_told).filter(|_| sectors == 0) {
+        return format!("The file system lost or altered what was made in it: {names}.");
+    }
     if sectors == 0 {
         return "The device lost or altered data that were written to it.".to_owned();
     }

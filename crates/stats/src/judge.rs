@@ -13,7 +13,7 @@ mod headline;
 use ioecho_trace::units::counted;
 use ioecho_trace::{Integrity, LateCause};
 
-use crate::facts::EngineFacts;
+use crate::facts::{EngineFacts, VerifyFigures};
 pub(crate) use crate::late::DEVICE;
 use crate::load_figures::Growth;
 use crate::picture::Span;
@@ -75,8 +75,9 @@ pub fn judge(figures: &RunFigures, engine: &EngineFacts) -> Verdict {
     let mut summary = headline::sentence(limits, figures, engine, &checks);
     if damaged {
         let kinds = kinds_of_damage(figures, engine);
-        let unreadable = engine.verify.as_ref().is_some_and(|verify| verify.damaged_sectors == 0)
-            && figures.damaged() == 0;
+        let is_unread =
+            |verify: &VerifyFigures| verify.damaged_sectors == 0 && verify.names_damaged() == 0;
+        let unreadable = engine.verify.as_ref().is_some_and(is_unread) && figures.damaged() == 0;
         summary = if unreadable {
             format!("Data unreadable ({kinds}): what was written could not be read back. {summary}")
         } else {
@@ -138,7 +139,12 @@ fn kinds_of_damage(figures: &RunFigures, engine: &EngineFacts) -> String {
     };
     let kinds = verify.damaged.iter().map(|(name, count)| (name.as_str(), *count));
     let told = kinds_counted(kinds.chain([("unreadable", verify.unreadable_sectors)]), "sector");
-    if told.is_empty() { counted(verify.damaged_sectors, "sector") } else { told }
+    match (told.is_empty(), verify.names_told()) {
+        (true, None) => counted(verify.damaged_sectors, "sector"),
+        (true, Some(names)) => names,
+        (false, None) => told,
+        (false, Some(names)) => format!("{told}, {names}"),
+    }
 }
 
 /// So many of each kind, and the noun once: `3 stale, 1 torn sectors`. Empty where there is none.

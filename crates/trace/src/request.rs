@@ -141,6 +141,23 @@ impl Op {
     pub const fn changes_data(self) -> bool {
         matches!(self, Self::Write | Self::Discard | Self::WriteZeroes | Self::Zone)
     }
+
+    /// Whether the operation changes which names are there, or the size of what they name.
+    pub const fn changes_names(self) -> bool {
+        matches!(
+            self,
+            Self::Mkdir
+                | Self::Rmdir
+                | Self::Create
+                | Self::Delete
+                | Self::Copy
+                | Self::Move
+                | Self::Rename
+                | Self::Link
+                | Self::Symlink
+                | Self::Truncate
+        )
+    }
 }
 
 bitflags! {

@@ -260,7 +260,9 @@ fn verified(out: &mut dyn Write, summary: &RunSummary) -> io::Result<()> {
         verify.unknown_sectors
     );
     line(out, "verified", &text)?;
-    for told in [verify.doubt_told(), verify.prereads_told()].into_iter().flatten() {
+    for told in
+        [verify.names_told(), verify.doubt_told(), verify.prereads_told()].into_iter().flatten()
+    {
         writeln!(out, "  {told}")?;
     }
     Ok(())

@@ -12,7 +12,7 @@ use ioecho_replay::verify::{Finding, PassProgress};
 use ioecho_run::verify::later::{PastTarget, Since, TargetFindings};
 use ioecho_run::verify::result;
 use ioecho_run::verify::subject::Subject;
-use ioecho_trace::units::counted;
+use ioecho_trace::units::{counted, counted_in};
 
 use crate::args::VerifyArgs;
 use crate::exit;
@@ -114,6 +114,7 @@ fn patiently(
 /// The findings on a target, in lines.
 fn text(found: &TargetFindings) -> String {
     let TargetFindings { path, read, complete, figures, in_flight, notes, findings, .. } = found;
+    let names = &found.names;
     let mut text = String::new();
     let mut line = |label: &str, value: String| {
         let _ = writeln!(text, "{label:<14}{value}");
@@ -131,6 +132,11 @@ fn text(found: &TargetFindings) -> String {
             "checked",
             format!("{}, {} intact", counted(figures.sectors, "sector"), figures.intact),
         );
+    }
+    if figures.names > 0 || !names.is_empty() {
+        let damaged = figures.damaged_names.values().sum();
+        let told = counted_in(damaged, "is not as it must be", "are not as they must be");
+        line("names", format!("{} looked at, {told}", counted(figures.names, "name")));
     }
     for (label, count, what) in [
         (
@@ -158,6 +164,9 @@ fn text(found: &TargetFindings) -> String {
     for (kind, sectors) in figures.damaged.iter() {
         line(kind.name(), counted(sectors, "sector"));
     }
+    for (kind, names) in &figures.damaged_names {
+        line(kind, counted(*names, "name"));
+    }
     for note in notes {
         line("note", note.clone());
     }
@@ -169,12 +178,15 @@ fn text(found: &TargetFindings) -> String {
         );
         line("note", text);
     }
-    for finding in findings.iter().take(PRINTED) {
-        line("", finding.to_string());
+    let told = names.iter().map(ToString::to_string);
+    for finding in told.chain(findings.iter().map(ToString::to_string)).take(PRINTED) {
+        line("", finding);
     }
-    if figures.findings > PRINTED as u64 {
-        let more = figures.findings - PRINTED as u64;
-        let kept = if figures.findings > findings.len() as u64 { "the first of them " } else { "" };
+    let all = figures.findings + figures.damaged_names.values().sum::<u64>();
+    if all > PRINTED as u64 {
+        let more = all - PRINTED as u64;
+        let is_kept = all == (findings.len() + names.len()) as u64;
+        let kept = if is_kept { "" } else { "the first of them " };
         line("", format!("and {more} more: {kept}in verify.json"));
     }
     text

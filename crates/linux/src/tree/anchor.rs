@@ -12,10 +12,11 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use ioecho_replay::tree::{CONTROL, DirectoryName, MARKER, Tree, file_number};
+use ioecho_replay::tree::{CONTROL, DirectoryName, Geometry, MARKER, Tree, file_number};
+use ioecho_replay::verify::{FoundName, FoundNames};
 use rustix::fs::{
     AtFlags, Dir, FileType, FlockOperation, Mode, OFlags, ResolveFlags, flock, open, openat,
-    openat2, statat,
+    openat2, statat, syncfs,
 };
 use rustix::io::Errno;
 
@@ -154,6 +155,15 @@ impl Anchor {
         fs::File::from(file).write_all(text.as_bytes())
     }
 
+    /// Brings everything on its file system to the medium.
+    ///
+    /// # Errors
+    ///
+    /// If that fails.
+    pub fn sync(&self) -> io::Result<()> {
+        Ok(syncfs(self.directory.as_fd())?)
+    }
+
     /// Its path.
     pub fn path(&self) -> &Path {
         &self.path
@@ -177,9 +187,53 @@ impl Anchor {
     /// If a directory cannot be read.
     pub fn look(&self, tree: &Tree) -> io::Result<Found> {
         let mut found = Found::default();
+        self.walk(&tree.geometry, &mut |seen| match seen {
+            Seen::File { file, bytes } => {
+                tree.put_file(file, bytes);
+                found.files += 1;
+            }
+            Seen::Directory { directory } => {
+                tree.put_directory(directory);
+                found.directories += 1;
+            }
+            Seen::Foreign { directory, name, .. } => {
+                found.foreign += 1;
+                found.example.get_or_insert_with(|| {
+                    self.path.join(tree.geometry.path_of(directory)).join(name)
+                });
+                if let Some(directory) = directory {
+                    tree.states.add_child(directory);
+                }
+            }
+        })?;
+        Ok(found)
+    }
+
+    /// Finds out which names of a tree are there, and what is under them.
+    ///
+    /// # Errors
+    ///
+    /// If a directory cannot be read.
+    pub fn names(&self, geometry: &Geometry) -> io::Result<FoundNames> {
+        let mut found = FoundNames::nothing(geometry);
+        self.walk(geometry, &mut |seen| match seen {
+            Seen::File { file, bytes } => found.add_file(file, bytes),
+            Seen::Directory { directory } => found.add_directory(directory),
+            Seen::Foreign { file: Some(file), is_directory: true, .. } => {
+                found.add_other_file(file, FoundName::Directory);
+            }
+            Seen::Foreign { file: Some(file), .. } => found.add_other_file(file, FoundName::Other),
+            Seen::Foreign { below: Some(below), .. } => found.add_other_directory(below),
+            Seen::Foreign { .. } => {}
+        })?;
+        Ok(found)
+    }
+
+    /// Goes through all that is there, a directory before what lies in it.
+    fn walk(&self, geometry: &Geometry, see: &mut dyn FnMut(Seen<'_>)) -> io::Result<()> {
         let mut left = vec![None];
         while let Some(directory) = left.pop() {
-            let path = tree.geometry.path_of(directory);
+            let path = geometry.path_of(directory);
             let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
             let at = if path.is_empty() { "." } else { path.as_str() };
             let opened = openat2(self.directory.as_fd(), at, flags, Mode::empty(), BENEATH)?;
@@ -191,31 +245,46 @@ impl Anchor {
                 }
                 let data = statat(&opened, entry.file_name(), AtFlags::SYMLINK_NOFOLLOW)?;
                 let kind = FileType::from_raw_mode(data.st_mode);
-                let is_file = kind == FileType::RegularFile;
-                let file = file_number(&name)
-                    .and_then(|number| tree.geometry.file_in(directory, number))
-                    .filter(|_| is_file);
-                let below = DirectoryName::parse(&name)
-                    .and_then(|name| tree.geometry.child(directory, name))
-                    .filter(|_| kind == FileType::Directory);
-                if let Some(file) = file {
-                    tree.put_file(file, data.st_size.unsigned_abs());
-                    found.files += 1;
-                } else if let Some(below) = below {
-                    tree.put_directory(below);
-                    found.directories += 1;
-                    left.push(Some(below));
-                } else if directory.is_some() || !is_ours(&name) {
-                    found.foreign += 1;
-                    found.example.get_or_insert_with(|| self.path.join(&path).join(&*name));
-                    if let Some(directory) = directory {
-                        tree.states.add_child(directory);
+                let is_directory = kind == FileType::Directory;
+                let file =
+                    file_number(&name).and_then(|number| geometry.file_in(directory, number));
+                let below =
+                    DirectoryName::parse(&name).and_then(|name| geometry.child(directory, name));
+                match (file, below) {
+                    (Some(file), _) if kind == FileType::RegularFile => {
+                        see(Seen::File { file, bytes: data.st_size.unsigned_abs() });
                     }
+                    (_, Some(below)) if is_directory => {
+                        see(Seen::Directory { directory: below });
+                        left.push(Some(below));
+                    }
+                    _ if directory.is_some() || !is_ours(&name) => {
+                        let name = &*name;
+                        see(Seen::Foreign { directory, name, file, below, is_directory });
+                    }
+                    _ => {}
                 }
             }
         }
-        Ok(found)
+        Ok(())
     }
+}
+
+/// Something below an anchor.
+enum Seen<'n> {
+    /// A file of the tree.
+    File { file: u64, bytes: u64 },
+    /// A directory of the tree.
+    Directory { directory: u64 },
+    /// Something else in a directory, or in the anchor. It may have the name of one of the tree's
+    /// files or directories, and be of another kind.
+    Foreign {
+        directory: Option<u64>,
+        name: &'n str,
+        file: Option<u64>,
+        below: Option<u64>,
+        is_directory: bool,
+    },
 }
 
 /// Whether this is a name that an anchor has beside its tree.

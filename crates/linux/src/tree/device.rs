@@ -57,6 +57,8 @@ pub struct FilesDevice {
     open: Option<(u64, OwnedFd)>,
     prepared: Option<Io>,
     done: Option<Completion>,
+    /// How much of the buffer the last read has filled.
+    read: usize,
     name: String,
 }
 
@@ -153,6 +155,7 @@ impl FilesDevice {
             open: None,
             prepared: None,
             done: None,
+            read: 0,
             name: String::new(),
         }
     }
@@ -394,7 +397,14 @@ impl Device for FilesDevice {
         }
     }
 
+    // A thread has one call at a time, and the buffer keeps its data until the next.
+    fn data(&mut self, _: u32) -> &[u8] {
+        let read = self.read;
+        self.buffer.part(read)
+    }
+
     fn prepare(&mut self, io: &Io, payload: &mut dyn Payload) {
+        self.read = if io.op == Op::Read { io.length.0 as usize } else { 0 };
         if io.op == Op::Write {
             let whole = (io.length.0 as usize).next_multiple_of(ALIGNMENT);
             payload.fill(io, self.buffer.part(whole));

@@ -72,7 +72,7 @@ impl<'a> Audit<'a> {
     }
 
     /// How many requests to come are of use at [`Audit::commit`].
-    pub(super) fn notes_ahead(&self) -> usize {
+    pub(super) fn notes_ahead(&mut self) -> usize {
         self.verify.verifier.notes_ahead()
     }
 
@@ -128,7 +128,7 @@ impl<'a> Audit<'a> {
         device: &mut dyn Device,
     ) -> Option<(Io, Stage, Integrity)> {
         let Flying { io, stage, integrity } = *flying;
-        let verifier = &mut *self.verify.verifier;
+        let verifier = &mut self.verify.verifier;
         let data = if io.op == Op::Read { device.data(completion.tag) } else { &[] };
         match stage {
             Stage::Before(change) => {
@@ -171,12 +171,12 @@ impl<'a> Audit<'a> {
             length: Bytes(most.min(end - from)),
             ..*change
         });
-        let verifier = &mut *self.verify.verifier;
+        let verifier = &mut self.verify.verifier;
         pieces.into_iter().find(|read| verifier.knows(read))
     }
 
     /// At how many places data are not as they must be.
-    pub(super) fn places(&self) -> u64 {
+    pub(super) fn places(&mut self) -> u64 {
         self.verify.verifier.places()
     }
 

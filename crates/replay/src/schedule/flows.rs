@@ -11,6 +11,8 @@
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use ioecho_trace::{LateCause, Nanos};
 
@@ -35,6 +37,7 @@ pub(super) struct Flows {
     held: usize,
     next_seq: u64,
     step: u64,
+    row: Option<Arc<AtomicU64>>,
     /// The instant of issue of the last admitted request.
     last_issue: Nanos,
     /// Whether a flow of another lane may hold one of these back at a gate.
@@ -127,6 +130,7 @@ impl Flows {
             held: 0,
             next_seq: numbering.first,
             step: numbering.step,
+            row: numbering.row,
             last_issue: Nanos(i64::MIN),
             waits_for_lanes,
             are_numbered: false,
@@ -176,6 +180,9 @@ impl Flows {
     }
 
     fn number(&mut self) -> u64 {
+        if let Some(row) = &self.row {
+            return row.fetch_add(1, Relaxed);
+        }
         self.next_seq += self.step;
         self.next_seq - self.step
     }

@@ -414,7 +414,7 @@ fn the_only_flow_of_a_lane_has_its_numbers_before_its_requests_are_admitted() {
         FlowConfig { number, admission, cap: 2, gate: None }
     };
     let made = |flows: Vec<FlowConfig>| {
-        let numbering = Numbering { first: 1, step: 2 };
+        let numbering = Numbering { first: 1, step: 2, row: None };
         let mut scheduler = Scheduler::with_flows(Config::with_in_flight_max(4), flows, numbering);
         scheduler.look_ahead_numbered(16);
         let mut story = Story { scheduler, ..Story::new(Config::with_in_flight_max(1)) };

@@ -15,6 +15,9 @@ use super::load::{Access, Select, StopAfter, Task};
 use super::states::{Claim, FileState, taken};
 use crate::pattern::SplitMix64;
 
+/// Where a file is gone on with: at multiples of so many bytes.
+const SECTOR: u64 = 512;
+
 /// Candidates that are looked at in one go, where each is chosen once.
 const AT_ONCE: u64 = 1 << 16;
 
@@ -454,7 +457,8 @@ impl FileFlow {
             && visit.state == FileState::Empty
             && load.access == Access::Sequential;
         visit.at = match load.access {
-            _ if goes_on => self.tree.states.written(visit.number).min(size),
+            // A write that was interrupted may have ended anywhere.
+            _ if goes_on => self.tree.states.written(visit.number).min(size) / SECTOR * SECTOR,
             Access::FromAnywhere => {
                 let length = load.sizes.largest().clamp(1, size.max(1));
                 random.below((size / length).max(1)) * length

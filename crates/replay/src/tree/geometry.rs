@@ -227,6 +227,11 @@ impl Geometry {
         }
     }
 
+    /// Whether all files consist of whole sectors of 512 bytes.
+    pub fn is_in_sectors(&self) -> bool {
+        consists_of_sectors(&self.sizes)
+    }
+
     /// Where a file begins in its volume.
     pub const fn place_of_file(&self, file: u64) -> u64 {
         file << self.shift
@@ -332,6 +337,18 @@ pub(super) fn pick(mix: &[(u64, f64)], unit: f64) -> u64 {
         left -= share;
     }
     mix.last().map_or(0, |(size, _)| *size)
+}
+
+/// Whether all sizes are multiples of 512 bytes; those around an average are.
+pub(super) fn consists_of_sectors(sizes: &Sizes) -> bool {
+    let is_whole = |bytes: u64| bytes.is_multiple_of(AVERAGE_UNIT);
+    match sizes {
+        Sizes::Mix(mix) => match &mix[..] {
+            [(size, share)] if *share <= 0.0 => *size >= 2 * AVERAGE_UNIT || *size == 0,
+            mix => mix.iter().all(|(size, _)| is_whole(*size)),
+        },
+        Sizes::Range { least, step, .. } => is_whole(*least) && is_whole(*step),
+    }
 }
 
 /// The largest file that sizes make.

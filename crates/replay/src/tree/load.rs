@@ -7,7 +7,7 @@ use ioecho_trace::Op;
 use ioecho_trace::arguments::{ArgumentError, Arguments};
 use ioecho_trace::workload::model::Sizes;
 
-use super::geometry::parse_sizes;
+use super::geometry::{consists_of_sectors, parse_sizes};
 use super::states::FileState;
 
 /// What the line of a load on files begins with.
@@ -316,6 +316,11 @@ impl FileLoad {
             Some((_, reason)) => Err(ArgumentError::new(reason)),
             None => Ok(()),
         }
+    }
+
+    /// Whether all that it reads and writes consists of whole sectors of 512 bytes.
+    pub fn is_in_sectors(&self) -> bool {
+        consists_of_sectors(&self.sizes)
     }
 
     /// Whether it changes its tree.

@@ -261,7 +261,7 @@ impl<C: Clock> Pass<'_, C> {
 impl Verifier {
     /// Where a read from `first` up to `end` is better cut: between two changes, at a block of the
     /// device, and not too early.
-    fn cut(&mut self, first: u64, end: u64, block: u64) -> io::Result<u64> {
+    pub(super) fn cut(&mut self, first: u64, end: u64, block: u64) -> io::Result<u64> {
         let from = end.saturating_sub(READ_SECTORS / 2).max(first + block);
         if from >= end {
             return Ok(end);

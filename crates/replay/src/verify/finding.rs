@@ -22,6 +22,9 @@ pub struct Finding {
     pub offset: Bytes,
     /// How much.
     pub length: Bytes,
+    /// Where in a file, if the target is a tree of files.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub file: Option<InFile>,
     /// What is wrong.
     pub kind: Integrity,
     /// What could have been there.
@@ -37,6 +40,18 @@ pub struct Finding {
     /// The run that found it, or whose data are verified.
     #[serde(skip)]
     pub own: u64,
+}
+
+/// A place in a file of a tree.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct InFile {
+    /// The file's path below the anchor.
+    pub path: String,
+    /// How far it lies in the file.
+    pub offset: Bytes,
+    /// The path of the file that the data were written to, if that is another one of this tree.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub belongs_to: Option<String>,
 }
 
 /// Who wrote something, in words.
@@ -121,17 +136,25 @@ impl Finding {
 
 impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { target, offset, length, kind, expected, found, read, look, at, own } = self;
-        let by = |run, request| By { run, request, own: *own };
-        write!(f, "{}: {length} at {} of target {target}: ", kind.name(), offset.0)?;
+        let Self { target, offset, length, kind, expected, found, read, look, at, .. } = self;
+        let by = |run, request| By { run, request, own: self.own };
+        match &self.file {
+            None => write!(f, "{}: {length} at {} of target {target}: ", kind.name(), offset.0)?,
+            Some(InFile { path, offset, .. }) => {
+                write!(f, "{}: {length} at {} of {path}: ", kind.name(), offset.0)?;
+            }
+        }
+        let belongs_to = self.file.as_ref().and_then(|file| file.belongs_to.as_deref());
         match found {
             SectorContent::Stamped(stamp) if *kind == Integrity::Foreign => {
                 write!(f, "data of the run {:016x}", stamp.run)?;
             }
             SectorContent::Stamped(stamp) => {
                 write!(f, "what {} wrote", by(stamp.run, stamp.request))?;
-                if *kind == Integrity::Misdirected {
-                    write!(f, " to {} of target {}", stamp.position, stamp.target)?;
+                match belongs_to {
+                    _ if *kind != Integrity::Misdirected => {}
+                    Some(path) => write!(f, " to {path}")?,
+                    None => write!(f, " to {} of target {}", stamp.position, stamp.target)?,
                 }
             }
             SectorContent::Zeroes => write!(f, "zeroes")?,
@@ -204,6 +227,12 @@ pub struct VerifyFigures {
     pub damaged: Damage,
     /// Findings, those included that were not kept.
     pub findings: u64,
+    /// Names of a tree of files that were looked at and are there.
+    #[serde(skip_serializing_if = "is_none")]
+    pub names: u64,
+    /// Names that are not as they must be, by what is wrong.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub damaged_names: BTreeMap<&'static str, u64>,
     /// Reads that could not be checked because the table could not be read or written.
     pub table_errors: u64,
     /// How often exactness was given up, because too many changes raced or too many sets were
@@ -212,10 +241,15 @@ pub struct VerifyFigures {
 }
 
 impl VerifyFigures {
-    /// Whether anything is wrong with the data.
+    /// Whether anything is wrong with the data, or with names.
     pub fn is_damaged(&self) -> bool {
-        self.findings > 0 || self.unreadable > 0
+        self.findings > 0 || self.unreadable > 0 || !self.damaged_names.is_empty()
     }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands it over so")]
+const fn is_none(count: &u64) -> bool {
+    *count == 0
 }
 
 /// Sectors by what is wrong with them.

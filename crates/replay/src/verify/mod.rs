@@ -18,8 +18,10 @@
 mod entry;
 mod final_pass;
 mod finding;
+mod following;
 mod intents;
 mod judgement;
+mod names;
 mod origins;
 mod races;
 mod rebuild;
@@ -28,6 +30,7 @@ mod sets;
 mod stored;
 mod table;
 mod tally;
+mod tree;
 mod unrecorded;
 
 use std::cell::Cell;
@@ -44,19 +47,23 @@ use races::{Races, Racing, Span};
 use sector::{Inspector, begins_like_a_stamp};
 use sets::{Alternatives, Sets};
 use tally::Tally;
+use tree::TreeSide;
 use unrecorded::Unrecorded;
 
 pub use entry::Legal;
 pub use final_pass::{FinalPass, PassProgress, final_pass};
-pub use finding::{Damage, Expected, FINDINGS_MAX, Finding, Look, VerifyFigures};
+pub use finding::{Damage, Expected, FINDINGS_MAX, Finding, InFile, Look, VerifyFigures};
+pub use following::Following;
 pub use intents::{
     INTENT_BYTES, INTENTS_HEADER_BYTES, INTENTS_MAX, Intent, Intents, IntentsHeader, NOTED_AHEAD,
     RingSlots,
 };
+pub use names::{FoundName, FoundNames, MayBe, NameBook, NameDamage};
 pub use origins::LINE_MAX;
 pub use rebuild::{After, Change, DurableBefore, Rebuild};
 pub use sector::SectorContent;
 pub use table::{MemoryTable, VersionTable, first_touched};
+pub use tree::{NameFinding, ReadFiles};
 pub use unrecorded::Erasing;
 
 /// Sectors that are judged at a time, 4 MiB: longer reads are judged in parts.
@@ -104,6 +111,8 @@ pub struct Verifier {
     figures: VerifyFigures,
     /// Where findings began, as far as there is room.
     places: FxHashSet<u64>,
+    /// Its names, if the target is a tree of files.
+    tree: Option<Box<TreeSide>>,
 }
 
 /// The read that brought what is judged.
@@ -137,6 +146,7 @@ impl Verifier {
             findings: Vec::with_capacity(FINDINGS_MAX),
             figures: VerifyFigures::default(),
             places: FxHashSet::default(),
+            tree: None,
         }
     }
 
@@ -161,7 +171,7 @@ impl Verifier {
     /// have been prepared.
     pub fn knows(&mut self, io: &Io) -> bool {
         let (mut at, end) = sectors(io);
-        if self.figures.table_errors > 0 {
+        if self.figures.table_errors > 0 || self.names().is_some_and(|names| !names.covers(io)) {
             return false;
         }
         let races = || self.races.as_ref().is_some_and(|races| races.is_any(at, end));
@@ -186,7 +196,7 @@ impl Verifier {
     pub fn issued(&mut self, io: &Io, now: Nanos) {
         self.origins.issued(io.request);
         if let Some(intents) = &mut self.intents
-            && (io.op.changes_data() || io.op == Op::Flush && intents.takes_flushes())
+            && is_noted(io, intents.as_ref())
         {
             intents.note(io, now);
         }
@@ -234,9 +244,10 @@ impl Verifier {
         }
     }
 
-    /// The request, with the version that it writes in place of its number.
+    /// The request as it concerns the data, with the version that it writes in place of its number.
     fn versioned(&self, io: &Io) -> Io {
-        Io { request: self.origins.version(io.request), ..*io }
+        let io = self.tree.as_ref().map_or(*io, |tree| tree.book.in_contents(io));
+        Io { request: self.origins.version(io.request), ..io }
     }
 
     /// A request has completed: call this before the scheduler hears of it. `data` is the data of a
@@ -281,11 +292,12 @@ impl Verifier {
             integrity = self.judge(io.offset.0, data, &reading);
         }
         if let Some(intents) = &mut self.intents
-            && (io.op.changes_data() || io.op == Op::Flush && intents.takes_flushes())
+            && is_noted(io, intents.as_ref())
         {
             intents.acknowledge(io, completed, outcome);
         }
-        if io.op.changes_data() && self.races.is_none() {
+        self.name_completed(io, outcome, completed);
+        if self.races.is_none() {
             self.settle_isolated(io, outcome);
         }
         if io.op != Op::Flush {
@@ -299,7 +311,8 @@ impl Verifier {
     /// A request in flight is given up: its data may be there or not, now or later. Its tag may be
     /// unknown.
     pub fn abandoned(&mut self, io: &Io) {
-        if io.op.changes_data() && self.races.is_none() {
+        self.name_ended(io, Outcome::Abandoned, true);
+        if self.races.is_none() {
             self.settle_isolated(io, Outcome::Abandoned);
         }
         let version = self.origins.version(io.request);
@@ -322,9 +335,9 @@ impl Verifier {
     }
 
     /// At how many places something was found, each counted once however often it is read; those
-    /// beyond some ten thousand are not told apart any more.
+    /// beyond some ten thousand are not told apart any more. A name is a place.
     pub fn places(&self) -> u64 {
-        self.places.len() as u64
+        self.places.len() as u64 + self.figures.damaged_names.values().sum::<u64>()
     }
 
     /// What was found so far: the first [`FINDINGS_MAX`].
@@ -356,16 +369,17 @@ impl Verifier {
 
     /// A change has ended and nothing else was in flight in its range.
     fn settle_isolated(&mut self, io: &Io, outcome: Outcome) {
-        let Some(effect) = effect(&self.versioned(io)) else { return };
+        let io = self.versioned(io);
+        let Some(effect) = effect(&io) else { return };
         match outcome {
             Outcome::Ok => {
-                let (first, end) = sectors(io);
+                let (first, end) = sectors(&io);
                 let set = self.table.set(first, end - first, effect.encode());
                 self.count_table_error(&set);
             }
             // It was refused before anything was done.
             outcome if !outcome.was_issued() => {}
-            _ => self.change(sectors(io), |before| {
+            _ => self.change(sectors(&io), |before| {
                 let mut after = *before;
                 after.add(effect);
                 after
@@ -512,6 +526,8 @@ impl Verifier {
             let stamp = read_stamp(sector);
             if let Some(stamp) = &stamp
                 && learns
+                // Trees of other shapes have some of their files in the same places.
+                && self.tree.is_none()
                 && entry == UNTOUCHED
                 && self.origins.version_of(stamp).is_none()
             {
@@ -667,6 +683,7 @@ impl Verifier {
                         target: self.config.target,
                         offset: ioecho_trace::Bytes(at * SECTOR_BYTES as u64),
                         length: ioecho_trace::Bytes(count * SECTOR_BYTES as u64),
+                        file: self.in_file(at, &stretch[0].found),
                         kind,
                         expected: self.origins.tell(stretch[0].legal.as_slice()),
                         found: stretch[0].found,
@@ -683,6 +700,11 @@ impl Verifier {
     }
 }
 
+/// Whether a note is kept of the request.
+fn is_noted(io: &Io, intents: &dyn Intents) -> bool {
+    io.op.changes_data() || io.op.changes_names() || io.op == Op::Flush && intents.takes_flushes()
+}
+
 /// The sectors that the request covers: the first and the one behind the last.
 fn sectors(io: &Io) -> (u64, u64) {
     let sector = SECTOR_BYTES as u64;
@@ -695,7 +717,8 @@ fn sectors(io: &Io) -> (u64, u64) {
 fn effect(io: &Io) -> Option<Legal> {
     match io.op {
         Op::Write => Some(Legal::Version(io.request)),
-        Op::WriteZeroes => Some(Legal::Zeroes(io.request)),
+        // What is created is empty, whatever was there before.
+        Op::WriteZeroes | Op::Create => Some(Legal::Zeroes(io.request)),
         Op::Discard | Op::Zone => Some(Legal::Anything(io.request)),
         _ => None,
     }

@@ -14,7 +14,7 @@ use super::entry::Legal;
 use super::intents::Intent;
 use super::races::{Racing, Span, unending};
 use super::unrecorded::Erasing;
-use super::{Verifier, VerifyConfig, VersionTable, effect, sectors};
+use super::{NameBook, Verifier, VerifyConfig, VersionTable, effect, sectors};
 use crate::device::Io;
 
 /// What happened between the run and the verification.
@@ -163,14 +163,27 @@ impl Rebuild {
         let Change { request, op, flags, offset, length, .. } = *change;
         let io = Io { tag: 0, request, scheduled: Nanos::ZERO, op, flags, offset, length };
         self.verifier.origins.issued(request);
-        let Some(effect) = effect(&self.verifier.versioned(&io)) else { return };
+        let durable = self.after == After::Kill || self.durable.covers(change);
+        let ended = if change.completed.is_some() { change.outcome } else { Outcome::Abandoned };
+        self.verifier.name_ended(&io, ended, durable);
+        let io = self.verifier.versioned(&io);
+        let Some(effect) = effect(&io) else { return };
         self.may_leave(Erasing::by(op));
         if !change.outcome.was_issued() {
             return;
         }
-        let durable = self.after == After::Kill || self.durable.covers(change);
         let certain = change.outcome == Outcome::Ok && change.completed.is_some() && durable;
         self.verifier.put(sectors(&io), effect, certain, change);
+    }
+
+    /// The run began with this in its tree: what is not as it must be is told, and the rest is how
+    /// it goes on from there.
+    pub fn begin_with(&mut self, book: NameBook) {
+        if self.verifier.names().is_some() {
+            self.verifier.begin_with(&book.found());
+        } else {
+            self.verifier.put_names(book);
+        }
     }
 
     /// The verifier that knows what the target may hold. `tail_lost` tells that younger requests

@@ -22,48 +22,67 @@ use super::{PART_SECTORS, Verifier, VerifyConfig, VersionTable};
 const MAGIC: &[u8; 16] = b"IOECHO-VERSIONS1";
 
 /// Writes numbers, and sums them up.
-struct Writing<'w> {
+pub(super) struct Writing<'w> {
     out: &'w mut dyn Write,
     crc: u32,
 }
 
-impl Writing<'_> {
-    fn bytes(&mut self, bytes: &[u8]) -> io::Result<()> {
+impl<'w> Writing<'w> {
+    pub(super) fn new(out: &'w mut dyn Write) -> Self {
+        Self { out, crc: 0 }
+    }
+
+    /// Ends it with the sum of all.
+    pub(super) fn finish(self) -> io::Result<()> {
+        self.out.write_all(&u64::from(self.crc).to_le_bytes())
+    }
+
+    pub(super) fn bytes(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.crc = crc32c::crc32c_append(self.crc, bytes);
         self.out.write_all(bytes)
     }
 
-    fn number(&mut self, number: u64) -> io::Result<()> {
+    pub(super) fn number(&mut self, number: u64) -> io::Result<()> {
         self.bytes(&number.to_le_bytes())
     }
 }
 
 /// Reads numbers, and sums them up.
-struct Reading<'r> {
+pub(super) struct Reading<'r> {
     input: &'r mut dyn Read,
     crc: u32,
 }
 
-impl Reading<'_> {
-    fn bytes<const N: usize>(&mut self) -> io::Result<[u8; N]> {
+impl<'r> Reading<'r> {
+    pub(super) fn new(input: &'r mut dyn Read) -> Self {
+        Self { input, crc: 0 }
+    }
+
+    /// Whether all that was read is what was written.
+    pub(super) fn finish(mut self) -> io::Result<()> {
+        let crc = u64::from(self.crc);
+        if self.number()? == crc { Ok(()) } else { Err(wrong()) }
+    }
+
+    pub(super) fn bytes<const N: usize>(&mut self) -> io::Result<[u8; N]> {
         let mut bytes = [0; N];
         self.input.read_exact(&mut bytes)?;
         self.crc = crc32c::crc32c_append(self.crc, &bytes);
         Ok(bytes)
     }
 
-    fn number(&mut self) -> io::Result<u64> {
+    pub(super) fn number(&mut self) -> io::Result<u64> {
         self.bytes().map(u64::from_le_bytes)
     }
 
     /// A number that is at most `most`.
-    fn count(&mut self, most: u64) -> io::Result<u64> {
+    pub(super) fn count(&mut self, most: u64) -> io::Result<u64> {
         let number = self.number()?;
         if number <= most { Ok(number) } else { Err(wrong()) }
     }
 }
 
-fn wrong() -> io::Error {
+pub(super) fn wrong() -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, "it does not hold what a verifier leaves")
 }
 
@@ -74,7 +93,7 @@ impl Verifier {
     ///
     /// If the table cannot be read or `out` cannot be written.
     pub fn store(&mut self, out: &mut dyn Write) -> io::Result<()> {
-        let mut writing = Writing { out, crc: 0 };
+        let mut writing = Writing::new(out);
         writing.bytes(MAGIC)?;
         let line = self.origins.line();
         writing.number(line.len() as u64)?;
@@ -104,8 +123,7 @@ impl Verifier {
         }
         self.store_table(&mut writing)?;
         writing.number(0)?;
-        let crc = u64::from(writing.crc);
-        writing.out.write_all(&crc.to_le_bytes())
+        writing.finish()
     }
 
     fn store_table(&mut self, writing: &mut Writing<'_>) -> io::Result<()> {
@@ -140,7 +158,7 @@ impl Verifier {
         sectors: u64,
         input: &mut dyn Read,
     ) -> io::Result<Self> {
-        let mut reading = Reading { input, crc: 0 };
+        let mut reading = Reading::new(input);
         if reading.bytes::<16>()? != *MAGIC {
             return Err(wrong());
         }
@@ -188,10 +206,7 @@ impl Verifier {
             }
             table.set(first, count, entry)?;
         }
-        let crc = u64::from(reading.crc);
-        if reading.number()? != crc {
-            return Err(wrong());
-        }
+        reading.finish()?;
         let origins = Origins::of_line(line);
         Ok(Self { sets, origins, unrecorded, ..Self::new(config, table, None) })
     }

@@ -94,7 +94,11 @@ fn simulate(seed: u64) -> Outcomes {
         pattern: &mut Pattern::new(seed),
         pacing: Pacing { spin, ..Pacing::default() },
         control: &control,
-        verify: verifier.as_mut().map(|verifier| Verification { verifier, reread_writes, preread }),
+        verify: verifier.as_mut().map(|verifier| Verification {
+            verifier: verifier.into(),
+            reread_writes,
+            preread,
+        }),
     }
     .run();
     result.unwrap();

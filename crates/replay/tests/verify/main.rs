@@ -13,3 +13,4 @@ mod lines;
 mod memory;
 mod model;
 mod rebuilt;
+mod trees;

@@ -38,6 +38,8 @@ pub struct TreeEntry {
     pub tree: String,
     /// Its directory.
     pub anchor: PathBuf,
+    /// Where that is.
+    pub canonical: Option<PathBuf>,
     /// How many files it has when it is whole.
     pub files: u64,
     /// How many directories it has when it is whole.

@@ -14,13 +14,14 @@ mod tests;
 use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 use ioecho_replay::flow::{FlowConfig, Gate, Numbering};
 use ioecho_replay::map::Map;
 use ioecho_replay::plan::{Planner, TargetLimits, Timing, TimingMode};
 use ioecho_replay::schedule::{Config, IN_FLIGHT};
 use ioecho_replay::sim::Pace;
-use ioecho_replay::tree::FileLoad;
+use ioecho_replay::tree::{Access, FileLoad};
 use ioecho_stats::facts::FlowFacts;
 use ioecho_trace::formats::ReadOptions;
 use ioecho_trace::header::Volume;
@@ -103,6 +104,11 @@ impl Flow {
     /// When it ends by itself.
     pub(crate) fn ends(&self) -> FlowEnds {
         self.spec.ends
+    }
+
+    /// Whether it makes files of others, in another tree.
+    pub(crate) fn copies(&self) -> bool {
+        self.of_files.as_ref().is_some_and(|of| of.to.is_some())
     }
 
     /// Whether it changes the tree of this number.
@@ -284,7 +290,14 @@ impl Flows {
     /// shares have one gate, across lanes, and those that end together one count. Lanes of
     /// simulated devices keep in step there: a flow must not be held back by what another does at
     /// a later instant.
-    pub(crate) fn lanes(&self, targets: &[Target]) -> Option<VecDeque<LaneFlows>> {
+    ///
+    /// `in_one_row`: the lanes of threads on files have their numbers in one row, so that they are
+    /// in the order in which files went from one to the other.
+    pub(crate) fn lanes(
+        &self,
+        targets: &[Target],
+        in_one_row: bool,
+    ) -> Option<VecDeque<LaneFlows>> {
         if self.is_empty() {
             return None;
         }
@@ -296,11 +309,13 @@ impl Flows {
         let end_together = self.list.iter().any(|flow| flow.spec.end_together);
         let are_linked = has_gate || have_files || end_together;
         let in_step = are_linked && count > 1 && targets.iter().all(Target::is_simulated);
+        let has_row = in_one_row && lanes_at.iter().any(|at| at.client.is_some());
+        let row = has_row.then(Arc::<AtomicU64>::default);
         let mut paces = if in_step { Pace::of(count) } else { Vec::new() }.into_iter();
         let mut lanes: VecDeque<LaneFlows> = (0..count)
             .map(|lane| LaneFlows {
                 configs: Vec::new(),
-                numbering: Numbering { first: lane as u64, step: count as u64 },
+                numbering: Numbering { first: lane as u64, step: count as u64, row: row.clone() },
                 pace: paces.next(),
             })
             .collect();
@@ -320,6 +335,18 @@ impl Flows {
             }
         }
         Some(lanes)
+    }
+
+    /// Whether several threads may be in one file at a time.
+    pub(crate) fn share_files(&self) -> bool {
+        let mut of_files = self.list.iter().filter_map(|flow| flow.of_files.as_ref());
+        of_files.any(|of| of.load.access == Access::Shared)
+    }
+
+    /// Whether all requests in files consist of whole sectors of 512 bytes.
+    pub(crate) fn are_in_sectors(&self) -> bool {
+        let mut of_files = self.list.iter().filter_map(|flow| flow.of_files.as_ref());
+        of_files.all(|of| of.load.is_in_sectors())
     }
 
     /// Refuses flows that are to end together after different amounts.

@@ -34,7 +34,7 @@ fn simulate(lines: &[&str], device: &str, end_after: Option<Nanos>) -> Vec<Recor
     let (_readers, mut inputs) = Readers::start(&flows, &[limits], timing, None, &stop).unwrap();
     let mut input = inputs.remove(0);
     input.blocking = true;
-    let lane = flows.lanes(&targets).unwrap().remove(0).unwrap();
+    let lane = flows.lanes(&targets, false).unwrap().remove(0).unwrap();
     let config = lane.config(Config { timing: mode, ..Config::with_in_flight_max(1) });
     let config = Config { conflicts: ioecho_replay::conflict::ConflictMode::Allow, ..config };
     let mut records = Vec::new();

@@ -16,6 +16,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
 use ioecho_linux::HostDescription;
+use ioecho_replay::tree::TreeError;
 use ioecho_replay::verify::{
     After, Intents, LINE_MAX, PassProgress, Verifier, VerifyConfig, VersionTable,
 };
@@ -25,14 +26,15 @@ use serde::{Deserialize, Serialize};
 
 use super::later::{Past, PastTarget, Since, TargetFindings, look};
 use super::rebuilt::{Known, Link, Rebuilt, rebuilt};
-use super::{result, table};
+use super::tree::PastTree;
+use super::{result, table, tree};
 use crate::directory::RunDirectory;
 use crate::error::{Kind, Result, RunError};
 use crate::facts::{RunNumber, TargetEntry};
 use crate::regular;
 use crate::spec::ReplaySpec;
-use crate::stored;
 use crate::target::Target;
+use crate::{stored, tree_target};
 
 /// The file that makes a directory one of a family.
 pub(super) const FAMILY: &str = "family.toml";
@@ -66,6 +68,9 @@ struct FamilyTarget {
     capacity: Bytes,
     /// Whether it was opened past the page cache.
     direct: bool,
+    /// The shape of a tree of files, whose directory the path is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    tree: Option<String>,
 }
 
 /// A run of a family.
@@ -157,7 +162,7 @@ impl FamilyFacts {
     ) -> Result<Option<u16>, String> {
         let is_it = |target: &FamilyTarget| match (&target.backing_file, backing) {
             (Some(then), Some(now)) => then == now,
-            (None, None) => target.path == path,
+            (None, None) => target.path == path && target.tree.is_none(),
             _ => false,
         };
         let Some(at) = self.targets.iter().position(is_it) else { return Ok(None) };
@@ -167,6 +172,48 @@ impl FamilyFacts {
             return Err(format!("{name} holds {capacity} and held {held} in its earlier runs"));
         }
         Ok(u16::try_from(at).ok())
+    }
+
+    /// The number of a tree of files in this directory and of this shape.
+    fn number_of_tree(&self, path: &Path, shape: &str) -> Result<Option<u16>, String> {
+        let is_it = |target: &FamilyTarget| target.tree.is_some() && target.path == path;
+        let Some(at) = self.targets.iter().position(is_it) else { return Ok(None) };
+        let then = self.targets[at].tree.as_deref().unwrap_or_default();
+        if then != shape {
+            let name = path.display();
+            return Err(format!("the tree in {name} was '{then}' in its earlier runs"));
+        }
+        Ok(u16::try_from(at).ok())
+    }
+}
+
+impl FamilyTarget {
+    /// A target of a run.
+    fn of(entry: &TargetEntry) -> Option<Self> {
+        if let Some(tree) = entry.tree() {
+            let (geometry, open) = tree_target::shape(&tree.tree).ok()?;
+            return Some(Self {
+                path: tree.canonical.clone().unwrap_or_else(|| tree.anchor.clone()),
+                backing_file: None,
+                capacity: geometry.extent(),
+                direct: open.direct,
+                tree: Some(geometry.to_string()),
+            });
+        }
+        let real = entry.real()?;
+        Some(Self {
+            path: real.canonical.clone(),
+            backing_file: real.backing_file.clone(),
+            capacity: real.capacity,
+            direct: real.direct,
+            tree: None,
+        })
+    }
+
+    /// The tree of files that it is, if it is one.
+    fn tree(&self) -> Option<Result<PastTree, TreeError>> {
+        let geometry = self.tree.as_ref()?.parse();
+        Some(geometry.map(|geometry| PastTree { geometry, direct: self.direct }))
     }
 }
 
@@ -182,14 +229,19 @@ impl Family {
         })?;
         let lock = lock(&place)?;
         let facts = FamilyFacts::read(path)?;
-        let target = |(number, target): (u16, &FamilyTarget)| PastTarget {
-            number,
-            path: target.path.clone(),
-            backing_file: target.backing_file.clone(),
-            capacity: target.capacity.0,
-            direct: target.direct,
+        let target = |(number, target): (u16, &FamilyTarget)| match target.tree() {
+            Some(Err(error)) => Err(broken(path, &error)),
+            Some(Ok(tree)) => Ok(PastTarget::tree(number, target.path.clone(), tree)),
+            None => Ok(PastTarget {
+                number,
+                path: target.path.clone(),
+                backing_file: target.backing_file.clone(),
+                capacity: target.capacity.0,
+                direct: target.direct,
+                tree: None,
+            }),
         };
-        let targets = (0..).zip(&facts.targets).map(target).collect();
+        let targets = (0..).zip(&facts.targets).map(target).collect::<Result<_>>()?;
         Ok(Self {
             after: facts.after_the_last(None),
             numbers: Vec::new(),
@@ -219,10 +271,19 @@ impl Family {
         }
         let (mut numbers, mut next) = (Vec::new(), facts.targets.len());
         for target in targets {
-            let Target::Real { facts: now, .. } = target else {
-                return Err(refuse(format!("{} is simulated and keeps no data", target.name())));
+            let known = match target {
+                Target::Real { facts: now, .. } => {
+                    facts.number_of(&now.canonical, now.backing_file.as_ref(), now.capacity)
+                }
+                Target::Tree(tree) if !tree.is_simulated() => {
+                    let path = tree.canonical().unwrap_or_default();
+                    facts.number_of_tree(&path, &tree.geometry.to_string())
+                }
+                Target::Simulated { .. } | Target::Tree(_) => {
+                    let text = format!("{} is simulated and keeps no data", target.name());
+                    return Err(refuse(text));
+                }
             };
-            let known = facts.number_of(&now.canonical, now.backing_file.as_ref(), now.capacity);
             let number = known.map_err(refuse)?.unwrap_or_else(|| {
                 next += 1;
                 (next - 1) as u16
@@ -263,13 +324,7 @@ impl Family {
             return Err(RunError::with_help(Kind::Incomplete, text, "try again"));
         }
         for (number, entry) in self.numbers.iter().zip(entries) {
-            let Some(real) = entry.real() else { continue };
-            let target = FamilyTarget {
-                path: real.canonical.clone(),
-                backing_file: real.backing_file.clone(),
-                capacity: real.capacity,
-                direct: real.direct,
-            };
+            let Some(target) = FamilyTarget::of(entry) else { continue };
             match facts.targets.get_mut(usize::from(*number)) {
                 Some(known) => *known = target,
                 None => facts.targets.push(target),
@@ -369,7 +424,19 @@ impl Family {
         let named = self.facts.runs.iter().map(|run| run.run.0);
         let is_theirs = state.runs().count() <= self.facts.runs.len()
             && state.runs().zip(named).all(|(knows, named)| knows == named);
-        if is_theirs { Ok(state) } else { Err(None) }
+        if !is_theirs {
+            return Err(None);
+        }
+        let tree = self.facts.targets.get(usize::from(number)).and_then(FamilyTarget::tree);
+        if let Some(tree) = tree {
+            let geometry = tree.map_err(|_| None)?.geometry;
+            let last = state.runs().last().unwrap_or_default();
+            let names = tree::restore(&self.path.join(names_of(number)), last, &geometry);
+            let mut state = state;
+            state.put_names(names.map_err(|_| None)?);
+            return Ok(state);
+        }
+        Ok(state)
     }
 
     /// A run of the family.
@@ -471,7 +538,14 @@ impl Member {
             verifier.store(&mut out)?;
             out.flush()
         };
-        self.place.put_with(&self.place.path().join(state_of(*number)), write)
+        self.place.put_with(&self.place.path().join(state_of(*number)), write)?;
+        match verifier.names() {
+            None => Ok(()),
+            Some(names) => {
+                let run = verifier.runs().last().unwrap_or_default();
+                tree::store(&self.place, &self.place.path().join(names_of(*number)), run, names)
+            }
+        }
     }
 }
 
@@ -489,6 +563,11 @@ impl fmt::Display for Family {
 /// The file of the state of a target.
 fn state_of(number: u16) -> String {
     format!("versions-{number}.state")
+}
+
+/// The file of the names of a target.
+fn names_of(number: u16) -> String {
+    format!("names-{number}.state")
 }
 
 /// The path of a run, from the directory of the family on if the run lies beside that or below.
@@ -524,6 +603,7 @@ mod tests {
             backing_file: backing.map(PathBuf::from),
             capacity: Bytes(4096),
             direct: true,
+            tree: None,
         };
         let facts = FamilyFacts {
             version: VERSION,

@@ -13,7 +13,9 @@ use ioecho_linux::{
     Access, Backend, DeviceOptions, MonotonicClock, OpenOptions, open_device, target,
 };
 use ioecho_replay::conflict::ConflictMode;
-use ioecho_replay::verify::{After, FinalPass, Finding, PassProgress, VerifyFigures, final_pass};
+use ioecho_replay::verify::{
+    After, FinalPass, Finding, NameFinding, PassProgress, VerifyFigures, final_pass,
+};
 use ioecho_trace::wording::Wording;
 use ioecho_trace::{Bytes, VerifyMode};
 use serde::Serialize;
@@ -21,11 +23,12 @@ use serde::Serialize;
 use super::line::{self, Continues};
 use super::rebuilt::{Known, Link, Rebuilt, rebuilt};
 use super::records::Records;
+use super::tree::{self, PastTree};
 use super::{notes, table};
 use crate::directory::RunDirectory;
 use crate::error::{Kind, Result, RunError};
 use crate::facts::{Continued, RunNumber, State, TargetEntry};
-use crate::regular;
+use crate::{regular, tree_target};
 
 /// Reads in flight.
 const DEPTH: u32 = 4;
@@ -79,6 +82,8 @@ pub struct PastTarget {
     pub(super) capacity: u64,
     /// Whether it was read past the page cache.
     pub(super) direct: bool,
+    /// The tree, if it is a tree of files.
+    pub(super) tree: Option<PastTree>,
 }
 
 /// The findings on a target.
@@ -100,6 +105,9 @@ pub struct TargetFindings {
     pub notes: Vec<String>,
     /// The first findings.
     pub findings: Vec<Finding>,
+    /// The first names of a tree of files that are not as they must be.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub names: Vec<NameFinding>,
 }
 
 impl TargetFindings {
@@ -115,6 +123,7 @@ impl TargetFindings {
             in_flight: 0,
             notes: vec![note.to_owned()],
             findings: Vec::new(),
+            names: Vec::new(),
         }
     }
 }
@@ -146,9 +155,12 @@ impl Past {
             RunError::new(Kind::Trace, text)
         })?;
         let plan = facts.plan;
-        if plan.flows.is_some() && facts.targets.len() > 1 && !run.journal().exists() {
+        let has_lanes =
+            facts.targets.len() > 1 || facts.targets.iter().any(TargetEntry::is_of_files);
+        if plan.flows.is_some() && has_lanes && !run.journal().exists() {
             let text = format!(
-                "{name} had flows on several targets, whose rows do not say which request is which"
+                "{name} had flows on several targets, or threads on files, whose rows do not say \
+                 which request is which"
             );
             let help = Wording::from("its journal says so, which a run keeps with ");
             return Err(RunError::with_help(Kind::Trace, text, help.setting("verify")));
@@ -236,6 +248,15 @@ pub(super) fn retargeted(targets: &mut [PastTarget], paths: &[PathBuf]) -> Resul
     Ok(())
 }
 
+impl PastTarget {
+    /// A tree of files below this directory.
+    pub(super) fn tree(number: u16, path: PathBuf, tree: PastTree) -> Self {
+        let capacity = tree.geometry.extent().0;
+        let direct = tree.direct;
+        Self { number, path, backing_file: None, capacity, direct, tree: Some(tree) }
+    }
+}
+
 /// How the legal content of a target is found.
 pub(super) type Rebuilding<'a> = &'a mut dyn FnMut() -> Result<Rebuilt>;
 
@@ -248,6 +269,9 @@ pub(super) fn look(
     stop: &AtomicBool,
     progress: &mut dyn FnMut(PassProgress),
 ) -> Result<TargetFindings> {
+    if let Some(tree) = &past.tree {
+        return tree::look(past, tree, since, table, rebuilt, stop, progress);
+    }
     let allow_cached = !past.direct;
     let options = OpenOptions { allow_cached, ..OpenOptions::new(Access::ReadOnly) };
     let opened = target::open(&past.path, options)?;
@@ -302,6 +326,7 @@ pub(super) fn look(
         notes,
         figures,
         findings: verifier.findings().to_vec(),
+        names: Vec::new(),
     })
 }
 
@@ -336,9 +361,11 @@ fn targets(path: &Path, targets: Vec<TargetEntry>) -> Result<Vec<PastTarget>> {
         return Err(RunError::new(Kind::Trace, text));
     }
     let past = (0..).zip(targets).map(|(number, target)| match target {
-        TargetEntry::Tree(_) => {
-            let text = format!("{name} went to a tree of files, whose data are not verified");
-            Err(RunError::new(Kind::Usage, text))
+        TargetEntry::Tree(entry) => {
+            let (geometry, open) = tree_target::shape(&entry.tree)?;
+            let tree = PastTree { geometry, direct: open.direct };
+            let path = entry.canonical.unwrap_or(entry.anchor);
+            Ok(PastTarget::tree(number, path, tree))
         }
         TargetEntry::Simulated(_) => {
             let text = format!("{name} was simulated: there is nothing left to verify");
@@ -353,6 +380,7 @@ fn targets(path: &Path, targets: Vec<TargetEntry>) -> Result<Vec<PastTarget>> {
             backing_file: target.backing_file,
             capacity: target.capacity.0,
             direct: target.direct,
+            tree: None,
         }),
     });
     past.collect()

@@ -3,6 +3,7 @@
 //! The decisions are in `ioecho_replay::verify`, which does no I/O. Here are a `table` of versions
 //! in a file, the `ring` of intended writes, and [`later`], which rebuilds from the `records` of a
 //! run the states that its targets may be in, and reads them; `notes` describe the limits of that.
+//! Of trees of files, `tree` compares names too.
 
 pub(crate) mod before;
 pub(crate) mod family;
@@ -15,6 +16,7 @@ pub mod result;
 mod ring;
 pub mod subject;
 mod table;
+pub(crate) mod tree;
 
 use ioecho_replay::verify::{Intents, Verifier, VerifyConfig};
 use ioecho_trace::{Bytes, JournalMode};

@@ -17,6 +17,7 @@ use super::later::Past;
 use super::notes;
 use super::records::erasing_of;
 use super::ring::{self, Ring};
+use super::tree;
 use crate::error::{Kind, Result, RunError};
 
 /// The rebuilt state of a target.
@@ -96,8 +97,10 @@ pub(super) fn rebuilt(
         let survey = survey(past, number, link.after, cut.is_some(), &ring, stop)?;
         members.push(Some(Member { past, after: link.after, target, cut, ring, survey }));
     }
-    let is_flushed =
-        |member: &Option<Member<'_>>| member.as_ref().is_some_and(|it| it.survey.durable.is_any());
+    // A run on a tree syncs the file system before it begins.
+    let is_flushed = |member: &Option<Member<'_>>| {
+        member.as_ref().is_some_and(|it| it.survey.durable.is_any() || it.is_of_files())
+    };
     let flushed: Vec<bool> = members.iter().map(is_flushed).collect();
     let (mut notes, mut in_flight, mut damaged) = (Vec::new(), 0, 0);
     let last = members.len().saturating_sub(1);
@@ -174,6 +177,11 @@ fn survey(
 }
 
 impl Member<'_> {
+    /// Whether the target is a tree of files.
+    fn is_of_files(&self) -> bool {
+        self.past.targets.iter().any(|target| target.tree.is_some())
+    }
+
     /// The limits of its records. `is_earlier`: it is not the run that is verified.
     fn notes(&self, is_earlier: bool) -> Vec<String> {
         let Self { past, after, target, ring, survey, .. } = self;
@@ -196,6 +204,9 @@ impl Member<'_> {
     /// flight at its end.
     fn rebuild(self, mut rebuild: Rebuild) -> Result<(Verifier, u64)> {
         let Self { past, after, target, ring, survey, .. } = self;
+        if let Some(tree) = past.targets.get(usize::from(target)).and_then(|it| it.tree.as_ref()) {
+            rebuild.begin_with(tree::begun(&past.run, past.number, target, tree)?);
+        }
         let target = usize::from(target);
         rebuild.may_leave(survey.erasing);
         let is_noted = all_noted(&ring, after);

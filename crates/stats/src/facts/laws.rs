@@ -131,6 +131,8 @@ impl Draw {
             unverifiable_sectors: self.count(),
             findings: self.count(),
             first_findings: self.some(2, Self::word),
+            names: self.count(),
+            damaged_names: BTreeMap::from([(self.word(), self.count())]),
         }
     }
 

@@ -482,7 +482,11 @@ pub(super) fn integrity(figures: &RunFigures, engine: &EngineFacts) -> Check {
             format!("{kinds}, {} checked{read}", counted(verify.sectors, "sector"))
         }
         // Reading only sectors that the run never wrote proves nothing.
-        Some(verify) if verify.intact_sectors == 0 && verify.unverifiable_sectors == 0 => {
+        Some(verify)
+            if verify.intact_sectors == 0
+                && verify.unverifiable_sectors == 0
+                && verify.names == 0 =>
+        {
             let why = format!(
                 "{} read and none of them written by the run",
                 counted_in(verify.unknown_sectors, "sector was", "sectors were")

@@ -3,6 +3,8 @@
 //! The runs of a description are a family: each checks what those before it wrote. Vdbench's words
 //! and ours say how much is looked at, and what its journal has to survive.
 
+use std::collections::HashMap;
+
 use super::Description;
 use super::definitions::Entry;
 use super::fault::Faults;
@@ -132,6 +134,33 @@ pub(super) fn check(
             plan.count()
         );
         faults.impossible(&run.place, reason, "name fewer runs, or take out validate=");
+    } else if is_on {
+        trees_keep_their_shape(plan, faults);
+    }
+}
+
+/// Refuses trees that have other shapes in later runs: a file would be at another place then, and
+/// what is known of it at the old one.
+fn trees_keep_their_shape(plan: &Plan<'_>, faults: &mut Faults) {
+    let mut shapes: HashMap<String, Vec<String>> = HashMap::new();
+    for leaf in plan.leaves() {
+        let flows = leaf.files.iter().flat_map(|file| file.makes.iter().chain(&file.flows));
+        for path in flows.flat_map(|flow| &flow.paths) {
+            let Some((anchor, settings)) =
+                path.strip_prefix("tree:").and_then(|it| it.rsplit_once('?'))
+            else {
+                continue;
+            };
+            let is_of_shape = |it: &&str| !it.starts_with("open=") && !it.starts_with("parents=");
+            let shape = settings.split('&').filter(is_of_shape).map(str::to_owned).collect();
+            let known = shapes.entry(anchor.to_owned()).or_insert_with_key(|_| Vec::clone(&shape));
+            if *known != shape {
+                let reason = format!("the tree in {anchor} has another shape than in a run before");
+                let help = "give each shape an anchor of its own, or take out validate=";
+                faults.impossible(&leaf.place, reason, help);
+                return;
+            }
+        }
     }
 }
 

@@ -153,6 +153,9 @@ impl Reports {
             let sectors = counted(figures.damaged_sectors, "sector");
             line(&format!("Data Validation: {sectors} not as written: {}", kinds.join(", ")));
         }
+        if let Some(names) = figures.names_told() {
+            line(&format!("Data Validation: names not as they must be: {names}"));
+        }
         if figures.unreadable_sectors > 0 {
             line(&format!("{} unreadable", counted(figures.unreadable_sectors, "sector")));
         }
