@@ -117,9 +117,8 @@ fn replay(
     let zero_of = |agreed: Agreed| Some((clock.origin() + agreed.start_at).0);
     let begun = |agreed| RunFacts { zero_monotonic_ns: zero_of(agreed), ..facts.clone() };
     let mut begins = |agreed| tell_beginning(run, &begun(agreed));
-    let tell = |text: &str| observer.tell(text);
     // Known before the run is one of its family, which must know what every run of it began with.
-    let trees = verification::of_trees(plan, run, run_number, forest.as_ref(), &tell)?;
+    let trees = verification::of_trees(plan, run, run_number, forest.as_ref(), observer.as_ref())?;
     let member = plan.before.as_ref();
     let member = member.map(|before| before.join(run_number, run, &facts.targets)).transpose()?;
     let member = member.flatten();

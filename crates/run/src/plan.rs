@@ -371,7 +371,7 @@ fn refused_with_verification(
     [
         (
             is_on && targets.iter().any(Target::is_simulated),
-            "a tree in memory keeps no data to verify",
+            "a tree in memory keeps no data, and is not verified",
             "take a directory, or leave verification out",
         ),
         (

@@ -14,6 +14,7 @@ use crate::error::{Result, RunError};
 use crate::files::Forest;
 use crate::flows::Flow;
 use crate::lane::{Lane, LaneEnd};
+use crate::observer::Observer;
 use crate::plan::ReplayPlan;
 use crate::verify;
 use crate::verify::family::Member;
@@ -67,8 +68,9 @@ pub(crate) fn of_trees(
     run: &RunDirectory,
     run_number: u64,
     forest: Option<&Forest>,
-    tell: &dyn Fn(&str),
+    observer: &dyn Observer,
 ) -> Result<Vec<TreeVerifier>> {
+    let tell: &dyn Fn(&str) = &|text| observer.tell(text);
     let Some(forest) = forest.filter(|_| plan.spec.verify.is_on()) else { return Ok(Vec::new()) };
     let trees = forest.to_verify().map(|(target, place)| {
         let config =
