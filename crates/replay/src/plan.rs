@@ -346,7 +346,8 @@ impl Planner {
     /// is left out.
     fn place(&mut self, request: &Request, route: usize, copy: u64) -> Destination {
         let Route { from, target, base, room, scale, .. } = self.map.routes()[route];
-        let TargetLimits { block_size, length_max, .. } = self.limits[usize::from(target)];
+        let TargetLimits { block_size, length_max, supports, .. } =
+            self.limits[usize::from(target)];
         let block = block_size.0;
         let mut offset = request.offset.0 - from.0;
         if (scale - 1.0).abs() > f64::EPSILON {
@@ -375,7 +376,9 @@ impl Planner {
             self.totals.wrapped += 1;
             offset %= room.0;
         }
-        let refusal = if length == 0 {
+        // Calls on names move nothing, and neither does a read at the end of a file.
+        let is_of_files = supports[usize::from(Op::Open.code())];
+        let refusal = if length == 0 && !is_of_files {
             Some(Outcome::Unsupported)
         } else if offset.checked_add(length).is_none_or(|end| end > room.0) {
             Some(Outcome::Border)

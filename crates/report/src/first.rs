@@ -97,7 +97,9 @@ fn figures(page: &Page, headline: &Headline) -> Vec<Figure> {
         let load = span(picture.demanded_end().0.max(0).unsigned_abs());
         // A drain that nobody would notice is told elsewhere.
         let drain = headline.drain_percent.filter(|percent| *percent >= DRAIN_TOLD_PERCENT);
-        let drain = drain.map(|percent| format!(", drain {}", drained(percent)));
+        // The number and its unit stay on one line.
+        let told = |percent| drained(percent).replace(' ', "\u{a0}");
+        let drain = drain.map(|percent| format!(", drain {}", told(percent)));
         format!("for a load of {load}{}", drain.unwrap_or_default())
     } else if page.has_due_instants() {
         "each request after those that it waits for".to_owned()

@@ -37,7 +37,7 @@ use crate::verify::family::Member;
 use crate::watch::host::HostWatch;
 use crate::witness::{Witness, Witnessed};
 use crate::writer::{self, WriterOptions};
-use crate::{feeder, finalise, load, verification, witness};
+use crate::{feeder, finalise, load, recorded, verification, witness};
 
 /// A run that has ended, for whatever reason.
 pub struct Finished {
@@ -87,9 +87,11 @@ fn replay(
 ) -> Result<Finished> {
     let clock = MonotonicClock::new();
     let places = LanePlace::all(&plan.targets, plan.flows.list());
-    let forest = plan.is_of_files().then(|| Forest::open(plan, observer.as_ref())).transpose()?;
+    let recorded = recorded::open(plan, clock, observer.as_ref()).transpose()?;
+    let has_trees = plan.is_of_files() && recorded.is_none();
+    let forest = has_trees.then(|| Forest::open(plan, observer.as_ref())).transpose()?;
     let opened = forest.as_ref().map(|forest| forest.opened(plan, &places, clock));
-    let (lanes, entries, below) = opened.map_or_else(|| open(plan, clock), Ok)?;
+    let (lanes, entries, below) = opened.or(recorded).map_or_else(|| open(plan, clock), Ok)?;
     let limits = limits(plan, &lanes);
     let planner = plan.planner(&limits, source.header())?;
     let map = plan.map(&limits, source.header())?;

@@ -97,12 +97,13 @@ impl RunFacts {
         toml::to_string(&self.without_processes())
     }
 
-    /// The same without the names of processes: there may be thousands of them, and the header of
-    /// the requests has them too.
+    /// The same without the names of processes and files: there may be thousands of them, and the
+    /// header of the requests has them too.
     #[must_use]
     pub fn without_processes(&self) -> Self {
         let mut facts = self.clone();
         facts.trace.processes.clear();
+        facts.trace.files = None;
         facts.trace.merged.iter_mut().for_each(|other| other.processes.clear());
         facts
     }

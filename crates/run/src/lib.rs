@@ -56,6 +56,7 @@ pub mod pass;
 pub mod place;
 pub mod plan;
 pub mod predict;
+mod recorded;
 pub mod regular;
 pub mod spec;
 pub mod stored;

@@ -24,6 +24,7 @@ use crate::inputs::Inputs;
 use crate::links::{self, Links};
 use crate::on_devices::OnDevices;
 use crate::open::Opener;
+use crate::recorded;
 use crate::spec::ReplaySpec;
 use crate::target::{Target, guard_all, reads_alone};
 use crate::verify::before::Before;
@@ -95,7 +96,9 @@ impl ReplayPlan {
         options.dependencies =
             spec.timing.has_parents() && load.is_whole() && !spec.writes.reads_only();
         let open = || open::trace_until(opener, &Stop::default(), &spec.trace, &options, &load);
-        let source: Box<dyn Source> = if spec.flows.is_empty() {
+        let source: Box<dyn Source> = if recorded::is_asked_for(&spec) {
+            open()?
+        } else if spec.flows.is_empty() {
             Box::new(OnDevices::new(open()?, &spec.trace)?)
         } else {
             Box::new(Nothing::default())
@@ -103,7 +106,8 @@ impl ReplayPlan {
         refuse_unchosen_seconds(&spec, source.header())?;
         follows_what_is_known(&spec, source.header())?;
         let routes = routes::read(&spec.map, spec.map_file.as_deref())?;
-        let targets = targets(&spec, &routes)?;
+        let mut targets = targets(&spec, &routes)?;
+        recorded::name(&spec, source.as_ref(), &mut targets)?;
         let (flows, source) = if spec.flows.is_empty() {
             (Flows::default(), source)
         } else {
@@ -122,8 +126,7 @@ impl ReplayPlan {
         let inputs = inputs(&spec, &load, &targets)?;
         let before = Before::new(&spec, &targets)?;
         refuse_what_files_have_not(&spec, &targets, &flows)?;
-        let in_flight_max =
-            if flows.is_empty() { spec.in_flight_max } else { flows.in_flight_max() };
+        let in_flight_max = in_flight_max(&spec, &flows);
         let scheduler = Config {
             conflicts: conflicts(&spec, &targets),
             strong: spec.strong,
@@ -211,6 +214,9 @@ impl ReplayPlan {
     fn guard_trees(&self) -> Result<()> {
         for (number, target) in self.targets.iter().enumerate() {
             let Target::Tree(tree) = target else { continue };
+            if tree.recorded.is_some() {
+                tree.guard_recorded()?;
+            }
             if self.flows.list().iter().any(|flow| flow.changes(number)) {
                 let is_named = self.spec.destroy.iter().any(|named| target.is_file(named));
                 tree.guard(is_named)?;
@@ -284,6 +290,15 @@ impl ReplayPlan {
     }
 }
 
+/// How many requests may be in flight.
+fn in_flight_max(spec: &ReplaySpec, flows: &Flows) -> u32 {
+    match (recorded::is_asked_for(spec), flows.is_empty()) {
+        (true, _) => recorded::IN_FLIGHT_MAX,
+        (false, true) => spec.in_flight_max,
+        (false, false) => flows.in_flight_max(),
+    }
+}
+
 /// What is done on conflict. Threads have files to themselves as far as their load asks for it.
 fn conflicts(spec: &ReplaySpec, targets: &[Target]) -> ConflictMode {
     let are_trees = targets.iter().any(|target| matches!(target, Target::Tree(_)));
@@ -297,7 +312,11 @@ fn refuse_what_files_have_not(spec: &ReplaySpec, targets: &[Target], flows: &Flo
     }
     let writes = flows.list().iter().any(|flow| (0..targets.len()).any(|it| flow.changes(it)));
     let rules = [
-        (flows.is_empty(), "a trace is not replayed on a tree of files", "give its loads as flows"),
+        (
+            flows.is_empty() && !recorded::is_asked_for(spec),
+            "a trace is not replayed on a tree in memory",
+            "give its loads as flows",
+        ),
         (spec.verify.is_on(), "the data of files are not verified", "leave verification out"),
         (spec.continues.is_some(), "a run on files continues no other", "leave it out"),
         (spec.witness.is_some(), "block events do not tell of files", "leave the witness out"),
@@ -462,6 +481,9 @@ impl fmt::Display for ReplayPlan {
         for target in &self.targets {
             match target {
                 Target::Simulated { text, .. } => writeln!(f, "target        {text}: simulated")?,
+                Target::Tree(tree) if tree.recorded.is_some() => {
+                    writeln!(f, "target        {}: recorded calls, one at a time", target.name())?
+                }
                 Target::Tree(tree) => writeln!(
                     f,
                     "target        {}: a tree of {} files in {} directories",

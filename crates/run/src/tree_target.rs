@@ -2,11 +2,13 @@
 //! `sim:tree?files=100&found=full`.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use ioecho_linux::tree::{AnchorState, changed_by, inspect};
 use ioecho_replay::device::TargetLimits;
 use ioecho_replay::sim::SimSpec;
 use ioecho_replay::tree::{Found, Geometry};
+use ioecho_trace::recorded::RecordedFiles;
 use ioecho_trace::wording::Wording;
 use ioecho_trace::{Bytes, Op};
 
@@ -33,6 +35,8 @@ pub struct TreeTarget {
     pub place: TreePlace,
     /// How its files are opened.
     pub open: OpenWords,
+    /// The names of the recorded load that goes there, if it is one.
+    pub recorded: Option<Arc<RecordedFiles>>,
 }
 
 /// Where a tree lies.
@@ -95,7 +99,7 @@ impl TreeTarget {
         let state = inspect(&path)
             .map_err(|error| RunError::new(Kind::Target, format!("{}: {error}", path.display())))?;
         let place = TreePlace::Anchor { path, with_parents, state };
-        Ok(Self { text: name.to_owned(), geometry, place, open })
+        Ok(Self { text: name.to_owned(), geometry, place, open, recorded: None })
     }
 
     fn in_memory(name: &str, settings: &str) -> Result<Self> {
@@ -120,7 +124,7 @@ impl TreeTarget {
         let open = settings.open(name)?;
         let geometry = settings.geometry()?;
         let place = TreePlace::Memory { found, calls: Box::new(calls), capacity, names_max };
-        Ok(Self { text: name.to_owned(), geometry, place, open })
+        Ok(Self { text: name.to_owned(), geometry, place, open, recorded: None })
     }
 
     /// Its anchor, if it lies below one.
@@ -155,11 +159,25 @@ impl TreeTarget {
     /// What is planned by it.
     pub fn limits(&self) -> TargetLimits {
         TargetLimits {
-            capacity: self.geometry.extent(),
+            capacity: match self.recorded {
+                Some(_) => Bytes(i64::MAX as u64),
+                None => self.geometry.extent(),
+            },
             block_size: Bytes(1),
             length_max: Bytes(1 << 30),
             supports: Op::ALL.map(|op| matches!(op, Op::Read | Op::Write) || op.is_of_files()),
         }
+    }
+
+    /// Refuses a directory that holds anything: a recorded load needs one of its own.
+    pub(crate) fn guard_recorded(&self) -> Result<()> {
+        let TreePlace::Anchor { path, state, .. } = &self.place else { return Ok(()) };
+        if matches!(state, AnchorState::Absent | AnchorState::Empty) {
+            return Ok(());
+        }
+        let text = format!("{} is not empty; nothing was touched", path.display());
+        let help = "a recorded load takes a directory that is empty or not there yet";
+        Err(RunError::with_help(Kind::Refused, text, help))
     }
 
     /// Refuses to change a tree whose anchor may hold somebody's files.

@@ -400,7 +400,7 @@ fn load(summary: &RunSummary) -> String {
         [one, two] => format!("{load}, changed by '{one}' and '{two}'"),
         many => format!("{load}, changed by {} transforms", many.len()),
     };
-    let load = if parts.is_empty() { load } else { format!("a part of {load}") };
+    let load = if parts.is_empty() { load } else { format!("the replayed part of {load}") };
     load + &ended(engine)
 }
 

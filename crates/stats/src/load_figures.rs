@@ -70,7 +70,9 @@ impl LoadFigures {
         if let Some(completed) = measured.completed {
             self.standstill.observe(completed);
         }
+        // What waits for a request that it overlaps says nothing about the device's own queue.
         if measured.outcome == Outcome::Ok
+            && !measured.pushed_back
             && let Some(response) = measured.response_time()
         {
             self.backlog.observe(measured.scheduled, response);

@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 
 pub use self::notes::{Note, NoteKind, Notes, Topic};
 use crate::batch::Columns;
+use crate::recorded::RecordedFiles;
 use crate::recording::Recording;
 use crate::units::{Bytes, VolumeId};
 
@@ -94,6 +95,9 @@ pub struct Header {
     /// Facts of the recording, if the trace was recorded rather than generated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recording: Option<Recording>,
+    /// The names of a recorded load on files. They are complete at the end of the trace.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub files: Option<RecordedFiles>,
     /// The parts of the source that are missing from the requests.
     #[serde(default, deserialize_with = "old_notes::losses")]
     pub losses: Notes,

@@ -194,9 +194,14 @@ pub enum Outcome {
     TooLarge,
     /// It was in flight when the run ended, and no completion was seen.
     Abandoned,
+    /// It succeeded, and it failed in the recording.
+    Unlike,
 }
 
 impl Outcome {
+    /// The least code of an outcome.
+    pub const LEAST_CODE: i32 = Self::Unlike.code();
+
     /// The code in the native file and in the run's journal.
     pub const fn code(self) -> i32 {
         match self {
@@ -209,6 +214,7 @@ impl Outcome {
             Self::Dropped => -5,
             Self::TooLarge => -6,
             Self::Abandoned => -7,
+            Self::Unlike => -8,
         }
     }
 
@@ -223,6 +229,7 @@ impl Outcome {
             -5 => Some(Self::Dropped),
             -6 => Some(Self::TooLarge),
             -7 => Some(Self::Abandoned),
+            -8 => Some(Self::Unlike),
             1..=i32::MAX => Some(Self::Error(code)),
             _ => None,
         }
@@ -240,6 +247,7 @@ impl Outcome {
             Self::Dropped => "dropped on conflict".to_owned(),
             Self::TooLarge => "too large".to_owned(),
             Self::Abandoned => "abandoned".to_owned(),
+            Self::Unlike => "succeeded unlike the recorded call".to_owned(),
         }
     }
 
@@ -290,14 +298,12 @@ impl Outcome {
             let number = number.parse().ok().filter(|number| *number > 0)?;
             return Some(Self::Error(number));
         }
-        (Self::Abandoned.code()..=0)
-            .filter_map(Self::from_code)
-            .find(|outcome| outcome.name() == name)
+        (Self::LEAST_CODE..=0).filter_map(Self::from_code).find(|outcome| outcome.name() == name)
     }
 
     /// Whether the request reached the device.
     pub const fn was_issued(self) -> bool {
-        matches!(self, Self::Ok | Self::Error(_) | Self::Short | Self::Abandoned)
+        matches!(self, Self::Ok | Self::Error(_) | Self::Short | Self::Abandoned | Self::Unlike)
     }
 }
 

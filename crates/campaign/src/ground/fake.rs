@@ -70,6 +70,8 @@ pub(crate) struct Fake {
     clock_s: Cell<f64>,
     /// A file that changes whenever time goes by.
     busy: RefCell<Option<String>>,
+    /// Files that go when the clock has come so far.
+    going: RefCell<Vec<(f64, String)>>,
     /// What was told to whoever watches.
     told: RefCell<Vec<String>>,
     /// What a person will answer, line by line; without any there is no terminal.
@@ -120,6 +122,11 @@ impl Fake {
     /// Lets a file change whenever time goes by.
     pub(crate) fn keeps_busy(&self, file: &str) {
         *self.busy.borrow_mut() = Some(file.to_owned());
+    }
+
+    /// Lets a file go after so many seconds.
+    pub(crate) fn lets_go(&self, file: &str, after_s: f64) {
+        self.going.borrow_mut().push((self.clock_s.get() + after_s, file.to_owned()));
     }
 
     /// What was told to whoever watches.
@@ -273,6 +280,11 @@ impl Ground for Fake {
         self.clock_s.set(self.clock_s.get() + span.as_secs_f64());
         if let Some(file) = &*self.busy.borrow() {
             self.state_mut().put(file, &self.clock_s.get().to_string());
+        }
+        for (at_s, file) in &*self.going.borrow() {
+            if *at_s <= self.clock_s.get() {
+                self.state_mut().files.remove(file);
+            }
         }
         Ok(())
     }

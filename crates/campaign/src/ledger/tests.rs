@@ -41,6 +41,7 @@ fn machine() -> Fake {
         match verb {
             "create" if !state.files.contains_key(&path) => state.put(&path, words[2]),
             "remove" if state.files.contains_key(&path) => _ = state.files.remove(&path),
+            "release" => {}
             "show" => {
                 let stdout = state.files.get(&path).cloned().unwrap_or_default();
                 return Output { stdout, ..good() };
@@ -254,6 +255,19 @@ fn what_something_that_stays_was_made_on_is_not_removed_below_it() {
     fake.state_mut().files.remove("/things/t");
     assert_eq!(ledger.undo(0).unwrap().left, []);
     assert!(!fake.state().files.contains_key("/things/below"));
+}
+
+#[test]
+fn a_thing_that_goes_a_moment_after_its_command_is_gone() {
+    let left = |after_s: f64| {
+        let fake = machine();
+        let mut ledger = Ledger::open(&fake, fake.book(), "7", "test").unwrap();
+        let lazy = Command::new(["thing", "release", "t"]);
+        ledger.make(Making { remove: lazy, ..thing(&ledger, "t") }).unwrap();
+        fake.lets_go("/things/t", after_s);
+        ledger.undo(0).unwrap().left.len()
+    };
+    assert_eq!((left(2.0), left(60.0)), (0, 1));
 }
 
 #[test]

@@ -11,6 +11,10 @@ use crate::program;
 /// What lies here does not outlive a boot of the machine.
 const VOLATILE: [&str; 2] = ["/sys/", "/proc/"];
 
+/// How often it is looked whether a thing is gone, and how long after another.
+const LOOKS: u32 = 50;
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+
 /// What undoing came to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Undone {
@@ -153,13 +157,29 @@ impl Ledger<'_> {
                     return output.map(|_| true).map_err(|fault| fault.to_string());
                 };
                 // Whether the thing is gone counts, not what the command says.
-                match (self.presence(&probe), output) {
+                let presence = match &output {
+                    Ok(_) => self.presence_soon(&probe),
+                    Err(_) => self.presence(&probe),
+                };
+                match (presence, output) {
                     (Ok(Presence::Absent), _) => Ok(true),
                     (_, Err(fault)) | (Err(fault), _) => Err(fault.to_string()),
                     (Ok(_), Ok(_)) => Err(format!("it is still there after {command}")),
                 }
             }
         }
+    }
+
+    /// Whether a thing is still there that a command has removed. A loop device that another
+    /// program looks at in that moment goes when it is closed there.
+    fn presence_soon(&self, probe: &Probe) -> Result<Presence> {
+        for _ in 1..LOOKS {
+            let presence = self.presence(probe)?;
+            if presence == Presence::Absent || self.hands.wait(LOOK_EVERY).is_err() {
+                return Ok(presence);
+            }
+        }
+        self.presence(probe)
     }
 
     /// What is to be done about a change, from the state of now on.

@@ -22,7 +22,7 @@ use super::anchor::{Anchor, BENEATH};
 use crate::MonotonicClock;
 
 /// Buffers begin at multiples of so many bytes, as direct I/O needs.
-const ALIGNMENT: usize = 4096;
+pub(super) const ALIGNMENT: usize = 4096;
 
 /// Places for directories that are kept open.
 const OPEN_MAX: usize = 256;
@@ -69,19 +69,19 @@ struct Place {
 }
 
 /// Memory that begins at a multiple of [`ALIGNMENT`].
-struct Buffer {
+pub(super) struct Buffer {
     bytes: Vec<u8>,
     from: usize,
 }
 
 impl Buffer {
-    fn new(length: usize) -> Self {
+    pub(super) fn new(length: usize) -> Self {
         let bytes = vec![0; length + ALIGNMENT];
         let from = bytes.as_ptr().align_offset(ALIGNMENT);
         Self { bytes, from }
     }
 
-    fn part(&mut self, length: usize) -> &mut [u8] {
+    pub(super) fn part(&mut self, length: usize) -> &mut [u8] {
         &mut self.bytes[self.from..self.from + length]
     }
 }
@@ -191,12 +191,7 @@ impl FilesDevice {
         if self.options.fsync_at_close {
             fsync(&open)?;
         }
-        // SAFETY: the descriptor is owned here alone, and given up by `into_raw_fd`. Dropping it
-        // would hide the error by which a file system tells that it has lost what was written.
-        match unsafe { libc::close(open.into_raw_fd()) } {
-            0 => Ok(()),
-            _ => Err(Errno::from_io_error(&io::Error::last_os_error()).unwrap_or(Errno::IO)),
-        }
+        close_told(open)
     }
 
     /// Reads or writes in the file that is open.
@@ -332,12 +327,22 @@ impl FilesDevice {
     }
 }
 
+/// Closes a file. Dropping it would hide the error by which a file system tells that it has lost
+/// what was written.
+pub(super) fn close_told(open: OwnedFd) -> Result<(), Errno> {
+    // SAFETY: the descriptor is owned here alone, and given up by `into_raw_fd`.
+    match unsafe { libc::close(open.into_raw_fd()) } {
+        0 => Ok(()),
+        _ => Err(Errno::from_io_error(&io::Error::last_os_error()).unwrap_or(Errno::IO)),
+    }
+}
+
 fn outcome(error: Errno) -> Outcome {
     Outcome::Error(error.raw_os_error())
 }
 
 /// Sets both times of a file to now.
-fn touch(at: BorrowedFd<'_>, name: &str) -> Result<(), Errno> {
+pub(super) fn touch(at: BorrowedFd<'_>, name: &str) -> Result<(), Errno> {
     let now = Timespec { tv_sec: 0, tv_nsec: rustix::fs::UTIME_NOW };
     let times = Timestamps { last_access: now, last_modification: now };
     utimensat(at, name, &times, AtFlags::SYMLINK_NOFOLLOW)

@@ -379,10 +379,9 @@ impl LanePlace {
     /// The lanes of a run: one for each target, or for each thread on a real tree.
     pub(crate) fn all(targets: &[Target], flows: &[Flow]) -> Vec<Self> {
         let of_target = |target| Self { target, client: None };
-        if !targets
-            .iter()
-            .any(|target| matches!(target, Target::Tree(tree) if !tree.is_simulated()))
-        {
+        let is_real =
+            |target: &Target| matches!(target, Target::Tree(tree) if !tree.is_simulated());
+        if flows.is_empty() || !targets.iter().any(is_real) {
             return (0..targets.len()).map(of_target).collect();
         }
         let threads = flows.iter().enumerate().flat_map(|(number, flow)| {

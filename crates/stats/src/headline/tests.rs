@@ -185,9 +185,9 @@ fn the_sentence_names_how_the_load_differs_from_the_recorded_one() {
     assert_eq!(changed(&["speed 4"]), "this load, changed by 'speed 4'");
     assert_eq!(
         changed(&["speed 4", "window 0s,1m", "reverse"]),
-        "a part of this load, changed by 'speed 4' and 'reverse'"
+        "the replayed part of this load, changed by 'speed 4' and 'reverse'"
     );
-    assert_eq!(changed(&["busiest 5m,at=3s"]), "a part of this load");
+    assert_eq!(changed(&["busiest 5m,at=3s"]), "the replayed part of this load");
     assert_eq!(changed(&["a", "b", "c"]), "this load, changed by 3 transforms");
     let ended_after = Some(EndedAfter {
         after_ns: 60_000_000_000,

@@ -9,7 +9,7 @@ use ioecho_trace::LateCause;
 
 use super::checks::host::are_processors_taken;
 use super::checks::witness::is_foreign_only;
-use super::{DEVICE, is_broken};
+use super::{DEVICE, fell_behind, is_broken};
 use crate::facts::EngineFacts;
 use crate::run_figures::RunFigures;
 use crate::verdict::{Check, Finding, Grade};
@@ -114,7 +114,9 @@ impl Known<'_> {
     fn of_conflicts(&self, is_limited: bool) -> Option<&'static str> {
         let is_smaller = self.engine.wraparound_factor.is_some_and(|factor| factor > 1.0);
         let smaller = self.first_of(&["wraparound"]).filter(|_| is_smaller);
-        let is_main = most_of_device(self.figures) == Some(LateCause::Conflict);
+        // Where the device's own queue grew, each conflict waits for it as well.
+        let is_main = most_of_device(self.figures) == Some(LateCause::Conflict)
+            && fell_behind(self.figures, self.engine).is_none();
         let more = self.first_of(&["in-flight"]).filter(|_| is_limited);
         smaller.or(more).or_else(|| self.of_device(is_limited && !is_main))
     }

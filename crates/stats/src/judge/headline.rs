@@ -153,11 +153,13 @@ fn device_limited(figures: &RunFigures, engine: &EngineFacts) -> String {
              device, {held_back} of them by more than {LATE}, as a witness saw."
         );
     }
-    let is_in_time = late_share(figures, &DEVICE) <= LATE_SHARE_PASS;
-    if let Some(grown) = fell_behind(figures, engine).filter(|_| is_in_time) {
+    if let Some(grown) = fell_behind(figures, engine) {
+        let is_in_time = late_share(figures, &DEVICE) <= LATE_SHARE_PASS;
+        let late =
+            if is_in_time { String::new() } else { format!(" {}.", late_for(figures, &DEVICE)) };
         return format!(
             "Device-limited: the device could not take the load. What waited for it grew until \
-             the load ended: response times from {} to {}.",
+             the load ended: response times from {} to {}.{late}",
             grown.from, grown.to
         );
     }
@@ -168,8 +170,8 @@ fn device_limited(figures: &RunFigures, engine: &EngineFacts) -> String {
             late_for(figures, &[LateCause::Conflict])
         ),
         Some(LateCause::Submission) => format!(
-            "Device-limited: the calls that hand requests over waited for the device, the longest \
-             for {}; {}.",
+            "Device-limited: the calls that hand requests over, one after the other, waited for \
+             the device, the longest for {}; {}.",
             Nanos(engine.submission_max_ns),
             late_for(figures, &[LateCause::Submission])
         ),

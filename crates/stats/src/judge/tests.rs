@@ -595,6 +595,29 @@ fn a_device_whose_backlog_grows_to_the_end_could_not_take_the_load_though_nothin
 }
 
 #[test]
+fn a_device_whose_own_queue_grows_is_too_slow_whatever_conflicts_come_of_it() {
+    let of = |grows: bool| {
+        let (figures, mut facts) = lasting(10, |ms, measured| {
+            let waited = Nanos::from_micros(if grows { ms * 100 } else { 0 });
+            if ms % 4 == 0 {
+                measured.pushed_back = true;
+                delay(measured, Nanos::from_millis(2000), LateCause::Conflict);
+            }
+            measured.completed = measured.completed.map(|at| at + waited);
+        });
+        facts.pushed_back = 2500;
+        judge(&figures, &facts)
+    };
+    let grown = of(true);
+    assert!(grown.summary.contains("grew until the load ended"), "{}", grown.summary);
+    assert!(grown.summary.contains("2500 requests (25.00 %)"), "{}", grown.summary);
+    assert!(!grown.check("conflicts").unwrap().is_cause(), "{}", grown.summary);
+    let steady = of(false);
+    assert!(steady.summary.contains("others in flight that they overlap"), "{}", steady.summary);
+    assert!(steady.check("conflicts").unwrap().is_cause(), "{}", steady.summary);
+}
+
+#[test]
 fn a_device_that_stands_still_without_a_schedule_is_told_by_time() {
     let stopped = |millis: i64| {
         let (figures, facts) = lasting(10, |ms, measured| {

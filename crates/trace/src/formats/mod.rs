@@ -56,6 +56,7 @@ pub mod recording;
 pub mod scsi;
 pub mod smreplay;
 pub mod spc;
+pub mod strace;
 pub mod systor;
 pub mod tectonic;
 pub mod tencent;
@@ -114,6 +115,7 @@ pub const FORMATS: &[Format] = &[
     fio::FORMAT,
     blkparse::FORMAT,
     ftrace::FORMAT,
+    strace::FORMAT,
     etw::FORMAT,
     biosnoop::FORMAT,
     diskmon::FORMAT,

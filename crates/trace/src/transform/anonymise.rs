@@ -164,6 +164,7 @@ fn hide(header: &mut Header) {
     header.recorder = None;
     header.started = None;
     header.run = None;
+    header.files = None;
     if let Some(recording) = &mut header.recording {
         // Names and numbers of devices, the machine's kernel and the time of its run go; figures
         // stay.

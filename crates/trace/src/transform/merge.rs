@@ -360,6 +360,8 @@ impl Merged {
         let mut header = this.clone();
         forget_measured(&mut header);
         header.columns = self.columns;
+        // Places of one trace would name those of the other.
+        header.files = None;
         header.started.clone_from(&self.started);
         if let Some(recording) = &mut header.recording {
             // The zero of the merged trace need not be that of either, so it is unknown.
@@ -367,7 +369,7 @@ impl Merged {
             (recording.from_ns, recording.until_ns) = (None, None);
         }
         header.transforms.push(self.merge.told());
-        header.merged.push(other.clone());
+        header.merged.push(Header { files: None, ..other.clone() });
         header.volumes = merged_volumes(&self.volumes, this, other, &self.merge.file);
         for (pid, name) in &other.processes {
             let pid = if *pid == 0 { Some(0) } else { pid.checked_add(self.processes) };

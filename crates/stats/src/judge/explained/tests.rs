@@ -84,8 +84,9 @@ fn conflicts_are_the_cause_where_they_made_most_of_the_lateness() {
 fn calls_that_took_long_are_told_with_the_longest() {
     let engine = EngineFacts { submission_max_ns: 45_000_000, ..engine() };
     let verdict = judge(&run(100, LateCause::Submission, Outcome::Ok), &engine);
-    let said = "Device-limited: the calls that hand requests over waited for the device, the \
-                longest for 45.0 ms; 100 requests (10.00 %) were issued more than 1.00 ms late";
+    let said = "Device-limited: the calls that hand requests over, one after the other, waited \
+                for the device, the longest for 45.0 ms; 100 requests (10.00 %) were issued more \
+                than 1.00 ms late";
     assert!(verdict.summary.starts_with(said), "{}", verdict.summary);
 }
 

@@ -133,6 +133,23 @@ impl Intake {
         Ok(())
     }
 
+    /// Takes a request of a load on files, of which a read at a file's end covers nothing.
+    pub fn push_of_files(
+        &mut self,
+        request: &Request,
+        dependency: Option<Dependency<'_>>,
+    ) -> Result<(), Fault> {
+        if request.offset.0.checked_add(request.length.0).is_none() {
+            return Err(Fault::lost(1, TOO_FAR, "the range ends beyond 64 bits"));
+        }
+        self.batch.push(request);
+        self.requests += 1;
+        if let Some(dependency) = dependency {
+            self.batch.link_last(dependency);
+        }
+        Ok(())
+    }
+
     /// The number of the volume with this name; a new name becomes a volume of the header.
     #[inline]
     pub fn volume(&mut self, name: &[u8]) -> Result<VolumeId, Fault> {

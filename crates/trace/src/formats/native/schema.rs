@@ -249,7 +249,7 @@ pub(super) fn codes() -> String {
     let names = |column: Column, codes: std::ops::Range<i32>| -> Vec<String> {
         codes.filter_map(|code| column.name_of(code)).collect()
     };
-    let mut outcomes = names(Column::Outcome, Outcome::Abandoned.code()..1);
+    let mut outcomes = names(Column::Outcome, Outcome::LEAST_CODE..1);
     outcomes.push("errno N: the kernel's error number N".to_owned());
     serde_json::json!({
         "op": names(Column::Op, 0..Op::ALL.len() as i32),

@@ -20,7 +20,7 @@ pub(super) type Ranges<T> = Vec<(T, T)>;
 #[derive(Clone, Debug)]
 pub(super) enum Test {
     /// The operation is one of these, a bit for each code.
-    Op(u8),
+    Op(u32),
     /// At least one of these flags is set.
     Flags(Flags),
     Offset(Ranges<u64>),
@@ -211,6 +211,6 @@ fn numbered(number: u32, header: &Header, found: &mut Vec<u32>) {
     }
 }
 
-fn is_in(op: Op, ops: u8) -> bool {
+fn is_in(op: Op, ops: u32) -> bool {
     ops >> op.code() & 1 == 1
 }

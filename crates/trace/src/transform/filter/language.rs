@@ -301,7 +301,7 @@ enum Value {
 struct Set {
     /// Inclusive ranges of numbers.
     ranges: Vec<(i128, i128)>,
-    ops: u8,
+    ops: u32,
     flags: Flags,
     names: Vec<String>,
 }

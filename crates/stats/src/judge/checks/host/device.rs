@@ -339,14 +339,18 @@ pub(super) fn other_load(figures: &RunFigures, engine: &EngineFacts) -> Check {
         let most = if device.is_file { OTHERS_SHARE_BELOW } else { OTHERS_SHARE };
         let all = counted.requests().saturating_add(counted.merges);
         let mut busy = is_busy(counted, (requests, bytes), most);
-        let mut measured = format!(
-            "{}: {} ({:.1} %) and {} ({:.1} %) by others",
-            device.name,
-            units::counted(requests, "request"),
-            share(requests, all) * 100.0,
-            Bytes(bytes),
-            share(bytes, counted.bytes()) * 100.0
-        );
+        let mut measured = if requests == 0 && bytes == 0 {
+            format!("{}: nothing by others", device.name)
+        } else {
+            format!(
+                "{}: {} ({:.1} %) and {} ({:.1} %) by others",
+                device.name,
+                units::counted(requests, "request"),
+                share(requests, all) * 100.0,
+                Bytes(bytes),
+                share(bytes, counted.bytes()) * 100.0
+            )
+        };
         for layer in &device.layers {
             let Some(below) = &layer.counted else { continue };
             let (requests, bytes) = if layer.is_disk {
@@ -371,7 +375,7 @@ pub(super) fn other_load(figures: &RunFigures, engine: &EngineFacts) -> Check {
         if reach.flushes > 0 && device.layers.iter().any(|layer| layer.is_below_file) {
             let _ = write!(
                 measured,
-                " (up to {} below taken for a journal's, for {})",
+                ", besides up to {} that a journal may have written for {}",
                 Bytes(reach.flushes.saturating_mul(COMMIT_BYTES)),
                 units::counted_in(reach.flushes, "flush", "flushes")
             );

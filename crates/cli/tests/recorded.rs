@@ -1,0 +1,227 @@
+//! File operations of an application: recorded, converted, and replayed in another place, with the
+//! same final tree.
+
+// Helpers of tests panic as tests do; clippy.toml allows it only in the tests themselves.
+#![allow(clippy::unwrap_used)]
+
+#[path = "fixture/program.rs"]
+mod program;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use ioecho_trace::formats::{ReadOptions, open};
+use ioecho_trace::{Batch, Header, Op, Outcome, Request};
+use program::{ioecho, said};
+use tempfile::TempDir;
+
+/// A build that a shipped text of strace has recorded.
+const BUILD: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/build.strace");
+
+/// What lies below a directory, by name: what it is, the size of a file, what a link says.
+fn tree(directory: &Path) -> BTreeMap<PathBuf, String> {
+    let mut all = BTreeMap::new();
+    let mut left = vec![directory.to_owned()];
+    while let Some(at) = left.pop() {
+        for entry in fs::read_dir(&at).unwrap() {
+            let path = entry.unwrap().path();
+            let data = fs::symlink_metadata(&path).unwrap();
+            let told = if data.is_dir() {
+                left.push(path.clone());
+                "directory".to_owned()
+            } else if data.is_symlink() {
+                format!("link to {}", fs::read_link(&path).unwrap().display())
+            } else {
+                format!("{} bytes", data.len())
+            };
+            all.insert(path.strip_prefix(directory).unwrap().to_owned(), told);
+        }
+    }
+    all
+}
+
+/// The rows of a trace, and its header.
+fn rows(path: &Path) -> (Vec<Request>, Header) {
+    let mut source = open(path, &ReadOptions::default()).unwrap();
+    let mut batch = Batch::new(source.header().columns);
+    let mut rows = Vec::new();
+    while source.next_batch(&mut batch).unwrap() {
+        rows.extend(batch.iter());
+    }
+    let header = source.header().clone();
+    (rows, header)
+}
+
+/// Does what a command line asks for; answers what was said.
+fn does(home: &Path, arguments: &[&str], code: i32) -> String {
+    let output = ioecho(home, arguments);
+    let text = said(&output);
+    assert_eq!(output.status.code(), Some(code), "{arguments:?}: {text}");
+    text
+}
+
+/// Replays a converted recording in a directory as fast as possible, and holds what was done
+/// against what was recorded.
+fn replay(home: &Path, trace: &str, directory: &Path) {
+    let output = format!("--output={}", home.join("run").display());
+    let target = format!("--target=tree:{}", directory.display());
+    let said = does(home, &["replay", trace, "-q", "--timing=afap", &output, &target], 0);
+    let (recorded, header) = rows(&home.join(trace));
+    let (replayed, of_run) = rows(&home.join("run/requests.parquet"));
+    assert_eq!(header.files, of_run.files);
+    let what = |rows: &[Request]| -> Vec<(Op, u64, u64)> {
+        rows.iter().map(|row| (row.op, row.offset.0, row.length.0)).collect()
+    };
+    assert_eq!(what(&recorded), what(&replayed));
+    let files = header.files.unwrap();
+    for row in &replayed {
+        let measured = row.measured.unwrap();
+        let place = files.at(row.offset.0).unwrap().0;
+        assert_eq!(measured.outcome, Outcome::Ok, "{row:?} {place:?}: {said}");
+        assert!(measured.service_time().is_some());
+    }
+    fs::remove_dir_all(home.join("run")).unwrap();
+}
+
+#[test]
+fn a_build_is_converted_and_replayed_to_the_tree_that_it_left() {
+    let home = TempDir::new().unwrap();
+    does(home.path(), &["convert", BUILD, "build.parquet"], 0);
+    let (recorded, header) = rows(&home.path().join("build.parquet"));
+    let count = |op| recorded.iter().filter(|row| row.op == op).count();
+    let counted = [Op::Create, Op::Mkdir, Op::Rename, Op::Readdir, Op::Fsync, Op::Truncate];
+    assert_eq!(counted.map(count), [5, 3, 2, 2, 1, 2]);
+    assert_eq!([Op::Link, Op::Symlink, Op::Setattr, Op::Access].map(count), [1, 1, 2, 1]);
+    assert!(recorded.iter().all(|row| row.origin.unwrap().pid >= 100));
+    assert!(header.losses.iter().all(|note| !note.what.contains("junk")), "{:?}", header.losses);
+
+    let place = home.path().join("replayed");
+    replay(home.path(), "build.parquet", &place);
+    let expected = [
+        ("ioecho.tree", None),
+        ("src", Some("directory")),
+        ("src/app", Some("directory")),
+        ("src/app/Makefile", Some("300 bytes")),
+        ("src/app/a.c", Some("700 bytes")),
+        ("src/app/app", Some("1200 bytes")),
+        ("src/app/b.c", Some("500 bytes")),
+        ("src/app/out", Some("directory")),
+        ("src/app/out/a.o", Some("1000 bytes")),
+        ("src/app/out/b.copy", Some("1500 bytes")),
+        ("src/app/out/b.o", Some("1500 bytes")),
+        ("src/app/out/log", Some("19 bytes")),
+        ("src/app/out/run", Some("link to ../app")),
+        ("tmp", Some("directory")),
+        ("usr", Some("directory")),
+        ("usr/lib", Some("directory")),
+        ("usr/lib/libc.so.6", Some("20000 bytes")),
+    ];
+    let found = tree(&place);
+    let names: Vec<&Path> = found.keys().map(PathBuf::as_path).collect();
+    assert_eq!(names, expected.map(|(name, _)| Path::new(name)));
+    for (name, told) in expected {
+        assert!(told.is_none_or(|told| found[Path::new(name)] == told), "{name}: {found:?}");
+    }
+
+    // What the run leaves is a trace again: it is replayed like the recording.
+    let again = home.path().join("again");
+    let output = ["replay", "build.parquet", "-q", "--output=first", "--timing=afap"];
+    let target = format!("--target=tree:{}", again.display());
+    does(home.path(), &[&output[..], &[&target]].concat(), 0);
+    replay(home.path(), "first/requests.parquet", &home.path().join("third"));
+    assert_eq!(tree(&home.path().join("third/src")), tree(&place.join("src")));
+}
+
+#[test]
+fn a_recorded_load_takes_a_directory_of_its_own_and_what_it_has_not_is_refused() {
+    let home = TempDir::new().unwrap();
+    does(home.path(), &["convert", BUILD, "build.parquet"], 0);
+    fs::create_dir(home.path().join("letters")).unwrap();
+    fs::write(home.path().join("letters/dear.txt"), "dear").unwrap();
+    let replay = ["replay", "build.parquet", "-q", "--output=r"];
+    let refused = |more: &[&str], code: i32, expected: &str| {
+        let text = does(home.path(), &[&replay[..], more].concat(), code);
+        assert!(text.contains(expected), "{text}");
+        assert!(!home.path().join("r").exists());
+    };
+    refused(&["--target=tree:letters"], 6, "is not empty");
+    refused(&["--target=tree:letters", "--destroy=letters"], 6, "is not empty");
+    refused(&["--target=tree:a?files=3"], 2, "has no shape");
+    refused(&["--target=tree:a", "--target=tree:b"], 2, "one directory");
+    refused(&["--target=tree:a", "--read-only"], 2, "changes files");
+    refused(&["--target=tree:a", "--start=5ms"], 2, "made before");
+    refused(&["--target=sim:tree"], 3, "is for files");
+    refused(&["--target=sim"], 3, "is for files");
+    assert_eq!(fs::read_dir(home.path().join("letters")).unwrap().count(), 1);
+    assert!(!home.path().join("a").exists());
+    let text = does(home.path(), &["replay", BUILD, "-q", "--output=r", "--target=tree:a"], 3);
+    assert!(text.contains("convert"), "{text}");
+    let transformed = ["convert", "build.parquet", "less.parquet", "--filter", "op != fsync"];
+    does(home.path(), &transformed, 0);
+    let less = ["replay", "less.parquet", "-q", "--output=r", "--target=tree:a"];
+    assert!(does(home.path(), &less, 3).contains("transformed"));
+}
+
+/// Runs a program in a directory, which must succeed; `false` if there is no such program.
+fn runs(home: &Path, program: &str, arguments: &[&str]) -> bool {
+    let mut command = Command::new(program);
+    command.args(arguments).current_dir(home).env("HOME", home).env("GIT_CONFIG_NOSYSTEM", "1");
+    let Ok(output) = command.output() else { return false };
+    assert!(output.status.success(), "{program} {arguments:?}: {}", said(&output));
+    true
+}
+
+/// A script that works like a build: it reads sources, writes, appends, moves, links, removes.
+const SCRIPT: &str = "set -e
+git clone -q source clone
+cd clone
+mkdir -p target/deps
+for name in a b c; do
+    cat $name.txt sub/d.txt > target/deps/$name.tmp
+    echo built >> target/log
+    mv target/deps/$name.tmp target/deps/$name.o
+done
+cat target/deps/*.o > target/app
+cp target/app target/app.bak
+ln -s app target/run
+ln target/app.bak target/hard
+chmod 755 target/app
+rm target/deps/b.o
+mkdir old && rmdir old
+mv target/deps target/parts
+";
+
+#[test]
+fn a_git_clone_and_a_build_recorded_by_strace_leave_the_same_trees_elsewhere() {
+    let home = TempDir::new().unwrap();
+    let source = home.path().join("source");
+    fs::create_dir_all(source.join("sub")).unwrap();
+    for (name, bytes) in [("a.txt", 10), ("b.txt", 5000), ("c.txt", 200_000), ("sub/d.txt", 77)] {
+        let text: String = (0..bytes).map(|n| char::from(b'a' + (n % 23) as u8)).collect();
+        fs::write(source.join(name), text).unwrap();
+    }
+    std::os::unix::fs::symlink("sub/d.txt", source.join("link")).unwrap();
+    let commit = ["-c", "user.name=x", "-c", "user.email=x@example.org", "commit", "-qm", "x"];
+    let is_there = runs(home.path(), "strace", &["-V"])
+        && runs(&source, "git", &["init", "-q", "."])
+        && runs(&source, "git", &["add", "."])
+        && runs(&source, "git", &commit);
+    if !is_there {
+        ioecho_fixture::skipped("there is no strace or no git here");
+        return;
+    }
+    let recorder = ["-f", "-ttt", "-T", "-y", "-o", "rec.strace", "sh", "-c", SCRIPT];
+    assert!(runs(home.path(), "strace", &recorder));
+    let recorded = tree(&home.path().join("clone"));
+    does(home.path(), &["convert", "rec.strace", "rec.parquet"], 0);
+    let elsewhere = Path::new("/dev/shm");
+    let memory = TempDir::new_in(if elsewhere.is_dir() { elsewhere } else { home.path() }).unwrap();
+    let place = home.path().canonicalize().unwrap();
+    for directory in [memory.path().join("tree"), home.path().join("tree")] {
+        replay(home.path(), "rec.parquet", &directory);
+        let beneath = place.strip_prefix("/").unwrap().join("clone");
+        assert_eq!(tree(&directory.join(beneath)), recorded);
+    }
+}

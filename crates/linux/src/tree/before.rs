@@ -1,0 +1,107 @@
+//! What a recorded load found, made again before it is replayed.
+
+use std::io;
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+
+use ioecho_replay::pattern::SplitMix64;
+use ioecho_trace::recorded::{Before, BeforeKind, RecordedFiles};
+use rustix::fs::{Mode, OFlags, mkdirat, openat2, symlinkat, syncfs};
+use rustix::io::{Errno, retry_on_intr, write};
+
+use super::anchor::{Anchor, BENEATH};
+
+/// So much is written at a time.
+const PIECE_BYTES: usize = 1 << 20;
+
+/// What was made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Made {
+    /// Files.
+    pub files: u64,
+    /// Directories.
+    pub directories: u64,
+    /// Symbolic links.
+    pub links: u64,
+    /// Bytes in the files.
+    pub bytes: u64,
+}
+
+/// The directory that a name lies in, and its last part.
+pub(super) enum Above<'a> {
+    /// The anchor itself.
+    Anchor(BorrowedFd<'a>, &'a str),
+    /// A directory below it.
+    Below(OwnedFd, &'a str),
+}
+
+impl<'a> Above<'a> {
+    /// Opens the directory that a name lies in.
+    pub(super) fn of(anchor: &'a Anchor, path: &'a str) -> Result<Self, Errno> {
+        let Some((above, name)) = path.rsplit_once('/') else {
+            let name = if path.is_empty() { "." } else { path };
+            return Ok(Self::Anchor(anchor.directory().as_fd(), name));
+        };
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let open =
+            retry_on_intr(|| openat2(anchor.directory(), above, flags, Mode::empty(), BENEATH))?;
+        Ok(Self::Below(open, name))
+    }
+
+    /// Both.
+    pub(super) fn get(&self) -> (BorrowedFd<'_>, &str) {
+        match self {
+            Self::Anchor(directory, name) => (*directory, name),
+            Self::Below(directory, name) => (directory.as_fd(), name),
+        }
+    }
+}
+
+/// Makes what was there before a recorded load below an anchor, and brings it to the disk, so that
+/// writing it back does not disturb the load.
+///
+/// # Errors
+///
+/// With the name that could not be made.
+pub fn make_before(anchor: &Anchor, files: &RecordedFiles) -> Result<Made, (String, io::Error)> {
+    let mut made = Made::default();
+    // Data that no file system packs.
+    let mut random = SplitMix64(0x696f_6563_686f);
+    let mut piece = vec![0; PIECE_BYTES];
+    piece.chunks_mut(8).for_each(|part| part.copy_from_slice(&random.next_u64().to_le_bytes()));
+    for before in &files.before {
+        make(anchor, before, &piece, &mut made)
+            .map_err(|error| (before.path.clone(), error.into()))?;
+    }
+    // A file system that cannot bring all of it down does so when it likes.
+    let _ = syncfs(anchor.directory());
+    Ok(made)
+}
+
+fn make(anchor: &Anchor, before: &Before, piece: &[u8], made: &mut Made) -> Result<(), Errno> {
+    let above = Above::of(anchor, &before.path)?;
+    let (directory, name) = above.get();
+    match before.kind {
+        BeforeKind::Directory => {
+            mkdirat(directory, name, Mode::from_raw_mode(0o755))?;
+            made.directories += 1;
+        }
+        BeforeKind::Symlink => {
+            let text = before.target.as_deref().filter(|text| !text.is_empty());
+            symlinkat(text.unwrap_or("unknown"), directory, name)?;
+            made.links += 1;
+        }
+        BeforeKind::File => {
+            let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+            let mode = Mode::from_raw_mode(0o644);
+            let file = retry_on_intr(|| openat2(directory, name, flags, mode, BENEATH))?;
+            let mut left = before.size;
+            while left > 0 {
+                let length = usize::try_from(left).unwrap_or(usize::MAX).min(piece.len());
+                left -= retry_on_intr(|| write(&file, &piece[..length]))? as u64;
+            }
+            made.files += 1;
+            made.bytes += before.size;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,317 @@
+//! The recorded calls of an application, made again below an anchor.
+//!
+//! A call is made by the engine's thread where it is handed over, and its path is looked up in it,
+//! as it was when it was recorded. A call that failed in the recording because of its names must
+//! fail again; then it has done what it did.
+
+use std::io;
+use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
+use std::sync::Arc;
+
+use ioecho_replay::clock::Clock as _;
+use ioecho_replay::{Completion, Device, Io, Payload};
+use ioecho_trace::recorded::{OpenWord, PLACE_BYTES, Place, RecordedFiles};
+use ioecho_trace::{Bytes, Integrity, Nanos, Op, Outcome};
+use rustix::fs::{
+    Access, AtFlags, CWD, Mode, OFlags, RawDir, RenameFlags, accessat, chmodat, fstat, fsync,
+    ftruncate, linkat, mkdirat, openat2, renameat, renameat_with, statat, symlinkat, unlinkat,
+};
+use rustix::io::{Errno, pread, pwrite, retry_on_intr};
+
+use super::anchor::{Anchor, BENEATH};
+use super::before::Above;
+use super::device::{ALIGNMENT, Buffer, close_told, touch};
+use crate::MonotonicClock;
+
+/// The longest read or write that is one call here.
+const LENGTH_MAX: u64 = 1 << 30;
+
+/// Room for the names that one call reads, as the C library gives it.
+const NAMES_BYTES: usize = 32 << 10;
+
+/// A device for recorded calls on files.
+pub struct RecordedDevice {
+    anchor: Anchor,
+    files: Arc<RecordedFiles>,
+    clock: MonotonicClock,
+    buffer: Buffer,
+    buffer_bytes: usize,
+    names: Vec<u8>,
+    /// What is open, by the number of its place.
+    open: Vec<Option<OwnedFd>>,
+    prepared: Option<Io>,
+    done: Option<Completion>,
+}
+
+impl RecordedDevice {
+    /// A device for calls below an anchor.
+    pub fn new(anchor: Anchor, files: Arc<RecordedFiles>, clock: MonotonicClock) -> Self {
+        let open = files.places.iter().map(|_| None).collect();
+        let buffer_bytes = 1 << 20;
+        Self {
+            anchor,
+            files,
+            clock,
+            buffer: Buffer::new(buffer_bytes),
+            buffer_bytes,
+            names: Vec::with_capacity(NAMES_BYTES),
+            open,
+            prepared: None,
+            done: None,
+        }
+    }
+
+    /// Opens the file of a place; as something that is there already if it `is_there`.
+    fn opened(&self, place: &Place, is_there: bool) -> Result<OwnedFd, Errno> {
+        let has = |word| place.open.contains(&word);
+        let access = match (has(OpenWord::Read), has(OpenWord::Write)) {
+            (true, true) => OFlags::RDWR,
+            (false, true) => OFlags::WRONLY,
+            _ => OFlags::RDONLY,
+        };
+        let mut flags = access | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NOCTTY;
+        for (word, flag, makes) in [
+            (OpenWord::Create, OFlags::CREATE, true),
+            (OpenWord::Exclusive, OFlags::EXCL, true),
+            (OpenWord::Truncate, OFlags::TRUNC, true),
+            (OpenWord::Append, OFlags::APPEND, false),
+            (OpenWord::Directory, OFlags::DIRECTORY, false),
+            (OpenWord::Sync, OFlags::SYNC, false),
+        ] {
+            if has(word) && !(makes && is_there) {
+                flags |= flag;
+            }
+        }
+        if has(OpenWord::Path) {
+            flags = OFlags::PATH | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+        }
+        let mode = if flags.contains(OFlags::CREATE) {
+            Mode::from_raw_mode(place.mode.unwrap_or(0o666))
+        } else {
+            Mode::empty()
+        };
+        let path = if place.path.is_empty() { "." } else { place.path.as_str() };
+        let anchor = self.anchor.directory();
+        retry_on_intr(|| openat2(anchor, path, flags, mode, BENEATH))
+    }
+
+    /// What is open in a place; a file that was open before the recording is opened now.
+    fn handle(&mut self, number: usize, place: &Place) -> Result<&OwnedFd, Errno> {
+        if self.open[number].is_none() {
+            self.open[number] = Some(self.opened(place, true)?);
+        }
+        self.open[number].as_ref().ok_or(Errno::BADF)
+    }
+
+    /// Reads or writes.
+    fn transfer(&mut self, io: &Io, (number, within): (usize, u64), place: &Place) -> Done {
+        let length = io.length.0 as usize;
+        self.handle(number, place)?;
+        let Some(open) = self.open[number].as_ref() else { return Err(Errno::BADF) };
+        if length == 0 {
+            // A read at the end of a file.
+            let moved = retry_on_intr(|| pread(open, &mut *self.buffer.part(1), within))?;
+            return Ok(if moved == 0 { Outcome::Ok } else { Outcome::Unlike });
+        }
+        let mut done = 0;
+        while done < length {
+            let part = &mut self.buffer.part(length)[done..];
+            let at = within + done as u64;
+            let moved = if io.op == Op::Write {
+                retry_on_intr(|| pwrite(open, &*part, at))?
+            } else {
+                retry_on_intr(|| pread(open, &mut *part, at))?
+            };
+            if moved == 0 {
+                return Ok(Outcome::Short);
+            }
+            done += moved;
+        }
+        Ok(Outcome::Ok)
+    }
+
+    /// Changes the permissions of a file, or sets its times.
+    fn set(&self, place: &Place) -> Result<(), Errno> {
+        let Some(mode) = place.mode else {
+            let above = Above::of(&self.anchor, &place.path)?;
+            let (directory, name) = above.get();
+            return touch(directory, name);
+        };
+        // By name it would follow a link, and that might lead out of the anchor.
+        let path = if place.path.is_empty() { "." } else { place.path.as_str() };
+        let flags = OFlags::PATH | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+        let file = openat2(self.anchor.directory(), path, flags, Mode::empty(), BENEATH)?;
+        let name = format!("/proc/self/fd/{}", file.as_raw_fd());
+        chmodat(CWD, name, Mode::from_raw_mode(mode), AtFlags::empty())
+    }
+
+    /// Changes the size of a file.
+    fn truncate(&mut self, number: usize, size: u64, place: &Place) -> Result<(), Errno> {
+        if !place.open.is_empty() {
+            return ftruncate(self.handle(number, place)?, size);
+        }
+        let open = vec![OpenWord::Write];
+        let file = self.opened(&Place { open, ..place.clone() }, true)?;
+        ftruncate(file, size)
+    }
+
+    /// Renames, or gives one more name.
+    fn to_other(&self, op: Op, place: &Place) -> Result<(), Errno> {
+        let other = place.to.as_deref().unwrap_or_default();
+        if op == Op::Symlink {
+            let above = Above::of(&self.anchor, &place.path)?;
+            let (directory, name) = above.get();
+            return symlinkat(other, directory, name);
+        }
+        if !ioecho_trace::recorded::is_beneath(other) {
+            return Err(Errno::INVAL);
+        }
+        let (from, to) = (Above::of(&self.anchor, &place.path)?, Above::of(&self.anchor, other)?);
+        let ((from, name), (to, other)) = (from.get(), to.get());
+        if op == Op::Link {
+            return linkat(from, name, to, other, AtFlags::empty());
+        }
+        let has = |word| place.open.contains(&word);
+        let flags = match (has(OpenWord::NoReplace), has(OpenWord::Exchange)) {
+            (true, _) => RenameFlags::NOREPLACE,
+            (_, true) => RenameFlags::EXCHANGE,
+            _ => return renameat(from, name, to, other),
+        };
+        renameat_with(from, name, to, other, flags)
+    }
+
+    /// Does something with a name.
+    fn by_name(&self, op: Op, place: &Place) -> Result<(), Errno> {
+        let above = Above::of(&self.anchor, &place.path)?;
+        let (directory, name) = above.get();
+        match op {
+            Op::Mkdir => {
+                let mode = Mode::from_raw_mode(place.mode.unwrap_or(0o777));
+                mkdirat(directory, name, mode)
+            }
+            Op::Rmdir => unlinkat(directory, name, AtFlags::REMOVEDIR),
+            Op::Delete => unlinkat(directory, name, AtFlags::empty()),
+            Op::Getattr => statat(directory, name, AtFlags::SYMLINK_NOFOLLOW).map(drop),
+            Op::Access => accessat(directory, name, Access::READ_OK, AtFlags::empty()),
+            _ => Err(Errno::OPNOTSUPP),
+        }
+    }
+
+    /// Reads names of a directory.
+    fn read_names(&mut self, number: usize, place: &Place) -> Result<(), Errno> {
+        self.handle(number, place)?;
+        let Some(open) = self.open[number].as_ref() else { return Err(Errno::BADF) };
+        let mut names = RawDir::new(open.as_fd(), self.names.spare_capacity_mut());
+        names.next().transpose().map(drop)
+    }
+
+    fn call(&mut self, io: &Io) -> Outcome {
+        let files = Arc::clone(&self.files);
+        let Some((place, within)) = files.at(io.offset.0) else { return Outcome::Unsupported };
+        let number = (io.offset.0 / PLACE_BYTES) as usize;
+        let done = match io.op {
+            Op::Read | Op::Write => self.transfer(io, (number, within), place),
+            Op::Create | Op::Open => {
+                // What was open here before is closed: its end was not recorded.
+                self.open[number] = None;
+                self.opened(place, false).map(|open| {
+                    if place.fails.is_none() {
+                        self.open[number] = Some(open);
+                    }
+                    Outcome::Ok
+                })
+            }
+            Op::Close => {
+                let open = self.handle(number, place).map(|_| ());
+                let open = open.and_then(|()| self.open[number].take().ok_or(Errno::BADF));
+                ok(open.and_then(close_told))
+            }
+            Op::Getattr if !place.open.is_empty() => {
+                ok(self.handle(number, place).and_then(fstat).map(drop))
+            }
+            Op::Fsync => ok(self.handle(number, place).and_then(fsync)),
+            Op::Readdir => ok(self.read_names(number, place)),
+            Op::Truncate => ok(self.truncate(number, within, place)),
+            Op::Setattr => ok(self.set(place)),
+            op @ (Op::Rename | Op::Link | Op::Symlink) => ok(self.to_other(op, place)),
+            op => ok(self.by_name(op, place)),
+        };
+        match (done, place.fails) {
+            (Ok(outcome), None) => outcome,
+            (Err(error), fails) if fails == Some(error.raw_os_error()) => Outcome::Ok,
+            (Err(error), _) => Outcome::Error(error.raw_os_error()),
+            (Ok(_), Some(_)) => Outcome::Unlike,
+        }
+    }
+}
+
+/// What a call has come to.
+type Done = Result<Outcome, Errno>;
+
+fn ok(done: Result<(), Errno>) -> Done {
+    done.map(|()| Outcome::Ok)
+}
+
+impl Device for RecordedDevice {
+    fn capacity(&self) -> Bytes {
+        Bytes(i64::MAX as u64)
+    }
+
+    fn block_size(&self) -> Bytes {
+        Bytes(1)
+    }
+
+    fn length_max(&self) -> Bytes {
+        Bytes(LENGTH_MAX)
+    }
+
+    fn supports(&self, op: Op) -> bool {
+        matches!(op, Op::Read | Op::Write) || op.is_of_files() && !matches!(op, Op::Copy | Op::Move)
+    }
+
+    fn prepare(&mut self, io: &Io, payload: &mut dyn Payload) {
+        let length = (io.length.0 as usize).next_multiple_of(ALIGNMENT);
+        if length > self.buffer_bytes {
+            self.buffer = Buffer::new(length);
+            self.buffer_bytes = length;
+        }
+        if io.op == Op::Write {
+            payload.fill(io, self.buffer.part(length));
+        }
+        self.prepared = Some(*io);
+    }
+
+    fn submit(&mut self) -> io::Result<(Nanos, usize)> {
+        let submitted = self.clock.now();
+        let Some(io) = self.prepared.take() else { return Ok((submitted, 0)) };
+        let outcome = self.call(&io);
+        let completed = self.clock.now();
+        let integrity = Integrity::Unchecked;
+        self.done = Some(Completion { tag: io.tag, submitted, completed, outcome, integrity });
+        Ok((submitted, 1))
+    }
+
+    fn reap(&mut self, completions: &mut Vec<Completion>) -> io::Result<()> {
+        completions.extend(self.done.take());
+        Ok(())
+    }
+
+    fn wait(&mut self, until: Nanos, completions: &mut Vec<Completion>) -> io::Result<()> {
+        if self.done.is_none() {
+            self.clock.sleep_until(until);
+        }
+        self.reap(completions)
+    }
+
+    fn concurrency(&self) -> u32 {
+        1
+    }
+
+    fn is_inline(&self) -> bool {
+        true
+    }
+
+    fn describe(&self) -> String {
+        "recorded calls, one at a time".to_owned()
+    }
+}

@@ -1,0 +1,166 @@
+//! The names of a recorded load on files.
+//!
+//! The requests of a trace are numbers, and those of a load on files need names, flags and modes
+//! too. Few of them differ: a build opens the same headers again and again. So what calls name is
+//! kept once, as a list of *places* in the header, and a request lies in its place: place k begins
+//! at k · [`PLACE_BYTES`]. What was there before the first call stands beside them, because
+//! without it a replay would fail where the recording did not.
+
+use serde::{Deserialize, Serialize};
+
+/// So many bytes belong to each place: no file is larger.
+pub const PLACE_BYTES: u64 = 1 << 40;
+
+/// The most places, so that every offset fits a number with a sign.
+pub const PLACES_MAX: usize = 1 << 22;
+
+/// The names of a recorded load.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RecordedFiles {
+    /// What was there before the first call, directories before what lies in them.
+    pub before: Vec<Before>,
+    /// What requests name, by the number of the place.
+    pub places: Vec<Place>,
+}
+
+impl RecordedFiles {
+    /// The place in which a request lies, and how far behind its beginning it does.
+    pub fn at(&self, offset_bytes: u64) -> Option<(&Place, u64)> {
+        let place = self.places.get(usize::try_from(offset_bytes / PLACE_BYTES).ok()?)?;
+        Some((place, offset_bytes % PLACE_BYTES))
+    }
+
+    /// Refuses names that could lead out of the directory that they are taken from: the text of a
+    /// link alone may say anything, because no link is followed.
+    ///
+    /// # Errors
+    ///
+    /// With the first of them.
+    pub fn check(&self) -> Result<(), String> {
+        let names = self.before.iter().map(|before| &before.path);
+        let mut names = names.chain(self.places.iter().map(|place| &place.path));
+        match names.find(|name| !is_beneath(name)) {
+            Some(name) => Err(name.clone()),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Whether a name lies beneath the directory that it is taken from. The empty one is that directory
+/// itself.
+pub fn is_beneath(name: &str) -> bool {
+    let is_plain = |part: &str| !matches!(part, "" | "." | "..") && !part.contains('\0');
+    name.is_empty() || name.split('/').all(is_plain)
+}
+
+/// Something that was there before the first call.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Before {
+    /// Its name from the root on, without a slash at its beginning.
+    pub path: String,
+    /// What it is.
+    pub kind: BeforeKind,
+    /// The size of a file in bytes, as far as it is known: no less than what was read of it.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub size: u64,
+    /// What a symbolic link says, or for a file that was there under another name too: that name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub target: Option<String>,
+}
+
+/// What was there before the first call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum BeforeKind {
+    /// A directory.
+    Directory,
+    /// A file.
+    File,
+    /// A symbolic link.
+    Symlink,
+}
+
+/// What a call names: one or two names, and how it asks for them.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Place {
+    /// The name from the root on, without a slash at its beginning.
+    pub path: String,
+    /// The second name of a rename or a link, or what a symbolic link says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub to: Option<String>,
+    /// How a file is opened.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub open: Vec<OpenWord>,
+    /// The permissions that it is made with or gets.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mode: Option<u32>,
+    /// The error with which the call failed in the recording.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fails: Option<i32>,
+    /// Which of several that were open at once it is, or 0.
+    #[serde(default, skip_serializing_if = "is_zero_number")]
+    pub copy: u32,
+}
+
+/// How a file is opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum OpenWord {
+    /// To be read.
+    Read,
+    /// To be written.
+    Write,
+    /// It is made if it is not there.
+    Create,
+    /// It must not be there.
+    Exclusive,
+    /// It loses what it holds.
+    Truncate,
+    /// Writes go to its end.
+    Append,
+    /// It must be a directory.
+    Directory,
+    /// Only as a place in the tree.
+    Path,
+    /// Writes are on the medium when they complete.
+    Sync,
+    /// Of a rename: the second name must not be there.
+    NoReplace,
+    /// Of a rename: both names change places.
+    Exchange,
+}
+
+fn is_zero(bytes: &u64) -> bool {
+    *bytes == 0
+}
+
+fn is_zero_number(number: &u32) -> bool {
+    *number == 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_is_found_in_its_place_and_what_is_stored_is_read_alike() {
+        let place = |path: &str| Place { path: path.to_owned(), ..Place::default() };
+        let opened = Place { open: vec![OpenWord::Read, OpenWord::NoReplace], ..place("b") };
+        let before = |kind, size| Before { path: "a".to_owned(), kind, size, target: None };
+        let files = RecordedFiles {
+            before: vec![before(BeforeKind::Directory, 0), before(BeforeKind::File, 7)],
+            places: vec![place("a"), opened],
+        };
+        let (found, within) = files.at(PLACE_BYTES + 12).unwrap();
+        assert_eq!((found.path.as_str(), within), ("b", 12));
+        assert!(files.at(2 * PLACE_BYTES).is_none());
+        assert!(PLACE_BYTES.checked_mul(PLACES_MAX as u64).unwrap() < i64::MAX as u64);
+        let text = serde_json::to_string(&files).unwrap();
+        assert_eq!(serde_json::from_str::<RecordedFiles>(&text).unwrap(), files);
+        assert!(text.contains(r#"{"path":"b","open":["read","no-replace"]}"#), "{text}");
+        assert!(serde_json::from_str::<RecordedFiles>(r#"{"before":[],"spaces":[]}"#).is_err());
+    }
+}

@@ -1,0 +1,277 @@
+//! Calls on names.
+
+use super::{
+    Asked, EEXIST, EINVAL, EISDIR, ENOENT, ENOTEMPTY, Ended, Give, Model, NO_FILE, OTHER_FAILURES,
+    READ_LINKS,
+};
+use crate::recorded::{OpenWord, Place};
+use crate::request::Op;
+use crate::syscalls::call::{At, Call, Event, Told, ToldKind};
+use crate::syscalls::links::Thing;
+use crate::syscalls::namespace::{Entry, Found, Inode, Kind, shown};
+
+impl Model {
+    /// Takes a call on names.
+    pub(super) fn take_of_names(&mut self, event: &Event, give: &mut Give<'_>) {
+        match &event.call {
+            Call::Stat { at, follow, told } => self.stat(event, at, *follow, *told, give),
+            Call::ReadLink { at, target } => self.read_link(event, at, target.as_deref(), give),
+            Call::Access(at) => {
+                self.on_there(event, Op::Access, at, true, None, give);
+            }
+            Call::SetAttributes { at, mode, follow } => {
+                let mode = mode.map(|mode| mode & 0o1777);
+                self.on_there(event, Op::Setattr, at, *follow, mode, give);
+            }
+            Call::Truncate { at, size } => self.truncate(event, at, *size, give),
+            Call::MakeDirectory { at, mode } => {
+                let mode = mode.map(|mode| mode & 0o1777);
+                self.make(event, Op::Mkdir, at, (mode, None), Kind::Directory, give);
+            }
+            Call::Symlink { target, at } => {
+                let text = Some(target.as_slice());
+                self.make(event, Op::Symlink, at, (None, text), Kind::Symlink, give);
+            }
+            Call::RemoveDirectory(at) => {
+                self.remove(event, Op::Rmdir, at, Kind::Directory, give);
+            }
+            Call::Unlink(at) => self.remove(event, Op::Delete, at, Kind::File, give),
+            Call::Rename { from, to, no_replace, exchange } => {
+                self.rename(event, (from, to), (*no_replace, *exchange), give);
+            }
+            Call::Link { from, to } => self.link(event, from, to, give),
+            _ => {}
+        }
+    }
+
+    /// Learns of the names what a failed call tells.
+    pub(super) fn failed(&mut self, found: &Found, error: i32, kind: Kind) {
+        match error {
+            ENOENT => self.names.missed(found),
+            EEXIST => {
+                self.names.there(found, kind);
+            }
+            EISDIR => {
+                let inode = self.names.there(found, Kind::Directory);
+                self.names.told(inode, Kind::Directory);
+            }
+            _ => {}
+        }
+    }
+
+    /// A call on a name that leaves it as it is; answers what it stands for if the call succeeded.
+    fn on_there(
+        &mut self,
+        event: &Event,
+        op: Op,
+        at: &At,
+        follow: bool,
+        mode: Option<u32>,
+        give: &mut Give<'_>,
+    ) -> Option<Inode> {
+        let ended = self.outcome(event)?;
+        let fails = ended.fails();
+        let mut found = self.locate(event.task, at, follow)?;
+        let mut inode = None;
+        match ended {
+            Ended::Failing(error) => self.failed(&found, error, Kind::File),
+            Ended::Well => {
+                let there = self.names.there(&found, Kind::File);
+                found.entry = Some(Entry::Is(there));
+                inode = Some(there);
+            }
+        }
+        let things = self.things_of(&found, false);
+        let place = Place { path: shown(&found.path), mode, fails, ..Place::default() };
+        self.ask(event, Asked { op, place, things }, 0, give);
+        inode
+    }
+
+    fn stat(
+        &mut self,
+        event: &Event,
+        at: &At,
+        follow: bool,
+        told: Option<Told>,
+        give: &mut Give<'_>,
+    ) {
+        if told.is_some_and(|told| told.kind == ToldKind::Other) {
+            self.losses.add(NO_FILE, 1, None);
+            return;
+        }
+        if let Some(inode) = self.on_there(event, Op::Getattr, at, follow, None, give) {
+            self.learn(inode, told);
+        }
+    }
+
+    fn read_link(&mut self, event: &Event, at: &At, target: Option<&[u8]>, give: &mut Give<'_>) {
+        // There is such a name, and it is no link.
+        let is_no_link = event.result == Err(EINVAL);
+        let result = if is_no_link { Ok(0) } else { event.result };
+        let event = Event { result, ..event.clone() };
+        let Some(inode) = self.on_there(&event, Op::Getattr, at, false, None, give) else {
+            return;
+        };
+        self.guesses.add(READ_LINKS, 1, None);
+        if is_no_link {
+            return;
+        }
+        let length = event.result.ok().and_then(|length| usize::try_from(length).ok());
+        let length = length.unwrap_or_default().min(LINK_BYTES_MAX);
+        let unknown = vec![b'x'; length];
+        self.names.links(inode, target.unwrap_or(&unknown));
+    }
+
+    fn truncate(&mut self, event: &Event, at: &At, size: u64, give: &mut Give<'_>) {
+        let Some(ended) = self.outcome(event) else { return };
+        let fails = ended.fails();
+        let Some(found) = self.locate(event.task, at, true) else { return };
+        let mut things = self.things_of(&found, false);
+        match ended {
+            Ended::Failing(error) => self.failed(&found, error, Kind::File),
+            Ended::Well => {
+                let inode = self.names.there(&found, Kind::File);
+                let node = self.names.node_mut(inode);
+                node.size = size;
+                node.changed = true;
+                things.push((Thing::Content(inode), true));
+            }
+        }
+        let place = Place { path: shown(&found.path), fails, ..Place::default() };
+        self.ask(event, Asked { op: Op::Truncate, place, things }, size, give);
+    }
+
+    fn make(
+        &mut self,
+        event: &Event,
+        op: Op,
+        at: &At,
+        (mode, text): (Option<u32>, Option<&[u8]>),
+        kind: Kind,
+        give: &mut Give<'_>,
+    ) {
+        let Some(ended) = self.outcome(event) else { return };
+        let fails = ended.fails();
+        let Some(mut found) = self.locate(event.task, at, false) else { return };
+        match ended {
+            Ended::Failing(error) => self.failed(&found, error, kind),
+            Ended::Well => {
+                let inode = self.names.make(&found, kind);
+                found.entry = Some(Entry::Is(inode));
+                found.directory = Some(self.names.parent(inode));
+                if let Some(text) = text {
+                    self.names.links(inode, text);
+                }
+            }
+        }
+        let things = self.things_of(&found, fails.is_none());
+        let to = text.map(shown);
+        let place = Place { path: shown(&found.path), to, mode, fails, ..Place::default() };
+        self.ask(event, Asked { op, place, things }, 0, give);
+    }
+
+    fn remove(&mut self, event: &Event, op: Op, at: &At, kind: Kind, give: &mut Give<'_>) {
+        let Some(ended) = self.outcome(event) else { return };
+        let fails = ended.fails();
+        let Some(mut found) = self.locate(event.task, at, false) else { return };
+        if fails == Some(ENOTEMPTY) && !self.holds_names(&found) {
+            // What is in it was never seen, so a replay would remove it.
+            self.losses.add(OTHER_FAILURES, 1, Some("errno 39".to_owned()));
+            return;
+        }
+        match ended {
+            Ended::Failing(error) => self.failed(&found, error, kind),
+            Ended::Well => {
+                let inode = self.names.there(&found, kind);
+                found.entry = Some(Entry::Is(inode));
+                found.directory = Some(self.names.directory_of(&found));
+                self.names.told(inode, kind);
+            }
+        }
+        let things = self.things_of(&found, fails.is_none());
+        if fails.is_none() {
+            self.names.remove(&found);
+        }
+        let place = Place { path: shown(&found.path), fails, ..Place::default() };
+        self.ask(event, Asked { op, place, things }, 0, give);
+    }
+
+    /// Whether a directory is known to hold names.
+    fn holds_names(&self, found: &Found) -> bool {
+        found.inode().is_some_and(|inode| self.names.node(inode).holds_names())
+    }
+
+    fn rename(
+        &mut self,
+        event: &Event,
+        (from, to): (&At, &At),
+        (no_replace, exchange): (bool, bool),
+        give: &mut Give<'_>,
+    ) {
+        let Some(fails) = self.outcome(event).map(Ended::fails) else { return };
+        let Some(mut old) = self.locate(event.task, from, false) else { return };
+        let Some(mut new) = self.locate(event.task, to, false) else { return };
+        let place = Place {
+            path: shown(&old.path),
+            to: Some(shown(&new.path)),
+            open: [(no_replace, OpenWord::NoReplace), (exchange, OpenWord::Exchange)]
+                .into_iter()
+                .filter_map(|(is_set, word)| is_set.then_some(word))
+                .collect(),
+            fails,
+            ..Place::default()
+        };
+        if fails.is_none() {
+            let inode = self.names.there(&old, Kind::File);
+            old.entry = Some(Entry::Is(inode));
+            old.directory = Some(self.names.directory_of(&old));
+            new.directory = Some(self.names.directory_of(&new));
+            if exchange {
+                let other = self.names.there(&new, Kind::File);
+                new.entry = Some(Entry::Is(other));
+            }
+        }
+        let mut things = self.things_of(&old, fails.is_none());
+        things.extend(self.things_of(&new, fails.is_none()));
+        match (fails, old.inode()) {
+            (None, Some(inode)) => {
+                match new.inode().filter(|_| exchange) {
+                    Some(other) => self.names.name(&old, other),
+                    // Two names of one file: the kernel does nothing.
+                    None if new.inode() == Some(inode) => return,
+                    None => self.names.remove(&old),
+                }
+                self.names.name(&new, inode);
+            }
+            (Some(EEXIST), _) => {
+                self.names.there(&new, Kind::File);
+            }
+            _ => {}
+        }
+        self.ask(event, Asked { op: Op::Rename, place, things }, 0, give);
+    }
+
+    fn link(&mut self, event: &Event, from: &At, to: &At, give: &mut Give<'_>) {
+        let Some(fails) = self.outcome(event).map(Ended::fails) else { return };
+        let Some(old) = self.locate(event.task, from, false) else { return };
+        let Some(new) = self.locate(event.task, to, false) else { return };
+        match fails {
+            Some(EEXIST) => {
+                self.names.there(&new, Kind::File);
+            }
+            Some(_) => {}
+            None => {
+                let inode = self.names.there(&old, Kind::File);
+                self.names.name(&new, inode);
+            }
+        }
+        let mut things = self.things_of(&old, false);
+        things.extend(self.things_of(&new, fails.is_none()));
+        let (path, to) = (shown(&old.path), Some(shown(&new.path)));
+        let place = Place { path, to, fails, ..Place::default() };
+        self.ask(event, Asked { op: Op::Link, place, things }, 0, give);
+    }
+}
+
+/// No link says more (`PATH_MAX`).
+const LINK_BYTES_MAX: usize = 4095;

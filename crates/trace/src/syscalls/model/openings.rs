@@ -1,0 +1,360 @@
+//! Calls on what is open, and those that open it.
+
+use super::{
+    Asked, Ended, Give, IN_ONE, MAPPED, MAPPED_TO_WRITE, Model, NO_FILE, NOT_THE_LAST, OPEN_BEFORE,
+    OTHER_FAILURES, OTHERS, TAKEN_AS_MADE, TOO_MANY, UNNAMED, is_of_kernel, is_told, words,
+};
+use crate::recorded::{OpenWord, Place};
+use crate::request::Op;
+use crate::syscalls::call::{At, Call, Descriptor, Event, OpenFlags, Told, ToldKind, Whence};
+use crate::syscalls::links::Thing;
+use crate::syscalls::namespace::{Found, Inode, Kind, ROOT, shown};
+use crate::syscalls::tasks::{Opened, Opening};
+
+/// What a call is done to, if it is a file.
+#[derive(Clone, Copy)]
+struct On {
+    opening: Opening,
+    inode: Inode,
+    place: usize,
+}
+
+impl Model {
+    /// Takes a call that opens a file.
+    pub(super) fn open(
+        &mut self,
+        event: &Event,
+        at: &At,
+        flags: OpenFlags,
+        mode: Option<u32>,
+        opened: Option<&[u8]>,
+        give: &mut Give<'_>,
+    ) {
+        let Some(fails) = self.outcome(event).map(Ended::fails) else { return };
+        if flags.unnamed {
+            self.losses.add(UNNAMED, 1, None);
+            return;
+        }
+        let follow = !(flags.no_follow || flags.create && flags.exclusive);
+        let Some(found) = self.found_opened(event.task, at, follow, opened) else { return };
+        let mut place = Place {
+            path: shown(&found.path),
+            open: words(flags),
+            mode: mode.filter(|_| flags.create).map(|mode| mode & 0o1777),
+            fails,
+            ..Place::default()
+        };
+        let op = if flags.create { Op::Create } else { Op::Open };
+        if let Some(error) = fails {
+            self.failed(&found, error, Kind::File);
+            let things = self.things_of(&found, false);
+            return self.ask(event, Asked { op, place, things }, 0, give);
+        }
+        let Some(descriptor) = event.result.ok().and_then(|number| i32::try_from(number).ok())
+        else {
+            return;
+        };
+        let is_made = flags.create && found.inode().is_none();
+        if is_made && found.entry.is_none() && !flags.exclusive {
+            self.guesses.add(TAKEN_AS_MADE, 1, Some(place.path.clone()));
+        }
+        let kind = if flags.directory { Kind::Directory } else { Kind::File };
+        let inode =
+            if is_made { self.names.make(&found, kind) } else { self.names.there(&found, kind) };
+        self.names.told(inode, kind);
+        if flags.truncate && !flags.path {
+            let node = self.names.node_mut(inode);
+            node.size = 0;
+            node.changed = true;
+        }
+        if !is_made {
+            // Nobody depends on what a flag would have done.
+            place.mode = None;
+        }
+        let closed = self.tasks.close(event.task, descriptor, descriptor);
+        self.closed_by_end(event, &closed, give);
+        let Some(place) = self.places.opened(place) else {
+            self.losses.add(TOO_MANY, 1, None);
+            return;
+        };
+        self.tasks.open(event.task, descriptor, (inode, place), flags.append, flags.close_on_exec);
+        let mut things = self.things_of(&found, is_made);
+        things.push((Thing::Position(place), true));
+        things.push((Thing::Content(inode), flags.truncate));
+        let op = if is_made { Op::Create } else { Op::Open };
+        self.row(event, op, (place, 0, 0), &things, give);
+    }
+
+    /// What a call opened: the path that the recording tells of it leads past links that nobody
+    /// knows.
+    fn found_opened(
+        &mut self,
+        task: u32,
+        at: &At,
+        follow: bool,
+        opened: Option<&[u8]>,
+    ) -> Option<Found> {
+        match opened {
+            Some(path) if is_told(path) => {
+                // It may tell the working directory.
+                self.base(task, at)?;
+                let path = At { path: path.to_vec(), ..At::default() };
+                self.locate(task, &path, false)
+            }
+            // A pipe, a socket, a file that was deleted meanwhile.
+            Some(path) if !path.starts_with(b"/") => {
+                self.losses.add(NO_FILE, 1, None);
+                None
+            }
+            _ => self.locate(task, at, follow),
+        }
+    }
+
+    /// Takes a call on descriptors.
+    pub(super) fn take_of_descriptor(&mut self, event: &Event, give: &mut Give<'_>) {
+        match &event.call {
+            Call::Close { first, last } => self.close(event, *first, *last, give),
+            Call::Duplicate { from, close_on_exec } => {
+                let Some(to) = event.result.ok().and_then(|to| i32::try_from(to).ok()) else {
+                    return;
+                };
+                self.known(event.task, from);
+                let closed = self.tasks.duplicate(event.task, from.number, to, *close_on_exec);
+                self.closed_by_end(event, &closed, give);
+            }
+            Call::CloseOnExec { descriptor, close } => {
+                if event.result.is_ok() {
+                    self.tasks.set_close_on_exec(event.task, *descriptor, *close);
+                }
+            }
+            _ if event.result.is_err() => {
+                self.outcome_of_descriptor(event);
+            }
+            Call::Read { from, at, asked } => {
+                if let Some(on) = self.on(event.task, from) {
+                    self.read(event, on, *at, *asked, give);
+                }
+            }
+            Call::Write { to, at } => {
+                if let Some(on) = self.on(event.task, to) {
+                    self.write(event, on, *at, give);
+                }
+            }
+            Call::Transfer { from, from_at, to, to_at } => {
+                let (from, to) = (self.known(event.task, from), self.known(event.task, to));
+                if from.is_some() && to.is_some() {
+                    self.guesses.add(IN_ONE, 1, None);
+                }
+                if let Some(on) = from {
+                    let took = event.took.filter(|_| to.is_none());
+                    let event = Event { took, ..event.clone() };
+                    self.read(&event, on, *from_at, None, give);
+                }
+                if let Some(on) = to {
+                    self.write(event, on, *to_at, give);
+                }
+            }
+            Call::Seek { descriptor, from_end } => {
+                if let (Ok(position), Some(on)) = (event.result, self.on(event.task, descriptor)) {
+                    let position = position.unsigned_abs();
+                    self.tasks.opened_mut(on.opening).position = position;
+                    if *from_end {
+                        self.names.sized(on.inode, position);
+                    }
+                }
+            }
+            Call::Map { descriptor, writes } => {
+                if self.known(event.task, descriptor).is_some() {
+                    let what = if *writes { MAPPED_TO_WRITE } else { MAPPED };
+                    self.losses.add(what, 1, None);
+                }
+            }
+            _ => self.take_of_opened(event, give),
+        }
+    }
+
+    /// Takes a call on a descriptor that moves no data and succeeded.
+    fn take_of_opened(&mut self, event: &Event, give: &mut Give<'_>) {
+        match &event.call {
+            Call::StatDescriptor { descriptor, told } => {
+                if told.is_some_and(|told| told.kind == ToldKind::Other) {
+                    self.losses.add(NO_FILE, 1, None);
+                    return;
+                }
+                if let Some(on) = self.on(event.task, descriptor) {
+                    self.learn(on.inode, *told);
+                    self.by_opening(event, Op::Getattr, on, 0, false, give);
+                }
+            }
+            Call::SetOfDescriptor { descriptor, mode } => {
+                if let Some(on) = self.on(event.task, descriptor) {
+                    let path = shown(&self.names.path(on.inode));
+                    let mode = mode.map(|mode| mode & 0o1777);
+                    let place = Place { path, mode, ..Place::default() };
+                    let things = vec![(Thing::Position(on.place), false)];
+                    self.ask(event, Asked { op: Op::Setattr, place, things }, 0, give);
+                }
+            }
+            Call::TruncateDescriptor { descriptor, size, only_grows } => {
+                if let Some(on) = self.on(event.task, descriptor) {
+                    if *only_grows && *size <= self.names.node(on.inode).size {
+                        self.losses.add(OTHERS, 1, Some("fallocate".to_owned()));
+                        return;
+                    }
+                    let node = self.names.node_mut(on.inode);
+                    node.size = *size;
+                    node.changed = true;
+                    self.by_opening(event, Op::Truncate, on, *size, true, give);
+                }
+            }
+            Call::Sync(descriptor) => {
+                if let Some(on) = self.on(event.task, descriptor) {
+                    self.by_opening(event, Op::Fsync, on, 0, false, give);
+                }
+            }
+            Call::ReadDirectory(descriptor) => {
+                if let Some(on) = self.on(event.task, descriptor) {
+                    self.names.told(on.inode, Kind::Directory);
+                    let things = [(Thing::Position(on.place), true)];
+                    self.row(event, Op::Readdir, (on.place, 0, 0), &things, give);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Counts a call on a descriptor that failed.
+    fn outcome_of_descriptor(&mut self, event: &Event) {
+        if let Err(error) = event.result {
+            self.losses.add(OTHER_FAILURES, 1, Some(format!("errno {error}")));
+        }
+    }
+
+    /// Takes over what a call told of a file.
+    pub(super) fn learn(&mut self, inode: Inode, told: Option<Told>) {
+        let Some(Told { kind, size }) = told else { return };
+        match kind {
+            ToldKind::Directory => self.names.told(inode, Kind::Directory),
+            ToldKind::Symlink => self.names.told(inode, Kind::Symlink),
+            ToldKind::File => {
+                if let Some(size) = size {
+                    self.names.sized(inode, size);
+                }
+            }
+            ToldKind::Other => {}
+        }
+    }
+
+    fn by_opening(
+        &mut self,
+        event: &Event,
+        op: Op,
+        on: On,
+        within: u64,
+        changes: bool,
+        give: &mut Give<'_>,
+    ) {
+        let things = [(Thing::Position(on.place), false), (Thing::Content(on.inode), changes)];
+        self.row(event, op, (on.place, within, 0), &things, give);
+    }
+
+    /// The file that a descriptor stands for; counted if there is none.
+    fn on(&mut self, task: u32, descriptor: &Descriptor) -> Option<On> {
+        let known = self.known(task, descriptor);
+        if known.is_none() {
+            self.losses.add(NO_FILE, 1, None);
+        }
+        known
+    }
+
+    /// The file that a descriptor stands for, also if it was open before the recording and that
+    /// tells its path.
+    fn known(&mut self, task: u32, descriptor: &Descriptor) -> Option<On> {
+        let on = |model: &Self, opening| {
+            let Opened { inode, place, .. } = *model.tasks.opened(opening);
+            On { opening, inode, place }
+        };
+        if let Some(opening) = self.tasks.opening(task, descriptor.number) {
+            return Some(on(self, opening));
+        }
+        let path = descriptor.path.as_deref().filter(|path| is_told(path))?;
+        if is_of_kernel(&path[1..]) {
+            return None;
+        }
+        let found = self.names.walk(ROOT, path, false);
+        if found.name.is_empty() {
+            return None;
+        }
+        self.guesses.add(OPEN_BEFORE, 1, Some(shown(path)));
+        let inode = self.names.there(&found, Kind::File);
+        let open = vec![OpenWord::Read, OpenWord::Write];
+        let place = Place { path: shown(&found.path), open, ..Place::default() };
+        let place = self.places.opened(place)?;
+        let opening = self.tasks.open(task, descriptor.number, (inode, place), false, false);
+        self.tasks.opened_mut(opening).position = self.names.node(inode).size;
+        Some(on(self, opening))
+    }
+
+    fn close(&mut self, event: &Event, first: i32, last: i32, give: &mut Give<'_>) {
+        // A close that reports an error closes too.
+        let is_known = first == last && self.tasks.opening(event.task, first).is_some();
+        let closed = self.tasks.close(event.task, first, last);
+        if is_known && closed.is_empty() {
+            self.losses.add(NOT_THE_LAST, 1, None);
+        }
+        for opened in &closed {
+            self.close_opened(event, opened, give);
+        }
+    }
+
+    fn read(&mut self, event: &Event, on: On, at: Whence, asked: Option<u64>, give: &mut Give<'_>) {
+        let Some(length) = event.result.ok().and_then(|length| u64::try_from(length).ok()) else {
+            return;
+        };
+        let opened = self.tasks.opened_mut(on.opening);
+        let (from, moves) = match at {
+            Whence::Start(from) => (from, false),
+            Whence::Position => (opened.position, true),
+        };
+        let Some(end) = from.checked_add(length) else { return };
+        if moves {
+            opened.position = end;
+        }
+        let is_file = self.names.node(on.inode).kind == Kind::File;
+        if length > 0 {
+            self.names.needs(on.inode, end);
+        }
+        // Fewer bytes than were asked for: the file ends there.
+        if is_file && length > 0 && asked.is_some_and(|asked| asked > length) {
+            self.names.sized(on.inode, end);
+        }
+        let things = [(Thing::Position(on.place), moves), (Thing::Content(on.inode), false)];
+        self.row(event, Op::Read, (on.place, from, length), &things, give);
+    }
+
+    fn write(&mut self, event: &Event, on: On, at: Whence, give: &mut Give<'_>) {
+        let Some(length) = event.result.ok().and_then(|length| u64::try_from(length).ok()) else {
+            return;
+        };
+        if length == 0 {
+            return;
+        }
+        let size = self.names.node(on.inode).size;
+        let opened = self.tasks.opened_mut(on.opening);
+        let (from, moves) = match at {
+            Whence::Start(from) if !opened.append => (from, false),
+            Whence::Start(_) => (size, false),
+            Whence::Position if opened.append => (size, true),
+            Whence::Position => (opened.position, true),
+        };
+        let Some(end) = from.checked_add(length) else { return };
+        if moves {
+            opened.position = end;
+        }
+        let node = self.names.node_mut(on.inode);
+        node.size = size.max(end);
+        node.changed = true;
+        let things = [(Thing::Position(on.place), moves), (Thing::Content(on.inode), true)];
+        self.row(event, Op::Write, (on.place, from, length), &things, give);
+    }
+}
