@@ -483,6 +483,7 @@ fn facts(
             map: Some(Vec::new()),
             fill_random_percent: Some(plan.fill.random),
             dedup: Some(plan.fill.dedup),
+            dedup_unit_bytes: plan.fill.is_placed.then_some(plan.fill.unit),
             cache_bytes: plan.spec.cache_size.map(|size| size.0),
             verify: Some(plan.spec.verify),
             conflicts: Some(plan.conflicts_told()),

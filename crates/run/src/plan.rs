@@ -172,7 +172,7 @@ impl ReplayPlan {
                 lock_memory: spec.lock_memory,
                 dma_latency: spec.dma_latency,
             },
-            fill: Fill { random: spec.fill_random_percent, dedup: spec.dedup },
+            fill: spec.fill(),
             before,
             flows,
             chains,
