@@ -66,7 +66,9 @@ proptest! {
     }
 
     #[test]
-    fn every_operation_is_told_from_every_other(code in 0..Op::ALL.len(), other in 0..Op::ALL.len()) {
+    fn every_operation_is_told_from_every_other(
+        code in 0..Op::ALL.len(), other in 0..Op::ALL.len(),
+    ) {
         let (op, other) = (Op::ALL[code], Op::ALL[other]);
         let requests = [op, other].map(|op| Request::new(Nanos(0), op, Bytes(0), Bytes(512)));
         let found = kept(&format!("op = {}", op.name()), &requests);
