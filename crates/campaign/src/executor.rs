@@ -332,9 +332,34 @@ impl<'p> Executor<'p> {
             return Turn::Later;
         }
         match self.climbed(cell) {
+            Turn::Now => {}
+            other => return other,
+        }
+        match self.unstopped(cell) {
             Turn::Now => self.based(cell),
             other => other,
         }
+    }
+
+    /// Whether a run that has a part of a rate is done: not if one before it that has a part of the
+    /// same met its condition, nor before those are settled.
+    fn unstopped(&self, cell: usize) -> Turn {
+        let Cell { repeat, identity, point, .. } = &self.cells[cell];
+        let listed = self.plan.listed_at(point);
+        let Some(unless) = listed.and_then(|run| run.unless.as_ref()) else { return Turn::Now };
+        let before = self.cells[..cell].iter().zip(&self.states);
+        let is_like = |it: &Cell| it.repeat == *repeat && it.identity.base == identity.base;
+        for (other, state) in before.filter(|(it, _)| is_like(it)) {
+            match state {
+                State::Done(_, measured) if holds_of_any(unless, other, measured) => {
+                    return Turn::Out(format!("stopped at {}", other.name()));
+                }
+                State::Missing | State::Running if !self.running.is_empty() => return Turn::Later,
+                State::Skipped(reason) => return Turn::Out(reason.clone()),
+                State::Done(..) | State::Missing | State::Running | State::Failed(_) => {}
+            }
+        }
+        Turn::Now
     }
 
     /// Why nothing more may begin.

@@ -410,6 +410,8 @@ pub struct RunOf {
     pub set: Layer,
     /// The run of whose rate its loads have a part, by its number, counted from 0.
     pub base: Option<usize>,
+    /// It is skipped if this holds of a run before it that has a part of the same rate.
+    pub unless: Option<Rule>,
 }
 
 /// The value of an axis that a listed run does not name.

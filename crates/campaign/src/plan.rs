@@ -234,7 +234,7 @@ impl Plan {
     }
 
     /// The listed run at a point.
-    fn listed_at(&self, point: &[(String, String)]) -> Option<&RunOf> {
+    pub(crate) fn listed_at(&self, point: &[(String, String)]) -> Option<&RunOf> {
         self.file.runs.get(*self.listed.get(point)?)
     }
 

@@ -174,7 +174,12 @@ pub fn written(
         }
         let values: Vec<String> =
             at.iter().map(|(key, value)| format!("{} = {}", quoted(key), quoted(value))).collect();
-        let _ = write!(text, "\n[[run]]\nat = {{ {} }}\n[run.set]\n", values.join(", "));
+        let _ = writeln!(text, "\n[[run]]\nat = {{ {} }}", values.join(", "));
+        if let Some(most) = leaf.stop_curve {
+            let unless = format!("mean.all.response > {}ns", most.0);
+            let _ = writeln!(text, "unless = {}", quoted(&unless));
+        }
+        text.push_str("[run.set]\n");
         let paths = targets(leaf);
         let _ = writeln!(text, "device = {}", quoted(devices.name(&paths)));
         text.push_str("flow = [\n");
@@ -286,6 +291,7 @@ fn settings(leaf: &Leaf) -> Vec<(&'static str, String)> {
     }
     if let Some(ratio) = leaf.dedup.filter(|ratio| writes && *ratio > 1.0) {
         all.push(("dedup", format!("{ratio}")));
+        all.push(("dedup-unit", quoted(&leaf.dedup_unit.to_string())));
     }
     if leaf.flows.iter().any(|flow| flow.writes && flow.is_sync) {
         all.push(("sync-writes", "true".to_owned()));

@@ -565,7 +565,7 @@ fn options_that_cannot_be_meant_together_are_refused_with_what_to_do() {
         &["--timing", "afap", "--speedup", "2"][..],
         &["--timing", "afap", "--follow-in-flight"],
         &["--timing", "afap", "--bundle", "10us"],
-        &["--dedup", "2", "--verify", "reads"],
+        &["--dedup-unit", "8k"],
         &["--read-only", "--verify", "final"],
         &["--read-only", "--sync-writes"],
         &["--read-only", "--writes-as-reads"],

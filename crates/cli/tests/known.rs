@@ -267,8 +267,6 @@ fn a_run_on_another_target_or_one_that_is_gone_is_refused() {
     refused(&on(&["other"], "a"), 2, "it wrote to");
     refused(&on(&["sim:size=8M"], "a"), 2, "is simulated");
     refused(&on(&["target"], "load"), 3, "is no run");
-    let equal = [&on(&["target"], "a")[..6], &["target", "--continues", "a", "--dedup", "2"]];
-    refused(&equal.concat(), 2, "--dedup");
     let unnamed = ["replay", "load", "--target", "target", "--after", "kill"];
     assert_eq!(fixture.run(&unnamed).status.code(), Some(2));
     // A run cannot be verified if the run that it continues is gone.

@@ -7,7 +7,7 @@
 #[path = "fixture/program.rs"]
 mod program;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -258,12 +258,33 @@ fn a_run_ends_at_the_number_of_errors_and_is_the_last_one() {
 }
 
 #[test]
+fn data_that_are_equal_on_purpose_are_verified_across_runs() {
+    let home = Home::new(&format!("dedupratio=2,dedupunit=4k\n{FILE}"));
+    home.does("-v --only one");
+    let image = fs::read(home.path("file")).unwrap();
+    let distinct: BTreeSet<&[u8]> = image.chunks(4096).collect();
+    let blocks = image.len() / 4096;
+    assert!(distinct.len().abs_diff(blocks / 2) < 16, "{} of {blocks}", distinct.len());
+    home.does("-v --only two");
+    let verify = || {
+        let output = ioecho(home.directory.path(), &["verify", "out"]);
+        (output.status.code().unwrap(), said(&output))
+    };
+    let (code, told) = verify();
+    assert_eq!(code, 0, "{told}");
+    let mut image = fs::read(home.path("file")).unwrap();
+    image[(5 << 20) + 700] ^= 4;
+    fs::write(home.path("file"), image).unwrap();
+    let (code, told) = verify();
+    assert_eq!((code, told.contains("flipped")), (15, true), "{told}");
+}
+
+#[test]
 fn what_makes_no_sense_with_validation_is_refused_at_its_place() {
     let home = Home::new("");
     for (general, reason) in [
         ("validate=perhaps", "a.vdb:1:1: validate= has no word 'perhaps'"),
         ("journal=later", "a.vdb:1:1: journal= has no word 'later'"),
-        ("validate=yes,dedupratio=2,dedupunit=4k", "equal on purpose cannot be verified"),
     ] {
         fs::write(home.path("a.vdb"), format!("{general}\n{FILE}")).unwrap();
         let (code, told) = home.vdbench("");

@@ -159,6 +159,23 @@ fn a_curve_keeps_its_rates_and_its_response_times_are_those_of_the_queue() {
 }
 
 #[test]
+fn a_curve_stops_behind_the_point_whose_response_time_is_too_long() {
+    let home = TempDir::new().unwrap();
+    let text = "sd=s,lun=/dev/none,size=1g,threads=64\nwd=w,sd=s\n\
+                rd=r,wd=w,iorate=curve,curve=(50,90,95,99),stopcurve=0.5,elapsed=1\n\
+                rd=q,wd=w,iorate=1000,elapsed=1\n";
+    put(&home, "a.vdb", text);
+    // A queue of one server: 0.2 ms at 50 %, 1 ms at 90 %.
+    let device = "*=sim:model=exp,units=1,service=100us,bandwidth=1T";
+    let (code, told) = run(&home, &["a.vdb", "-t", device, "--seed", "3"]);
+    assert_eq!(code, 0, "{told}");
+    assert!(told.contains("4 with a result, 0 failed, 2 skipped, 0 missing"), "{told}");
+    let runs = runs(&home.path().join("a.campaign"));
+    let names: Vec<&String> = runs.keys().collect();
+    assert_eq!(names, ["q 1000", "r 50%", "r 90%", "r max"]);
+}
+
+#[test]
 fn a_killed_run_goes_on_with_its_seed_and_does_nothing_twice() {
     let home = TempDir::new().unwrap();
     let text = "sd=s,lun=/dev/none,size=1g\nwd=w,sd=s\n\
@@ -218,6 +235,25 @@ fn figures_are_those_behind_the_warm_up() {
 }
 
 #[test]
+fn equal_data_have_the_unit_of_the_file_or_that_of_vdbench() {
+    let home = TempDir::new().unwrap();
+    for (number, unit, flag) in [(0, "", "131072"), (1, ",dedupunit=2m", "2097152")] {
+        let name = format!("{number}.vdb");
+        let text = format!(
+            "dedupratio=2{unit}\nsd=s,lun=/dev/none,size=1g\nwd=w,sd=s,rdpct=0\n\
+             rd=r,wd=w,iorate=100,elapsed=1\n"
+        );
+        put(&home, &name, &text);
+        let (code, told) = run(&home, &[&name, "-t", DEVICE, "--seed", "1"]);
+        assert_eq!(code, 0, "{told}");
+        let runs = runs(&home.path().join(format!("{number}.campaign")));
+        let command = attempt(&runs["r 100"], 1)["command"].to_string();
+        assert!(command.contains("--dedup=2"), "{command}");
+        assert!(command.contains(&format!("--dedup-unit={flag}")), "{command}");
+    }
+}
+
+#[test]
 fn nothing_is_overwritten_without_leave_and_what_is_named_must_be_there() {
     let home = TempDir::new().unwrap();
     put(&home, "a.vdb", "sd=s,lun=file\nwd=w,sd=s,rdpct=0\nrd=r,wd=w,elapsed=1,iorate=50\n");
@@ -242,10 +278,9 @@ fn what_cannot_be_run_yet_is_refused_at_its_place_and_nothing_is_made() {
     for (text, place, reason) in [
         (format!("startcmd=ls\n{head}rd=r,wd=w\n"), "a.vdb:1:1", "commands of a file"),
         (format!("concatenatesds=yes\n{head}rd=r,wd=w\n"), "a.vdb:4:1", "as one volume"),
-        (format!("{head}rd=r,wd=w,stopcurve=5\n"), "a.vdb:4:11", "done to its end"),
         (format!("{head}rd=r,wd=w,pause=2h\n"), "a.vdb:4:1", "too long"),
         (format!("hd=far,system=far\n{head}rd=r,wd=w\n"), "a.vdb:1:1", "other hosts"),
-        (format!("dedupratio=2\n{head}rd=r,wd=w\n"), "a.vdb:1:1", "of 128k by default"),
+        (format!("dedupratio=2,dedupunit=5k\n{head}rd=r,wd=w\n"), "a.vdb:1:14", "multiple of 4k"),
         (format!("{head}wd=v,sd=s,priority=1\nrd=r,wd=v\n"), "a.vdb:4:11", "goes before another"),
         (
             "fsd=f,anchor=/tmp/x\nfwd=w,fsd=f,operation=copy,target=f\nrd=r,fwd=w\n".to_owned(),

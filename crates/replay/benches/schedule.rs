@@ -33,6 +33,7 @@ fn planned(seq: u64, random: &mut SplitMix64) -> Planned {
         think: None,
         behind: 0,
         flow: 0,
+        held: None,
     }
 }
 

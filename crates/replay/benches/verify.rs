@@ -26,7 +26,7 @@ fn fill(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("fill");
     for (name, random) in [("incompressible", 100), ("half", 50), ("header and zeroes", 0)] {
         for length in [4096, 65536] {
-            let mut pattern = Pattern::with_fill(1, 0, Fill { random, dedup: 1.0 });
+            let mut pattern = Pattern::with_fill(1, 0, Fill { random, ..Fill::UNIQUE });
             let mut buffer = vec![0; length];
             let write = io(Op::Write, length as u64);
             group.throughput(Throughput::Bytes(length as u64));

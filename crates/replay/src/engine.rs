@@ -122,9 +122,11 @@ pub trait Input {
     /// Nothing of it is issued any more: what is asked for from here on is only counted.
     fn cut_off(&mut self) {}
 
-    /// Told of the result of every request, as it is recorded.
-    fn completed(&mut self, record: &Record) {
+    /// Told of the result of every request of a flow, as it is recorded. Answers whether there may
+    /// be a request now that was not there before: then each flow is asked at once.
+    fn completed(&mut self, record: &Record) -> bool {
         let _ = record;
+        false
     }
 
     /// The numbers of the requests that the request last given waits for, each once; all smaller
@@ -404,7 +406,7 @@ struct Engine<'a, C> {
     audit: Option<Audit<'a>>,
     /// What is told of the engine itself, where that is asked for.
     gauges: Option<Box<Gauges>>,
-    /// Whether the input was told of results since it was asked.
+    /// Whether results may have brought requests since the input was asked.
     has_told: bool,
     /// Whether the engine has just slept until a completion could wake it.
     was_woken: bool,
@@ -470,10 +472,11 @@ impl<C: Clock> Engine<'_, C> {
                     Wake::Completion | Wake::Finished => Doing::Blocked,
                     Wake::Input => Doing::Starved,
                 };
-                // If the input has more, or was told what it waited for, the engine does not wait.
-                let has_more = has_more || std::mem::take(&mut self.has_told);
+                // If the input has more, or was told what it waited for, the engine does not wait:
+                // what it has may be due before all that is held.
                 let takes_more = wake == Wake::Input || self.scheduler.is_hungry();
-                let wake = if has_more && takes_more { Wake::At(now) } else { wake };
+                let is_fed = has_more && takes_more || self.has_told;
+                let wake = if is_fed { Wake::At(now) } else { wake };
                 expected_back = self.rest(now, wake)?;
                 gap_cause = LateCause::Host;
             } else {
@@ -536,8 +539,8 @@ impl<C: Clock> Engine<'_, C> {
         self.completions.clear();
         self.tell_across(input);
         if self.scheduler.flows() > 0 {
-            self.records.iter().for_each(|record| input.completed(record));
-            self.has_told = !self.records.is_empty();
+            let told = self.records.iter().map(|record| input.completed(record));
+            self.has_told = told.fold(false, |any, brings| any | brings);
         }
         self.flush_records();
         self.control.in_flight.store(self.scheduler.in_flight(), Relaxed);

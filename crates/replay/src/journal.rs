@@ -154,6 +154,7 @@ pub fn decode(bytes: &[u8]) -> Option<Record> {
         think: None,
         behind,
         flow,
+        held: None,
     };
     let measured = Measured {
         scheduled,
@@ -375,6 +376,7 @@ mod tests {
             think: None,
             behind: seq as u32 % 7,
             flow: seq as u16 % 5,
+            held: None,
         };
         let measured = Measured {
             scheduled: planned.scheduled,

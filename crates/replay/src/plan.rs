@@ -9,7 +9,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 pub use ioecho_trace::TimingMode;
-use ioecho_trace::{Bytes, Flags, Nanos, Op, Origin, Outcome, Request, VolumeId};
+use ioecho_trace::{Bytes, Flags, LateCause, Nanos, Op, Origin, Outcome, Request, VolumeId};
 use serde::{Deserialize, Serialize};
 
 use crate::device::Io;
@@ -140,6 +140,17 @@ pub struct Planned {
     pub behind: u32,
     /// The flow that it belongs to, counted from 1; 0 if the run has no flows.
     pub flow: u16,
+    /// What kept its client, where clients of a load decide on one call after the other.
+    pub held: Option<Held>,
+}
+
+/// What kept a client from asking for a request when it was due.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Held {
+    /// Until when.
+    pub until: Nanos,
+    /// Why the request is late by so much.
+    pub by: LateCause,
 }
 
 impl Planned {
@@ -311,6 +322,7 @@ impl Planner {
             think: None,
             behind: 0,
             flow: 0,
+            held: None,
         }
     }
 

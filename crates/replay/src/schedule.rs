@@ -557,6 +557,7 @@ impl Scheduler {
         } else {
             LateCause::Host
         };
+        let rest = flows::held_by(&flying.planned, submitted).unwrap_or(rest);
         if unexplained { late(submitted, &flying.planned, rest) } else { flying.late_cause }
     }
 
@@ -638,8 +639,8 @@ impl Scheduler {
             self.ahead.pop_front();
             let is_old = planned.scheduled <= self.stepped_at;
             let since = is_old.then(|| self.past.cause_since(planned.scheduled)).flatten();
-            let of_flow = self.flows.as_ref().and_then(|flows| flows.cap_since(&planned, now));
-            let cause = of_flow.or(since).unwrap_or(gap_cause);
+            let held = self.held_since(&planned, now);
+            let cause = held.or(since).unwrap_or(gap_cause);
             let late_by = now.saturating_sub(planned.scheduled);
             let is_of_a_stall = self.is_of_a_stall(now, late_by, cause);
             self.behind = late(now, &planned, if is_of_a_stall { LateCause::Host } else { cause });

@@ -173,7 +173,7 @@ impl Backlogs {
     pub(crate) fn drain(
         &mut self,
         target: usize,
-        mut take: impl FnMut(Planned) -> Result<(), Planned>,
+        mut take: impl FnMut(Planned) -> Option<Planned>,
     ) -> io::Result<()> {
         let queue = &mut self.queues[target];
         loop {
@@ -188,7 +188,7 @@ impl Backlogs {
                 continue;
             };
             while let Some(planned) = chunk.pop_front() {
-                if let Err(planned) = take(planned) {
+                if let Some(planned) = take(planned) {
                     chunk.push_front(planned);
                     return Ok(());
                 }

@@ -25,6 +25,7 @@ fn planned(seq: u64, target: u16) -> Planned {
         refusal: [None, Some(Outcome::TooLarge), Some(Outcome::Misaligned)][seq as usize % 3],
         behind: 0,
         flow: 0,
+        held: None,
         think: None,
     }
 }
@@ -43,10 +44,10 @@ fn take(backlogs: &mut Backlogs, target: usize, count: usize) -> Vec<Planned> {
     backlogs
         .drain(target, |planned| {
             if taken.len() == count {
-                return Err(planned);
+                return Some(planned);
             }
             taken.push(planned);
-            Ok(())
+            None
         })
         .unwrap();
     taken

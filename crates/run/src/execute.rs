@@ -38,7 +38,7 @@ use crate::verify::tree::TreeVerifier;
 use crate::watch::host::HostWatch;
 use crate::witness::{Witness, Witnessed};
 use crate::writer::{self, WriterOptions};
-use crate::{feeder, finalise, load, recorded, verification, witness};
+use crate::{feeder, finalise, load, recorded_lane, verification, witness};
 
 /// A run that has ended, for whatever reason.
 pub struct Finished {
@@ -89,7 +89,7 @@ fn replay(
 ) -> Result<Finished> {
     let clock = MonotonicClock::new();
     let places = LanePlace::all(&plan.targets, plan.flows.list());
-    let recorded = recorded::open(plan, clock, observer.as_ref()).transpose()?;
+    let recorded = recorded_lane::open(plan, clock, observer.as_ref()).transpose()?;
     let has_trees = plan.is_of_files() && recorded.is_none();
     let forest = has_trees.then(|| Forest::open(plan, observer.as_ref())).transpose()?;
     let opened = forest.as_ref().map(|forest| forest.opened(plan, &places, clock));
@@ -482,6 +482,7 @@ fn facts(
             map: Some(Vec::new()),
             fill_random_percent: Some(plan.fill.random),
             dedup: Some(plan.fill.dedup),
+            dedup_unit_bytes: plan.fill.is_placed.then_some(plan.fill.unit),
             cache_bytes: plan.spec.cache_size.map(|size| size.0),
             verify: Some(plan.spec.verify),
             conflicts: Some(plan.conflicts_told()),

@@ -244,6 +244,9 @@ pub struct PlanFacts {
     pub map: Option<Vec<String>>,
     pub fill_random_percent: Option<u8>,
     pub dedup: Option<f64>,
+    /// The size of the blocks that share their content, where that follows from their place.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dedup_unit_bytes: Option<u64>,
     /// The size of the storage's cache, as the user stated it.
     pub cache_bytes: Option<u64>,
     pub verify: Option<VerifyMode>,

@@ -435,7 +435,10 @@ impl Stock {
                 *place = None;
                 self.parents_behind.get_mut(target).map(VecDeque::clear);
             } else if !ring.is_full() {
-                let hand_out = |planned| ring.push(planned).map_err(|PushError::Full(back)| back);
+                let hand_out = |planned| match ring.push(planned) {
+                    Ok(()) => None,
+                    Err(PushError::Full(back)) => Some(back),
+                };
                 self.backlogs.drain(target, hand_out)?;
             }
         }

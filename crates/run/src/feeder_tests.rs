@@ -64,6 +64,7 @@ impl Iterator for Uneven {
             refusal: None,
             behind: 0,
             flow: 0,
+            held: None,
             think: None,
         })
     }

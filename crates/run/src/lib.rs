@@ -57,6 +57,7 @@ pub mod place;
 pub mod plan;
 pub mod predict;
 mod recorded;
+mod recorded_lane;
 pub mod regular;
 pub mod spec;
 pub mod stored;

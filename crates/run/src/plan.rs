@@ -130,7 +130,6 @@ impl ReplayPlan {
         let inputs = inputs(&spec, &load, &targets)?;
         let before = Before::new(&spec, &targets)?;
         refuse_what_files_have_not(&spec, &targets, &flows)?;
-        let in_flight_max = in_flight_max(&spec, &flows);
         let scheduler = Config {
             conflicts: conflicts(&spec, &targets),
             strong: spec.strong,
@@ -138,7 +137,7 @@ impl ReplayPlan {
             timing: spec.timing(),
             follow_in_flight: spec.follow_in_flight,
             bundle: spec.bundle,
-            ..Config::with_in_flight_max(in_flight_max)
+            ..Config::with_in_flight_max(in_flight_max(&spec, &flows))
         };
         let timing = Timing {
             start: spec.start,
@@ -172,7 +171,7 @@ impl ReplayPlan {
                 lock_memory: spec.lock_memory,
                 dma_latency: spec.dma_latency,
             },
-            fill: Fill { random: spec.fill_random_percent, dedup: spec.dedup },
+            fill: spec.fill(),
             before,
             flows,
             chains,

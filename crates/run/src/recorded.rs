@@ -1,29 +1,16 @@
-//! A recorded load on files, and the directory that it goes to.
-//!
-//! Calls are replayed one at a time, in the order in which they were made: so each finds the names
-//! that it found in the recording. What was there before is made first, in a directory that is
-//! empty or not there yet, and is no part of the load.
+//! A recorded load on files as it is asked for: its names, and what it cannot be asked for.
 
 use std::path::Path;
 use std::sync::Arc;
 
-use ioecho_linux::MonotonicClock;
-use ioecho_linux::target::Layer;
-use ioecho_linux::tree::{Anchor, RecordedDevice, inspect, make_before};
-use ioecho_replay::tree::Tree;
 use ioecho_trace::recorded::RecordedFiles;
-use ioecho_trace::units::counted;
 use ioecho_trace::wording::Wording;
-use ioecho_trace::{Bytes, Source, TraceError};
+use ioecho_trace::{Source, TraceError};
 
 use crate::error::{Kind, Result, RunError};
-use crate::facts::{TargetEntry, TreeEntry};
-use crate::lane::Lane;
-use crate::observer::Observer;
-use crate::plan::ReplayPlan;
 use crate::spec::ReplaySpec;
 use crate::target::Target;
-use crate::tree_target::{TREE_PREFIX, TreePlace, TreeTarget};
+use crate::tree_target::TREE_PREFIX;
 
 /// Calls in flight: each may need what the one before it made.
 pub(crate) const IN_FLIGHT_MAX: u32 = 1;
@@ -112,67 +99,4 @@ fn refuse_what_it_has_not(spec: &ReplaySpec, targets: &[Target]) -> Result<()> {
         Some((_, what, help)) => Err(RunError::with_help(Kind::Usage, what, help)),
         None => Ok(()),
     }
-}
-
-/// The names of the plan's load, and the tree that it goes to, if it is a recorded load on files.
-fn of_plan(plan: &ReplayPlan) -> Option<(&TreeTarget, &Arc<RecordedFiles>)> {
-    let Some(Target::Tree(tree)) = plan.targets.first() else { return None };
-    Some((tree, tree.recorded.as_ref()?))
-}
-
-/// What opening a target comes to.
-type Opened = (Vec<Lane>, Vec<TargetEntry>, Vec<Vec<Layer>>);
-
-/// Opens the directory of a recorded load, and makes what was there before it. `None` if the plan
-/// has another load.
-pub(crate) fn open(
-    plan: &ReplayPlan,
-    clock: MonotonicClock,
-    observer: &dyn Observer,
-) -> Option<Result<Opened>> {
-    let (tree, files) = of_plan(plan)?;
-    let TreePlace::Anchor { path, with_parents, .. } = &tree.place else { return None };
-    Some(opened(plan, (tree, files), (path, *with_parents), clock, observer))
-}
-
-fn opened(
-    plan: &ReplayPlan,
-    (tree, files): (&TreeTarget, &Arc<RecordedFiles>),
-    (path, with_parents): (&Path, bool),
-    clock: MonotonicClock,
-    observer: &dyn Observer,
-) -> Result<Opened> {
-    let failed = |name: &str, error: std::io::Error| {
-        RunError::new(Kind::Target, format!("{}: {error}", path.join(name).display()))
-    };
-    // It may be another one since it was looked at.
-    let state = inspect(path).map_err(|error| failed("", error))?;
-    tree.with_state(state).guard_recorded()?;
-    let anchor = Anchor::open(path, true, with_parents).map_err(|error| failed("", error))?;
-    let results = plan.output.canonicalize().unwrap_or_else(|_| plan.output.clone());
-    let marked = anchor.mark(&Tree::new(tree.geometry.clone()), &results);
-    marked.map_err(|error| failed("", error))?;
-    let made = make_before(&anchor, files).map_err(|(name, error)| failed(&name, error))?;
-    observer.tell(&format!(
-        "note: {}: made what was there before: {} with {}, {}, {}",
-        path.display(),
-        counted(made.files, "file"),
-        Bytes(made.bytes),
-        ioecho_trace::units::counted_in(made.directories, "directory", "directories"),
-        counted(made.links, "link")
-    ));
-    let mount = anchor.file_system();
-    let entry = TargetEntry::Tree(TreeEntry {
-        tree: tree.text.clone(),
-        anchor: path.to_owned(),
-        canonical: tree.canonical(),
-        files: made.files,
-        directories: made.directories,
-        direct: false,
-        file_system: mount.as_ref().map(|(kind, _)| kind.clone()),
-        mount_point: mount.map(|(_, point)| point),
-    });
-    let device = Box::new(RecordedDevice::new(anchor, Arc::clone(files), clock));
-    let lane = Lane::Real { device, clock, claim: None };
-    Ok((vec![lane], vec![entry], vec![Vec::new()]))
 }

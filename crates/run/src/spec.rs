@@ -16,6 +16,7 @@ use ioecho_linux::record::InterfaceChoice;
 use ioecho_replay::conflict::{ConflictMode, Strong};
 use ioecho_replay::engine::PacingMode;
 use ioecho_replay::map::RouteSpec;
+use ioecho_replay::pattern::Fill;
 use ioecho_replay::plan::{Alignment, TimingMode, Writes};
 use ioecho_replay::verify::After;
 use ioecho_stats::judge::IN_FLIGHT_DEFAULT;
@@ -39,6 +40,10 @@ pub const IOPS_SCALES: RangeInclusive<f64> = 1e-3..=1e3;
 
 /// The number of blocks that share one content.
 pub const DEDUPS: RangeInclusive<f64> = 1.0..=1e3;
+/// The size of blocks that share their content, where nothing else is said.
+pub const DEDUP_UNIT: Bytes = Bytes(4 << 10);
+/// What such a size must be, in words.
+pub const DEDUP_UNITS: &str = "a multiple of 4k, at most 1G";
 
 /// The longest time from readiness to the first request.
 pub const START_GRACE_MAX: Nanos = Nanos::from_secs(3600);
@@ -125,8 +130,10 @@ pub struct ReplaySpec {
 
     /// The compressed size of written data, in percent of their size.
     pub fill_random_percent: u8,
-    /// How many blocks of 4 KiB share one content on average.
+    /// How many blocks share one content on average.
     pub dedup: f64,
+    /// The size of such a block.
+    pub dedup_unit: Bytes,
     /// Whether every write goes through volatile caches (FUA).
     pub sync_writes: bool,
     /// The size of the storage's own cache, for each target.
@@ -213,6 +220,7 @@ impl Default for ReplaySpec {
             errors_max: None,
             fill_random_percent: 100,
             dedup: 1.0,
+            dedup_unit: DEDUP_UNIT,
             sync_writes: false,
             cache_size: None,
             verify: VerifyMode::default(),
@@ -288,6 +296,7 @@ impl ReplaySpec {
             ("errors_max", self.errors_max != Some(0), "above 0"),
             ("fill_random_percent", PERCENT.contains(&self.fill_random_percent), "at most 100"),
             ("dedup", DEDUPS.contains(&self.dedup), "between 1 and 1000"),
+            ("dedup_unit", is_dedup_unit(self.dedup_unit), DEDUP_UNITS),
             ("in_flight_max", IN_FLIGHT.contains(&self.in_flight_max), "between 1 and 16384"),
             ("threads", within(&THREADS, self.threads.as_ref()), "between 1 and 4096"),
             ("fifo", within(&FIFO, self.fifo.as_ref()), "between 1 and 99"),
@@ -412,21 +421,27 @@ impl ReplaySpec {
         if self.flows.is_empty() { self.timing } else { Flows::timing(&self.flows) }
     }
 
-    fn verification_rules(&self) -> [Rule; 7] {
+    /// What writes bring. What is in blocks that share their content follows from their place where
+    /// it is to be verified, or may be by a run that goes on, and where blocks are larger than pages.
+    pub(crate) fn fill(&self) -> Fill {
+        let is_known = self.verify.is_on() || self.continues.is_some() || self.family.is_some();
+        Fill {
+            random: self.fill_random_percent,
+            dedup: self.dedup,
+            unit: self.dedup_unit.0,
+            is_placed: self.dedup > 1.0 && (is_known || self.dedup_unit > DEDUP_UNIT),
+        }
+    }
+
+    fn verification_rules(&self) -> [Rule; 6] {
         let verifies = self.verify.is_on();
         let goes_on = self.continues.is_some() || self.family.is_some();
-        let shared = || Wording::from("blocks that share their content (").setting("dedup");
         let without = |name| Wording::from("leave out ").setting(name);
         [
             (
-                verifies && self.dedup > 1.0,
-                shared().text(") cannot be verified"),
-                without("dedup").text(" or ").setting("verify"),
-            ),
-            (
-                self.continues.is_some() && self.dedup > 1.0,
-                shared().text(") cannot be told from those of an earlier run"),
-                without("dedup").text(" or ").setting("continues"),
+                self.dedup_unit != DEDUP_UNIT && self.dedup <= 1.0,
+                setting("dedup-unit").text(" says nothing where no blocks share their content"),
+                Wording::from("say how many do with ").setting("dedup"),
             ),
             (
                 verifies && self.writes.reads_only() && !goes_on,
@@ -506,6 +521,11 @@ impl ReplaySpec {
             ),
         ]
     }
+}
+
+/// Whether blocks of this size can share their content.
+pub fn is_dedup_unit(size: Bytes) -> bool {
+    (DEDUP_UNIT..=Bytes(1 << 30)).contains(&size) && size.0.is_multiple_of(DEDUP_UNIT.0)
 }
 
 /// Whether a factor changes anything.

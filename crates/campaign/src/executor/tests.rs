@@ -240,3 +240,31 @@ fn a_part_of_a_rate_is_a_number_once_the_other_run_is_done() {
     assert_eq!(over, Some(Action::Over(Over::Complete)));
     assert!(matches!(&executor.states()[1], State::Skipped(why) if why.contains("no result")));
 }
+
+#[test]
+fn a_curve_ends_at_the_first_point_that_meets_its_condition_and_the_next_one_goes_on() {
+    let head = "name='x'\n[devices]\na='sim:a'\n[replay]\ndevice='a'\n";
+    let curve = "[[run]]\nat={run='r',rate='max'}\nset={flow='gen:y;threads=8'}\n\
+        [[run]]\nat={run='r',rate='50%'}\nunless='mean > 5ms'\n\
+        set={flow='gen:y?rate={50% of run 1}'}\n\
+        [[run]]\nat={run='r',rate='80%'}\nunless='mean > 5ms'\n\
+        set={flow='gen:y?rate={80% of run 1}'}\n";
+    let other = curve.replace("run='r'", "run='q'").replace("of run 1", "of run 4");
+    let text = format!("{head}{curve}{other}");
+    let plan = plan(&text);
+    // The run at `max` is slow in both, its point at 50 % in the first alone.
+    let slow = [true, true, false, true, false, false];
+    let mut executor = Executor::new(&plan, &Named, BTreeMap::new(), 0.0);
+    let mut actions = executor.step(Event::Begin).unwrap();
+    let mut done = Vec::new();
+    while let Some(Action::Run(cell, _)) = actions.pop() {
+        done.push(cell);
+        let response = if slow[cell] { 6e6 } else { 4e6 };
+        let figures = [("iops", 1000.0), ("mean.all.response", response)];
+        let figures = figures.map(|(name, value)| (name.to_owned(), value)).into();
+        let end = End::Measured(Measured { figures, ..Measured::nothing() });
+        actions = executor.step(Event::Ended(cell, end, 1.0)).unwrap();
+    }
+    assert_eq!(done, [0, 1, 3, 4, 5]);
+    assert!(matches!(&executor.states()[2], State::Skipped(why) if why.contains("rate=50%")));
+}

@@ -155,6 +155,7 @@ pub fn read(name: &str, text: &str, known: &Known, open: Open<'_>) -> Result<Fil
     }
     file.search = reader.search(&file)?;
     let subjects = subjects(&file, known);
+    reader.skipped(&mut file.runs, &subjects)?;
     file.ladder = reader.ladder(&file, &subjects)?;
     file.rules = reader.rules(&subjects)?;
     file.expectations = reader.expectations(&subjects)?;

@@ -337,6 +337,8 @@ fn what_listed_runs_cannot_mean_is_refused() {
         ("rate='50%'", "rate='max'", "a run with these values already"),
         ("warmup='3s'", "warmup='soon'", "'soon' is no time"),
         ("speedup=2", "trace='t'", "a load, and flows besides"),
+        ("threads=8}\nset={device='a'", "threads=8}\nunless='p99>1ms'\nset={device='a'", "no part"),
+        ("rate='50%'}", "rate='50%'}\nunless='colour>1ms'", "colour"),
         ("set={device='a',", "sat={device='a',", "sat"),
     ] {
         let told = refused(&LISTED.replace(from, to));

@@ -13,8 +13,8 @@ use ioecho_replay::plan::{Alignment, TimingMode, Writes};
 use ioecho_replay::verify::After;
 use ioecho_run::flows::FlowSpec;
 use ioecho_run::spec::{
-    BUNDLE_MAX, DEDUPS, FIFO, IN_FLIGHT, IOPS_SCALES, PERCENT, ReplaySpec, SPEEDUPS,
-    START_GRACE_MAX, THREADS,
+    BUNDLE_MAX, DEDUP_UNITS, DEDUPS, FIFO, IN_FLIGHT, IOPS_SCALES, PERCENT, ReplaySpec, SPEEDUPS,
+    START_GRACE_MAX, THREADS, is_dedup_unit,
 };
 use ioecho_stats::required::Requirement;
 use ioecho_trace::{Bytes, JournalMode, Nanos, VerifyMode};
@@ -177,6 +177,7 @@ impl ReplayArgs {
             errors_max: safety.on_error.0,
             fill_random_percent: data.fill_random,
             dedup: data.dedup,
+            dedup_unit: data.dedup_unit,
             sync_writes: data.sync_writes,
             cache_size: data.cache_size,
             verify: data.verify,
@@ -392,9 +393,14 @@ pub(crate) struct DataArgs {
     )]
     pub(crate) fill_random: u8,
 
-    /// How many blocks of 4 KiB share one content on average; above 1 they cannot be verified
+    /// How many blocks share one content on average
     #[arg(long, value_name = "RATIO", default_value_t = 1.0, value_parser = dedup)]
     pub(crate) dedup: f64,
+
+    /// The size of such a block; above 4k, and where it is verified, its content follows from its
+    /// place
+    #[arg(long, value_name = "SIZE", default_value = "4k", value_parser = dedup_unit)]
+    pub(crate) dedup_unit: Bytes,
 
     /// Write through any volatile cache: every write with FUA
     #[arg(long)]
@@ -524,6 +530,11 @@ fn dedup(text: &str) -> Result<f64, String> {
     number(text, DEDUPS, "must lie between 1 and 1000")
 }
 
+fn dedup_unit(text: &str) -> Result<Bytes, String> {
+    let unit: Bytes = text.parse().map_err(|error| format!("{error}"))?;
+    if is_dedup_unit(unit) { Ok(unit) } else { Err(format!("must be {DEDUP_UNITS}")) }
+}
+
 pub(super) fn number(text: &str, range: RangeInclusive<f64>, help: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(number) if number.is_finite() && range.contains(&number) => Ok(number),
@@ -634,7 +645,8 @@ mod tests {
         let lines = [
             "t -t sim",
             "t -t sim -t sim:size=1G,units=3 -o out --speedup 2.5 --iops-scale 0.1 --bundle 20us \
-             --start-grace 1s --follow-in-flight --on-error 7 --fill-random 30 --dedup 1.5",
+             --start-grace 1s --follow-in-flight --on-error 7 --fill-random 30 --dedup 1.5 \
+             --dedup-unit 128k",
             "t -t a --timing load --align round --conflicts ordering --strong 2 --in-flight-max 7 \
              --verify paranoia --continues before --after power-cut --destroy a --sync-writes",
             "t -t a --timing dependency --server-speed 2.5",

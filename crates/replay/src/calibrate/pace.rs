@@ -270,6 +270,7 @@ fn reads(count: u64, gap_ns: f64, spacing: Spacing) -> impl Iterator<Item = Plan
             think: None,
             behind: 0,
             flow: 0,
+            held: None,
         }
     })
 }

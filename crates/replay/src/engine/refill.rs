@@ -42,8 +42,9 @@ impl<C: Clock> Engine<'_, C> {
             while left > 0 && self.scheduler.flow_room(flow) > 0 {
                 match input.poll_flow(flow) {
                     Feed::Request(planned) => {
-                        if starved && self.scheduler.is_open(flow) && planned.scheduled < self.now()
-                        {
+                        let is_awaited = starved && self.scheduler.is_open(flow);
+                        let is_held = planned.held.is_some();
+                        if is_awaited && !is_held && planned.scheduled < self.now() {
                             self.count_stall();
                         }
                         self.scheduler.offer_to(flow, planned);

@@ -29,13 +29,16 @@
 //!
 //! A *shared* sector belongs to a block that is written several times on purpose. It does not
 //! identify its place or its writer: position is its offset in the block, request the number of the
-//! content.
+//! content. Where the content follows from the place (`shares`), the time says how: the size of a
+//! block in units of 4 KiB (32 bits), and after how many blocks the numbers go on (32 bits).
 
 mod filler;
+mod shares;
 
 use ioecho_trace::{Nanos, units::SECTOR};
 
 use crate::device::{Io, Payload};
+use shares::Shares;
 
 /// How every sector written by any version of ioecho begins.
 pub const MARK: [u8; 7] = *b"IOECHO\0";
@@ -102,14 +105,24 @@ pub struct Fill {
     /// What is left of the data when zstd, lz4 or gzip compress them, in percent: 100 does not
     /// compress, 0 is a header and zeroes. At most 100.
     pub random: u8,
-    /// Blocks of 4 KiB for every distinct one; 1 writes nothing twice. With more than 1 the data
-    /// cannot be verified.
+    /// Blocks for every distinct one; 1 writes nothing twice.
     pub dedup: f64,
+    /// The size of such a block, in bytes: a multiple of 4 KiB.
+    pub unit: u64,
+    /// Whether what is in such a block follows from its place, as it does in blocks larger than 4
+    /// KiB. Otherwise each write brings new contents, and the data cannot be verified.
+    pub is_placed: bool,
+}
+
+impl Fill {
+    /// What neither compresses nor comes again.
+    pub const UNIQUE: Self =
+        Self { random: 100, dedup: 1.0, unit: BLOCK_BYTES as u64, is_placed: false };
 }
 
 impl Default for Fill {
     fn default() -> Self {
-        Self { random: 100, dedup: 1.0 }
+        Self::UNIQUE
     }
 }
 
@@ -120,6 +133,8 @@ pub struct Pattern {
     target: u16,
     random: u8,
     dedup: f64,
+    /// How blocks are shared, where what is in them follows from their place.
+    shares: Option<Shares>,
     is_dated: bool,
     /// Whole blocks written so far, where blocks are shared.
     blocks: u64,
@@ -133,8 +148,10 @@ impl Pattern {
 
     /// The pattern of the run with this number on this target.
     pub fn with_fill(run: u64, target: u16, fill: Fill) -> Self {
-        let random = fill.random.min(100);
-        Self { run, target, random, dedup: fill.dedup.max(1.0), is_dated: true, blocks: 0 }
+        let (random, dedup) = (fill.random.min(100), fill.dedup.max(1.0));
+        let is_placed = dedup > 1.0 && (fill.is_placed || fill.unit > BLOCK_BYTES as u64);
+        let shares = is_placed.then(|| Shares::new(fill.unit, dedup));
+        Self { run, target, random, dedup, shares, is_dated: true, blocks: 0 }
     }
 
     /// The same without the instants of the requests, for a replay in which they are not known
@@ -161,9 +178,23 @@ impl Pattern {
     /// have been written, so that compression alone does not find them.
     fn next_content(&mut self) -> u64 {
         let cycle = ((SHARED_APART as f64 * self.dedup).round() as u64).max(SHARED_APART);
-        let (group, at) = (self.blocks / cycle, self.blocks % cycle);
         self.blocks += 1;
-        group * SHARED_APART + at % SHARED_APART
+        shares::content(self.blocks - 1, SHARED_APART, cycle)
+    }
+
+    /// Makes data of which what is in a block follows from its place.
+    fn fill_placed(&self, shares: Shares, io: &Io, start: usize, buffer: &mut [u8]) {
+        let mut stamp = self.stamp(io, 0);
+        (stamp.scheduled, stamp.shared) = (shares.told(), true);
+        let mut place = io.offset.0 + start as u64;
+        let mut sectors = buffer.chunks_exact_mut(SECTOR_BYTES);
+        for sector in &mut sectors {
+            (stamp.request, stamp.position) = shares.at(place);
+            stamp.index = (stamp.position / SECTOR_BYTES as u64) as u32;
+            stamp.write(sector);
+            place += SECTOR_BYTES as u64;
+        }
+        sectors.into_remainder().fill(0);
     }
 
     fn fill_shared(&mut self, io: &Io, start: usize, buffer: &mut [u8]) {
@@ -194,6 +225,9 @@ impl Pattern {
 
 impl Payload for Pattern {
     fn fill_from(&mut self, io: &Io, from: usize, buffer: &mut [u8]) {
+        if let Some(shares) = self.shares {
+            return self.fill_placed(shares, io, from, buffer);
+        }
         if self.dedup > 1.0 {
             return self.fill_shared(io, from, buffer);
         }
@@ -227,6 +261,15 @@ pub struct Stamp {
     pub random: u8,
     /// It belongs to a block that is there more than once on purpose.
     pub shared: bool,
+}
+
+impl Stamp {
+    /// Whether a sector of a shared block belongs to this position, among others; `None` if it does
+    /// not tell.
+    pub(crate) fn is_shared_by(&self, position: u64) -> Option<bool> {
+        let shares = Shares::of(self.scheduled).filter(|_| self.shared)?;
+        Some(shares.at(position) == (self.request, self.position))
+    }
 }
 
 impl Stamp {

@@ -25,7 +25,7 @@ fn filled(fill: Fill, request: u64, offset: u64, length: usize) -> Vec<u8> {
 #[test]
 fn every_sector_says_who_wrote_it_and_where_to() {
     for random in [0, 10, 49, 50, 99, 100] {
-        let data = filled(Fill { random, dedup: 1.0 }, 4, 8192, 4096);
+        let data = filled(Fill { random, ..Fill::UNIQUE }, 4, 8192, 4096);
         for (index, sector) in data.chunks(512).enumerate() {
             let stamp = Stamp {
                 run: 9,
@@ -62,7 +62,7 @@ fn sectors_of_version_1_are_still_read() {
 #[test]
 fn any_flipped_bit_is_noticed() {
     for random in [0, 100] {
-        let sector = filled(Fill { random, dedup: 1.0 }, 2, 0, 512);
+        let sector = filled(Fill { random, ..Fill::UNIQUE }, 2, 0, 512);
         for bit in 0..512 * 8 {
             let mut damaged = sector.clone();
             damaged[bit / 8] ^= 1 << (bit % 8);
@@ -74,7 +74,7 @@ fn any_flipped_bit_is_noticed() {
 #[test]
 fn the_byte_stream_is_a_format_and_does_not_change() {
     let streams = [0, 30, 100]
-        .map(|random| crc32c::crc32c(&filled(Fill { random, dedup: 1.0 }, 2, 4096, 8192)));
+        .map(|random| crc32c::crc32c(&filled(Fill { random, ..Fill::UNIQUE }, 2, 4096, 8192)));
     assert_eq!(streams, [1_413_737_653, 4_198_445_068, 1_932_708_831]);
 }
 
@@ -118,7 +118,7 @@ fn compressed(data: &[u8]) -> [f64; 3] {
 fn what_is_left_after_compression_is_what_was_asked_for() {
     for length in [4 << 10, 64 << 10] {
         for random in (0..=100).step_by(10) {
-            let fill = Fill { random, dedup: 1.0 };
+            let fill = Fill { random, ..Fill::UNIQUE };
             // A header cannot be compressed to nothing.
             let tolerance = if random == 0 { 5.0 } else { 2.0 };
             for (name, left) in
@@ -134,7 +134,7 @@ fn what_is_left_after_compression_is_what_was_asked_for() {
 #[test]
 fn as_many_blocks_are_equal_as_were_asked_for() {
     for (dedup, length) in [(1.0, 4096), (1.5, 4096), (2.0, 65536), (4.0, 16384), (10.0, 4096)] {
-        let mut pattern = Pattern::with_fill(5, 0, Fill { random: 100, dedup });
+        let mut pattern = Pattern::with_fill(5, 0, Fill { random: 100, dedup, ..Fill::UNIQUE });
         let (mut blocks, mut distinct) = (0, HashSet::new());
         let mut buffer = vec![0; length];
         // Three times round: contents come again when 1024 others were written.
@@ -150,8 +150,28 @@ fn as_many_blocks_are_equal_as_were_asked_for() {
 }
 
 #[test]
+fn blocks_larger_than_writes_are_equal_too_whatever_their_parts_are() {
+    let unit = 256_u64 << 10;
+    for (dedup, length) in [(1.5, 4096), (2.0, 65536), (4.0, 1 << 20)] {
+        let mut pattern = Pattern::with_fill(5, 0, Fill { dedup, unit, ..Fill::UNIQUE });
+        // Twice round, from the end to the beginning.
+        let mut image = vec![0; (2.0 * 64.0 * dedup) as usize * unit as usize];
+        for (number, part) in image.chunks_mut(length).enumerate().rev() {
+            pattern.fill(&io(number as u64 * 3, (number * length) as u64, length), part);
+        }
+        let blocks: Vec<u32> = image.chunks(unit as usize).map(crc32c::crc32c).collect();
+        let distinct: HashSet<&u32> = blocks.iter().collect();
+        let found = blocks.len() as f64 / distinct.len() as f64;
+        assert!((found / dedup - 1.0).abs() < 0.01, "asked for {dedup}, found {found}");
+        // No part of such a block comes again within it.
+        let parts: HashSet<u32> = image[..unit as usize].chunks(4096).map(crc32c::crc32c).collect();
+        assert_eq!(parts.len() as u64, unit / 4096);
+    }
+}
+
+#[test]
 fn a_shared_block_says_so_and_what_is_no_whole_block_is_not_shared() {
-    let data = filled(Fill { random: 100, dedup: 2.0 }, 4, 3584, 4096 + 1024);
+    let data = filled(Fill { random: 100, dedup: 2.0, ..Fill::UNIQUE }, 4, 3584, 4096 + 1024);
     let stamps: Vec<Stamp> = data.chunks(512).map(|sector| read_stamp(sector).unwrap()).collect();
     let shared: Vec<bool> = stamps.iter().map(|stamp| stamp.shared).collect();
     assert_eq!(shared, [false, true, true, true, true, true, true, true, true, false]);

@@ -292,11 +292,9 @@ impl Flows {
 
     /// The cap, if it is why an admitted request was not admitted for most of the time since it was
     /// due.
-    pub(super) fn cap_since(&self, planned: &Planned, now: Nanos) -> Option<LateCause> {
+    fn cap_since(&self, planned: &Planned, now: Nanos) -> Option<LateCause> {
         let flow = &self.all[usize::from(self.index[usize::from(planned.flow)])];
-        let waited = flow.full_until.saturating_sub(planned.scheduled);
-        let is_cap = waited > Nanos::ZERO && waited.0 > (now - planned.scheduled).0 / 2;
-        is_cap.then_some(LateCause::InFlightCap)
+        is_most(flow.full_until, planned, now).then_some(LateCause::InFlightCap)
     }
 
     /// Whether a flow has no place for a request that was due before this instant.
@@ -320,6 +318,18 @@ impl Flows {
     }
 }
 
+/// Whether the time since a request was due has mostly passed by this instant.
+fn is_most(until: Nanos, planned: &Planned, now: Nanos) -> bool {
+    let waited = until.saturating_sub(planned.scheduled);
+    waited > Nanos::ZERO && waited.0 > (now - planned.scheduled).0 / 2
+}
+
+/// What kept the client of a request, if it did for most of the time since that was due.
+pub(super) fn held_by(planned: &Planned, now: Nanos) -> Option<LateCause> {
+    let held = planned.held.filter(|held| is_most(held.until, planned, now))?;
+    Some(held.by)
+}
+
 /// What its engine asks of a scheduler about flows.
 impl Scheduler {
     /// How many flows the load has; 0 if it is one stream.
@@ -335,6 +345,13 @@ impl Scheduler {
     /// Whether the requests of this flow have due instants before they are admitted.
     pub fn is_open(&self, flow: usize) -> bool {
         self.flows.as_ref().is_some_and(|flows| flows.is_open(flow))
+    }
+
+    /// What kept a request from being asked for or admitted, if that is why it was not issued for
+    /// most of the time since it was due.
+    pub(super) fn held_since(&self, planned: &Planned, now: Nanos) -> Option<LateCause> {
+        let cap = || self.flows.as_ref().and_then(|flows| flows.cap_since(planned, now));
+        held_by(planned, now).or_else(cap)
     }
 
     /// Hands over the next planned request of a flow. There must be room.

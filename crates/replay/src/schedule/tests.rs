@@ -33,6 +33,7 @@ fn planned(op: Op, offset: u64, length: u64) -> Planned {
         think: None,
         behind: 0,
         flow: 0,
+        held: None,
     }
 }
 

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use ioecho_trace::workload::model::Sizes;
-use ioecho_trace::{Nanos, Op, Outcome};
+use ioecho_trace::{LateCause, Nanos, Op, Outcome};
 
 use super::Tree;
 use super::flow::{Chosen, FileFlow};
@@ -14,6 +14,7 @@ use super::geometry::pick;
 use super::load::{Access, Select, StopAfter, Task};
 use super::states::{Claim, FileState, taken};
 use crate::pattern::SplitMix64;
+use crate::plan::Held;
 
 /// Where a file is gone on with: at multiples of so many bytes.
 const SECTOR: u64 = 512;
@@ -34,12 +35,14 @@ pub struct Call {
     pub client: u32,
     /// When it is due; `None`: when its thread is free.
     pub due: Option<Nanos>,
+    /// What kept its thread beyond that instant.
+    pub held: Option<Held>,
 }
 
 impl Call {
     /// A call that nobody makes, but that was due at this instant.
     pub const fn counted(due: Nanos) -> Self {
-        Self { op: Op::Read, place: 0, length: 0, client: 0, due: Some(due) }
+        Self { op: Op::Read, place: 0, length: 0, client: 0, due: Some(due), held: None }
     }
 }
 
@@ -60,9 +63,11 @@ pub struct Clients {
     /// The number of the first.
     first: u32,
     all: Vec<Client>,
-    /// Those that have no call, the next one last.
+    /// Those that have no call, in the order in which theirs ended.
     ready: Vec<u32>,
     living: usize,
+    /// When the last of their calls completed.
+    last: Nanos,
 }
 
 struct Client {
@@ -76,6 +81,8 @@ struct Client {
     stuck: Option<u32>,
     /// When its last call completed.
     last: Nanos,
+    /// Whether it has waited since then for what others had.
+    has_waited: bool,
 }
 
 /// What a thread does with a file or directory.
@@ -114,6 +121,19 @@ enum Begun {
     Over,
 }
 
+impl Client {
+    /// What kept it beyond this instant. What others had they gave back when one of their calls
+    /// completed, the last of all at `last`.
+    fn held_beyond(&self, due: Nanos, last: Nanos) -> Option<Held> {
+        let held = if self.has_waited {
+            Held { until: last, by: LateCause::Conflict }
+        } else {
+            Held { until: self.last, by: LateCause::InFlightCap }
+        };
+        (due < held.until).then_some(held)
+    }
+}
+
 impl Visit {
     /// What is done in an open file.
     const fn inside(&self) -> Step {
@@ -131,10 +151,12 @@ impl Clients {
             due: None,
             stuck: None,
             last: Nanos::ZERO,
+            has_waited: false,
         };
         let all = (first..first + count).map(client).collect();
         (0..count).for_each(|_| flow.set_living(true));
-        Self { flow, first, all, ready: (0..count).rev().collect(), living: count as usize }
+        let ready = (0..count).collect();
+        Self { flow, first, all, ready, living: count as usize, last: Nanos::ZERO }
     }
 
     /// The load.
@@ -145,20 +167,25 @@ impl Clients {
     /// The next call of any thread.
     pub fn poll(&mut self) -> Next {
         let mut is_stuck = false;
-        let mut at = self.ready.len();
-        while at > 0 {
-            at -= 1;
+        let mut at = 0;
+        // Who waits for the longest time is asked first: what is given back is not taken again by
+        // the thread that had it.
+        while at < self.ready.len() {
             let number = self.ready[at];
             if self.all[number as usize].visit.is_none() {
                 // Those that hold back the others are asked all the same.
                 if is_stuck && self.all[number as usize].held.is_none() {
                     self.set_stuck(number, true);
+                    self.all[number as usize].has_waited = true;
+                    at += 1;
                     continue;
                 }
                 match self.begin(number) {
                     Begun::Visit(visit) => self.all[number as usize].visit = Some(visit),
                     Begun::Wait => {
                         is_stuck = true;
+                        self.all[number as usize].has_waited = true;
+                        at += 1;
                         continue;
                     }
                     Begun::Over => {
@@ -172,9 +199,13 @@ impl Clients {
                 return Next::Call(call);
             }
             // It has left its file: it looks for another.
-            at += 1;
         }
         if self.living == 0 { Next::Ended } else { Next::NotYet }
+    }
+
+    /// Whether any thread waits for what others have.
+    pub fn are_waiting(&self) -> bool {
+        !self.ready.is_empty()
     }
 
     /// When a request is due that nobody will make any more; `None` if there is none.
@@ -351,7 +382,8 @@ impl Clients {
         } else {
             geometry.place_of_file(visit.number) + within
         };
-        Some(Call { op, place, length, client: self.first + number, due })
+        let held = due.and_then(|due| client.held_beyond(due, self.last));
+        Some(Call { op, place, length, client: self.first + number, due, held })
     }
 
     /// The call of a thread has ended at this instant.
@@ -359,6 +391,8 @@ impl Clients {
         let number = client - self.first;
         let thread = &mut self.all[number as usize];
         thread.last = thread.last.max(at);
+        thread.has_waited = false;
+        self.last = self.last.max(at);
         self.ready.push(number);
         let Some(visit) = &mut thread.visit else { return };
         if self.flow.passed(visit, outcome == Outcome::Ok) {

@@ -9,6 +9,7 @@ use serde::{Serialize, Serializer};
 use super::entry::Legal;
 use super::sector::SectorContent;
 use crate::fill::seed_of;
+use crate::pattern::Stamp;
 
 /// How many findings are kept; all are counted.
 pub const FINDINGS_MAX: usize = 10_000;
@@ -148,6 +149,10 @@ impl fmt::Display for Finding {
         match found {
             SectorContent::Stamped(stamp) if *kind == Integrity::Foreign => {
                 write!(f, "data of the run {:016x}", stamp.run)?;
+            }
+            SectorContent::Stamped(stamp) if stamp.shared => {
+                let Stamp { run, request, position, .. } = stamp;
+                write!(f, "content {request} of the run {run:016x}, from {position} on")?;
             }
             SectorContent::Stamped(stamp) => {
                 write!(f, "what {} wrote", by(stamp.run, stamp.request))?;

@@ -3,10 +3,11 @@
 use ioecho_trace::Integrity;
 
 use super::entry::Legal;
-use super::origins::Origins;
+use super::origins::{Origins, generation};
 use super::sector::SectorContent;
 use super::sets::Alternatives;
 use super::unrecorded::{Erasing, Unrecorded};
+use crate::pattern::Stamp;
 
 /// The judgement on a sector.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,7 +27,7 @@ pub(crate) enum Judgement {
     Unrecorded,
     /// Its content is wrong, unless an unrecorded discard explains it.
     Undecided,
-    /// It belongs to a block that is there more than once.
+    /// It belongs to a block that is there more than once, and does not tell where.
     Shared,
     /// It holds what it must not.
     Damaged(Integrity),
@@ -83,8 +84,8 @@ fn compare(
                 }
                 return not_ours.unwrap_or(Judgement::Damaged(Integrity::Foreign));
             };
-            if stamp.shared {
-                return Judgement::Shared;
+            if stamp.shared && !anything {
+                return judge_shared(stamp, position, (version, is_target), legal, unrecorded);
             }
             if anything {
                 return Judgement::Unknown;
@@ -134,6 +135,40 @@ fn judge_version(found: u64, legal: &[Legal], unrecorded: &[Unrecorded]) -> Judg
     }
     let stale = newest.is_some_and(|newest| found < newest);
     Judgement::Damaged(if stale { Integrity::Stale } else { Integrity::Phantom })
+}
+
+/// Judges data of a run of the line that are there more than once. They tell their run and where
+/// they may lie, but no request.
+fn judge_shared(
+    stamp: &Stamp,
+    position: u64,
+    (version, is_target): (u64, bool),
+    legal: &[Legal],
+    unrecorded: &[Unrecorded],
+) -> Judgement {
+    match stamp.is_shared_by(position) {
+        None => return Judgement::Shared,
+        Some(is_home) if is_home && is_target => {}
+        Some(_) => return Judgement::Damaged(Integrity::Misdirected),
+    }
+    let run = generation(version);
+    let permits = |legal: &Legal| match legal {
+        Legal::Version(version) => run == generation(*version),
+        Legal::AtLeast(version) => run >= generation(*version),
+        _ => false,
+    };
+    let newest = newest(legal);
+    if legal.iter().any(permits) {
+        Judgement::Intact
+    } else if legal.contains(&Legal::Ambiguous) {
+        Judgement::Ambiguous
+    } else if unrecorded.iter().any(|unrecorded| unrecorded.has_any_of(run, newest)) {
+        Judgement::Unrecorded
+    } else if newest.is_some_and(|newest| run <= generation(newest)) {
+        Judgement::Damaged(Integrity::Stale)
+    } else {
+        Judgement::Damaged(Integrity::Phantom)
+    }
 }
 
 /// The youngest version that may be seen.

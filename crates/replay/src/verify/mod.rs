@@ -651,7 +651,7 @@ impl Verifier {
             .iter()
             .filter(|sector| sector.kind.is_none())
             .filter_map(|sector| match sector.found {
-                SectorContent::Stamped(stamp) => {
+                SectorContent::Stamped(stamp) if !stamp.shared => {
                     self.origins.version_of(&stamp).map(|known| known.0)
                 }
                 _ => None,

@@ -91,6 +91,12 @@ impl Unrecorded {
         is_gap && self.may_follow(request, newest)
     }
 
+    /// Whether there are any of this run that may have come after all of those known.
+    pub(crate) fn has_any_of(&self, run: u64, newest: Option<u64>) -> bool {
+        let last = self.gaps.last().filter(|_| self.generation == run);
+        last.is_some_and(|(_, last)| self.may_follow(*last, newest))
+    }
+
     /// What one of them may have left after all of those known.
     pub(crate) fn left(&self, newest: Option<u64>) -> Erasing {
         match self.gaps.last() {

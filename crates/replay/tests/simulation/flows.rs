@@ -39,8 +39,9 @@ impl Input for Streams {
         self.flows[flow].next().map_or(Feed::Ended, Feed::Request)
     }
 
-    fn completed(&mut self, _: &Record) {
+    fn completed(&mut self, _: &Record) -> bool {
         self.told += 1;
+        false
     }
 }
 

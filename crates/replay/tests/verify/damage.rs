@@ -118,9 +118,9 @@ fn all_are(findings: &[Finding], kind: Integrity) {
 }
 
 const FILLS: [Fill; 3] = [
-    Fill { random: 100, dedup: 1.0 },
-    Fill { random: 60, dedup: 1.0 },
-    Fill { random: 0, dedup: 1.0 },
+    Fill { random: 100, ..Fill::UNIQUE },
+    Fill { random: 60, ..Fill::UNIQUE },
+    Fill { random: 0, ..Fill::UNIQUE },
 ];
 
 #[test]
@@ -314,6 +314,70 @@ fn data_of_the_run_where_it_never_wrote_are_misdirected_or_a_phantom() {
     assert_eq!(check(0, 0, 3), Integrity::Phantom);
     // A version that was never acknowledged, younger than the one that was.
     assert_eq!(check(1 << 20, 1 << 20, 1 << 30), Integrity::Phantom);
+}
+
+/// Damages a sector that begins at this byte.
+type Harm = fn(&mut [u8], usize);
+
+/// Every block is there twice, at places that it tells.
+const EQUAL: Fill = Fill { dedup: 2.0, is_placed: true, ..Fill::UNIQUE };
+
+#[test]
+fn blocks_that_are_equal_on_purpose_are_verified_too() {
+    let mut sound = written(EQUAL);
+    sound.pass();
+    let figures = sound.verifier.figures();
+    assert_eq!((figures.intact, figures.shared), (figures.sectors, 0));
+    assert!(!figures.is_damaged() && figures.sectors > 4096);
+    let kinds: [(Harm, Integrity); 5] = [
+        (|bytes, at| bytes[at..at + 512].fill(0), Integrity::Zeroed),
+        (|bytes, at| bytes[at + 77] ^= 8, Integrity::Flipped),
+        (|bytes, at| bytes[at + 100..at + 130].fill(0x42), Integrity::Corrupt),
+        (|bytes, at| bytes[at..at + 512].fill(0x42), Integrity::Foreign),
+        (|bytes, at| bytes.copy_within(at + 8192..at + 8704, at), Integrity::Misdirected),
+    ];
+    for (damage, kind) in kinds {
+        for seed in 0..20 {
+            let findings = found_after(EQUAL, seed, |written, random| {
+                let at = written.block(random, 0) * 4096 + (seed % 8) as usize * 512;
+                damage(&mut written.device.bytes, at);
+                vec![at as u64]
+            });
+            all_are(&findings, kind);
+        }
+    }
+}
+
+#[test]
+fn an_equal_block_that_a_later_run_overwrote_in_vain_is_stale() {
+    let Written { mut device, verifier, .. } = written(EQUAL);
+    let old = device.bytes.clone();
+    let config = VerifyConfig { run: RUN + 1, target: 2, isolated: true };
+    let mut verifier = verifier.go_on(config, None);
+    let mut pattern = Pattern::with_fill(RUN + 1, 2, EQUAL);
+    let io = Io {
+        tag: 0,
+        request: 0,
+        scheduled: Nanos(0),
+        op: Op::Write,
+        flags: Flags::empty(),
+        offset: Bytes(1 << 20),
+        length: Bytes(1 << 20),
+    };
+    verifier.issued(&io, Nanos(0));
+    device.prepare(&io, &mut pattern);
+    device.submit().unwrap();
+    let mut done = Vec::new();
+    device.reap(&mut done).unwrap();
+    verifier.completed(&io, &done[0], &[]);
+    for seed in 0..20 {
+        let at = (1 << 20) + seed * 8192;
+        device.bytes[at..at + 4096].copy_from_slice(&old[at..at + 4096]);
+    }
+    let stop = AtomicBool::new(false);
+    final_pass(&mut device, &Ticks::default(), &mut verifier, &stop, &mut |_| {}).unwrap();
+    assert_eq!(verifier.findings().len(), 20);
+    all_are(verifier.findings(), Integrity::Stale);
 }
 
 #[test]

@@ -293,14 +293,16 @@ impl Input for FlowsInput {
         Feed::Request(planned)
     }
 
-    fn completed(&mut self, record: &Record) {
+    fn completed(&mut self, record: &Record) -> bool {
         let Record { planned, measured } = record;
         let its = |stream: &&mut Stream| stream.number == planned.flow;
-        let Some(stream) = self.streams.iter_mut().find(its) else { return };
-        if let (Supply::Files(clients, _), Some(thread)) = (&mut stream.from, planned.origin) {
-            let at = measured.completed.unwrap_or(planned.scheduled);
-            clients.completed(thread.pid, measured.outcome, at);
-        }
+        let Some(stream) = self.streams.iter_mut().find(its) else { return false };
+        let (Supply::Files(clients, _), Some(thread)) = (&mut stream.from, planned.origin) else {
+            return false;
+        };
+        let at = measured.completed.unwrap_or(planned.scheduled);
+        clients.completed(thread.pid, measured.outcome, at);
+        true
     }
 
     fn cut_off(&mut self) {
@@ -308,15 +310,26 @@ impl Input for FlowsInput {
     }
 
     fn late_cause(&self) -> LateCause {
+        let mut all = self.streams.iter();
+        let has_files = |stream: &Stream| matches!(stream.from, Supply::Files(..));
         // A thread without a call waits for a file that another has.
-        let is_files = |stream: &Stream| matches!(stream.from, Supply::Files(..));
-        if self.streams.iter().any(is_files) { LateCause::Conflict } else { LateCause::Input }
+        let waits = |stream: &Stream| match &stream.from {
+            Supply::Files(clients, _) => clients.are_waiting(),
+            Supply::Here(_) | Supply::Reader(_) => false,
+        };
+        if self.streams.iter().any(waits) {
+            LateCause::Conflict
+        } else if all.any(has_files) {
+            LateCause::InFlightCap
+        } else {
+            LateCause::Input
+        }
     }
 }
 
 /// A call of a thread as a planned request.
 fn planned(call: &Call, flow: u16) -> Planned {
-    let Call { op, place, length, client, due } = *call;
+    let Call { op, place, length, client, due, held } = *call;
     Planned {
         seq: 0,
         scheduled: due.unwrap_or(Nanos::ZERO),
@@ -335,5 +348,6 @@ fn planned(call: &Call, flow: u16) -> Planned {
         think: None,
         behind: 0,
         flow,
+        held,
     }
 }

@@ -165,12 +165,13 @@ impl Past {
             let help = Wording::from("its journal says so, which a run keeps with ");
             return Err(RunError::with_help(Kind::Trace, text, help.setting("verify")));
         }
-        if plan.dedup.is_some_and(|dedup| dedup > 1.0) {
+        if plan.dedup.is_some_and(|dedup| dedup > 1.0) && plan.dedup_unit_bytes.is_none() {
             let text = format!(
                 "{name} wrote blocks that are equal on purpose: they cannot tell where they belong"
             );
-            let help = Wording::from("what is to be verified must be written without ");
-            return Err(RunError::with_help(Kind::Usage, text, help.setting("dedup")));
+            let help = Wording::from("what is to be verified must be written with ");
+            let help = help.setting("verify").text(", or without ").setting("dedup");
+            return Err(RunError::with_help(Kind::Usage, text, help));
         }
         Ok(Self {
             number,

@@ -21,8 +21,11 @@ const RUNS_MAX: usize = 10_000;
 /// The longest pause before a run.
 const PAUSE_MAX: Nanos = Nanos::from_secs(3600);
 
-/// The unit of equal data that payloads have, in bytes.
+/// Units of equal data are multiples of so many bytes.
 const DEDUP_UNIT: u64 = 4096;
+
+/// The largest unit of equal data, in bytes.
+const DEDUP_UNIT_MAX: u64 = 1 << 30;
 
 /// Keys that are refused unless their value is `no`: the reason and the remedy.
 const LATER: &[(Section, &str, &str, &str)] = &[
@@ -42,7 +45,6 @@ const LATER: &[(Section, &str, &str, &str)] = &[
     (Section::Storage, "deduphotsets", OF_ALL, "take it out"),
     (Section::Storage, "dedupflipflop", OF_ALL, "take it out"),
     (Section::Work, "priority", "no load goes before another", "take it out"),
-    (Section::Run, "stopcurve", "a curve is done to its end", "take it out"),
     (Section::Run, "startcmd", NO_COMMANDS, RUN_IT),
     (Section::Run, "endcmd", NO_COMMANDS, RUN_IT),
     (Section::Run, "replay", NO_REPLAY, NO_REPLAY_HELP),
@@ -163,11 +165,11 @@ impl Check<'_> {
                     self.faults.impossible(&entry.place, reason, "write a number: data_errors=5");
                 }
             }
-            (Section::General, "dedupratio") => {
-                let general = &self.description.workload.general;
-                let is_any = general.dedup.is_some_and(|ratio| ratio > 1.0);
-                if is_any && general.dedup_unit != Some(DEDUP_UNIT) {
-                    let reason = "equal data have a unit of 4k here, and of 128k by default there";
+            (Section::General, "dedupunit") => {
+                let unit = self.description.workload.general.dedup_unit.unwrap_or(DEDUP_UNIT);
+                let is_whole = unit.is_multiple_of(DEDUP_UNIT);
+                if !is_whole || !(DEDUP_UNIT..=DEDUP_UNIT_MAX).contains(&unit) {
+                    let reason = "equal data have a unit of a multiple of 4k, at most 1g";
                     self.faults.impossible(&entry.place, reason, "write dedupunit=4k");
                 }
             }
@@ -326,7 +328,8 @@ impl Check<'_> {
         let mut refuse = |reason: String, help: &str| self.faults.impossible(place, reason, help);
         if storages.len() > 1 {
             let reason = format!("'{name}' has several storages as one volume");
-            refuse(reason, "run it without concatenatesds, or on one storage");
+            let help = "run it on one storage, such as a linear device of dmsetup or mdadm";
+            refuse(reason, help);
         }
         if flow.has_own_rate && matches!(leaf.rate, LeafRate::Share { .. }) {
             let reason = "in a curve all loads have their share of its rate";

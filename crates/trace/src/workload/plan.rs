@@ -21,6 +21,9 @@ use crate::units::Nanos;
 /// The most runs of a plan.
 pub const RUNS_MAX: usize = 1_000_000;
 
+/// The unit of equal data where nothing else is said, in bytes: Vdbench's.
+const DEDUP_UNIT: u64 = 128 << 10;
+
 /// The most storages of which a run each is made with the first, the first two, and so on.
 const GROWING_MAX: usize = 4096;
 
@@ -101,6 +104,10 @@ pub struct Leaf {
     pub compress: Option<f64>,
     /// How often the same data are written: 2 is each block twice.
     pub dedup: Option<f64>,
+    /// The unit of equal data, in bytes.
+    pub dedup_unit: u64,
+    /// Of a point of a curve: it is not done if the mean response time of one before it was longer.
+    pub stop_curve: Option<Nanos>,
     /// After so many failed requests it ends.
     pub errors_max: Option<u64>,
     /// Where it is defined.
@@ -374,6 +381,7 @@ impl<'w> Plan<'w> {
             files: self.files(run, &chosen, &values, &leaf_rate),
             has_end: true,
             values,
+            stop_curve: run.stop_curve.filter(|_| matches!(leaf_rate, LeafRate::Share { .. })),
             rate: leaf_rate,
             duration: run.duration,
             warmup: run.warmup,
@@ -389,6 +397,7 @@ impl<'w> Plan<'w> {
                 })
                 .or(self.workload.general.compress),
             dedup: self.workload.general.dedup,
+            dedup_unit: self.workload.general.dedup_unit.unwrap_or(DEDUP_UNIT),
             errors_max: self.workload.general.errors_max,
             place: run.place.clone(),
         })

@@ -117,15 +117,9 @@ pub(super) fn check(
     let is_on = general.verification().is_on();
     let definitions = description.definitions.iter();
     let definitions = definitions.filter(|definition| definition.section == Section::General);
-    for entry in definitions.flat_map(|definition| &definition.entries) {
-        match entry.key.name {
-            "validate" | "journal" => words(entry, faults, told),
-            "dedupratio" if is_on && general.dedup.is_some_and(|ratio| ratio > 1.0) => {
-                let reason = "data that are equal on purpose cannot be verified";
-                faults.impossible(&entry.place, reason, "take it out, or validate=");
-            }
-            _ => {}
-        }
+    let entries = definitions.flat_map(|definition| &definition.entries);
+    for entry in entries.filter(|entry| matches!(entry.key.name, "validate" | "journal")) {
+        words(entry, faults, told);
     }
     let first = plan.runs().next();
     if let Some(run) = first.filter(|_| is_on && plan.count() > FAMILY_MAX) {

@@ -1,6 +1,7 @@
 //! Runs that are listed one by one.
 
-use super::Reader;
+use super::{Reader, condition};
+use crate::expression::Subjects;
 use crate::file::{Axis, FLOW, NO_VALUE, RunOf, STEP};
 use crate::place::{Refused, Result};
 use crate::rate::Part;
@@ -14,13 +15,16 @@ const RUNS_MAX: usize = 10_000;
 /// What goes on its own way from a value to the next, and not along a list.
 const NOT_WITH: [&str; 7] = ["axes", "paths", "zip", "ladder", "search", "step", "rounds"];
 
+/// The key that says when a run is skipped.
+const UNLESS: &str = "unless";
+
 impl Reader<'_, '_> {
     /// The runs of the file. Each gets a value of every axis that any of them names.
     pub(super) fn runs(&self) -> Result<Vec<RunOf>> {
         let mut runs: Vec<RunOf> = Vec::new();
         let mut names_of_axes: Vec<String> = Vec::new();
         for table in self.items("run")? {
-            table.only("key of a run", &["at", "set"])?;
+            table.only("key of a run", &["at", "set", UNLESS])?;
             let value = table.needed("at")?;
             let place = table.place(value);
             let mut at = Vec::new();
@@ -43,7 +47,7 @@ impl Reader<'_, '_> {
                 let reason = "listed runs have one stack";
                 return Err(Refused::new(&setting.place, reason, "set it in [[stack]]"));
             }
-            runs.push(RunOf { at, place, set, base: None });
+            runs.push(RunOf { at, place, set, base: None, unless: None });
         }
         if let (false, Some(key)) =
             (runs.is_empty(), NOT_WITH.iter().find(|key| self.top.get(key).is_some()))
@@ -70,6 +74,19 @@ impl Reader<'_, '_> {
             }
         }
         Ok(runs)
+    }
+
+    /// When runs are skipped. Conditions may ask for any axis, so the axes are known by now.
+    pub(super) fn skipped(&self, runs: &mut [RunOf], subjects: &Subjects) -> Result<()> {
+        for (table, run) in self.items("run")?.iter().zip(runs) {
+            let Some(value) = table.get(UNLESS) else { continue };
+            if run.base.is_none() {
+                let reason = "this run has no part of another's rate, so none is before it";
+                return Err(table.wrong(value, reason, "leave it out"));
+            }
+            run.unless = Some(condition(table, UNLESS, subjects)?);
+        }
+        Ok(())
     }
 }
 

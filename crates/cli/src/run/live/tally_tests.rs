@@ -26,6 +26,7 @@ pub(crate) fn record(completed: Option<i64>) -> Record {
         think: None,
         behind: 0,
         flow: 0,
+        held: None,
     };
     let measured = Measured {
         scheduled: planned.scheduled,

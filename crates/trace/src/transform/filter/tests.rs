@@ -66,6 +66,16 @@ proptest! {
     }
 
     #[test]
+    fn every_operation_is_told_from_every_other(
+        code in 0..Op::ALL.len(), other in 0..Op::ALL.len(),
+    ) {
+        let (op, other) = (Op::ALL[code], Op::ALL[other]);
+        let requests = [op, other].map(|op| Request::new(Nanos(0), op, Bytes(0), Bytes(512)));
+        let found = kept(&format!("op = {}", op.name()), &requests);
+        prop_assert_eq!(found.len(), if op == other { 2 } else { 1 });
+    }
+
+    #[test]
     fn any_sentence_is_read_or_refused(text in "\\PC{0,60}") {
         let _ = format!("filter {text}").parse::<Asked>();
     }
