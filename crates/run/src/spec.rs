@@ -422,7 +422,7 @@ impl ReplaySpec {
     }
 
     /// What writes bring. What is in blocks that share their content follows from their place where
-    /// it is to be verified, or may be by a run that goes on, and where blocks are larger than pages.
+    /// it is verified, or may be by a run that goes on, and where blocks are larger than pages.
     pub(crate) fn fill(&self) -> Fill {
         let is_known = self.verify.is_on() || self.continues.is_some() || self.family.is_some();
         Fill {
