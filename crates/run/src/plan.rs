@@ -536,7 +536,7 @@ impl fmt::Display for ReplayPlan {
             match target {
                 Target::Simulated { text, .. } => writeln!(f, "target        {text}: simulated")?,
                 Target::Tree(tree) if tree.recorded.is_some() => {
-                    writeln!(f, "target        {}: recorded calls, one at a time", target.name())?
+                    writeln!(f, "target        {}: recorded calls, one at a time", target.name())?;
                 }
                 Target::Tree(tree) => writeln!(
                     f,

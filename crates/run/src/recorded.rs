@@ -85,7 +85,7 @@ fn refuse_what_it_has_not(spec: &ReplaySpec, targets: &[Target]) -> Result<()> {
             "replay it from its beginning",
         ),
         (
-            spec.iops_scale < 1.0 || spec.iops_scale > 1.0,
+            (spec.iops_scale - 1.0).abs() > 0.0,
             "each call on names can be made once",
             "leave the scale of requests out",
         ),
