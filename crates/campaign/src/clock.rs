@@ -122,6 +122,7 @@ pub fn offset_at(
 pub struct Comparing {
     first_ns: i64,
     last_ns: i64,
+    slowest_ns: i64,
     offset: Option<Offset>,
     is_broken: bool,
     count: u32,
@@ -133,6 +134,7 @@ impl Comparing {
         let found = Offset::of(ping);
         self.first_ns = if self.count == 0 { ping.sent_ns } else { self.first_ns };
         self.last_ns = ping.received_ns;
+        self.slowest_ns = self.slowest_ns.max(ping.received_ns.saturating_sub(ping.sent_ns));
         self.count += 1;
         match self.offset.map_or(Some(found), |offset| offset.and(found)) {
             Some(offset) => self.offset = Some(offset),
@@ -143,6 +145,11 @@ impl Comparing {
     /// How many were added.
     pub fn count(&self) -> u32 {
         self.count
+    }
+
+    /// How long the slowest answer took, ns.
+    pub fn slowest_ns(&self) -> i64 {
+        self.slowest_ns
     }
 
     /// What they say together.

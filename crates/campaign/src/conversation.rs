@@ -3,9 +3,11 @@
 //! Several hosts replay one load together, or none does: a replay beside others that never began
 //! measures another load than was asked for. So all are armed first, then their clocks are
 //! compared, then each is told its own clock's instant, and whoever fails, falls silent or lies
-//! stops the others. An event comes in (an agent said something, one is lost, time has passed),
-//! and actions come out. Nothing here waits or reads a clock, so thousands of seeds test what
-//! losses at any instant lead to.
+//! stops the others. Who hears of the instant too late would be a loss as well, and busy hosts are
+//! late; so the instant is settled only half-way to it, and until then all are told a later one if
+//! any of them has not said that it has heard. An event comes in (an agent said something, one is
+//! lost, time has passed), and actions come out. Nothing here waits or reads a clock, so thousands
+//! of seeds test what losses at any instant lead to.
 
 #[cfg(test)]
 mod tests;
@@ -25,12 +27,23 @@ const ARMED_WITHIN_NS: i64 = 60 * SECOND_NS;
 /// What is stopped must have ended within this.
 const ENDED_WITHIN_NS: i64 = 60 * SECOND_NS;
 
-/// How far ahead the common instant is.
+/// How far ahead the common instant is: so far at least, and so many times as long as the slowest
+/// answer took when clocks were compared. If it was too near, the next one is twice as far ahead,
+/// but none farther than this.
 const LEAD_NS: i64 = 2 * SECOND_NS;
+const LEAD_ANSWERS: i64 = 20;
+const LEAD_MAX_NS: i64 = 16 * SECOND_NS;
 
 /// How many questions compare two clocks, and how long they may take.
 const PINGS: u32 = 200;
 const PINGS_WITHIN_NS: i64 = 2 * SECOND_NS;
+
+/// An answer that takes so long says that a host stood still, and nothing of its clock. After one
+/// such answer the clock is compared anew.
+const STILL_NS: i64 = SECOND_NS / 20;
+
+/// Why a replay did not begin with the others.
+const TOO_LATE: &str = "it heard too late of the instant at which all begin";
 
 /// Who is asked about its clock for so long and does not answer is given up, whatever else it says:
 /// the others wait, armed.
@@ -111,7 +124,9 @@ enum Phase {
     Asking(i64),
     /// The clock of this agent is compared, since then.
     Before(usize, i64),
-    /// The replays go on.
+    /// All were told an instant, and it is waited for their answers.
+    Telling(Telling),
+    /// All have heard of the instant: the replays go on.
     Going,
     /// The clock of this agent is compared again, since then.
     After(usize, i64),
@@ -119,6 +134,45 @@ enum Phase {
     Ending(i64),
     /// It is over.
     Over,
+}
+
+impl Phase {
+    /// The comparison of a clock begins anew.
+    fn goes_on_from(&mut self, now_ns: i64) {
+        if let Self::Before(_, since) | Self::After(_, since) = self {
+            *since = now_ns;
+        }
+    }
+}
+
+/// An instant that all were told, then, and so far ahead.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Telling {
+    since_ns: i64,
+    lead_ns: i64,
+}
+
+impl Telling {
+    fn at_ns(self) -> i64 {
+        self.since_ns.saturating_add(self.lead_ns)
+    }
+
+    /// From then on nobody takes another instant.
+    fn settled_ns(self) -> i64 {
+        self.since_ns.saturating_add(self.lead_ns / 2)
+    }
+
+    /// Whoever has not heard of it by then may hear too late. What all are told then they hear
+    /// before this one is settled, if they are as quick as was hoped. The last one is waited for
+    /// as long as there is time to call it off.
+    fn heard_ns(self) -> i64 {
+        let quarter_ns = self.since_ns.saturating_add(self.lead_ns / 4);
+        if self.is_last() { self.settled_ns() - SECOND_NS } else { quarter_ns }
+    }
+
+    fn is_last(self) -> bool {
+        self.lead_ns >= LEAD_MAX_NS
+    }
 }
 
 /// An agent that takes part.
@@ -129,10 +183,14 @@ struct Member {
     answer: Option<FromAgent>,
     done: Option<(f64, String, Vec<FileThere>)>,
     comparing: Comparing,
+    /// Whether it stood still meanwhile.
+    has_stood_still: bool,
     sent_ns: i64,
     before: Option<Compared>,
     after: Option<Compared>,
     told_ns: i64,
+    /// Whether it heard of the instant that it was told last in time, once it has said so.
+    has_heard: Option<bool>,
     /// Whether nothing goes on there.
     is_at_rest: bool,
     /// Whether it replays nothing, and does what is due beside the replays of the others.
@@ -156,6 +214,8 @@ pub struct Conversation {
     about: About,
     /// The largest bound of a clock with which a replay begins.
     bound_max_ns: i64,
+    /// How long the slowest answer about a clock took.
+    slowest_ns: i64,
     phase: Phase,
     trouble: Option<(Option<usize>, Trouble)>,
 }
@@ -179,7 +239,7 @@ impl Conversation {
         let (about, phase) = (About::Clocks, Phase::Before(0, now_ns));
         let (bound_max_ns, trouble) = (i64::MAX, None);
         let members = vec![member; count];
-        let mut talk = Self { members, about, bound_max_ns, phase, trouble };
+        let mut talk = Self { members, about, bound_max_ns, slowest_ns: 0, phase, trouble };
         let mut actions = Vec::new();
         if count == 0 {
             talk.end(&mut actions);
@@ -201,7 +261,7 @@ impl Conversation {
         };
         let members = questions.iter().map(member).collect();
         let (phase, trouble) = (Phase::Asking(now_ns), None);
-        let mut talk = Self { members, about, bound_max_ns, phase, trouble };
+        let mut talk = Self { members, about, bound_max_ns, slowest_ns: 0, phase, trouble };
         let mut actions: Vec<Action> = questions
             .into_iter()
             .enumerate()
@@ -244,12 +304,19 @@ impl Conversation {
             Phase::Before(who, _) | Phase::After(who, _) => who == at,
             _ => false,
         };
+        let is_told = !matches!(self.phase, Phase::Asking(_) | Phase::Before(..));
         match said {
             FromAgent::Alive | FromAgent::Progress { .. } => {}
             FromAgent::Pong { number, at_ns } => {
                 let is_next = is_comparing && number == member.comparing.count();
-                if is_next {
-                    let sent_ns = member.sent_ns;
+                let sent_ns = member.sent_ns;
+                let is_still = now_ns.saturating_sub(sent_ns) > STILL_NS;
+                if is_next && is_still && !std::mem::replace(&mut member.has_stood_still, true) {
+                    // Clocks have drifted apart meanwhile.
+                    member.comparing = Comparing::default();
+                    self.phase.goes_on_from(now_ns);
+                    self.compare(now_ns, at, actions);
+                } else if is_next {
                     member.comparing.add(&Ping {
                         sent_ns,
                         answered_ns: at_ns,
@@ -271,16 +338,25 @@ impl Conversation {
                 };
                 self.stop(now_ns, Some(at), Trouble::Fault(fault), actions);
             }
+            FromAgent::Heard { at_ns, in_time } if is_replay && is_told => {
+                // The answer to an instant that was replaced is none to the last one.
+                if at_ns == member.told_ns {
+                    member.has_heard = member.has_heard.or(Some(in_time));
+                }
+            }
             FromAgent::Done { seconds, said, files }
                 if is_replay && member.done.is_none() && member.answer.is_some() =>
             {
                 member.done = Some((seconds, said, files));
                 member.is_at_rest = true;
                 // Before its instant nothing can have ended, nor before those that it attends.
-                let is_early = matches!(self.phase, Phase::Asking(_) | Phase::Before(..));
-                if is_early
-                    || (self.phase == Phase::Going && member.attends != member.is_told_to_rest)
-                {
+                let is_early = match self.phase {
+                    Phase::Asking(_) | Phase::Before(..) => true,
+                    Phase::Telling(_) => member.attends || member.has_heard != Some(true),
+                    Phase::Going => member.attends != member.is_told_to_rest,
+                    _ => false,
+                };
+                if is_early {
                     let text = "its replay had ended before it began".to_owned();
                     self.lose(now_ns, at, Trouble::Wrong(text), actions);
                 }
@@ -318,7 +394,8 @@ impl Conversation {
                 return self.lose(now_ns, at, trouble, actions);
             }
         };
-        member.comparing = Comparing::default();
+        self.slowest_ns = self.slowest_ns.max(member.comparing.slowest_ns());
+        (member.comparing, member.has_stood_still) = (Comparing::default(), false);
         let bound = found.offset.bound_ns();
         if is_before {
             member.before = Some(found);
@@ -342,25 +419,61 @@ impl Conversation {
                 if is_before { Phase::Before(next, now_ns) } else { Phase::After(next, now_ns) };
             self.compare(now_ns, next, actions);
         } else if is_before && self.is_replay() {
-            self.start(now_ns, actions);
+            let answers_ns = self.slowest_ns.saturating_mul(LEAD_ANSWERS);
+            self.start(now_ns, answers_ns.clamp(LEAD_NS, LEAD_MAX_NS / 2), actions);
         } else {
             self.end(actions);
         }
     }
 
-    /// Tells all the instant.
-    fn start(&mut self, now_ns: i64, actions: &mut Vec<Action>) {
-        self.phase = Phase::Going;
-        let at_ns = now_ns.saturating_add(LEAD_NS);
+    /// Tells all an instant that is so far ahead.
+    fn start(&mut self, since_ns: i64, lead_ns: i64, actions: &mut Vec<Action>) {
+        let telling = Telling { since_ns, lead_ns };
+        self.phase = Phase::Telling(telling);
         for (at, member) in self.members.iter_mut().enumerate() {
             let offset = member.before.map_or(0, |before| before.offset.middle_ns());
-            member.told_ns = at_ns.saturating_add(offset);
-            actions.push(Action::Say(at, ToAgent::Start { at_ns: member.told_ns }));
+            let there = |here_ns: i64| here_ns.saturating_add(offset);
+            let (at_ns, settled_ns) = (there(telling.at_ns()), there(telling.settled_ns()));
+            (member.told_ns, member.has_heard) = (at_ns, None);
+            actions.push(Action::Say(at, ToAgent::Start { at_ns, settled_ns }));
+        }
+    }
+
+    /// Looks who has heard of the instant, and tells all a later one where that is needed and
+    /// nobody has begun.
+    fn weigh(&mut self, now_ns: i64, telling: Telling, actions: &mut Vec<Action>) {
+        let all = |heard: Option<bool>| self.members.iter().all(|it| it.has_heard == heard);
+        if all(Some(true)) {
+            self.phase = Phase::Going;
+            return;
+        }
+        let late = self.members.iter().position(|it| it.has_heard == Some(false));
+        let slow = self.members.iter().position(|it| it.has_heard.is_none());
+        let has_ended = self.members.iter().any(|it| it.done.is_some());
+        let is_open = now_ns < telling.settled_ns() && !has_ended;
+        let to_tell = is_open && (late.is_some() || now_ns >= telling.heard_ns());
+        let begins_again = to_tell || all(Some(false));
+        if begins_again && !telling.is_last() {
+            let lead_ns = telling.lead_ns.saturating_mul(2).min(LEAD_MAX_NS);
+            return self.start(now_ns, lead_ns, actions);
+        }
+        let waited_ns = now_ns.saturating_sub(telling.at_ns());
+        match (late, slow) {
+            // Others have begun, and an instant that this one could keep is none for them.
+            (Some(who), slow) if begins_again || slow.is_none() => {
+                let trouble = Trouble::Fault(Fault::Failed(TOO_LATE.to_owned()));
+                self.stop(now_ns, Some(who), trouble, actions);
+            }
+            (_, Some(who)) if begins_again || waited_ns > CLOCK_WITHIN_NS => {
+                let text = "it did not say that it had heard of the common instant".to_owned();
+                self.lose(now_ns, who, Trouble::HostLost(text), actions);
+            }
+            _ => {}
         }
     }
 
     /// The instants that all agents were told, each on its own clock, and the comparisons of the
-    /// clocks before; `None` until they were told.
+    /// clocks before; `None` until all have heard of them.
     pub fn begun(&self) -> Option<Vec<(i64, Compared)>> {
         let is_begun = self.is_replay() && matches!(self.phase, Phase::Going | Phase::After(..));
         let of = |member: &Member| Some((member.told_ns, member.before?));
@@ -415,8 +528,8 @@ impl Conversation {
                 let text = format!("it was not armed within {} s", ARMED_WITHIN_NS / SECOND_NS);
                 self.stop(now_ns, who, Trouble::Fault(Fault::Failed(text)), actions);
             }
-            Phase::Before(at, since) | Phase::After(at, since)
-                if now_ns.saturating_sub(since) > CLOCK_WITHIN_NS =>
+            Phase::Before(at, _) | Phase::After(at, _)
+                if now_ns.saturating_sub(self.members[at].sent_ns) > CLOCK_WITHIN_NS =>
             {
                 let within = CLOCK_WITHIN_NS / SECOND_NS;
                 let text = format!("it did not say within {within} s what its clock reads");
@@ -436,6 +549,9 @@ impl Conversation {
 
     /// Goes on to the next phase, if this one is over.
     fn go_on(&mut self, now_ns: i64, actions: &mut Vec<Action>) {
+        if let Phase::Telling(telling) = self.phase {
+            self.weigh(now_ns, telling, actions);
+        }
         match self.phase {
             Phase::Asking(_) if self.members.iter().all(|member| member.answer.is_some()) => {
                 if self.is_replay() && !self.members.is_empty() {

@@ -139,10 +139,13 @@ pub enum ToAgent {
         /// The run.
         run: RunName,
     },
-    /// Begin at this instant of the agent's own `CLOCK_MONOTONIC`, ns.
+    /// Begin at this instant of the agent's own `CLOCK_MONOTONIC`, ns, unless a later one is told
+    /// before it is settled.
     Start {
         /// The instant.
         at_ns: i64,
+        /// From this instant on it stands.
+        settled_ns: i64,
     },
     /// End what is going on.
     Stop,
@@ -232,6 +235,13 @@ pub enum FromAgent {
     },
     /// The replay waits for its instant.
     Armed,
+    /// The replay has heard of an instant.
+    Heard {
+        /// The instant.
+        at_ns: i64,
+        /// Whether it heard of it before it was settled. Otherwise it waits for another one.
+        in_time: bool,
+    },
     /// The replay goes on.
     Progress {
         /// How many seconds it has gone on.
@@ -444,7 +454,11 @@ fn check(said: &FromAgent) -> Result<(), Wrong> {
             texts.iter().try_for_each(|(file, _)| name(file))
         }
         FromAgent::Fault { text: told, .. } => text(told),
-        FromAgent::Pong { .. } | FromAgent::Armed | FromAgent::Dropped | FromAgent::Alive => Ok(()),
+        FromAgent::Pong { .. }
+        | FromAgent::Armed
+        | FromAgent::Heard { .. }
+        | FromAgent::Dropped
+        | FromAgent::Alive => Ok(()),
     }
 }
 

@@ -77,19 +77,23 @@ impl Site {
         attempts
     }
 
-    /// The last attempt that has a run of all. A machine that others keep busy may hear the common
-    /// instant too late, and then an attempt ends without one and is made again.
+    /// Those that have a run of all. A machine that others keep busy may stall a host, and then an
+    /// attempt ends without one, or it is a fault of the measurement, and is made again.
+    fn whole(&self) -> Vec<PathBuf> {
+        let is_whole = |attempt: &PathBuf| attempt.join("run/summary.json").exists();
+        self.attempts().into_iter().filter(is_whole).collect()
+    }
+
+    /// The last of them.
     fn measured(&self, output: &Output) -> PathBuf {
-        let attempts = self.attempts();
-        let whole = attempts.into_iter().rfind(|it| it.join("run/summary.json").exists());
-        whole.unwrap_or_else(|| panic!("{}", said(output)))
+        self.whole().pop().unwrap_or_else(|| panic!("{}", said(output)))
     }
 
     /// Results that agents still keep.
     fn kept(&self) -> usize {
         let output = Command::new("find")
-            .arg(self.path("cache/ioecho/agent/spool"))
-            .args(["-name", "summary.json"])
+            .arg(self.path(""))
+            .args(["-path", "*/spool/*", "-name", "summary.json"])
             .output()
             .unwrap();
         String::from_utf8(output.stdout).unwrap().lines().count()
@@ -114,8 +118,8 @@ fn two_agents_begin_together_and_are_judged_as_one() {
     }
     let device = site.path("{host}.img").display().to_string();
     let more = "trace='load'\nread-only=true\nallow-cached=true\n";
-    // A busy machine may stall the hosts, which is a fault of the measurement: it is kept as well.
-    let output = site.run(&format!("{}{more}", campaign(2, &device, "start.skew='1s'\nretries=5")));
+    let output =
+        site.run(&format!("{}{more}", campaign(2, &device, "start.skew='10s'\nretries=5")));
     let (attempt, attempts) = (site.measured(&output), site.attempts().len());
     let whole = json(&attempt.join("run/summary.json"));
     // A third of the load are writes, which are left out.
@@ -155,13 +159,13 @@ fn two_agents_begin_together_and_are_judged_as_one() {
 #[test]
 fn each_host_gets_its_load_and_the_first_hosts_are_an_axis() {
     let site = Site::new();
-    let text = campaign(3, "sim:size=16M", "");
+    let text = campaign(3, "sim:size=16M", "retries=5");
     let loads = "trace=['gen:random?rate={1..2}00&duration=1s&size=4k&area=1M']\n\
                  [axes]\ntargets-max=[1,3]\n";
     let output = site.run(&format!("{text}{loads}"));
     assert!(output.status.success(), "{}", said(&output));
     let mut recorded: Vec<u64> = site
-        .attempts()
+        .whole()
         .iter()
         .map(|attempt| json(&attempt.join("run/summary.json"))["recorded"].as_u64().unwrap())
         .collect();
@@ -175,7 +179,8 @@ fn each_host_gets_its_load_and_the_first_hosts_are_an_axis() {
 #[test]
 fn cells_on_different_hosts_go_on_together_and_a_host_does_one_at_a_time() {
     let site = Site::new();
-    let text = "name='c'\nparallel='host'\norder='written'\n[hosts]\n\"n{1..2}\"={launch=[]}\n\
+    let text = "name='c'\nretries=5\nparallel='host'\norder='written'\n\
+                [hosts]\n\"n{1..2}\"={launch=[]}\n\
                 [devices]\na={host='n1',path='sim:size=16M'}\nb={host='n2',path='sim:size=24M'}\n\
                 c={host='n1',path='sim:size=32M'}\n[axes]\ndevice=['a','b','c']\n[replay]\n\
                 trace='gen:random?rate=100&duration=1s&size=4k&area=1M'\n";
@@ -193,10 +198,11 @@ fn cells_on_different_hosts_go_on_together_and_a_host_does_one_at_a_time() {
         Some(format!("{word} {}", device(line["what"][word]["key"].as_str().unwrap())))
     });
     let happened: Vec<String> = happened.collect();
-    assert_eq!(happened.len(), 6, "{happened:?}");
     assert_eq!(happened[..2], ["attempt a", "attempt b"]);
-    let at = |what: &str| happened.iter().position(|it| it == what).unwrap();
-    assert!(at("ended a") < at("attempt c"), "{happened:?}");
+    // An attempt that a busy machine has failed is made again.
+    let first = |what: &str| happened.iter().position(|it| it == what).unwrap();
+    let last = happened.iter().rposition(|it| it == "ended a").unwrap();
+    assert!(last < first("attempt c") && first("ended b") < happened.len(), "{happened:?}");
     assert_eq!(site.kept(), 0);
 }
 

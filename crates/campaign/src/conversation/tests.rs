@@ -4,6 +4,8 @@ use super::*;
 
 const MS: i64 = 1_000_000;
 
+const TICK_NS: i64 = 500 * MS;
+
 /// Numbers from a seed (splitmix64).
 struct Draw(u64);
 
@@ -41,6 +43,12 @@ struct Agent {
     arms_ns: i64,
     runs_ns: i64,
     is_armed: bool,
+    /// It neither hears nor says anything from one instant to another.
+    stalls: (i64, i64),
+    /// Which of the instants that it was told stands, and when that is settled on its clock.
+    taken: Option<(i64, i64)>,
+    /// Whether it has slept through an instant that it had taken.
+    has_slept: bool,
     /// When its replay begins, in true time.
     begins: Option<i64>,
     is_stopped: bool,
@@ -53,6 +61,12 @@ impl Agent {
     fn clock(&self, now: i64) -> i64 {
         now + self.offset + now / 1_000_000 * self.ppm
     }
+
+    /// The true time at which its clock reads so much, if it does within a minute.
+    fn when(&self, now: i64, at_ns: i64) -> i64 {
+        let left = at_ns - self.clock(now);
+        now + left - left / 1_000_000 * self.ppm
+    }
 }
 
 /// What happens when, in true time, which is the campaign's clock.
@@ -61,8 +75,11 @@ enum Due {
     ToAgent(usize, ToAgent),
     FromAgent(usize, FromAgent),
     Breaks(usize),
+    /// The instant that an agent has taken is settled.
+    Settles(usize),
     Ends(usize),
     Tick,
+    Look,
     Asked,
 }
 
@@ -71,6 +88,10 @@ struct World {
     agents: Vec<Agent>,
     due: std::collections::BTreeMap<(i64, u64), Due>,
     count: u64,
+    /// How many instants were told.
+    tellings: usize,
+    /// Who stands still for so long when it is told the first of them.
+    sleeper: Option<(usize, i64)>,
 }
 
 impl World {
@@ -94,13 +115,17 @@ impl World {
                 arms_ns: draw.below(5_000) * MS,
                 runs_ns: draw.below(20_000) * MS,
                 is_armed: false,
+                stalls: (0, 0),
+                taken: None,
+                has_slept: false,
                 begins: None,
                 is_stopped: false,
                 is_ended: false,
                 attends: seed.is_multiple_of(3) && at > 0 && at + 1 == count,
             });
         }
-        let mut world = Self { draw, agents, due: std::collections::BTreeMap::new(), count: 0 };
+        let due = std::collections::BTreeMap::new();
+        let mut world = Self { draw, agents, due, count: 0, tellings: 0, sleeper: None };
         for at in 0..count {
             if let Ill::Broken(when) = world.agents[at].ill {
                 world.put(when, Due::Breaks(at));
@@ -110,7 +135,7 @@ impl World {
             let when = world.draw.below(30_000) * MS;
             world.put(when, Due::Asked);
         }
-        world.put(1_000 * MS, Due::Tick);
+        world.put(TICK_NS, Due::Tick);
         world
     }
 
@@ -158,23 +183,21 @@ impl World {
                 let at_ns = agent.clock(now) + lie;
                 self.answer(now, at, FromAgent::Pong { number, at_ns });
             }
-            ToAgent::Start { at_ns } => {
-                let left = at_ns - agent.clock(now);
-                if agent.is_stopped || left <= 0 {
-                    agent.is_ended = true;
-                    let (kind, text) = (FaultKind::Failed, "too late".to_owned());
-                    self.answer(now, at, FromAgent::Fault { kind, text });
+            ToAgent::Start { at_ns, settled_ns } => {
+                if agent.is_ended || agent.begins.is_some() {
+                    // It has begun at another one.
+                    if !std::mem::replace(&mut agent.is_ended, true) {
+                        let (kind, text) = (FaultKind::Failed, "begun already".to_owned());
+                        self.answer(now, at, FromAgent::Fault { kind, text });
+                    }
                     return;
                 }
-                // What it takes on a clock that is faster by so much.
-                let begins = now + left - left / 1_000_000 * agent.ppm;
-                agent.begins = Some(begins);
-                let takes = match agent.ill {
-                    Ill::Fails(after) => after.min(agent.runs_ns),
-                    _ => agent.runs_ns,
-                };
-                if !agent.attends || matches!(agent.ill, Ill::Fails(_)) {
-                    self.put(begins + takes, Due::Ends(at));
+                let in_time = agent.clock(now) < settled_ns;
+                agent.taken = in_time.then_some((at_ns, settled_ns));
+                let settles = agent.when(now, settled_ns);
+                self.answer(now, at, FromAgent::Heard { at_ns, in_time });
+                if in_time {
+                    self.put(settles, Due::Settles(at));
                 }
             }
             ToAgent::Stop => {
@@ -186,6 +209,31 @@ impl World {
                 }
             }
             other => panic!("{other:?}"),
+        }
+    }
+
+    /// What an agent has taken stands, unless that was another instant.
+    fn settles(&mut self, now: i64, at: usize) {
+        let agent = &mut self.agents[at];
+        let Some((at_ns, settled_ns)) = agent.taken else { return };
+        // Rates are whole numbers per million here.
+        if agent.begins.is_some() || agent.is_ended || agent.clock(now) < settled_ns - MS / 10 {
+            return;
+        }
+        let begins = agent.when(now, at_ns);
+        if begins <= now {
+            (agent.is_ended, agent.has_slept) = (true, true);
+            let (kind, text) = (FaultKind::Failed, "it had passed".to_owned());
+            self.answer(now, at, FromAgent::Fault { kind, text });
+            return;
+        }
+        agent.begins = Some(begins);
+        let takes = match agent.ill {
+            Ill::Fails(after) => after.min(agent.runs_ns),
+            _ => agent.runs_ns,
+        };
+        if !agent.attends || matches!(agent.ill, Ill::Fails(_)) {
+            self.put(begins + takes, Due::Ends(at));
         }
     }
 
@@ -218,9 +266,15 @@ impl World {
             for action in std::mem::take(&mut actions) {
                 match action {
                     Action::Say(at, message) => {
-                        if matches!(message, ToAgent::Start { .. }) {
+                        if let ToAgent::Start { at_ns, settled_ns } = message {
+                            // It is looked often enough.
+                            self.put(now + (at_ns - settled_ns) / 2, Due::Look);
                             let armed = |agent: &Agent| agent.is_armed;
                             assert!(self.agents.iter().all(armed), "begun before all are armed");
+                            self.tellings += 1;
+                            if let Some((who, lasts)) = self.sleeper.take_if(|it| it.0 == at) {
+                                self.agents[who].stalls = (now, now + lasts);
+                            }
                         }
                         let way = 5_000 + self.draw.below(200_000);
                         self.put(now + way, Due::ToAgent(at, message));
@@ -233,6 +287,18 @@ impl World {
             now = then;
             assert!(now < 600_000 * MS, "it does not end");
             let event = match due {
+                Due::ToAgent(at, _) | Due::FromAgent(at, _) | Due::Settles(at)
+                    if self.agents[at].stalls.0 <= now && now < self.agents[at].stalls.1 =>
+                {
+                    // In the order in which they came.
+                    let then = self.agents[at].stalls.1;
+                    self.put(then, due);
+                    continue;
+                }
+                Due::Settles(at) => {
+                    self.settles(now, at);
+                    continue;
+                }
                 Due::ToAgent(at, message) => {
                     if self.is_heard(now, at) {
                         self.told(now, at, message);
@@ -247,11 +313,14 @@ impl World {
                 Due::FromAgent(at, said) => Event::Heard(at, said),
                 Due::Breaks(at) => Event::Lost(at, "it broke".to_owned()),
                 Due::Asked => Event::Asked,
+                Due::Look => Event::Tick,
                 Due::Tick => {
-                    self.put(now + 1_000 * MS, Due::Tick);
+                    self.put(now + TICK_NS, Due::Tick);
                     // Those that live say so.
-                    for at in 0..self.agents.len() {
-                        if self.is_heard(now, at) {
+                    let all = if now % (2 * TICK_NS) == 0 { self.agents.len() } else { 0 };
+                    for at in 0..all {
+                        let (from, to) = self.agents[at].stalls;
+                        if self.is_heard(now, at) && !(from..to).contains(&now) {
                             actions.extend(talk.step(now, Event::Heard(at, FromAgent::Alive)));
                         }
                     }
@@ -323,6 +392,124 @@ fn whatever_is_lost_fails_or_lies_the_others_stop_and_it_ends() {
         }
     }
     assert!(replayed > 1_000 && troubles > 1_000, "{replayed} {troubles}");
+}
+
+#[test]
+fn a_host_that_stands_still_before_it_begins_costs_no_attempt() {
+    let mut told_again = 0;
+    for seed in 0..3_000 {
+        let count = 2 + seed as usize % 4;
+        let mut world = World::new(seed, count, false);
+        let who = world.draw.below(count as i64) as usize;
+        let (from, lasts) = (world.draw.below(8_000) * MS, world.draw.below(9_000) * MS);
+        if seed.is_multiple_of(4) {
+            world.sleeper = Some((who, lasts));
+        } else {
+            world.agents[who].stalls = (from, from + lasts);
+        }
+        let (outcome, ..) = world.run();
+        if world.agents[who].has_slept {
+            // It had heard in time, and then it stood still until the others had begun.
+            let Outcome::Trouble(Some(at), Trouble::Fault(_)) = outcome else {
+                panic!("{seed}: {outcome:?}");
+            };
+            assert_eq!(at, who, "{seed}");
+            continue;
+        }
+        assert!(matches!(outcome, Outcome::Replayed(_)), "{seed}: {outcome:?}");
+        let begins = world.agents.iter().map(|agent| agent.begins.unwrap());
+        let (first, last) = (begins.clone().min().unwrap(), begins.max().unwrap());
+        // Clocks drift apart meanwhile, by 200 ppm at most.
+        assert!(last - first < 5 * MS, "{seed}: {first} {last}");
+        told_again += u32::from(world.tellings > count);
+    }
+    assert!(told_again > 300, "{told_again}");
+}
+
+/// A replay of two that are armed and whose clocks are compared; the instants that they are told.
+fn told() -> (Conversation, i64, Vec<Action>) {
+    let (mut talk, _) = Conversation::replay(vec![ToAgent::Collect, ToAgent::Collect], MS, 0);
+    talk.step(0, Event::Heard(0, FromAgent::Armed));
+    let mut actions = talk.step(0, Event::Heard(1, FromAgent::Armed));
+    let mut now = 0;
+    while let [Action::Say(at, ToAgent::Ping { number })] = actions[..] {
+        now += MS;
+        let pong = FromAgent::Pong { number, at_ns: now - MS / 2 };
+        actions = talk.step(now, Event::Heard(at, pong));
+    }
+    (talk, now, actions)
+}
+
+/// How far ahead of then the instant is that both are told.
+fn ahead(actions: &[Action], now: i64) -> i64 {
+    let [
+        Action::Say(0, ToAgent::Start { at_ns, settled_ns }),
+        Action::Say(1, ToAgent::Start { at_ns: other, .. }),
+    ] = actions
+    else {
+        panic!("{actions:?}");
+    };
+    assert_eq!((at_ns, at_ns - settled_ns), (other, (at_ns - now) / 2));
+    at_ns - now
+}
+
+#[test]
+fn all_are_told_a_later_instant_if_one_has_not_heard_of_it_soon() {
+    let (mut talk, now, actions) = told();
+    let lead = ahead(&actions, now);
+    assert_eq!(lead, LEAD_NS);
+    let heard = |at, at_ns, in_time| Event::Heard(at, FromAgent::Heard { at_ns, in_time });
+    assert_eq!(talk.step(now + 1, heard(0, now + lead, true)), []);
+    assert_eq!(talk.step(now + lead / 4 - 1, Event::Tick), []);
+    let then = now + lead / 4;
+    let lead = ahead(&talk.step(then, Event::Tick), then);
+    assert_eq!(lead, 2 * LEAD_NS);
+    // What it says of the first instant is of no use any more.
+    assert_eq!(talk.step(then + 1, heard(1, now + LEAD_NS, true)), []);
+    assert_eq!(talk.step(then + 2, heard(0, then + lead, true)), []);
+    assert_eq!(talk.begun(), None);
+    assert_eq!(talk.step(then + 3, heard(1, then + lead, true)), []);
+    let begun: Vec<i64> = talk.begun().unwrap().iter().map(|(told_ns, _)| *told_ns).collect();
+    assert_eq!(begun, [then + lead; 2]);
+}
+
+#[test]
+fn nobody_is_told_a_later_instant_once_one_may_have_begun() {
+    let heard = |at, at_ns, in_time| Event::Heard(at, FromAgent::Heard { at_ns, in_time });
+    // The campaign stood still itself, and what agents say waits.
+    let (mut talk, now, _) = told();
+    let at_ns = now + LEAD_NS;
+    assert_eq!(talk.step(now + LEAD_NS, Event::Tick), []);
+    assert_eq!(talk.step(now + LEAD_NS, heard(0, at_ns, true)), []);
+    let mut other = talk.clone();
+    talk.step(now + LEAD_NS, heard(1, at_ns, true));
+    assert!(talk.begun().is_some());
+    let actions = other.step(now + LEAD_NS, heard(1, at_ns, false));
+    assert_eq!(actions, [Action::Say(0, ToAgent::Stop), Action::Say(1, ToAgent::Stop)]);
+    // All stood still, and nobody has begun.
+    let (mut talk, now, _) = told();
+    let then = now + LEAD_NS;
+    assert_eq!(talk.step(then, heard(0, now + LEAD_NS, false)), []);
+    let actions = talk.step(then, heard(1, now + LEAD_NS, false));
+    assert_eq!(ahead(&actions, then), 2 * LEAD_NS);
+}
+
+#[test]
+fn the_slower_the_answers_the_farther_ahead_is_the_instant() {
+    for (took, lead) in [(MS, LEAD_NS), (150 * MS, 20 * 150 * MS), (499 * MS, LEAD_MAX_NS / 2)] {
+        let (mut talk, _) = Conversation::replay(vec![ToAgent::Collect], 1_000 * MS, 0);
+        let mut actions = talk.step(0, Event::Heard(0, FromAgent::Armed));
+        let mut now = 0;
+        while let [Action::Say(0, ToAgent::Ping { number })] = actions[..] {
+            now += took;
+            let pong = FromAgent::Pong { number, at_ns: now - took / 2 };
+            actions = talk.step(now, Event::Heard(0, pong));
+        }
+        let [Action::Say(0, ToAgent::Start { at_ns, .. })] = actions[..] else {
+            panic!("{actions:?}");
+        };
+        assert_eq!(at_ns - now, lead, "{took}");
+    }
 }
 
 #[test]

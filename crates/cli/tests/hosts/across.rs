@@ -3,7 +3,6 @@
 //! same paths for the others; each notes what it does in one file.
 
 use std::fs;
-use std::path::PathBuf;
 use std::process::Output;
 
 use super::losses::{children, kill, until};
@@ -37,7 +36,7 @@ fn text(site: &Site, seconds: u32, more: &str) -> String {
     let host = |name: &str| format!("{name}={{launch=['env','IOECHO_UNDO_DIR={at}/undo-{name}']}}");
     let hosts = ["san", "n1", "n2"].map(host).join("\n");
     format!(
-        "name='c'\nretries=2\nstart.skew='1s'\norder='written'\n{more}\n[hosts]\n{hosts}\n\
+        "name='c'\nretries=5\nstart.skew='10s'\norder='written'\n{more}\n[hosts]\n{hosts}\n\
          [devices]\nd={{host='san',path='{at}/disk.img'}}\n[replay]\ndevice='d'\nread-only=true\n\
          allow-cached=true\n\
          trace='gen:random?read=100&rate=100&duration={seconds}s&size=4k&area=1M'\n\
@@ -93,7 +92,8 @@ fn volumes_of_one_host_are_for_others_and_what_stands_is_used_again() {
     // A stall of a busy machine costs an attempt, and nothing that stands.
     assert_eq!((count("san up"), count("vol-n1 up"), count("vol-n2 up")), (1, 1, 1), "{order:?}");
     // What is due beside a replay is done on the host that has the device.
-    assert_eq!(count("san beside"), attempts.len(), "{order:?}: {}", said(&output));
+    let besides = site.whole().len()..=attempts.len();
+    assert!(besides.contains(&count("san beside")), "{order:?}: {}", said(&output));
 }
 
 /// A campaign whose replays go on when somebody is killed: the campaign, or the agent of a host. It
@@ -115,8 +115,7 @@ fn killed(victim: &str) {
     if victim == "campaign" {
         output = site.command(&["campaign", "resume", "c.campaign"]).output().unwrap();
     }
-    let measured = |attempt: &PathBuf| attempt.join("run/summary.json").exists();
-    assert!(site.attempts().iter().any(measured), "{}", said(&output));
+    site.measured(&output);
     holds(&site, &output);
 }
 

@@ -13,6 +13,19 @@ esac
 zeros=0000000000000000000000000000000000000000000000000000000000000000
 now() { date +%s%N; }
 done_with() { printf '{"done":{"seconds":1.0,"said":"","files":[{"name":"%s","bytes":%s,"sha256":"%s"}]}}\n' "$1" "$2" "$zeros"; }
+# What comes when the replays have begun.
+after() { # instant
+    left=$((($1 - $(now)) / 1000000 + 100))
+    sleep "$((left / 1000)).$(printf %03d $((left % 1000)))"
+    case $how in
+    name) done_with ../../escaped 5 ;;
+    page) done_with evil.html 5 ;;
+    bytes) done_with run.toml 18446744073709551615 ;;
+    flood) yes '"alive"' ;;
+    *) done_with run.toml 5 ;;
+    esac
+}
+job=
 while read -r line; do
     case "$line" in
     *'"hello"'*)
@@ -47,14 +60,14 @@ while read -r line; do
         printf '{"pong":{"number":%s,"at_ns":%s}}\n' "$number" "$(now)"
         ;;
     *'"start"'*)
-        case $how in
-        name) done_with ../../escaped 5 ;;
-        hash) done_with run.toml 5 ;;
-        page) done_with evil.html 5 ;;
-        bytes) done_with run.toml 18446744073709551615 ;;
-        flood) yes '"alive"' ;;
-        *) done_with run.toml 5 ;;
-        esac
+        at=$(printf %s "$line" | sed 's/.*"at_ns":\([0-9]*\).*/\1/')
+        in_time=true
+        [ "$how" = deaf ] && in_time=false
+        printf '{"heard":{"at_ns":%s,"in_time":%s}}\n' "$at" $in_time
+        # Another instant takes the place of the one before.
+        [ -z "$job" ] || kill "$job" 2>/dev/null
+        after "$at" &
+        job=$!
         ;;
     '"stop"') echo '{"fault":{"kind":"stopped","text":"stopped"}}' ;;
     esac

@@ -4,13 +4,14 @@
 
 use std::fs;
 use std::os::unix::fs::symlink;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use ioecho_fixture::LoopDevice;
 
+use super::losses::{kill, until, until_replaying};
 use super::{Site, check, json, said};
 
 const SSHD: &str = "/usr/sbin/sshd";
@@ -108,7 +109,10 @@ impl Net {
         let words = ["ip", "netns", "exec", &centre, "ssh", "-T", "-F", "/dev/null"];
         let options = ["-o", "BatchMode=yes", "-o", "StrictHostKeyChecking=accept-new", "-o"];
         let words = words.iter().chain(&options).map(|word| (*word).to_owned());
-        let rest = [known, "-o".to_owned(), "LogLevel=ERROR".to_owned(), "-i".to_owned()];
+        // A link that is down is noticed by ssh itself.
+        let alive = ["ServerAliveInterval=1", "ServerAliveCountMax=4", "LogLevel=ERROR"];
+        let alive = alive.iter().flat_map(|option| ["-o".to_owned(), (*option).to_owned()]);
+        let rest = [known].into_iter().chain(alive).chain(["-i".to_owned()]);
         words.chain(rest).chain([path("user-key"), at.to_owned()]).collect()
     }
 
@@ -131,8 +135,8 @@ impl Drop for Net {
 }
 
 /// A campaign of a load on a loop device of each host. They share the directory of their agents, so
-/// that the program is sent once. The load goes on until the loss is noticed, after 15 seconds.
-fn text(net: &Net, site: &Site, seconds: u32) -> Result<(String, Vec<LoopDevice>), String> {
+/// that the program is sent once. The load goes on until the loss is noticed, after five seconds.
+fn text(net: &Net, site: &Site) -> Result<(String, Vec<LoopDevice>), String> {
     fs::create_dir(site.path("dev")).unwrap();
     let mut loops = Vec::new();
     for number in HOSTS {
@@ -144,17 +148,17 @@ fn text(net: &Net, site: &Site, seconds: u32) -> Result<(String, Vec<LoopDevice>
         net.ssh(site, "root@10.77.0.{}").iter().map(|word| format!("'{word}'")).collect();
     let at = site.path("").display().to_string();
     let text = format!(
-        "name='c'\nretries=1\nstart.skew='500ms'\n[hosts]\n\"n{{11..20}}\"={{launch=[{}],\
+        "name='c'\nretries=5\nstart.skew='10s'\n[hosts]\n\"n{{11..20}}\"={{launch=[{}],\
          directory='{at}/agent'}}\n[devices]\nd={{host=['n{{11..20}}'],\
          path='{at}/dev/{{host}}'}}\n[replay]\ndevice='d'\nread-only=true\n\
-         trace='gen:random?read=100&rate=100&duration={seconds}s&size=4k&area=1M'\n",
+         trace='gen:random?read=100&rate=100&duration=10s&size=4k&area=1M'\n",
         words.join(",")
     );
     Ok((text, loops))
 }
 
 /// The printed skew against that of the runs' own zeros.
-fn holds_the_truth(output: &Output, attempt: &std::path::Path) {
+fn holds_the_truth(output: &Output, attempt: &Path) {
     let whole = json(&attempt.join("run/summary.json"));
     let skew = check(&whole, "start-skew");
     assert_eq!(skew["grade"], "pass", "{skew}");
@@ -172,26 +176,32 @@ fn holds_the_truth(output: &Output, attempt: &std::path::Path) {
 }
 
 #[test]
-fn ten_hosts_over_ssh_begin_together_and_one_that_is_cut_off_is_waited_for() {
+fn ten_hosts_over_ssh_begin_together_and_losses_of_a_link_and_of_the_campaign_cost_an_attempt() {
     let site = Site::new();
     let net = match Net::new(&site) {
         Ok(net) => net,
         Err(why) => return ioecho_fixture::skipped(format!("no network namespaces: {why}")),
     };
-    let (text, _loops) = match text(&net, &site, 17) {
+    let (text, _loops) = match text(&net, &site) {
         Ok(made) => made,
         Err(why) => return ioecho_fixture::skipped(format!("no loop devices: {why}")),
     };
-    let child = site.begin(&text);
+    let mut child = site.begin(&text);
     // All replay: then one link goes down until that is noticed.
-    super::losses::until_replaying(&site);
+    let first = until_replaying(&site, Path::new(""));
     net.link(15, "down");
-    let is_lost = || site.attempts().iter().any(|attempt| attempt.join("attempt.json").exists());
-    super::losses::until("the host is lost", is_lost);
+    until("the host is lost", || first.join("attempt.json").exists());
     net.link(15, "up");
-    let output = child.wait_with_output().unwrap();
-    let [first, second] = &site.attempts()[..] else { panic!("{}", said(&output)) };
     let end = json(&first.join("attempt.json"))["end"]["fault"].clone();
     assert!(end.as_str().unwrap().starts_with("host-lost: n15"), "{end}");
-    holds_the_truth(&output, second);
+    // All replay again: then the campaign is killed.
+    let second = until_replaying(&site, &first);
+    kill(child.id(), "-KILL");
+    child.wait().unwrap();
+    let output = site.command(&["campaign", "resume", "c.campaign"]).output().unwrap();
+    assert!(!second.join("attempt.json").exists(), "it has no end");
+    let last = site.measured(&output);
+    assert!(last > second, "{}", said(&output));
+    holds_the_truth(&output, &last);
+    assert_eq!(site.kept(), 0, "nothing stays in a spool");
 }

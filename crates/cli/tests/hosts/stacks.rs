@@ -15,7 +15,7 @@ fn text(site: &Site, seconds: u32) -> String {
     }
     let at = site.path("").display().to_string();
     format!(
-        "name='c'\nretries=1\nstart.skew='1s'\n[hosts]\n\
+        "name='c'\nretries=5\nstart.skew='10s'\n[hosts]\n\
          \"n{{1..2}}\"={{launch=['env','IOECHO_UNDO_DIR={at}/undo-{{}}']}}\n[devices]\n\
          d={{host=['n{{1..2}}'],path='{at}/{{host}}.img'}}\n[replay]\ndevice='d'\nread-only=true\n\
          allow-cached=true\n\
@@ -40,8 +40,7 @@ fn ledgers(site: &Site) -> Vec<PathBuf> {
 fn each_host_is_set_up_by_its_agent_and_left_as_it_was_found() {
     let site = Site::new();
     let output = site.run(&text(&site, 1));
-    let attempts = site.attempts();
-    assert!(attempts[0].join("run/summary.json").exists(), "{}", said(&output));
+    site.measured(&output);
     assert_eq!((copies(&site), ledgers(&site)), (0, Vec::new()), "{}", said(&output));
 }
 
@@ -53,7 +52,7 @@ fn programs_of_the_campaigns_directory_are_sent_and_run_on_each_host() {
         .unwrap();
     let text = text(&site, 1).replace("['cp','{volume}','{volume}.up']", "['./up.sh','{volume}']");
     let output = site.run(&text);
-    assert!(site.attempts()[0].join("run/summary.json").exists(), "{}", said(&output));
+    site.measured(&output);
     assert_eq!((copies(&site), ledgers(&site)), (0, Vec::new()), "{}", said(&output));
     for host in ["n1", "n2"] {
         let by = fs::read_to_string(site.path(&format!("{host}.img.by"))).unwrap();

@@ -199,7 +199,7 @@ pub(super) fn end(run: &Path, status: ExitStatus, was_asked: bool, output: &Path
 }
 
 /// The error that a run printed, or its last line.
-fn last_words(output: &Path) -> String {
+pub(super) fn last_words(output: &Path) -> String {
     let bytes = regular::read(output).unwrap_or_default();
     let text = String::from_utf8_lossy(&bytes);
     let error = text.lines().find(|line| line.starts_with("error"));

@@ -575,7 +575,7 @@ fn code_of(executor: &Executor<'_>, conclusion: &Conclusion, over: Over) -> u8 {
 const fn told_over(over: Over) -> &'static str {
     match over {
         Over::Complete => "every cell is settled",
-        Over::Stopped => "somebody asked for the end",
+        Over::Stopped => "somebody asked for the end, or a replay could not store its results",
         Over::Budget => "the budget is used up",
         Over::Deadline => "the next runs would end after the deadline",
         Over::NoRoom => "the results of the next run may not fit on the disk",

@@ -60,6 +60,14 @@ fn input() -> io::Result<File> {
     Ok(File::from(io::stdin().as_fd().try_clone_to_owned()?))
 }
 
+/// An instant at which a replay is to begin, on the host's `CLOCK_MONOTONIC`.
+#[derive(Clone, Copy)]
+pub(super) struct Told {
+    at_ns: i64,
+    /// Until then a later one may take its place.
+    settled_ns: i64,
+}
+
 /// What the campaign asks of whatever goes on.
 pub(super) struct Asked {
     /// It is to end.
@@ -152,7 +160,7 @@ fn listen(
     voice: &Voice,
     asked: &Asked,
     orders: &mpsc::Sender<Option<ToAgent>>,
-    starts: &mpsc::Sender<i64>,
+    starts: &mpsc::Sender<Told>,
 ) {
     let (clock, mut lines, mut some) = (MonotonicClock::new(), Lines::default(), [0; 8 << 10]);
     let now_ns = || {
@@ -187,7 +195,9 @@ fn listen(
                     asked.rest.store(true, Relaxed);
                     true
                 }
-                Ok(ToAgent::Start { at_ns }) => starts.send(at_ns).is_ok(),
+                Ok(ToAgent::Start { at_ns, settled_ns }) => {
+                    starts.send(Told { at_ns, settled_ns }).is_ok()
+                }
                 Ok(order) => {
                     // The one before has been answered, or nobody would ask.
                     asked.stop.store(false, Relaxed);

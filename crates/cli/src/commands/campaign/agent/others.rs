@@ -10,9 +10,9 @@ use ioecho_campaign::ground::Fault;
 use ioecho_campaign::protocol::{FromAgent, LEFT_AFTER_S};
 use ioecho_linux::OpenDirectory;
 
-use super::Asked;
-use super::replaying::until;
+use super::replaying::{BEGUN_ALREADY, until};
 use super::voice::Voice;
+use super::{Asked, Told};
 use crate::commands::campaign::setting_up::Host;
 
 /// The file in a spool by which a later agent says that it is there. It undoes what this one
@@ -30,24 +30,21 @@ pub(super) fn attend(
     host: Option<&Host<'static>>,
     voice: &Voice,
     asked: &Asked,
-    starts: &mpsc::Receiver<i64>,
+    starts: &mpsc::Receiver<Told>,
 ) -> Result<FromAgent, Fault> {
     // What was told for another replay is not for this one.
     while starts.try_recv().is_ok() {}
     voice.say(&FromAgent::Armed);
-    let at_ns = loop {
-        match starts.recv_timeout(LOOK_EVERY) {
-            Ok(at_ns) => break at_ns,
-            Err(mpsc::RecvTimeoutError::Timeout) if !asked.to_stop() => {}
-            Err(_) => return Err(Fault::Stopped),
-        }
-    };
+    let at_ns = instant(voice, asked, starts)?;
     let begun = Instant::now() + until(at_ns);
     let (mut from, mut fault) = (0.0, None);
     while fault.is_none() && !asked.rest.load(Relaxed) && !asked.to_stop() {
         let span = from..begun.elapsed().as_secs_f64();
         from = span.end;
         fault = host.and_then(|host| host.beside(&span).err());
+        if starts.try_recv().is_ok() {
+            fault.get_or_insert_with(|| Fault::Failed(BEGUN_ALREADY.to_owned()));
+        }
         thread::sleep(LOOK_EVERY);
     }
     let seconds = begun.elapsed().as_secs_f64();
@@ -56,6 +53,27 @@ pub(super) fn attend(
         _ if asked.to_stop() => Err(Fault::Stopped),
         Some(fault) => Err(fault),
         None => Ok(FromAgent::Done { seconds, said: String::new(), files: Vec::new() }),
+    }
+}
+
+/// The instant that stands once it is settled.
+fn instant(voice: &Voice, asked: &Asked, starts: &mpsc::Receiver<Told>) -> Result<i64, Fault> {
+    let mut taken: Option<Told> = None;
+    loop {
+        match starts.recv_timeout(LOOK_EVERY) {
+            Ok(told) => {
+                let in_time = !until(told.settled_ns).is_zero();
+                taken = in_time.then_some(told);
+                voice.say(&FromAgent::Heard { at_ns: told.at_ns, in_time });
+            }
+            Err(mpsc::RecvTimeoutError::Timeout) if !asked.to_stop() => {}
+            Err(_) => return Err(Fault::Stopped),
+        }
+        if let Some(told) = taken
+            && until(told.settled_ns).is_zero()
+        {
+            return Ok(told.at_ns);
+        }
     }
 }
 

@@ -26,13 +26,14 @@ use rustix::io::{Errno, FdFlags, fcntl_setfd};
 use rustix::process::{Pid, Signal, kill_process};
 use serde::Deserialize;
 
-use super::Asked;
 use super::home::{Home, of_attempt};
 use super::kept::{self, Done};
 use super::voice::Voice;
+use super::{Asked, Told};
 use crate::commands::campaign::child;
 use crate::commands::campaign::lingering::Lingering;
 use crate::commands::campaign::setting_up::Host;
+use crate::print::tell;
 
 /// The longest pause between two looks at the replay where something is due beside it.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
@@ -43,6 +44,9 @@ const WAIT_EVERY: Duration = Duration::from_millis(200);
 
 /// How often it is told that it goes on.
 const TELL_EVERY: Duration = Duration::from_secs(1);
+
+/// What a host says that is told another instant than the one at which it has begun.
+pub(super) const BEGUN_ALREADY: &str = "it had begun at an instant that others heard of too late";
 
 /// What a replay runs on.
 #[derive(Debug, Default)]
@@ -58,7 +62,7 @@ pub(super) struct Replaying<'w> {
     pub(super) home: &'w Home,
     pub(super) voice: &'w Voice,
     pub(super) asked: &'w Asked,
-    pub(super) starts: &'w mpsc::Receiver<i64>,
+    pub(super) starts: &'w mpsc::Receiver<Told>,
     pub(super) spool: &'w OpenDirectory,
     pub(super) running: &'w File,
     pub(super) host: Option<&'w Host<'static>>,
@@ -78,10 +82,24 @@ enum AtGate {
         #[serde(rename = "now_monotonic_ns")]
         _now: i64,
     },
+    Heard {
+        start_at_monotonic_ns: i64,
+        in_time: bool,
+    },
+    Settled {
+        start_at_monotonic_ns: i64,
+    },
     Refused {
         #[serde(rename = "reason")]
         _reason: String,
     },
+}
+
+/// The gate of a replay, from outside.
+struct Gate {
+    way: UnixStream,
+    lines: Lines,
+    was_asked: bool,
 }
 
 impl Replaying<'_> {
@@ -102,27 +120,21 @@ impl Replaying<'_> {
         let output = kept::output_of(&run.name);
         let (mut child, mut gate) = self.begin(&words, &place, &output).map_err(failed)?;
         let mut figures = Figures::of(&mut child).map_err(failed)?;
-        let mut begun = Instant::now();
-        let (mut was_asked, mut fault) = (false, None);
-        let status = if let Some(status) = self.armed(&mut child, &mut gate).map_err(failed)? {
-            status
-        } else {
+        let mut told = None;
+        if let Some(AtGate::Armed { .. }) = self.at_gate(&mut child, &mut gate).map_err(failed)? {
             self.voice.say(&FromAgent::Armed);
-            let told = self.start(&mut child).map_err(failed)?;
-            if let Some(at_ns) = told {
-                // All hosts were told it, so that it makes sense without the campaign, too.
-                self.asked.finishes.store(self.on_loss == OnLoss::Finish, Relaxed);
-                begun = Instant::now() + until(at_ns);
-                let line = format!("{{\"start_at_monotonic_ns\":{at_ns}}}\n");
-                gate.write_all(line.as_bytes()).map_err(failed)?;
-            }
-            drop(gate);
-            let status;
-            (status, was_asked, fault) =
-                self.watch(&mut child, begun, &mut figures).map_err(failed)?;
-            status
-        };
-        let seconds = begun.elapsed().as_secs_f64();
+            told = self.start(&mut child, &mut gate).map_err(failed)?;
+        }
+        let begun = told.map(|at_ns| Instant::now() + until(at_ns));
+        if begun.is_some() {
+            // All hosts were told it, so that it makes sense without the campaign, too.
+            self.asked.finishes.store(self.on_loss == OnLoss::Finish, Relaxed);
+        }
+        let was_asked = gate.was_asked;
+        drop(gate);
+        let watched = self.watch(&mut child, begun, was_asked, &mut figures);
+        let (status, was_asked, fault) = watched.map_err(failed)?;
+        let seconds = begun.map_or(0.0, |begun| begun.elapsed().as_secs_f64());
         let run_path = place.path().join(&run.name);
         let said = place.path().join(&output);
         let end = child::end(&run_path, status, was_asked || self.asked.to_stop(), &said);
@@ -136,7 +148,13 @@ impl Replaying<'_> {
             End::Measured(_) => self.kept(run, &place, &run_path, seconds).map_err(failed),
             End::Fault(text) => Err(Fault::Failed(text)),
             End::Failed(text) => Err(Fault::Refused(text)),
-            End::Stopped => Err(Fault::Stopped),
+            End::Stopped => {
+                if !self.asked.to_stop() {
+                    // A full disk ends it as well.
+                    tell(&format!("the replay ended: {}", child::last_words(&said)));
+                }
+                Err(Fault::Stopped)
+            }
         }
     }
 
@@ -194,7 +212,7 @@ impl Replaying<'_> {
         words: &[String],
         place: &OpenDirectory,
         output: &str,
-    ) -> io::Result<(Child, UnixStream)> {
+    ) -> io::Result<(Child, Gate)> {
         let (ours, theirs) = UnixStream::pair()?;
         let theirs = OwnedFd::from(theirs);
         // The replay inherits it; nothing else is started meanwhile.
@@ -222,45 +240,63 @@ impl Replaying<'_> {
             .spawn()?;
         drop(theirs);
         ours.set_nonblocking(true)?;
-        Ok((child, ours))
+        Ok((child, Gate { way: ours, lines: Lines::default(), was_asked: false }))
     }
 
-    /// Waits until the replay is armed; its exit status if it ends before.
-    fn armed(&self, child: &mut Child, gate: &mut UnixStream) -> io::Result<Option<ExitStatus>> {
-        let mut lines = Lines::default();
-        let (mut some, mut was_asked) = ([0; 4096], false);
+    /// What the replay says next at its gate; `None` if it does not begin, and ends.
+    fn at_gate(&self, child: &mut Child, gate: &mut Gate) -> io::Result<Option<AtGate>> {
+        let mut some = [0; 4096];
         loop {
-            match gate.read(&mut some) {
-                Ok(0) => return child.wait().map(Some),
-                Ok(count) => lines.add(&some[..count]),
+            if let Some(line) = gate.lines.next_line().map_err(io::Error::other)? {
+                let said = serde_json::from_slice(&line).ok();
+                // It ends, and says why.
+                return Ok(said.filter(|said| !matches!(said, AtGate::Refused { .. })));
+            }
+            match gate.way.read(&mut some) {
+                Ok(0) => return Ok(None),
+                Ok(count) => gate.lines.add(&some[..count]),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    if let Some(status) = child.try_wait()? {
-                        return Ok(Some(status));
+                    if child.try_wait()?.is_some() {
+                        return Ok(None);
                     }
-                    if self.asked.to_stop() && !std::mem::replace(&mut was_asked, true) {
+                    if self.asked.to_stop() && !std::mem::replace(&mut gate.was_asked, true) {
                         let _ = kill_process(Pid::from_child(child), Signal::TERM);
                     }
-                    heard_of(gate, WAIT_EVERY)?;
+                    heard_of(&gate.way, WAIT_EVERY)?;
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => return Err(error),
             }
-            let Some(line) = lines.next_line().map_err(io::Error::other)? else { continue };
-            match serde_json::from_slice(&line) {
-                Ok(AtGate::Armed { .. }) => return Ok(None),
-                // It ends, and says why.
-                Ok(AtGate::Refused { .. }) | Err(_) => return child.wait().map(Some),
-            }
         }
     }
 
-    /// Waits for the instant; `None` if there is none.
-    fn start(&self, child: &mut Child) -> io::Result<Option<i64>> {
+    /// Tells the replay the instant that the campaign names, and every other one until it is
+    /// settled; `None` if it does not begin.
+    fn start(&self, child: &mut Child, gate: &mut Gate) -> io::Result<Option<i64>> {
+        let mut settled_ns = None;
         loop {
-            match self.starts.recv_timeout(WAIT_EVERY) {
-                Ok(at_ns) => return Ok(Some(at_ns)),
+            let left = settled_ns.map_or(WAIT_EVERY, until);
+            match self.starts.recv_timeout(left.min(WAIT_EVERY)) {
+                Ok(Told { at_ns: start, settled_ns: settled }) => {
+                    let settles = format!("\"settled_at_monotonic_ns\":{settled}");
+                    let line = format!("{{\"start_at_monotonic_ns\":{start},{settles}}}\n");
+                    gate.way.write_all(line.as_bytes())?;
+                    let Some(AtGate::Heard { start_at_monotonic_ns: at_ns, in_time }) =
+                        self.at_gate(child, gate)?
+                    else {
+                        return Ok(None);
+                    };
+                    settled_ns = in_time.then_some(settled);
+                    self.voice.say(&FromAgent::Heard { at_ns, in_time });
+                }
                 Err(mpsc::RecvTimeoutError::Disconnected) => return Ok(None),
                 Err(mpsc::RecvTimeoutError::Timeout) => {}
+            }
+            if settled_ns.is_some_and(|settled| until(settled).is_zero()) {
+                return Ok(match self.at_gate(child, gate)? {
+                    Some(AtGate::Settled { start_at_monotonic_ns }) => Some(start_at_monotonic_ns),
+                    _ => None,
+                });
             }
             if self.asked.to_stop() || child.try_wait()?.is_some() {
                 return Ok(None);
@@ -268,16 +304,20 @@ impl Replaying<'_> {
         }
     }
 
-    /// Waits for the end of the replay, and does meanwhile what is due beside it.
+    /// Waits for the end of the replay, and does meanwhile what is due beside it, if it has
+    /// `begun`.
     fn watch(
         &self,
         child: &mut Child,
-        begun: Instant,
+        begun: Option<Instant>,
+        mut was_asked: bool,
         figures: &mut Figures,
     ) -> io::Result<(ExitStatus, bool, Option<Fault>)> {
-        let (mut was_asked, mut until, mut fault) = (false, 0.0, None);
+        let (mut until, mut fault) = (0.0, None);
+        let (has_begun, host) = (begun.is_some(), self.host.filter(|_| begun.is_some()));
+        let begun = begun.unwrap_or_else(Instant::now);
         let mut lingering = Lingering::of(child);
-        let longest = if self.host.is_some() { LOOK_EVERY } else { WAIT_EVERY };
+        let longest = if host.is_some() { LOOK_EVERY } else { WAIT_EVERY };
         let (mut pause, mut told) = (Duration::from_millis(1), Instant::now());
         loop {
             if let Some(status) = child.try_wait()? {
@@ -285,8 +325,11 @@ impl Replaying<'_> {
             }
             let span = until..begun.elapsed().as_secs_f64();
             until = span.end;
-            if let Some(host) = self.host.filter(|_| fault.is_none()) {
+            if let Some(host) = host.filter(|_| fault.is_none()) {
                 fault = host.beside(&span).err();
+            }
+            if has_begun && self.starts.try_recv().is_ok() {
+                fault.get_or_insert_with(|| Fault::Failed(BEGUN_ALREADY.to_owned()));
             }
             if !was_asked && (fault.is_some() || self.asked.to_stop()) {
                 was_asked = true;

@@ -15,12 +15,12 @@ use ioecho_campaign::stack::Placed;
 use ioecho_linux::OpenDirectory;
 use ioecho_run::{digest, regular};
 
-use super::Asked;
 use super::home::{Home, of_attempt};
 use super::kept;
 use super::others;
 use super::replaying::{On, Replaying};
 use super::voice::Voice;
+use super::{Asked, Told};
 use crate::commands::campaign::doing::environment;
 use crate::commands::campaign::ground::Here;
 use crate::commands::campaign::hosts::{build, bulk};
@@ -44,7 +44,7 @@ pub(super) struct Worker {
     home: Home,
     voice: Arc<Voice>,
     asked: Arc<Asked>,
-    starts: mpsc::Receiver<i64>,
+    starts: mpsc::Receiver<Told>,
     works_for: Option<For>,
     /// This host, once something is set up on it. It is held as long as the agent lives, because
     /// commands hold its lock as well.
@@ -67,7 +67,7 @@ impl Worker {
         home: Home,
         voice: Arc<Voice>,
         asked: Arc<Asked>,
-        starts: mpsc::Receiver<i64>,
+        starts: mpsc::Receiver<Told>,
     ) -> Self {
         Self {
             home,

@@ -34,6 +34,9 @@ const RESTS_WITHIN: Duration = Duration::from_secs(15);
 /// How long it may take to look at all of a file.
 const LOOKS_WITHIN: Duration = Duration::from_mins(10);
 
+/// How long it may take to say why it reads no further.
+const SAYS_WITHIN: Duration = Duration::from_secs(1);
+
 /// The longest line that makes sense.
 const LINE_MAX: u64 = 64 << 10;
 
@@ -207,7 +210,14 @@ fn sent(carrier: &mut Carrier<'_>, path: &Path, sha256: &str) -> Result<(), Brok
             Taken::Refused(why) => return Err(Broken::ForGood(why)),
             Taken::Have(have) if have <= bytes => {
                 file.seek(io::SeekFrom::Start(have))?;
-                io::copy(&mut Read::by_ref(&mut file).take(bytes - have), &mut carrier.to)?;
+                let mut rest = Read::by_ref(&mut file).take(bytes - have);
+                if let Err(error) = io::copy(&mut rest, &mut carrier.to) {
+                    // A host whose disk is full says so, and reads no further.
+                    return Err(match carrier.heard(SAYS_WITHIN) {
+                        Ok(Taken::Refused(why)) => Broken::ForGood(why),
+                        _ => error.into(),
+                    });
+                }
             }
             Taken::Have(_) => {
                 return Err(Broken::ForGood("it has more of it than there is".into()));

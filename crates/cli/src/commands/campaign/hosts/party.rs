@@ -25,8 +25,8 @@ use crate::print::tell;
 /// How many connections are begun at once.
 const AT_ONCE: usize = 64;
 
-/// How often it is looked who is silent.
-const TICK: Duration = Duration::from_millis(500);
+/// How often it is looked who is silent, or has not heard of the instant at which all begin.
+const TICK: Duration = Duration::from_millis(100);
 
 /// How often it is told how far replays are.
 const TELL_EVERY: Duration = Duration::from_secs(10);
@@ -161,7 +161,11 @@ impl<'h> Party<'h> {
         for &host in who {
             match self.begin(host) {
                 Ok(()) => waiting.push(host),
-                Err(error) => failed.push((host, Unreached::For(error.to_string()))),
+                Err(error) => {
+                    let program = self.all[host].host.launch.first().map_or("ioecho", |it| it);
+                    let why = format!("'{program}' cannot be run here: {error}");
+                    failed.push((host, Unreached::For(why)));
+                }
             }
         }
         let begun = Instant::now();
