@@ -576,11 +576,11 @@ mod tests {
         for op in Op::ALL {
             assert_eq!(Op::from_code(op.code()), Some(op));
         }
-        for code in -7..200 {
+        for code in Outcome::LEAST_CODE..200 {
             let outcome = Outcome::from_code(code).unwrap();
             assert_eq!(outcome.code(), code);
         }
-        assert_eq!(Outcome::from_code(-8), None);
+        assert_eq!(Outcome::from_code(Outcome::LEAST_CODE - 1), None);
         for cause in LateCause::ALL {
             assert_eq!(LateCause::from_code(cause as u8), Some(cause));
         }

@@ -174,7 +174,7 @@ fn the_footer_says_version_order_and_codes() {
     let codes: serde_json::Value = serde_json::from_str(&value(KEY_CODES)).unwrap();
     assert_eq!(codes["op"][4], "write-zeroes");
     assert_eq!(codes["flags (a sum of)"]["16"], "readahead");
-    assert_eq!(codes["outcome"][5], "crosses the end of the target");
+    assert_eq!(codes["outcome"][6], "crosses the end of the target");
     assert_eq!(codes["late_cause"][2], "in-flight-cap");
     assert_eq!(codes["integrity"][8], "stale");
 }
