@@ -40,7 +40,7 @@ fn a_device_that_was_asked_for_120_percent_drains_for_20_percent_longer() {
     assert!((19.5..20.5).contains(&drain), "{drain}: {told}");
     assert!(told.contains("\ndrain         20 % of the demanded duration"), "{told}");
     let page = fs::read_to_string(home.path().join("run/report.html")).unwrap();
-    assert!(page.contains("drain 20 %"));
+    assert!(page.contains("drain 20\u{a0}%"));
 
     let half = load.replace("120k", "60k");
     ioecho(home.path(), &["replay", &half, "-q", "-t", DEVICE, "-o", "half"]);

@@ -113,10 +113,13 @@ impl Home {
 fn what_threads_made_is_there_and_is_what_they_wrote() {
     let home = Home::new();
     home.makes();
+    let made = home.is_intact();
+    assert!(made["figures"]["intact"].as_u64().unwrap() > 10_000, "{made}");
+    assert_eq!(made["figures"]["names"], 480 + 4 + 16, "{made}");
     home.replays("mixed", &FLOWS, &["--verify=final", "--end-after=500ms"]);
-    let found = home.is_intact();
-    assert!(found["figures"]["intact"].as_u64().unwrap() > 1000, "{found}");
-    assert!(found["figures"]["names"].as_u64().unwrap() > 100, "{found}");
+    // How many files are left depends on whose threads are faster; directories stay.
+    let left = home.is_intact()["figures"]["names"].as_u64().unwrap();
+    assert!((20..=500).contains(&left), "{left}");
     // A run alone is as good as a family of one.
     let line = ["replay", "-q", "--output=alone", "--target=tree:other?files=9", "--verify=final"];
     let make = "--flow=make=files:format?do=mkdir,fill&size=4k;threads=1";

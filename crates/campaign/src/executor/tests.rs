@@ -243,7 +243,7 @@ fn a_part_of_a_rate_is_a_number_once_the_other_run_is_done() {
 
 #[test]
 fn a_curve_ends_at_the_first_point_that_meets_its_condition_and_the_next_one_goes_on() {
-    let head = "name='x'\n[devices]\na='sim:a'\n[replay]\ndevice='a'\n";
+    let head = "name='x'\norder='written'\n[devices]\na='sim:a'\n[replay]\ndevice='a'\n";
     let curve = "[[run]]\nat={run='r',rate='max'}\nset={flow='gen:y;threads=8'}\n\
         [[run]]\nat={run='r',rate='50%'}\nunless='mean > 5ms'\n\
         set={flow='gen:y?rate={50% of run 1}'}\n\
