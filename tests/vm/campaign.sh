@@ -41,7 +41,7 @@ foreign() {
     step 'and used as it is where that is asked for'
     lvcreate --yes --size 16M --name theirs vg-test >/dev/null 2>&1
     run kept b "$(entry lvm 'vg = "vg-test"' 'keep = true')"
-    [ "$code" = 0 ] || { fail "exit code $code"; cat kept.log; }
+    is_done "$code" || { fail "exit code $code"; cat kept.log; }
     [ "$(lvs --noheadings -o lv_name vg-test 2>/dev/null | tr -d ' ')" = theirs ] ||
         fail 'their volume is gone'
     vgremove --yes vg-test >/dev/null 2>&1

@@ -88,8 +88,9 @@ across_hosts() { # name module line…
     module=$2
     shift 2
     write_across "$name" "$module" 2s "$@"
-    ioecho campaign run "$name.toml" --destroy b >"$name.log" 2>&1 ||
-        { fail "$name: exit code $?"; cat "$name.log" "$name.toml"; }
+    code=0
+    ioecho campaign run "$name.toml" --destroy b >"$name.log" 2>&1 || code=$?
+    is_done "$code" || { fail "$name: exit code $code"; cat "$name.log" "$name.toml"; }
     as_found "$name"
 }
 

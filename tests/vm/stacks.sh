@@ -161,10 +161,15 @@ run() { # name device stack [duration [volumes]]
     ioecho campaign run "$1.toml" --destroy "$2" >"$1.log" 2>&1 || code=$?
 }
 
-# The same, which must succeed and leave the machine as it was.
+# Whether a campaign was done. Its figures may be unusable (14): an emulation is no quiet host.
+is_done() { # code
+    [ "$1" = 0 ] || [ "$1" = 14 ]
+}
+
+# The same, which must be done and leave the machine as it was.
 campaign() { # name device stack [duration [volumes]]
     run "$@"
-    [ "$code" = 0 ] || {
+    is_done "$code" || {
         fail "$1: exit code $code"
         cat "$1.log" "$1.toml"
     }
