@@ -32,7 +32,8 @@ fn does(home: &TempDir, arguments: &[&str]) -> (i32, String) {
     (output.status.code().unwrap(), said(&output))
 }
 
-/// A replay of flows on a tree, which must succeed; returns its rows.
+/// A replay of flows on a tree, which must come to its end; returns its rows. On a real tree a busy
+/// host may spoil the figures (11, 12, 14), not what was done; a simulated one knows no other host.
 fn replay(home: &TempDir, name: &str, target: &str, flows: &[&str], more: &[&str]) -> Vec<Request> {
     let output = format!("--output={name}");
     let target = format!("--target={target}");
@@ -41,7 +42,8 @@ fn replay(home: &TempDir, name: &str, target: &str, flows: &[&str], more: &[&str
     arguments.extend(flows.iter().map(String::as_str));
     arguments.extend(more);
     let (code, said) = does(home, &arguments);
-    assert_eq!(code, 0, "{said}");
+    let is_busy = target.starts_with("--target=tree:") && [11, 12, 14].contains(&code);
+    assert!(code == 0 || is_busy, "{code}: {said}");
     rows(&home.path().join(name))
 }
 
