@@ -47,11 +47,6 @@ SIMULATED = [
 # Runs are long enough to have some thousand requests, or some where the rate is next to nothing.
 LONG, LONGER = "elapsed=100ms", "elapsed=3s"
 
-# What is refused because it cannot be run yet, by a part of its reason.
-NOT_YET = {
-    "as one volume": "several as one volume: not yet",
-}
-
 
 def told_by(words, seconds):
     """The exit code, what was told, and the seconds."""
@@ -79,9 +74,6 @@ def ran(program, file, values, flags):
             code, told, seconds = told_by([*words, "--set", long, "-o", store, *flags], 1800)
         if code != 40 or "it makes no request" not in told:
             break
-    for reason, state in NOT_YET.items():
-        if code == 2 and reason in told:
-            return state, True, seconds, told
     cells = re.search(r"^cells +(\d+): (\d+) with a result", told, re.M)
     # A rate may be one that the device cannot serve, and a run may find nothing to do: a load that
     # creates files behind a format has no figures, which the verdict calls invalid.

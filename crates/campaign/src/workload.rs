@@ -239,9 +239,13 @@ fn flows(leaf: &Leaf, paths: &[String]) -> Vec<String> {
         if let Some(share) = flow.share.filter(|_| flow.is_closed) {
             let _ = write!(text, ";share={share}");
         }
-        if let [_, _, ..] = paths {
-            let on = paths.iter().position(|path| Some(path) == flow.paths.first());
-            let _ = write!(text, ";on={}", on.map_or(1, |on| on + 1));
+        let number = |path: &String| 1 + paths.iter().position(|it| it == path).unwrap_or(0);
+        if let ([_, _, ..], [], Some(path)) = (paths, &flow.parts[..], flow.paths.first()) {
+            let _ = write!(text, ";on={}", number(path));
+        }
+        for (at, (path, (from, length))) in flow.paths.iter().zip(&flow.parts).enumerate() {
+            let key = if at == 0 { ";on=" } else { "+" };
+            let _ = write!(text, "{key}{},to={from},length={length}", number(path));
         }
         let ends = ["data", "read-data", "written-data"].into_iter().zip(leaf.data);
         let ends = ends.filter(|_| leaf.ends_by_data());

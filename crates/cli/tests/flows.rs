@@ -119,6 +119,50 @@ fn each_flow_goes_to_its_target_and_rows_of_all_are_in_order() {
 }
 
 #[test]
+fn flows_that_join_targets_share_a_lane_with_all_that_go_there_and_repeat_exactly() {
+    let home = TempDir::new().unwrap();
+    let joined = "a=gen:random?endless=yes&area=1G+1020M&read=50;threads=8;on=1+3,to=4M";
+    let own = "b=gen:random?rate=1k&duration=1s&area=16M;cap=4;on=3";
+    let alone = "c=gen:sequential?endless=yes;threads=2;on=2";
+    let once = |run: &str| {
+        let mut all = vec!["--flow", joined, "--flow", own, "--flow", alone];
+        let device = "sim:size=1G,model=exp,units=2,service=200us,seed=";
+        let devices = ["1", "2", "3"].map(|seed| format!("{device}{seed}"));
+        all.extend(devices.iter().flat_map(|device| ["-t", device]));
+        all.extend(["--end-after", "300ms"]);
+        let (code, told, summary) = replay(home.path(), run, &all);
+        assert_eq!(code, 0, "{told}");
+        (rows(home.path(), run), summary)
+    };
+    let (first, summary) = once("run");
+    let mut seen = [[0; 3]; 3];
+    for row in &first {
+        let measured = row.measured.unwrap();
+        let at = measured.target_offset.unwrap().0;
+        let (flow, target) = (usize::from(measured.flow) - 1, usize::from(measured.target));
+        seen[flow][target] += 1;
+        assert!(at + row.length.0 <= 1 << 30, "{row:?}");
+        let expected = match (flow, target) {
+            (0, 2) => row.offset.0 - (1 << 30) + (4 << 20),
+            _ => row.offset.0,
+        };
+        assert_eq!(at, expected, "{row:?}");
+    }
+    let is_used = seen.map(|flow| flow.map(|count| count > 100));
+    let [t, f] = [true, false];
+    assert_eq!(is_used, [[t, f, t], [f, f, t], [f, t, f]], "{seen:?}");
+    assert_eq!(summary["engine"]["flows"][0]["others"], serde_json::json!([2]));
+    assert_eq!(summary["per_target"].as_array().unwrap().len(), 3);
+    // Each lane is repeated by its seed; how far one is when the other is does not count.
+    let of = |rows: &[Request], is_alone: bool| -> Vec<Request> {
+        let is_its = |row: &&Request| (row.measured.unwrap().target == 1) == is_alone;
+        rows.iter().filter(is_its).copied().collect()
+    };
+    let again = once("again").0;
+    assert!(of(&again, false) == of(&first, false) && of(&again, true) == of(&first, true));
+}
+
+#[test]
 fn what_flows_cannot_mean_is_refused_and_nothing_is_made() {
     let home = TempDir::new().unwrap();
     for (arguments, reason) in [
@@ -132,6 +176,16 @@ fn what_flows_cannot_mean_is_refused_and_nothing_is_made() {
         (&["--flow", "gen:random", "-t", "sim", "--speed", "2"], "those of a trace"),
         (&["--flow", "gen:random", "-t", "sim", "-t", "sim:size=1G"], "names none of 2 targets"),
         (&["--flow", "gen:random;on=2", "-t", "sim"], "no target of this run"),
+        (&["--flow", "gen:random;on=1+9", "-t", "sim", "-t", "sim:size=1G"], "goes to 9, which"),
+        (&["--flow", "gen:random;on=1+1", "-t", "sim", "-t", "sim:size=1G"], "names sim twice"),
+        (
+            &["--flow", "gen:random;on=1,length=2G+2", "-t", "sim:size=1G", "-t", "sim"],
+            "no part of 2",
+        ),
+        (
+            &["--flow", "gen:random;on=1+2", "-t", "sim", "-t", "sim:size=1G", "--verify", "reads"],
+            "as one volume is not verified",
+        ),
         (&["--flow", "a=gen:random", "--flow", "a=gen:random", "-t", "sim"], "different names"),
         (
             &["--flow", "gen:random;cap=9999", "--flow", "gen:random;cap=9999", "-t", "sim"],

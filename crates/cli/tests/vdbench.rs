@@ -92,6 +92,27 @@ fn a_script_that_knows_only_the_names_of_columns_reads_the_reports() {
 }
 
 #[test]
+fn storages_that_are_one_volume_have_a_report_each() {
+    let home = TempDir::new().unwrap();
+    let text = "concatenatesds=yes\nsd=a,lun=/dev/a,size=30m\nsd=b,lun=/dev/b,size=10m\n\
+        wd=w,sd=*,xfersize=4k\nrd=r,wd=w,iorate=max,elapsed=2,interval=1,threads=8\n";
+    fs::write(home.path().join("a.vdb"), text).unwrap();
+    let line = format!("-f a.vdb -o out --target {DEVICE} --seed 1 --quiet");
+    let (code, told) = vdbench(&home, &line);
+    assert_eq!(code, 0, "{told}");
+    let rates = "$1==\"rate\"{for(i=1;i<=NF;i++)if($i==\"rate\")at=i+2} at&&$2~/^avg/{print $at}";
+    let [a, b, w, all] = ["a", "b", "w", "summary"].map(|name| {
+        let found = awk(rates, &home.path().join("out").join(format!("{name}.html")));
+        found.lines().last().unwrap().parse::<f64>().unwrap()
+    });
+    assert!(
+        all > 1000.0 && (a + b - all).abs() < 1.0 && (w - all).abs() < 1.0,
+        "{a} {b} {w} {all}"
+    );
+    assert!((a / b - 3.0).abs() < 0.3, "{a} {b}");
+}
+
+#[test]
 fn the_same_command_measures_anew_and_what_is_unknown_is_refused() {
     let home = TempDir::new().unwrap();
     fs::write(home.path().join("a.vdb"), FILE).unwrap();

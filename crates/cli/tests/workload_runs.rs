@@ -14,7 +14,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use ioecho_trace::formats::{ReadOptions, open};
-use ioecho_trace::{Batch, Op, Request};
+use ioecho_trace::{Batch, Op, Outcome, Request};
 use program::{ioecho, said};
 use serde_json::Value;
 use tempfile::TempDir;
@@ -277,7 +277,11 @@ fn what_cannot_be_run_yet_is_refused_at_its_place_and_nothing_is_made() {
     let head = "sd=s,lun=/dev/none,size=1g\nsd=t,lun=/dev/none2,size=1g\nwd=w,sd=(s,t)\n";
     for (text, place, reason) in [
         (format!("startcmd=ls\n{head}rd=r,wd=w\n"), "a.vdb:1:1", "commands of a file"),
-        (format!("concatenatesds=yes\n{head}rd=r,wd=w\n"), "a.vdb:4:1", "as one volume"),
+        (
+            format!("concatenatesds=yes,journal=yes\n{head}rd=r,wd=w\n"),
+            "a.vdb:4:1",
+            "as one volume: nothing is verified",
+        ),
         (format!("{head}rd=r,wd=w,pause=2h\n"), "a.vdb:4:1", "too long"),
         (format!("hd=far,system=far\n{head}rd=r,wd=w\n"), "a.vdb:1:1", "other hosts"),
         (format!("dedupratio=2,dedupunit=5k\n{head}rd=r,wd=w\n"), "a.vdb:1:14", "multiple of 4k"),
@@ -335,6 +339,76 @@ fn an_amount_of_data_ends_a_run_of_several_loads_on_several_devices() {
     assert!((64 << 20..(64 << 20) + (8 << 10) * 2).contains(&all), "{all}");
     let written = bytes_of(&runs["q 4000"], |row| row.op == Op::Write);
     assert_eq!(written, 8 << 20);
+}
+
+/// Two storages of unequal size as one volume.
+const JOINED: &str = "concatenatesds=yes\nsd=big,lun=big.img\nsd=small,lun=small.img\n\
+    wd=any,sd=*,xfersize=4k,rdpct=50\nwd=seq,sd=*,xfersize=16k,seekpct=0,rdpct=0,threads=1\n\
+    rd=any,wd=any,iorate=max,elapsed=30,maxdata=40m,threads=8\n\
+    rd=seq,wd=seq,iorate=max,elapsed=30,maxdata=1m\n\
+    rd=rate,wd=any,iorate=2000,elapsed=1\n";
+
+#[test]
+fn storages_as_one_volume_are_used_evenly_to_their_last_blocks_on_files_and_in_simulation() {
+    const BLOCKS: [u64; 2] = [75, 25];
+    for is_real in [true, false] {
+        let home = TempDir::new().unwrap();
+        put(&home, "a.vdb", JOINED);
+        for (name, blocks) in ["big.img", "small.img"].iter().zip(BLOCKS) {
+            let file = fs::File::create(home.path().join(name)).unwrap();
+            // Half a block behind the last whole one is no place.
+            file.set_len(blocks * 4096 + 2048).unwrap();
+        }
+        let mut arguments = vec!["a.vdb", "--seed", "4", "--destroy", "big,small"];
+        let simulated = ["big=sim:size=309248", "small=sim:size=104448"];
+        let simulated = simulated.map(|it| format!("{it},model=exp,units=4,service=100us"));
+        if is_real {
+            arguments.extend(["--only", "any,seq"]);
+        } else {
+            arguments = vec!["a.vdb", "--seed", "4", "-t", &simulated[0], "-t", &simulated[1]];
+        }
+        let (code, told) = run(&home, &arguments);
+        // A host that stood still makes no other places.
+        assert!(code == 0 || is_real && matches!(code, 14 | 40), "{told}");
+        let runs = runs(&home.path().join("a.campaign"));
+        let places = |rows: &[Request]| -> Vec<(u16, u64)> {
+            let at = |row: &Request| {
+                let measured = row.measured.as_ref().unwrap();
+                assert_eq!(measured.outcome, Outcome::Ok);
+                (measured.target, measured.target_offset.unwrap().0)
+            };
+            rows.iter().map(at).collect()
+        };
+        let any = rows(&runs["any 8 max"]);
+        let mut counts = [vec![0_i64; 75], vec![0_i64; 25]];
+        for (target, place) in places(&any) {
+            counts[usize::from(target)][(place / 4096) as usize] += 1;
+        }
+        assert_eq!(any.len(), 10_240);
+        // 99 degrees of freedom: the probability of more than 180 is one in a million.
+        let squares = counts.iter().flatten().map(|count| (*count as f64 - 102.4).powi(2));
+        let squares = squares.sum::<f64>() / 102.4;
+        assert!(squares < 180.0, "{counts:?}");
+        // Places are those of the volume, and the clients are those of all of it.
+        let first = any.iter().zip(places(&any));
+        let behind = |target: u16| if target == 0 { 0 } else { 75 * 4096 };
+        assert!(first.into_iter().all(|(row, (target, at))| row.offset.0 == behind(target) + at));
+        let in_flight = any.iter().map(|row| row.measured.as_ref().unwrap().in_flight);
+        assert!(in_flight.max().unwrap() <= 8);
+        // 18 requests fit on the first, 6 on the second; then it begins again.
+        let walked = places(&rows(&runs["seq max"]));
+        assert_eq!(walked.len(), 64);
+        for (number, place) in walked.iter().enumerate() {
+            let number = number as u64 % 24;
+            let expected =
+                if number < 18 { (0, number * 16384) } else { (1, (number - 18) * 16384) };
+            assert_eq!(*place, expected);
+        }
+        if !is_real {
+            let due = rows(&runs["rate 2000"]).len();
+            assert!((1700..2300).contains(&due), "{due}");
+        }
+    }
 }
 
 #[test]

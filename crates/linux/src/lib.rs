@@ -31,7 +31,7 @@ pub mod tree;
 pub mod watch;
 
 pub use clock::MonotonicClock;
-pub use device::{Backend, DeviceError, DeviceOptions, open_device};
+pub use device::{Backend, DeviceError, DeviceOptions, open_device, open_devices};
 pub use facts::HostDescription;
 pub use guard::{Hazard, Recheck, Unknown, inspect, inspect_opened};
 pub use host::{AppliedSetup, HostError, HostSetup};

@@ -20,6 +20,7 @@ pub mod fill;
 pub mod flow;
 pub mod graph;
 pub mod interval;
+pub mod joint;
 pub mod journal;
 pub mod map;
 pub mod pacing;

@@ -277,6 +277,18 @@ impl Map {
         Self { routes, spare }
     }
 
+    /// The map of one volume that lies on several targets, one part behind the other: each part
+    /// goes to a target, from a place on, and has room for so many bytes.
+    pub fn behind_each_other(parts: impl IntoIterator<Item = (u16, Bytes, Bytes)>) -> Self {
+        let mut from = Bytes::ZERO;
+        let routes = parts.into_iter().map(|(target, base, room)| {
+            let until = Bytes(from.0.saturating_add(room.0));
+            let begins = std::mem::replace(&mut from, until);
+            Route { volume: None, from: begins, until, target, base, room, scale: 1.0 }
+        });
+        Self { routes: routes.collect(), spare: Vec::new() }
+    }
+
     /// Gives a volume that the header does not name a target of its own, if one is left; answers
     /// the number of its route. If none is left it has no place, because separate volumes must not
     /// overlap.

@@ -48,30 +48,34 @@ pub(crate) struct Emptiness {
     pub(crate) zeroes: f64,
 }
 
-/// Checks the places of requests in the ring, evenly over it.
-pub(crate) fn look(
-    input: &mut LaneFeed,
-    content: &TargetContent,
-    mut places: Places,
-) -> (PlacesSeen, Emptiness) {
-    let mut found = (PlacesSeen::default(), Emptiness::default());
+/// The first requests that move data, evenly over those in the ring.
+pub(crate) fn first(input: &mut LaneFeed) -> Vec<Planned> {
+    let mut first = Vec::new();
     input.look_ahead(|waiting| {
         let moves_data = |planned: &&Planned| {
             planned.refusal.is_none() && matches!(planned.op, Op::Read | Op::Write)
         };
         let step = waiting.len().div_ceil(LOOKED_MAX).max(1);
-        let first: Vec<_> = waiting.iter().step_by(step).filter(moves_data).collect();
-        let mut seen = ask(&places, &first);
-        let offsets: Vec<u64> = first.iter().map(|planned| planned.offset.0).collect();
-        if is_in_doubt(content, &offsets) {
-            read(&mut places, &offsets, &mut seen);
-        }
-        found = (seen, emptiness(content, seen, &offsets));
+        first = waiting.iter().step_by(step).filter(moves_data).copied().collect();
     });
-    found
+    first
 }
 
-fn ask(places: &Places, planned: &[&Planned]) -> PlacesSeen {
+/// Checks the places of the first requests to a target.
+pub(crate) fn look(
+    first: &[Planned],
+    content: &TargetContent,
+    mut places: Places,
+) -> (PlacesSeen, Emptiness) {
+    let mut seen = ask(&places, first);
+    let offsets: Vec<u64> = first.iter().map(|planned| planned.offset.0).collect();
+    if is_in_doubt(content, &offsets) {
+        read(&mut places, &offsets, &mut seen);
+    }
+    (seen, emptiness(content, seen, &offsets))
+}
+
+fn ask(places: &Places, planned: &[Planned]) -> PlacesSeen {
     let mut seen = PlacesSeen::default();
     let until = Instant::now() + PLACES_TIME;
     for planned in planned {

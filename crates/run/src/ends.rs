@@ -6,7 +6,7 @@ use ioecho_trace::units::counted;
 
 use crate::facts::{RunFacts, TargetEntry};
 use crate::feeder::FeederEnd;
-use crate::lane::LaneEnd;
+use crate::lane::{LaneEnd, TargetSeen};
 use crate::load;
 use crate::plan::ReplayPlan;
 use crate::start::Agreed;
@@ -16,6 +16,8 @@ use crate::writer::WriterEnd;
 /// The results of the engines and of the threads around them.
 pub(crate) struct Ends {
     pub(crate) lanes: Vec<LaneEnd>,
+    /// What was seen of each target.
+    pub(crate) seen: Vec<TargetSeen>,
     /// What was verified of each target.
     pub(crate) verified: Vec<Verified>,
     pub(crate) feeder: FeederEnd,
@@ -27,9 +29,11 @@ pub(crate) struct Ends {
 impl Ends {
     /// The reason why the run ended early; empty if it did not.
     fn incomplete(&self, plan: &ReplayPlan) -> String {
-        let failed = self.lanes.iter().zip(&plan.targets).find_map(|(lane, target)| {
+        let groups = plan.flows.groups(plan.targets.len());
+        let failed = self.lanes.iter().zip(&groups).find_map(|(lane, group)| {
             let error = lane.error.as_ref()?;
-            Some(format!("the device {} failed: {error}", target.name()))
+            let names: Vec<String> = group.iter().map(|it| plan.targets[*it].name()).collect();
+            Some(format!("the device {} failed: {error}", names.join(" + ")))
         });
         if let Some(failed) = failed {
             failed
@@ -139,20 +143,20 @@ pub(crate) fn engine_facts(
         paced_rate_max: (request_cost > 0).then(|| 1e9 / request_cost as f64),
         demanded_rate_peak: ends.feeder.peak_per_s,
         host: host_facts(ends),
-        load: load::facts(plan, facts, below, &ends.lanes, &ends.feeder),
+        load: load::facts(plan, facts, below, &ends.seen, &ends.feeder),
         ..facts_beforehand(plan, facts)
     }
 }
 
 /// The observations of the host and of the devices during the run.
 fn host_facts(ends: &Ends) -> HostFacts {
-    let seen = |lane: &LaneEnd| lane.seen.as_ref().map(|seen| seen.device.clone());
-    let waited = ends.lanes.iter().filter_map(|lane| lane.seen.as_ref()?.waited);
+    let seen = |target: &TargetSeen| target.seen.as_ref().map(|seen| seen.device.clone());
+    let waited = ends.seen.iter().filter_map(|target| target.seen.as_ref()?.waited);
     let waited = waited.map(|span| span.0).reduce(i64::saturating_add);
     let (clock, cpu) = ends.host.clone().unzip();
     HostFacts {
-        // Facts of the devices exist for all lanes of a real run, and for none of a simulation.
-        devices: ends.lanes.iter().map(seen).collect::<Option<_>>().unwrap_or_default(),
+        // Facts of the devices exist for all targets of a real run, and for none of a simulation.
+        devices: ends.seen.iter().map(seen).collect::<Option<_>>().unwrap_or_default(),
         clock,
         cpu: cpu.flatten().map(|cpu| CpuFacts { waited_ns: waited, ..cpu }),
         recorder: Some(ends.writer.facts()),

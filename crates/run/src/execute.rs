@@ -24,8 +24,8 @@ use crate::error::{Kind, Result, RunError};
 use crate::facts::{PlanFacts, RUN_VERSION, RunFacts, RunNumber, RunNumbers, State, TargetEntry};
 use crate::feeder::{Demand, Feeding};
 use crate::files::Forest;
-use crate::flows::{Feeders, FlowsEnd, LanePlace, Readers};
-use crate::lane::{Lane, LaneWork};
+use crate::flows::{self, Feeders, FlowsEnd, LanePlace, Readers};
+use crate::lane::{Lane, LaneWork, TargetSeen};
 use crate::lane_feed::LaneFeed;
 use crate::lanes::Lanes;
 use crate::observer::{Meters, Moments, Observer, Stopping};
@@ -37,7 +37,7 @@ use crate::verify::family::Member;
 use crate::verify::tree::TreeVerifier;
 use crate::watch::host::HostWatch;
 use crate::witness::{Witness, Witnessed};
-use crate::writer::{self, WriterOptions};
+use crate::writer::{self, RingSink, WriterOptions};
 use crate::{feeder, finalise, load, recorded_lane, verification, witness};
 
 /// A run that has ended, for whatever reason.
@@ -88,7 +88,7 @@ fn replay(
     observer: &Arc<dyn Observer>,
 ) -> Result<Finished> {
     let clock = MonotonicClock::new();
-    let places = LanePlace::all(&plan.targets, plan.flows.list());
+    let places = LanePlace::all(&plan.targets, &plan.flows);
     let recorded = recorded_lane::open(plan, clock, observer.as_ref()).transpose()?;
     let has_trees = plan.is_of_files() && recorded.is_none();
     let forest = has_trees.then(|| Forest::open(plan, observer.as_ref())).transpose()?;
@@ -232,17 +232,20 @@ type Opened = (Vec<Lane>, Vec<TargetEntry>, Vec<Vec<Layer>>);
 
 /// Opens the targets: the lanes, what is stored of each target, and what lies below it.
 fn open(plan: &ReplayPlan, clock: MonotonicClock) -> Result<Opened> {
-    let (mut lanes, mut entries, mut below) = Opened::default();
-    for target in &plan.targets {
-        let (lane, entry, layers) = Lane::open(plan, target, clock)?;
-        if lane.limits().capacity.0 == 0 {
-            let text = format!("the target {} holds nothing", target.name());
-            return Err(RunError::new(Kind::Target, text));
+    let (mut lanes, mut all) = (Vec::new(), Vec::new());
+    for group in plan.flows.groups(plan.targets.len()) {
+        let (lane, opened) = Lane::open(plan, &group, clock)?;
+        for (target, limits) in group.iter().zip(lane.limits()) {
+            if limits.capacity.0 == 0 {
+                let text = format!("the target {} holds nothing", plan.targets[*target].name());
+                return Err(RunError::new(Kind::Target, text));
+            }
         }
         lanes.push(lane);
-        entries.push(entry);
-        below.push(layers);
+        all.extend(group.into_iter().zip(opened));
     }
+    all.sort_by_key(|(target, _)| *target);
+    let (entries, below) = all.into_iter().map(|(_, opened)| opened).unzip();
     Ok((lanes, entries, below))
 }
 
@@ -308,6 +311,7 @@ fn work(
 ) -> Result<Worked> {
     let tell = &|text: &str| observer.tell(text);
     let verifiers = verification::verifiers(plan, run, run_number, &lanes, tell)?;
+    let limits = limits(plan, &lanes);
     let stop = stopping.stop();
     // One control per lane; they share the request to stop.
     let control = || Control { stop: Arc::clone(stop), ..Control::default() };
@@ -353,9 +357,12 @@ fn work(
     let cpus = plan.host.cpus.as_ref();
     let host = (!simulated).then(|| HostWatch::start(cpus, &start)).transpose()?;
     let mut flows = plan.flows.lanes(&plan.targets, plan.spec.verify.is_on());
-    let parts = lanes.into_iter().zip(inputs).zip(recorders).zip(verifiers);
+    let groups = plan.flows.groups(plan.targets.len());
+    let parts =
+        lanes.into_iter().zip(inputs).zip(joined(recorders, &groups, &limits)).zip(verifiers);
     let work = parts.enumerate().map(|(number, (((lane, input), recorder), verifier))| LaneWork {
         number,
+        joint: recorder.joint.clone(),
         target: places[number].target,
         lane,
         input,
@@ -372,6 +379,10 @@ fn work(
     let mut ends = lanes.as_mut().map(|lanes| lanes.wait(&start, begins));
     let host = host.map(HostWatch::finish);
     run.log("replayed: what was measured is put in order");
+    let seen = match &mut ends {
+        Ok(Ok(ends)) => TargetSeen::of_all(ends, &groups),
+        _ => Vec::new(),
+    };
     let verified = match &mut ends {
         Ok(Ok(ends)) => verification::verified(plan, trees, ends, stop),
         _ => Vec::new(),
@@ -392,7 +403,20 @@ fn work(
     if let Some(error) = ends.iter_mut().find_map(|lane| lane.host_error.take()) {
         return Err(error);
     }
-    Ok((Ends { lanes: ends, verified, feeder, writer, host }, start, lanes?))
+    Ok((Ends { lanes: ends, seen, verified, feeder, writer, host }, start, lanes?))
+}
+
+/// The recorders of lanes, which know the targets of theirs where there are several.
+fn joined(
+    recorders: Vec<RingSink>,
+    groups: &[Vec<usize>],
+    limits: &[TargetLimits],
+) -> Vec<RingSink> {
+    let mut recorders = recorders;
+    for (recorder, group) in recorders.iter_mut().zip(groups).filter(|(_, group)| group.len() > 1) {
+        recorder.joint = Some(flows::joint(group, limits));
+    }
+    recorders
 }
 
 /// What each target can take.
@@ -401,7 +425,11 @@ fn limits(plan: &ReplayPlan, lanes: &[Lane]) -> Vec<TargetLimits> {
     if plan.is_of_files() {
         return plan.targets.iter().map(Target::limits).collect();
     }
-    lanes.iter().map(Lane::limits).collect()
+    let groups = plan.flows.groups(plan.targets.len());
+    let of_lane = |(lane, group): (&Lane, Vec<usize>)| group.into_iter().zip(lane.limits());
+    let mut all: Vec<_> = lanes.iter().zip(groups).flat_map(of_lane).collect();
+    all.sort_by_key(|(target, _)| *target);
+    all.into_iter().map(|(_, limits)| limits).collect()
 }
 
 /// Tells why threads on files ended before the run did.
@@ -437,7 +465,7 @@ fn begin_feeding(
             inputs.collect(),
         ));
     }
-    let limits: Vec<_> = lanes.iter().map(Lane::limits).collect();
+    let limits = limits(plan, lanes);
     let until = plan.spec.end_after;
     let (readers, inputs) = Readers::start(&plan.flows, &limits, plan.timing, until, &stop)?;
     let feeders = Feeders::Flows(readers, source.header().clone(), FlowsEnd::default());

@@ -16,7 +16,7 @@ use ioecho_trace::{Nanos, TraceError};
 use crate::error::{Kind, Result, RunError};
 use crate::facts::{SimulatedTarget, TargetEntry, TreeEntry};
 use crate::flows::{Flow, FlowsInput, LanePlace, OfFiles};
-use crate::lane::Lane;
+use crate::lane::{Lane, Simulated};
 use crate::observer::Observer;
 use crate::plan::ReplayPlan;
 use crate::target::Target;
@@ -162,7 +162,7 @@ impl Forest {
                         length_max: load.sizes.largest(),
                     };
                     let device = Box::new(FilesDevice::new(here, there, options, clock));
-                    Lane::Real { device, clock, claim: None }
+                    Lane::Real { device, clock, claims: Vec::new() }
                 }
                 (TreePlace::Memory { calls, .. }, ..) => {
                     let mut flows = plan.flows.list().iter();
@@ -173,9 +173,9 @@ impl Forest {
                     });
                     let other = other.and_then(|other| self.places[other].names.clone());
                     let names = place.names.clone();
+                    let device = Simulated { spec: calls.clone(), learnt: None };
                     Lane::Simulated {
-                        spec: calls.clone(),
-                        learnt: None,
+                        devices: vec![device],
                         names: names.map(|names| (names, other)),
                     }
                 }

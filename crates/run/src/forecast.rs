@@ -160,8 +160,9 @@ fn of_flows(plan: &ReplayPlan, limits: &[TargetLimits]) -> Result<Forecast> {
     let mut forecast = Forecast { timed, changes: changes.collect(), ..Forecast::default() };
     let stop = Arc::default();
     let (readers, inputs) = Readers::start(&plan.flows, limits, plan.timing, None, &stop)?;
-    for input in inputs {
-        let end = input.drain(&mut |planned| forecast.count(planned));
+    for (input, group) in inputs.into_iter().zip(plan.flows.groups(limits.len())) {
+        let joint = flows::joint(&group, limits);
+        let end = input.drain(&mut |planned| forecast.count(&joint.planned(planned)));
         flows::add(&mut forecast.totals, &end.totals);
         end.error.map_or(Ok(()), Err)?;
     }

@@ -10,17 +10,20 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex};
 
 use ioecho_linux::target::{Layer, Places, TargetContent};
-use ioecho_linux::{Access, MonotonicClock, Recheck, open_device, target, thread as host_thread};
+use ioecho_linux::{
+    Access, MonotonicClock, Recheck, open_device, open_devices, target, thread as host_thread,
+};
 use ioecho_replay::calibrate;
 use ioecho_replay::engine::{Control, Pacing, PacingMode, Replay, Totals, Verification};
+use ioecho_replay::joint::Joint;
 use ioecho_replay::pattern::Pattern;
 use ioecho_replay::plan::TargetLimits;
 use ioecho_replay::schedule::Counts;
 use ioecho_replay::sim::models::Learnt;
-use ioecho_replay::sim::{Pace, SimClock, SimDevice, SimSpec};
+use ioecho_replay::sim::{JoinedDevices, Pace, SimClock, SimDevice, SimSpec};
 use ioecho_replay::tree::{InMemory, Names};
 use ioecho_replay::verify::{Following, Verifier, final_pass};
-use ioecho_replay::{Clock, Device, Scheduler};
+use ioecho_replay::{Clock, Device, Planned, Scheduler};
 use ioecho_trace::{Bytes, Nanos, VerifyMode};
 
 use crate::ahead::{self, Emptiness, PlacesSeen};
@@ -44,16 +47,27 @@ pub(crate) enum Lane {
     Real {
         device: Box<dyn Device + Send>,
         clock: MonotonicClock,
-        /// What is known of the device or file; `None` of a tree of files.
-        claim: Option<Box<Claim>>,
+        /// What is known of each device or file; nothing of a tree of files.
+        claims: Vec<Claim>,
     },
     /// The clock belongs to the thread of the simulation, so it is made there.
     Simulated {
-        spec: Box<SimSpec>,
-        learnt: Option<Arc<Learnt>>,
+        /// The device, or those of all targets of the lane.
+        devices: Vec<Simulated>,
         /// The tree in memory, and that to which files go from there, if it is one.
         names: Option<(SharedNames, Option<SharedNames>)>,
     },
+}
+
+/// A lane, and of each of its targets what is stored of it and what lies below it.
+pub(crate) type OpenedLane = (Lane, Vec<(TargetEntry, Vec<Layer>)>);
+
+/// A simulated device, before it is made.
+#[derive(Clone)]
+pub(crate) struct Simulated {
+    pub(crate) spec: Box<SimSpec>,
+    /// The run that it was learnt from, where one was named.
+    pub(crate) learnt: Option<Arc<Learnt>>,
 }
 
 /// A tree in memory, shared by lanes.
@@ -61,6 +75,11 @@ pub(crate) type SharedNames = Arc<Mutex<Names>>;
 
 /// What is known of a target that this run has for itself.
 pub(crate) struct Claim {
+    /// The number of the target.
+    target: usize,
+    /// Its size and its blocks.
+    capacity: Bytes,
+    block_size: Bytes,
     /// The sample of the target's content.
     content: TargetContent,
     /// Tells the content of the places where the load goes.
@@ -70,48 +89,95 @@ pub(crate) struct Claim {
 }
 
 impl Lane {
-    /// Opens a target for the run, and returns its facts and the layers below it.
+    /// Opens the targets of a lane for the run, and returns the facts of each and the layers below
+    /// it.
     pub(crate) fn open(
         plan: &ReplayPlan,
-        target: &Target,
+        targets: &[usize],
         clock: MonotonicClock,
-    ) -> Result<(Self, TargetEntry, Vec<Layer>)> {
-        match target {
-            Target::Simulated { text, spec, learnt, .. } => {
+    ) -> Result<OpenedLane> {
+        let (mut devices, mut entries) = (Vec::new(), Vec::new());
+        for target in targets {
+            if let Target::Simulated { text, spec, learnt, .. } = &plan.targets[*target] {
                 let entry = TargetEntry::Simulated(SimulatedTarget { simulated: text.clone() });
-                let (spec, learnt) = (spec.clone(), learnt.clone());
-                Ok((Self::Simulated { spec, learnt, names: None }, entry, Vec::new()))
+                entries.push((entry, Vec::new()));
+                devices.push(Simulated { spec: spec.clone(), learnt: learnt.clone() });
             }
-            Target::Real { options, .. } => {
-                let opened = target.claim(&plan.spec.destroy, &reads_alone())?;
-                let writes = options.access == Access::ReadWrite;
-                let recheck = writes.then(|| Recheck::of(&opened)).transpose()?;
-                let facts = opened.facts().clone();
-                let content = target::sample(&opened);
-                let (places, layers) = (Places::of(&opened), target::layers(&opened));
-                let device = open_device(opened, &plan.device, clock)?;
-                let entry = RealTarget::new(device.describe(), facts, content.clone());
-                let entry = TargetEntry::Real(Box::new(entry));
-                let claim = Some(Box::new(Claim { content, places, recheck }));
-                Ok((Self::Real { device, clock, claim }, entry, layers))
-            }
-            Target::Tree(_) => Err(RunError::new(Kind::Failure, "a tree has lanes of its own")),
         }
+        if devices.len() == targets.len() {
+            return Ok((Self::Simulated { devices, names: None }, entries));
+        }
+        Self::open_real(plan, targets, clock)
+    }
+
+    fn open_real(
+        plan: &ReplayPlan,
+        targets: &[usize],
+        clock: MonotonicClock,
+    ) -> Result<OpenedLane> {
+        let (mut all, mut claims, mut known) = (Vec::new(), Vec::new(), Vec::new());
+        for number in targets {
+            let target = &plan.targets[*number];
+            let Target::Real { options, .. } = target else {
+                let text = format!("{} is no device or file, as others of its lane", target.name());
+                return Err(RunError::new(Kind::Failure, text));
+            };
+            let opened = target.claim(&plan.spec.destroy, &reads_alone())?;
+            let writes = options.access == Access::ReadWrite;
+            let recheck = writes.then(|| Recheck::of(&opened)).transpose()?;
+            let facts = opened.facts().clone();
+            let content = target::sample(&opened);
+            known.push((facts.clone(), content.clone(), target::layers(&opened)));
+            claims.push(Claim {
+                target: *number,
+                capacity: facts.capacity,
+                block_size: facts.logical_block,
+                content,
+                places: Places::of(&opened),
+                recheck,
+            });
+            all.push(opened);
+        }
+        let joint = Joint::new(claims.iter().map(|claim| (claim.target as u16, claim.capacity)));
+        let device = match all.pop() {
+            Some(only) if all.is_empty() => open_device(only, &plan.device, clock)?,
+            last => {
+                open_devices(all.into_iter().chain(last).collect(), joint, &plan.device, clock)?
+            }
+        };
+        let entries = known.into_iter().map(|(facts, content, layers)| {
+            let entry = RealTarget::new(device.describe(), facts, content);
+            (TargetEntry::Real(Box::new(entry)), layers)
+        });
+        let entries = entries.collect();
+        Ok((Self::Real { device, clock, claims }, entries))
     }
 
     /// The numbers of the fills that the sample of the target contains.
     pub(crate) fn fills(&self) -> Vec<u64> {
-        let Self::Real { claim: Some(claim), .. } = self else { return Vec::new() };
-        let prepared = claim.content.runs.iter().filter(|written| written.prepared);
+        let Self::Real { claims, .. } = self else { return Vec::new() };
+        let written = claims.iter().flat_map(|claim| &claim.content.runs);
+        let prepared = written.filter(|written| written.prepared);
         prepared.filter_map(|written| u64::from_str_radix(&written.run, 16).ok()).collect()
     }
 
-    /// The limits of the target.
-    pub(crate) fn limits(&self) -> TargetLimits {
+    /// The limits of its targets, in their order.
+    pub(crate) fn limits(&self) -> Vec<TargetLimits> {
         match self {
-            Self::Real { device, .. } => TargetLimits::of(device.as_ref()),
-            Self::Simulated { spec, .. } => {
-                TargetLimits::of(&SimDevice::new(**spec, SimClock::new(SIM_LOOK)))
+            Self::Real { device, claims, .. } => {
+                let mut all = vec![TargetLimits::of(device.as_ref()); claims.len().max(1)];
+                if claims.len() > 1 {
+                    for (limits, claim) in all.iter_mut().zip(claims) {
+                        (limits.capacity, limits.block_size) = (claim.capacity, claim.block_size);
+                    }
+                }
+                all
+            }
+            Self::Simulated { devices, .. } => {
+                let of = |device: &Simulated| {
+                    TargetLimits::of(&SimDevice::new(*device.spec, SimClock::new(SIM_LOOK)))
+                };
+                devices.iter().map(of).collect()
             }
         }
     }
@@ -120,8 +186,10 @@ impl Lane {
 /// The inputs of a lane.
 pub(crate) struct LaneWork {
     pub(crate) number: usize,
-    /// The number of its target.
+    /// The number of its target; of several, the first.
     pub(crate) target: usize,
+    /// The places of its targets, where there are several.
+    pub(crate) joint: Option<Joint>,
     pub(crate) lane: Lane,
     pub(crate) input: LaneFeed,
     /// The flows, if the run has such.
@@ -157,11 +225,43 @@ pub(crate) struct LaneEnd {
     pub(crate) verify_read: Bytes,
     /// What its flows have come to, if it has such.
     pub(crate) flows: Option<FlowsEnd>,
+    /// What was seen of each of its targets.
+    pub(crate) targets: Vec<TargetSeen>,
+}
+
+/// What was seen of a target.
+#[derive(Default)]
+pub(crate) struct TargetSeen {
     /// The content at the places of the first requests.
     pub(crate) places: PlacesSeen,
     /// The observations of the device and of the thread, until the replay's end.
     pub(crate) seen: Option<LaneSeen>,
     watch: Option<LaneWatch>,
+}
+
+impl TargetSeen {
+    /// What was seen of all targets, in their order. Of a tree of files, and of what a lane that was
+    /// given up had, nothing was.
+    pub(crate) fn of_all(lanes: &mut [LaneEnd], groups: &[Vec<usize>]) -> Vec<Self> {
+        let targets = groups.iter().map(Vec::len).sum();
+        let mut all: Vec<Self> = std::iter::repeat_with(Self::default).take(targets).collect();
+        for (lane, group) in lanes.iter_mut().zip(groups) {
+            for (target, seen) in group.iter().zip(lane.targets.drain(..)) {
+                all[*target] = seen;
+            }
+        }
+        all
+    }
+
+    /// Ends the observation of the targets of a lane, whose thread counts once.
+    fn end(all: &mut [Self]) {
+        for (number, one) in all.iter_mut().enumerate() {
+            one.seen = one.watch.take().map(LaneWatch::end);
+            if let Some(seen) = one.seen.as_mut().filter(|_| number > 0) {
+                seen.waited = None;
+            }
+        }
+    }
 }
 
 impl LaneEnd {
@@ -178,9 +278,7 @@ impl LaneEnd {
             verify_passed: false,
             verify_read: Bytes::ZERO,
             flows: None,
-            places: PlacesSeen::default(),
-            seen: None,
-            watch: None,
+            targets: Vec::new(),
         }
     }
 
@@ -218,17 +316,20 @@ fn doubt(plan: &ReplayPlan, number: usize, empty: Emptiness) -> Option<String> {
     target::doubt(path, never_written, zeroes).filter(|_| !plan.spec.scratch)
 }
 
-/// Refuses a target that is written to and has got a user.
-fn is_free(plan: &ReplayPlan, number: usize, recheck: Option<&Recheck>) -> Result<()> {
-    recheck.map_or(Ok(()), |recheck| {
-        plan.targets[number].recheck(recheck, &plan.spec.destroy, &reads_alone())
+/// Refuses targets that are written to and have got a user.
+fn are_free(plan: &ReplayPlan, rechecks: &[(usize, Recheck)]) -> Result<()> {
+    rechecks.iter().try_for_each(|(number, recheck)| {
+        plan.targets[*number].recheck(recheck, &plan.spec.destroy, &reads_alone())
     })
 }
 
-/// Begins to observe a real target.
-fn watch(plan: &ReplayPlan, number: usize) -> Option<LaneWatch> {
-    let Target::Real { facts, .. } = plan.targets.get(number)? else { return None };
-    Some(LaneWatch::begin(facts))
+/// Begins to observe the real targets of a lane.
+fn watch(plan: &ReplayPlan, numbers: &[usize], all: &mut [TargetSeen]) {
+    for (number, one) in numbers.iter().zip(all) {
+        if let Some(Target::Real { facts, .. }) = plan.targets.get(*number) {
+            one.watch = Some(LaneWatch::begin(facts));
+        }
+    }
 }
 
 /// Runs a lane to its end, but does not close its device.
@@ -243,18 +344,19 @@ pub(crate) fn run(
     let pattern = Pattern::with_fill(work.run_number, target as u16, plan.fill);
     let waits = plan.timing.mode.has_parents();
     let pattern = if waits { pattern.undated() } else { pattern };
+    let pattern = work.joint.iter().fold(pattern, |pattern, joint| pattern.over(joint.clone()));
     let mut rings = Rings { input, flows, recorder, control, pattern, shared: work.shared };
     let mut end = LaneEnd::new(verifier);
     let mut closing = None;
     RingInput::wait_until_filled(&filled, &rings.control.stop);
     match lane {
-        Lane::Real { mut device, clock, claim } => {
-            let recheck = claim.and_then(|claim| {
-                look_at(plan, target, *claim, (&mut rings.input, &mut end.places), observer)
-            });
+        Lane::Real { mut device, clock, claims } => {
+            let numbers: Vec<usize> = claims.iter().map(|claim| claim.target).collect();
+            let rechecks =
+                look_at(plan, claims, work.joint.as_ref(), (&mut rings.input, &mut end), observer);
             // Reading the trace may have taken long. The guard protects the data meanwhile, but the
             // target may have got a user.
-            if let Err(refusal) = is_free(plan, target, recheck.as_ref()) {
+            if let Err(refusal) = are_free(plan, &rechecks) {
                 end.host_error = Some(refusal);
                 start.give_up();
                 return (end, Some(device));
@@ -264,7 +366,7 @@ pub(crate) fn run(
                 return (end, Some(device));
             }
             host_thread::wake_promptly();
-            end.watch = watch(plan, target);
+            watch(plan, &numbers, &mut end.targets);
             let host = plan.host.apply();
             match &host {
                 Ok(given) => {
@@ -290,7 +392,7 @@ pub(crate) fn run(
             };
             if agreed.is_told {
                 // The run may have waited for long.
-                let free = is_free(plan, target, recheck.as_ref());
+                let free = are_free(plan, &rechecks);
                 if free.is_err() {
                     start.give_up();
                 }
@@ -298,7 +400,7 @@ pub(crate) fn run(
                     end.host_error = free.err();
                     return (end, Some(device));
                 }
-                end.watch = watch(plan, target);
+                watch(plan, &numbers, &mut end.targets);
             }
             let pacing =
                 Pacing { start_at: Some(agreed.start_at), spin: agreed.spin, ..pacing(plan) };
@@ -309,7 +411,7 @@ pub(crate) fn run(
             }
             closing = Some(device);
         }
-        Lane::Simulated { spec, learnt, names } => {
+        Lane::Simulated { devices, names } => {
             rings.input.block();
             rings.recorder.blocking = true;
             start.wait(1);
@@ -320,10 +422,12 @@ pub(crate) fn run(
                 return (end, None);
             }
             let clock = SimClock::new(SIM_LOOK);
-            let mut device = simulated(plan, *spec, learnt, &clock);
-            let _in_step = keep_in_step(&mut device, &mut rings);
+            let mut devices: Vec<SimDevice> =
+                devices.into_iter().map(|device| simulated(plan, device, &clock)).collect();
+            let _in_step = devices.first_mut().and_then(|first| keep_in_step(first, &mut rings));
             let pacing = Pacing { spin: Nanos::ZERO, ..pacing(plan) };
-            replay_simulated(plan, &mut rings, &mut end, (device, &clock, pacing), names);
+            let of_lane = (devices, work.joint, names);
+            replay_simulated(plan, &mut rings, &mut end, of_lane, (&clock, pacing));
         }
     }
     end.results_lost = rings.recorder.lost;
@@ -361,15 +465,10 @@ impl Drop for InStep {
 }
 
 /// The simulated device of this description, or the one that was learnt.
-fn simulated(
-    plan: &ReplayPlan,
-    spec: SimSpec,
-    learnt: Option<Arc<Learnt>>,
-    clock: &SimClock,
-) -> SimDevice {
-    let device = match learnt {
-        Some(learnt) => SimDevice::learnt(spec, learnt, clock.clone()),
-        None => SimDevice::new(spec, clock.clone()),
+fn simulated(plan: &ReplayPlan, of: Simulated, clock: &SimClock) -> SimDevice {
+    let device = match of.learnt {
+        Some(learnt) => SimDevice::learnt(*of.spec, learnt, clock.clone()),
+        None => SimDevice::new(*of.spec, clock.clone()),
     };
     if plan.spec.verify.is_on() { device.with_data() } else { device }
 }
@@ -386,29 +485,45 @@ struct Rings {
     shared: Option<(Arc<Mutex<Verifier>>, u32)>,
 }
 
-/// Looks at the places where the load begins, and warns where they are empty; returns the last
-/// check of the target's users.
+/// Looks at the places where the load begins on each target, and warns where they are empty;
+/// returns the last checks of the targets' users.
 fn look_at(
     plan: &ReplayPlan,
-    target: usize,
-    claim: Claim,
-    (input, seen): (&mut LaneFeed, &mut PlacesSeen),
+    claims: Vec<Claim>,
+    joint: Option<&Joint>,
+    (input, end): (&mut LaneFeed, &mut LaneEnd),
     observer: &dyn Observer,
-) -> Option<Recheck> {
-    let (places, empty) = ahead::look(input, &claim.content, claim.places);
-    *seen = places;
-    warn(observer, doubt(plan, target, empty));
-    claim.recheck
+) -> Vec<(usize, Recheck)> {
+    let mut rechecks = Vec::new();
+    let first = ahead::first(input);
+    for Claim { target, content, places, recheck, .. } in claims {
+        let there = |planned: &Planned| joint.map_or(*planned, |joint| joint.planned(planned));
+        let is_its = |planned: &Planned| joint.is_none() || usize::from(planned.target) == target;
+        let its: Vec<Planned> = first.iter().map(there).filter(is_its).collect();
+        let (places, empty) = ahead::look(&its, &content, places);
+        end.targets.push(TargetSeen { places, ..TargetSeen::default() });
+        warn(observer, doubt(plan, target, empty));
+        rechecks.extend(recheck.map(|recheck| (target, recheck)));
+    }
+    rechecks
 }
 
-/// Replays on a simulated device, or on a tree in memory whose calls take as long.
+/// The simulated devices of a lane, their places, and the tree in memory, if they are one.
+type Devices = (Vec<SimDevice>, Option<Joint>, Option<(SharedNames, Option<SharedNames>)>);
+
+/// Replays on simulated devices, or on a tree in memory whose calls take as long.
 fn replay_simulated(
     plan: &ReplayPlan,
     rings: &mut Rings,
     end: &mut LaneEnd,
-    (mut device, clock, pacing): (SimDevice, &SimClock, Pacing),
-    names: Option<(SharedNames, Option<SharedNames>)>,
+    (mut devices, joint, names): Devices,
+    (clock, pacing): (&SimClock, Pacing),
 ) {
+    if let Some(joint) = joint {
+        let mut all = JoinedDevices::new(devices, joint);
+        return replay(plan, rings, end, (&mut all, clock, pacing));
+    }
+    let Some(mut device) = devices.pop() else { return };
     match names {
         None => replay(plan, rings, end, (&mut device, clock, pacing)),
         Some((names, other)) => {
@@ -455,7 +570,7 @@ fn replay<C: Clock>(
     end.totals = totals;
     end.error = result.err();
     // Taken before the final verification, which is not part of the load.
-    end.seen = end.watch.take().map(LaneWatch::end);
+    TargetSeen::end(&mut end.targets);
     let whole = plan.spec.verify.ends_with_a_look();
     if let Some(verifier) = &mut end.verifier
         && whole

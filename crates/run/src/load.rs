@@ -11,7 +11,7 @@ use ioecho_trace::{Bytes, Header};
 use crate::ahead::PlacesSeen;
 use crate::facts::{RunFacts, TargetEntry};
 use crate::feeder::FeederEnd;
-use crate::lane::LaneEnd;
+use crate::lane::TargetSeen;
 use crate::plan::ReplayPlan;
 use crate::target::Target;
 
@@ -21,14 +21,14 @@ pub(crate) fn facts(
     plan: &ReplayPlan,
     facts: &RunFacts,
     below: &[Vec<Layer>],
-    lanes: &[LaneEnd],
+    seen: &[TargetSeen],
     feeder: &FeederEnd,
 ) -> LoadFacts {
-    let targets = facts.targets.iter().zip(below).zip(lanes);
+    let targets = facts.targets.iter().zip(below).zip(seen);
     let recorded = &feeder.header;
     LoadFacts {
         targets: targets
-            .map(|((entry, layers), lane)| target_facts(plan, entry, layers, lane))
+            .map(|((entry, layers), seen)| target_facts(plan, entry, layers, seen))
             .collect(),
         recording: Some(Recording::of(recorded, feeder.totals.planned)),
         size: None,
@@ -54,7 +54,7 @@ fn target_facts(
     plan: &ReplayPlan,
     entry: &TargetEntry,
     layers: &[Layer],
-    lane: &LaneEnd,
+    seen: &TargetSeen,
 ) -> TargetFacts {
     let name = entry.name();
     let told = plan.spec.cache_size.map(|size| Cache {
@@ -76,7 +76,7 @@ fn target_facts(
         in_memory: first(|layer| layer.in_memory.then(|| layer.name.clone())),
         // The first layer of a device is its disk, and of a file the file system.
         is_memory: target.file_system.is_none() && layers.first().is_some_and(|own| own.in_memory),
-        content: (!plan.spec.scratch).then(|| content_facts(&target.content, lane.places)),
+        content: (!plan.spec.scratch).then(|| content_facts(&target.content, seen.places)),
         name,
     }
 }

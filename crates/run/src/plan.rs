@@ -130,6 +130,7 @@ impl ReplayPlan {
         let inputs = inputs(&spec, &load, &targets)?;
         let before = Before::new(&spec, &targets)?;
         refuse_what_files_have_not(&spec, &targets, &flows)?;
+        refuse_what_volumes_have_not(&spec, &flows)?;
         let scheduler = Config {
             conflicts: conflicts(&spec, &targets),
             strong: spec.strong,
@@ -389,6 +390,21 @@ fn refused_with_verification(
             "take 128 threads at most",
         ),
     ]
+}
+
+/// Refuses what is not possible where several targets are one volume.
+fn refuse_what_volumes_have_not(spec: &ReplaySpec, flows: &Flows) -> Result<()> {
+    let help = "leave it out, or give each target flows of its own";
+    let are_joined = flows.list().iter().any(Flow::is_joined);
+    let what = if are_joined && spec.verify.is_on() {
+        "verified"
+    } else if are_joined && spec.expert.is_some() {
+        "told of from inside its engine"
+    } else {
+        return Ok(());
+    };
+    let text = format!("what flows do to several targets as one volume is not {what}");
+    Err(RunError::with_help(Kind::Usage, text, help))
 }
 
 /// Refuses an instant of the host's clock for a simulation, in which that clock does not count.

@@ -82,6 +82,6 @@ fn opened(
         mount_point: mount.map(|(_, point)| point),
     });
     let device = Box::new(RecordedDevice::new(anchor, Arc::clone(files), clock));
-    let lane = Lane::Real { device, clock, claim: None };
+    let lane = Lane::Real { device, clock, claims: Vec::new() };
     Ok((vec![lane], vec![entry], vec![Vec::new()]))
 }

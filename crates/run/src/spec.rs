@@ -28,6 +28,7 @@ use ioecho_trace::{Bytes, JournalMode, Nanos, VerifyMode};
 use serde::{Deserialize, Serialize};
 
 pub use ioecho_replay::schedule::IN_FLIGHT;
+pub use ioecho_trace::workload::model::DEDUPS;
 
 use crate::error::{Kind, Result, RunError};
 use crate::flows::{FLOWS_MAX, FlowSpec, Flows};
@@ -38,8 +39,6 @@ pub const SPEEDUPS: RangeInclusive<f64> = 1e-6..=1e6;
 /// The factor on the number of requests.
 pub const IOPS_SCALES: RangeInclusive<f64> = 1e-3..=1e3;
 
-/// The number of blocks that share one content.
-pub const DEDUPS: RangeInclusive<f64> = 1.0..=1e3;
 /// The size of blocks that share their content, where nothing else is said.
 pub const DEDUP_UNIT: Bytes = Bytes(4 << 10);
 /// What such a size must be, in words.

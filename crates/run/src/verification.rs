@@ -53,7 +53,7 @@ fn verifier(
         VerifyConfig { run: run_number, target: target as u16, isolated: plan.is_isolated() };
     let tags = plan.scheduler.device_slots();
     let journal = (!plan.targets[target].is_simulated()).then_some(plan.spec.journal);
-    let capacity = lane.limits().capacity;
+    let capacity = lane.limits().first().map_or(Bytes::ZERO, |limits| limits.capacity);
     let mut verifier =
         verify::verifier(run, config, plan.before.as_ref(), capacity, tags, journal, tell)?;
     for fill in lane.fills() {

@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 use ioecho_replay::Record;
 use ioecho_replay::engine::ResultSink;
 use ioecho_replay::engine::telemetry::Telemetry;
+use ioecho_replay::joint::Joint;
 use ioecho_replay::journal::encode;
 use ioecho_replay::verify::INTENTS_MAX;
 use ioecho_stats::facts::RecorderFacts;
@@ -77,14 +78,26 @@ pub(crate) struct RingSink {
     pub(crate) blocking: bool,
     /// The engine's end of the telemetry, if it was asked for.
     telemetry: Option<TelemetrySender>,
+    /// The places of the lane's targets, where there are several: results are those of a target.
+    pub(crate) joint: Option<Joint>,
+}
+
+/// A result with the number of its target and its place there.
+fn of_target(record: &Record, joint: &Joint) -> Record {
+    let mut record = *record;
+    record.planned = joint.planned(&record.planned);
+    record.measured.target = record.planned.target;
+    record.measured.target_offset = record.measured.target_offset.map(|place| joint.place(place).1);
+    record
 }
 
 impl ResultSink for RingSink {
     fn record(&mut self, record: &Record) -> bool {
-        let mut pending = self.producer.push(*record);
+        let record = self.joint.as_ref().map_or(*record, |joint| of_target(record, joint));
+        let mut pending = self.producer.push(record);
         while self.blocking && !self.producer.is_abandoned() && pending.is_err() {
             thread::yield_now();
-            pending = self.producer.push(*record);
+            pending = self.producer.push(record);
         }
         self.lost += u64::from(pending.is_err());
         pending.is_ok()
@@ -172,7 +185,9 @@ pub(crate) fn spawn(
         .map(|_| {
             let (producer, consumer) = RingBuffer::new(room);
             let telemetry = senders.next();
-            (RingSink { producer, room, lost: 0, blocking: false, telemetry }, consumer)
+            let sink =
+                RingSink { producer, room, lost: 0, blocking: false, telemetry, joint: None };
+            (sink, consumer)
         })
         .unzip();
     let writer = Writer {

@@ -28,10 +28,10 @@ use rustix::io::Errno;
 use super::aio_context::{Block, Context, Event};
 use super::buffers::{Buffer, Register};
 use super::queue::Queue;
+use super::targets::Targets;
 use super::workers::{Bell, Workers};
 use super::{CLOSING, HELPERS, expected, is_ordered, moves_data, outcome};
 use crate::clock::MonotonicClock;
-use crate::target::OpenedTarget;
 
 #[derive(Debug, Default)]
 struct Slot {
@@ -44,7 +44,7 @@ struct Slot {
 /// flight.
 pub(super) struct AioQueue {
     context: Context,
-    target: Arc<OpenedTarget>,
+    targets: Arc<Targets>,
     clock: MonotonicClock,
     /// One for each tag.
     slots: Vec<Slot>,
@@ -85,19 +85,19 @@ fn bell() -> io::Result<OwnedFd> {
 }
 
 impl AioQueue {
-    /// Drives `target` with up to `in_flight_max` requests.
+    /// Drives `targets` with up to `in_flight_max` requests.
     pub(super) fn new(
-        target: &Arc<OpenedTarget>,
+        targets: &Arc<Targets>,
         in_flight_max: u32,
         clock: MonotonicClock,
     ) -> io::Result<Self> {
         let bell = Arc::new(bell()?);
         let count = HELPERS.min(in_flight_max);
-        let helpers = Workers::new(count, in_flight_max, target, clock, Some(&bell))?;
+        let helpers = Workers::new(count, in_flight_max, targets, clock, Some(&bell))?;
         Ok(Self {
             // One more for the bell.
             context: Context::new(in_flight_max as usize + 1)?,
-            target: Arc::clone(target),
+            targets: Arc::clone(targets),
             clock,
             slots: (0..in_flight_max).map(|_| Slot::default()).collect(),
             in_flight: 0,
@@ -190,7 +190,8 @@ impl Queue for AioQueue {
             self.helpers.prepare(io, buffer);
             return;
         }
-        let file = self.target.file.as_raw_fd();
+        let (at, io) = &self.targets.of(io);
+        let file = self.targets.all()[*at].file.as_raw_fd();
         let memory = buffer.as_mut().map_or(std::ptr::null_mut(), Buffer::address);
         let block = match io.op {
             Op::Read => Block::read(file, memory, io.length.0, io.offset.0),
@@ -320,13 +321,13 @@ mod tests {
         file.as_file().set_len(4096).unwrap();
         let mut opening = OpenOptions::new(Access::ReadOnly);
         opening.allow_cached = true;
-        let target = Arc::new(target::open(file.path(), opening).unwrap());
+        let targets = Arc::new(Targets::one(target::open(file.path(), opening).unwrap()));
         if let Err(reason) = available(COUNT) {
             ioecho_fixture::skipped(reason);
             return;
         }
         let clock = MonotonicClock::new();
-        let mut queue = AioQueue::new(&target, COUNT, clock).unwrap();
+        let mut queue = AioQueue::new(&targets, COUNT, clock).unwrap();
         assert!(queue.describe().contains("read from its ring"), "{}", queue.describe());
         queue.context.forget_ring();
         assert!(queue.describe().contains("fetched by system call"));

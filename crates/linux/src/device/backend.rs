@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use io_uring::IoUring;
 use ioecho_replay::Device;
+use ioecho_replay::joint::Joint;
 use rustix::io::{Errno, ReadWriteFlags, preadv2};
 use rustix::system::sysinfo;
 
@@ -16,6 +17,7 @@ use super::options::{Backend, DeviceError, DeviceOptions};
 use super::polled::polls;
 use super::queue::KernelDevice;
 use super::ring;
+use super::targets::Targets;
 use super::threads::ThreadsQueue;
 use super::uring::UringQueue;
 use crate::clock::MonotonicClock;
@@ -88,30 +90,49 @@ pub fn open_device(
     options: &DeviceOptions,
     clock: MonotonicClock,
 ) -> Result<Box<dyn Device + Send>, DeviceError> {
+    open_all(Targets::one(target), options, clock)
+}
+
+/// The same of several open targets, each at its place of `joint`, which has as many. They share
+/// what a device has: a ring, its buffers and its cap on requests in flight.
+pub fn open_devices(
+    targets: Vec<OpenedTarget>,
+    joint: Joint,
+    options: &DeviceOptions,
+    clock: MonotonicClock,
+) -> Result<Box<dyn Device + Send>, DeviceError> {
+    open_all(Targets::new(targets, joint), options, clock)
+}
+
+fn open_all(
+    targets: Targets,
+    options: &DeviceOptions,
+    clock: MonotonicClock,
+) -> Result<Box<dyn Device + Send>, DeviceError> {
     let host = sysinfo();
     let host_memory = host.totalram as u64 * u64::from(host.mem_unit);
     options.check(host_memory)?;
-    let target = Arc::new(target);
+    let targets = Arc::new(targets);
     let (memory, in_flight_max) = (options.buffer_memory(host_memory), options.in_flight_max);
     // Only making it proves that it is possible, because limits depend on the size.
     let (mut ring, mut context) = (None, None);
     let uring = || {
-        let made = UringQueue::new(&target, options, memory.0, clock);
+        let made = UringQueue::new(&targets, options, memory.0, clock);
         ring = Some(made.map_err(|error| reason(&error, io_uring_disabled()))?);
         Ok(())
     };
     let mut aio = || {
         aio_available(1)?;
-        let made = AioQueue::new(&target, in_flight_max, clock);
+        let made = AioQueue::new(&targets, in_flight_max, clock);
         context = Some(made.map_err(|error| aio::reason(&error))?);
         Ok(())
     };
-    let direct = target.facts().direct;
+    let direct = targets.are_direct();
     let waits = options.backend == Backend::Auto
         && direct
         && !options.needs_ring()
         && aio_available(1).is_ok()
-        && !takes_requests_without_waiting(&target);
+        && !targets.all().iter().all(takes_requests_without_waiting);
     let note = if waits {
         Some(match aio() {
             Ok(()) => WAITS.to_owned(),
@@ -122,18 +143,21 @@ pub fn open_device(
         choose(options, direct, uring, aio)?
     };
     if options.iopoll {
-        let path = || target.facts().path.clone();
-        polls(&target).map_err(|reason| DeviceError::PollUnavailable { path: path(), reason })?;
+        for target in targets.all() {
+            let path = || target.facts().path.clone();
+            polls(target)
+                .map_err(|reason| DeviceError::PollUnavailable { path: path(), reason })?;
+        }
     }
     if let Some(queue) = ring {
-        return Ok(Box::new(KernelDevice::new(target, queue, memory, in_flight_max, note)));
+        return Ok(Box::new(KernelDevice::new(targets, queue, memory, in_flight_max, note)));
     }
     if let Some(queue) = context {
-        return Ok(Box::new(KernelDevice::new(target, queue, memory, in_flight_max, note)));
+        return Ok(Box::new(KernelDevice::new(targets, queue, memory, in_flight_max, note)));
     }
-    let queue = ThreadsQueue::new(&target, in_flight_max, options.threads, clock)
+    let queue = ThreadsQueue::new(&targets, in_flight_max, options.threads, clock)
         .map_err(|source| DeviceError::System { backend: "threads", source })?;
-    Ok(Box::new(KernelDevice::new(target, queue, memory, in_flight_max, note)))
+    Ok(Box::new(KernelDevice::new(targets, queue, memory, in_flight_max, note)))
 }
 
 /// Makes the first back end of the options that can be made, or none if threads are to be used.
@@ -248,11 +272,11 @@ mod tests {
         file.as_file().set_len(4096).unwrap();
         let mut opening = OpenOptions::new(Access::ReadOnly);
         opening.allow_cached = true;
-        let target = Arc::new(target::open(file.path(), opening).unwrap());
-        let queue = ThreadsQueue::new(&target, 2, None, MonotonicClock::new()).unwrap();
+        let targets = Arc::new(Targets::one(target::open(file.path(), opening).unwrap()));
+        let queue = ThreadsQueue::new(&targets, 2, None, MonotonicClock::new()).unwrap();
         let note = Some("no io_uring: forbidden here".to_owned());
         let memory = super::super::BUFFER_MEMORY_MIN;
-        let device = KernelDevice::new(target, queue, memory, 2, note);
+        let device = KernelDevice::new(targets, queue, memory, 2, note);
         assert!(device.describe().starts_with("threads: 2 workers"), "{}", device.describe());
         assert!(device.describe().ends_with("(no io_uring: forbidden here)"));
     }

@@ -16,9 +16,6 @@ use super::ring::{BLOCK_URING_CMD_DISCARD, discard_area};
 /// stands in the lower half.
 pub(super) const FLUSH_PART: u64 = 1 << 32;
 
-/// The target stands first and alone in the ring's table of files.
-const FILE: Fixed = Fixed(0);
-
 /// Marks the completion of the bell.
 pub(super) const BELL: u64 = 1 << 33;
 
@@ -41,6 +38,8 @@ pub(super) struct Prepared {
     pub(super) role: Role,
     /// The request's tag.
     pub(super) tag: u32,
+    /// The number of its target.
+    pub(super) at: u16,
     /// Entries that the kernel has not taken.
     pub(super) parts: u8,
     first: Entry,
@@ -49,29 +48,34 @@ pub(super) struct Prepared {
 }
 
 impl Prepared {
-    /// `buffer` must stay valid until the request has completed; a request that moves no data has
-    /// none.
-    pub(super) fn new(io: &Io, buffer: Option<&mut Buffer>, has_discard_command: bool) -> Self {
-        let tag = u64::from(io.tag);
+    /// `at` is the place of the target in the ring's table of files. `buffer` must stay valid until
+    /// the request has completed; a request that moves no data has none.
+    pub(super) fn new(
+        io: &Io,
+        at: usize,
+        buffer: Option<&mut Buffer>,
+        has_discard_command: bool,
+    ) -> Self {
+        let (tag, file, at) = (u64::from(io.tag), Fixed(at as u32), at as u16);
         let role = if io.begins_with_flush() { Role::FlushFirst } else { Role::Request };
-        let entry = build(io, buffer, has_discard_command).user_data(tag);
+        let entry = build(io, file, buffer, has_discard_command).user_data(tag);
         if is_ordered(io) {
-            let first = flush().flags(EntryFlags::IO_LINK).user_data(tag | FLUSH_PART);
-            Self { role, tag: io.tag, parts: 2, first, second: Some(entry) }
+            let first = flush(file).flags(EntryFlags::IO_LINK).user_data(tag | FLUSH_PART);
+            Self { role, tag: io.tag, at, parts: 2, first, second: Some(entry) }
         } else {
-            Self { role, tag: io.tag, parts: 1, first: entry, second: None }
+            Self { role, tag: io.tag, at, parts: 1, first: entry, second: None }
         }
     }
 
     /// The write of the request of this tag, whose flush has completed.
     pub(super) fn after_flush(tag: u32, write: Entry) -> Self {
-        Self { role: Role::AfterFlush, tag, parts: 1, first: write, second: None }
+        Self { role: Role::AfterFlush, tag, at: 0, parts: 1, first: write, second: None }
     }
 
     /// Completes once when this file can be read from.
     pub(super) fn bell(file: i32) -> Self {
         let poll = opcode::PollAdd::new(Fd(file), libc::POLLIN as u32).build().user_data(BELL);
-        Self { role: Role::Bell, tag: 0, parts: 1, first: poll, second: None }
+        Self { role: Role::Bell, tag: 0, at: 0, parts: 1, first: poll, second: None }
     }
 
     /// Whether it is internal to the queue.
@@ -90,36 +94,36 @@ impl Prepared {
 /// Without the discard command, punching a hole in a block device unmaps it too, but as
 /// `REQ_OP_WRITE_ZEROES` (`blkdev_fallocate` in block/fops.c), and devices that cannot do this
 /// answer that it is unsupported.
-fn build(io: &Io, buffer: Option<&mut Buffer>, has_discard_command: bool) -> Entry {
+fn build(io: &Io, file: Fixed, buffer: Option<&mut Buffer>, has_discard_command: bool) -> Entry {
     let (offset, length) = (io.offset.0, io.length.0);
     let registered = buffer.as_ref().and_then(|buffer| buffer.registered());
     let memory = buffer.map_or(std::ptr::null_mut(), Buffer::address);
     let allocate = |mode: FallocateFlags| {
         let mode = (mode | FallocateFlags::KEEP_SIZE).bits() as i32;
-        opcode::Fallocate::new(FILE, length).offset(offset).mode(mode).build()
+        opcode::Fallocate::new(file, length).offset(offset).mode(mode).build()
     };
     match io.op {
         Op::Read => match registered {
             Some(index) => {
-                opcode::ReadFixed::new(FILE, memory, length as u32, index).offset(offset).build()
+                opcode::ReadFixed::new(file, memory, length as u32, index).offset(offset).build()
             }
-            None => opcode::Read::new(FILE, memory, length as u32).offset(offset).build(),
+            None => opcode::Read::new(file, memory, length as u32).offset(offset).build(),
         },
         Op::Write => {
             let fua = io.flags.contains(Flags::FUA);
             let flags = if fua { ReadWriteFlags::DSYNC } else { ReadWriteFlags::empty() };
             let flags = flags.bits() as i32;
             if let Some(index) = registered {
-                let write = opcode::WriteFixed::new(FILE, memory, length as u32, index);
+                let write = opcode::WriteFixed::new(file, memory, length as u32, index);
                 write.offset(offset).rw_flags(flags).build()
             } else {
-                let write = opcode::Write::new(FILE, memory, length as u32);
+                let write = opcode::Write::new(file, memory, length as u32);
                 write.offset(offset).rw_flags(flags).build()
             }
         }
-        Op::Flush => flush(),
+        Op::Flush => flush(file),
         Op::Discard if has_discard_command => {
-            let command = opcode::UringCmd16::new(FILE, BLOCK_URING_CMD_DISCARD);
+            let command = opcode::UringCmd16::new(file, BLOCK_URING_CMD_DISCARD);
             command.addr(Some(offset)).cmd(discard_area(length)).build()
         }
         Op::Discard => allocate(FallocateFlags::PUNCH_HOLE),
@@ -128,6 +132,6 @@ fn build(io: &Io, buffer: Option<&mut Buffer>, has_discard_command: bool) -> Ent
     }
 }
 
-fn flush() -> Entry {
-    opcode::Fsync::new(FILE).flags(FsyncFlags::DATASYNC).build()
+fn flush(file: Fixed) -> Entry {
+    opcode::Fsync::new(file).flags(FsyncFlags::DATASYNC).build()
 }

@@ -29,8 +29,8 @@ use rustix::event::{EventfdFlags, eventfd};
 use rustix::fs::fdatasync;
 
 use super::duty::{Budget, Duty, Expected};
+use super::targets::Targets;
 use crate::clock::MonotonicClock;
-use crate::target::OpenedTarget;
 use crate::thread::{start_by, wake_promptly};
 
 /// Small: a flusher only makes system calls.
@@ -55,8 +55,10 @@ const IDLE: u64 = 1;
 const AWAITING: u64 = 2;
 /// Looks for a flush again and again.
 const SPINNING: u64 = 3;
-/// Was given the flush of the request whose tag stands below, and has not taken it yet.
+/// Was given the flush of the request whose tag stands below, and has not taken it yet. The number
+/// of its target stands above.
 const GIVEN: u64 = 1 << 32;
+const TARGET_SHIFT: u32 = 33;
 
 /// A flush that is done.
 #[derive(Clone, Copy, Debug)]
@@ -93,7 +95,7 @@ impl Flusher {
 
 /// State shared by the issuing thread and the flushers.
 struct Shared {
-    target: Arc<OpenedTarget>,
+    targets: Arc<Targets>,
     clock: MonotonicClock,
     places: Vec<Flusher>,
     expected: Receiver<Expected>,
@@ -128,14 +130,14 @@ impl Flushers {
     /// `count` threads.
     pub(super) fn new(
         count: u32,
-        target: &Arc<OpenedTarget>,
+        targets: &Arc<Targets>,
         clock: MonotonicClock,
     ) -> io::Result<Self> {
         let (expected, to_expect) = bounded(EXPECTED_MAX);
         // Where nobody takes what is done, a thread waits with the next, and is not free meanwhile.
         let (finished, done) = bounded(count as usize);
         let shared = Arc::new(Shared {
-            target: Arc::clone(target),
+            targets: Arc::clone(targets),
             clock,
             places: (0..count).map(|_| Flusher::default()).collect(),
             expected: to_expect,
@@ -201,12 +203,13 @@ impl Flushers {
         }
     }
 
-    /// Has the request of this tag flushed; answers `false` where no thread is free.
-    pub(super) fn hand_over(&mut self, tag: u32) -> bool {
+    /// Has the target `at` flushed for the request of this tag; answers `false` where no thread is
+    /// free.
+    pub(super) fn hand_over(&mut self, tag: u32, at: usize) -> bool {
         let ways = [SPINNING, IDLE, AWAITING];
         // A thread may go from one state to another between two looks.
         let taken = loop {
-            if ways.into_iter().any(|state| self.hand_to(state, tag)) {
+            if ways.into_iter().any(|state| self.hand_to(state, tag, at)) {
                 break true;
             }
             if !self.has_free() {
@@ -224,8 +227,8 @@ impl Flushers {
     /// flush: the first that should be awake by now. If there is none, it takes the one whose own
     /// flush is farthest in the future, so that it is back by then; otherwise each flush would take
     /// the thread of a later one.
-    fn hand_to(&self, state: u64, tag: u32) -> bool {
-        let given = GIVEN | u64::from(tag);
+    fn hand_to(&self, state: u64, tag: u32, at: usize) -> bool {
+        let given = GIVEN | (at as u64) << TARGET_SHIFT | u64::from(tag);
         let now = self.shared.clock.now().0;
         let is_at = |number: &usize| self.state(*number) == state;
         let wakes = |number: usize| (self.shared.places[number].from.load(Relaxed), number);
@@ -316,9 +319,9 @@ impl Shared {
         wake_promptly();
         let place = &self.places[number];
         let mut expected = None;
-        while let Some(tag) = self.await_flush(place, &mut expected) {
+        while let Some((tag, at)) = self.await_flush(place, &mut expected) {
             let submitted = self.clock.now();
-            let answer = fdatasync(&self.target.file);
+            let answer = fdatasync(&self.targets.all()[at].file);
             let completed = self.clock.now();
             let result = answer.map_or_else(|error| -error.raw_os_error(), |()| 0);
             if self.done.send(Flushed { tag, submitted, completed, result }).is_err() {
@@ -332,9 +335,14 @@ impl Shared {
         }
     }
 
-    /// Waits for a flush, asleep or awake; `None` when there will be none any more. `expected` is
+    /// Waits for a flush, asleep or awake: the tag of its request and the number of its target;
+    /// `None` when there will be none any more. `expected` is
     /// the one that this thread knows of.
-    fn await_flush(&self, place: &Flusher, expected: &mut Option<Expected>) -> Option<u32> {
+    fn await_flush(
+        &self,
+        place: &Flusher,
+        expected: &mut Option<Expected>,
+    ) -> Option<(u32, usize)> {
         // A thread that is not busy may be given a flush at any moment.
         let mut was = BUSY;
         loop {
@@ -351,7 +359,7 @@ impl Shared {
             } else {
                 let given = place.state.load(SeqCst);
                 if given & GIVEN != 0 && place.moves(given, BUSY) {
-                    return Some(given as u32);
+                    return Some((given as u32, (given >> TARGET_SHIFT) as usize));
                 }
                 continue;
             }
@@ -414,9 +422,9 @@ mod tests {
         file.as_file().set_len(4096).unwrap();
         let mut opening = OpenOptions::new(Access::ReadOnly);
         opening.allow_cached = true;
-        let target = Arc::new(target::open(file.path(), opening).unwrap());
+        let targets = Arc::new(Targets::one(target::open(file.path(), opening).unwrap()));
         let clock = MonotonicClock::new();
-        let mut flushers = Flushers::new(3, &target, clock).unwrap();
+        let mut flushers = Flushers::new(3, &targets, clock).unwrap();
         let mut times = vec![0; COUNT as usize];
         let deadline = clock.now() + Nanos::from_secs(60);
         let mut take = |flushers: &mut Flushers| {
@@ -429,7 +437,7 @@ mod tests {
         for tag in 0..COUNT {
             let ahead = Nanos::from_micros(i64::from(tag % 7) * 20);
             flushers.expect(clock.now() + ahead, Nanos::from_micros(i64::from(tag % 3) * 10));
-            while !flushers.hand_over(tag) {
+            while !flushers.hand_over(tag, 0) {
                 take(&mut flushers);
                 thread::yield_now();
             }

@@ -32,6 +32,7 @@ mod polled;
 mod queue;
 mod registered;
 mod ring;
+mod targets;
 mod threads;
 mod uring;
 mod workers;
@@ -42,7 +43,7 @@ use rustix::io::Errno;
 
 use crate::target::{Access, OpenedTarget, TargetKind};
 
-pub use backend::{aio_available, open_device, uring_available};
+pub use backend::{aio_available, open_device, open_devices, uring_available};
 pub use buffers::{BUFFER_MAX, BUFFER_MEMORY};
 pub use options::{BUFFER_MEMORY_MIN, Backend, DeviceError, DeviceOptions, THREADS_MAX};
 pub use ring::IN_FLIGHT_MAX;

@@ -14,8 +14,7 @@ use rustix::io::Errno;
 
 use super::buffers::{Buffer, Register};
 use super::memory::{Memory, NoMemory};
-use super::supports;
-use crate::target::OpenedTarget;
+use super::targets::Targets;
 
 /// A way for requests to reach the kernel. The methods are those of [`Device`] for one that already
 /// has its buffers; `done` is called for each completion with the buffer of its request.
@@ -63,32 +62,32 @@ pub(super) struct KernelDevice<Q> {
     refused: Vec<u32>,
     /// The outcomes of those that were handed over.
     failed: Vec<Completion>,
-    target: Arc<OpenedTarget>,
+    targets: Arc<Targets>,
     /// Why it is this back end and no better one.
     note: Option<String>,
 }
 
 impl<Q: Queue> KernelDevice<Q> {
-    /// Drives `target` through `queue`, with up to `memory_max` bytes of buffers.
+    /// Drives `targets` through `queue`, with up to `memory_max` bytes of buffers.
     pub(super) fn new(
-        target: Arc<OpenedTarget>,
+        targets: Arc<Targets>,
         mut queue: Q,
         memory_max: Bytes,
         in_flight_max: u32,
         note: Option<String>,
     ) -> Self {
         let memory = Memory::new(memory_max, in_flight_max, &mut queue);
-        Self { queue, memory, refused: Vec::new(), failed: Vec::new(), target, note }
+        Self { queue, memory, refused: Vec::new(), failed: Vec::new(), targets, note }
     }
 }
 
 impl<Q: Queue> Device for KernelDevice<Q> {
     fn capacity(&self) -> Bytes {
-        self.target.facts().capacity
+        self.targets.capacity()
     }
 
     fn block_size(&self) -> Bytes {
-        self.target.facts().logical_block
+        self.targets.logical_block()
     }
 
     /// Of reads and writes. Discards and write-zeroes move no data and may be of any length.
@@ -97,7 +96,7 @@ impl<Q: Queue> Device for KernelDevice<Q> {
     }
 
     fn supports(&self, op: Op) -> bool {
-        supports(&self.target, op)
+        self.targets.supports(op)
     }
 
     fn draft(&mut self, io: &Io, until: Bytes, payload: &mut dyn Payload) -> bool {
@@ -173,7 +172,7 @@ impl<Q: Queue> Device for KernelDevice<Q> {
         if !self.supports(Op::Discard) {
             text.push_str(", no discard");
         }
-        if !self.target.facts().direct {
+        if !self.targets.are_direct() {
             text.push_str(", page cache not bypassed");
         }
         text.push_str(", ");

@@ -22,9 +22,9 @@ use ioecho_trace::Nanos;
 
 use super::buffers::{Buffer, Register};
 use super::queue::Queue;
+use super::targets::Targets;
 use super::workers::Workers;
 use crate::clock::MonotonicClock;
-use crate::target::OpenedTarget;
 
 /// The most workers unless told: beyond it they cost more in switching than they bring in parallel.
 const WORKERS_DEFAULT: u32 = 256;
@@ -37,15 +37,15 @@ pub(super) struct ThreadsQueue {
 }
 
 impl ThreadsQueue {
-    /// Drives `target` with `threads` workers; more requests than that wait for a free one.
+    /// Drives `targets` with `threads` workers; more requests than that wait for a free one.
     pub(super) fn new(
-        target: &Arc<OpenedTarget>,
+        targets: &Arc<Targets>,
         in_flight_max: u32,
         threads: Option<u32>,
         clock: MonotonicClock,
     ) -> io::Result<Self> {
         let threads = threads.unwrap_or(in_flight_max.min(WORKERS_DEFAULT));
-        let workers = Workers::new(threads, in_flight_max, target, clock, None)?;
+        let workers = Workers::new(threads, in_flight_max, targets, clock, None)?;
         Ok(Self { workers, clock, in_flight_max })
     }
 }

@@ -39,8 +39,9 @@ use super::flushers::{Flushed, Flushers};
 use super::options::DeviceOptions;
 use super::queue::Queue;
 use super::registered::Registered;
+use super::targets::Targets;
 use super::workers::Workers;
-use super::{CLOSING, HELPERS, expected, is_ordered, moves_data, outcome, ring, supports};
+use super::{CLOSING, HELPERS, expected, is_ordered, moves_data, outcome, ring};
 use crate::clock::MonotonicClock;
 use crate::target::{OpenedTarget, TargetKind};
 
@@ -84,7 +85,7 @@ impl Slot {
 pub(super) struct UringQueue {
     ring: IoUring,
     enabled: bool,
-    target: Arc<OpenedTarget>,
+    targets: Arc<Targets>,
     clock: MonotonicClock,
     slots: Vec<Slot>,
     prepared: VecDeque<Prepared>,
@@ -110,10 +111,10 @@ pub(super) struct UringQueue {
 }
 
 impl UringQueue {
-    /// Drives `target` as the options say, which have been checked; the buffers will take up to
+    /// Drives `targets` as the options say, which have been checked; the buffers will take up to
     /// `memory_max` bytes.
     pub(super) fn new(
-        target: &Arc<OpenedTarget>,
+        targets: &Arc<Targets>,
         options: &DeviceOptions,
         memory_max: u64,
         clock: MonotonicClock,
@@ -121,19 +122,22 @@ impl UringQueue {
         let DeviceOptions { in_flight_max, sqpoll, iopoll, .. } = *options;
         let (ring, name) = ring::make(in_flight_max, sqpoll, iopoll)?;
         ring::check(&ring)?;
-        ring.submitter().register_files(&[target.file.as_raw_fd()])?;
+        let files: Vec<_> = targets.all().iter().map(|target| target.file.as_raw_fd()).collect();
+        ring.submitter().register_files(&files)?;
         let registered = Registered::new(&ring, options.register_buffers, memory_max);
-        let discard_command = !iopoll
-            && target.facts().kind == TargetKind::BlockDevice
-            && supports(target, Op::Discard)
-            && ring::discards_by_command(&target.file);
+        let is_device = |target: &OpenedTarget| {
+            target.facts().kind == TargetKind::BlockDevice
+                && ring::discards_by_command(&target.file)
+        };
+        let discard_command =
+            !iopoll && targets.supports(Op::Discard) && targets.all().iter().all(is_device);
         let threads = HELPERS.min(in_flight_max);
-        let helpers = iopoll.then(|| Workers::new(threads, in_flight_max, target, clock, None));
-        let flushers = (!iopoll).then(|| Flushers::new(threads, target, clock));
+        let helpers = iopoll.then(|| Workers::new(threads, in_flight_max, targets, clock, None));
+        let flushers = (!iopoll).then(|| Flushers::new(threads, targets, clock));
         Ok(Self {
             ring,
             enabled: false,
-            target: Arc::clone(target),
+            targets: Arc::clone(targets),
             clock,
             slots: (0..in_flight_max).map(|_| Slot::default()).collect(),
             // One more for the bell.
@@ -166,9 +170,9 @@ impl UringQueue {
         let Some(flushers) = self.flushers.as_mut().filter(|_| self.loaded == 0) else {
             return false;
         };
-        let first = self
-            .prepared
-            .pop_front_if(|first| first.role == Role::FlushFirst && flushers.hand_over(first.tag));
+        let first = self.prepared.pop_front_if(|first| {
+            first.role == Role::FlushFirst && flushers.hand_over(first.tag, usize::from(first.at))
+        });
         let Some(request) = first else { return false };
         self.slots[request.tag as usize].write = request.second;
         self.in_flight += 1;
@@ -194,7 +198,7 @@ impl UringQueue {
                 break;
             }
             for entry in request.entries() {
-                // SAFETY: an entry refers to the registered file, and to the buffer that its slot
+                // SAFETY: an entry refers to a registered file, and to the buffer that its slot
                 // holds until the completion is seen; `drop` waits for it or leaks the buffer. The
                 // slot of a tag in flight is never reused, as the caller of `prepare` promises. The
                 // bell refers to no memory.
@@ -432,7 +436,8 @@ impl Queue for UringQueue {
             helpers.prepare(io, buffer);
             return;
         }
-        let request = Prepared::new(io, buffer.as_mut(), self.discard_command);
+        let (at, io) = &self.targets.of(io);
+        let request = Prepared::new(io, *at, buffer.as_mut(), self.discard_command);
         let (expected, open) = (expected(io), request.parts);
         self.slots[io.tag as usize] = Slot { expected, open, buffer, ..Slot::default() };
         self.prepared.push_back(request);
@@ -530,7 +535,7 @@ impl Queue for UringQueue {
                 ", IOPOLL, which takes a processor, other requests than reads and writes by \
                  {count} threads"
             );
-        } else if supports(&self.target, Op::Discard) {
+        } else if self.targets.supports(Op::Discard) {
             let command = self.discard_command;
             let way = if command { "by io_uring command" } else { "by punching holes" };
             text.push_str(", discard ");
@@ -581,11 +586,11 @@ mod tests {
             ioecho_fixture::skipped("no io_uring or no direct I/O here");
             return;
         };
-        let target = Arc::new(opened);
+        let targets = Arc::new(Targets::one(opened));
         let clock = MonotonicClock::new();
         let options =
             DeviceOptions { in_flight_max: 8, iopoll: true, sqpoll, ..DeviceOptions::default() };
-        let mut queue = UringQueue::new(&target, &options, MIB, clock).unwrap();
+        let mut queue = UringQueue::new(&targets, &options, MIB, clock).unwrap();
         assert!(queue.describe().contains("IOPOLL"), "{}", queue.describe());
         let mut pool = Pool::new(MIB as usize, 0, &mut queue);
         let ops = [Op::Write, Op::Read, Op::Write, Op::Flush, Op::Discard, Op::Write];

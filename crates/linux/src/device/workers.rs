@@ -17,9 +17,10 @@ use rustix::fs::{FallocateFlags, fallocate, fdatasync};
 use rustix::io::{Errno, ReadWriteFlags, pread, pwrite, pwritev2, retry_on_intr};
 
 use super::buffers::Buffer;
+use super::targets::Targets;
 use super::{CLOSING, expected, outcome};
 use crate::clock::MonotonicClock;
-use crate::target::{self, OpenedTarget, TargetKind};
+use crate::target::{self, TargetKind};
 use crate::thread::start_by;
 
 /// Small: a worker only makes system calls.
@@ -55,7 +56,7 @@ impl Workers {
     pub(super) fn new(
         count: u32,
         in_flight_max: u32,
-        target: &Arc<OpenedTarget>,
+        targets: &Arc<Targets>,
         clock: MonotonicClock,
         bell: Option<&Bell>,
     ) -> io::Result<Self> {
@@ -64,10 +65,10 @@ impl Workers {
         let threads = (0..count)
             .map(|number| {
                 let (waiting, finished) = (waiting.clone(), finished.clone());
-                let (target, bell) = (Arc::clone(target), bell.cloned());
+                let (targets, bell) = (Arc::clone(targets), bell.cloned());
                 let builder = Builder::new().name(format!("ioecho-io-{number}")).stack_size(STACK);
                 start_by(builder, move || {
-                    work(&target, clock, &waiting, &finished, bell.as_ref());
+                    work(&targets, clock, &waiting, &finished, bell.as_ref());
                 })
             })
             .collect::<io::Result<_>>()?;
@@ -147,7 +148,7 @@ impl Drop for Workers {
 
 /// A worker's loop: until no more jobs can come, or nobody takes its results.
 fn work(
-    target: &OpenedTarget,
+    targets: &Targets,
     clock: MonotonicClock,
     waiting: &Receiver<Job>,
     finished: &Sender<Done>,
@@ -155,7 +156,7 @@ fn work(
 ) {
     for Job { io, mut buffer } in waiting {
         let submitted = clock.now();
-        let answer = perform(target, &io, buffer.as_mut());
+        let answer = perform(targets, &io, buffer.as_mut());
         let completed = clock.now();
         let result = answer.map_or_else(|error| -error.raw_os_error(), |moved| moved as i32);
         let outcome = outcome(result, expected(&io));
@@ -172,11 +173,9 @@ fn work(
 }
 
 /// Does one request and answers how many bytes it moved.
-fn perform(
-    target: &OpenedTarget,
-    io: &Io,
-    buffer: Option<&mut Buffer>,
-) -> rustix::io::Result<usize> {
+fn perform(targets: &Targets, io: &Io, buffer: Option<&mut Buffer>) -> rustix::io::Result<usize> {
+    let (at, io) = targets.of(io);
+    let target = &targets.all()[at];
     let file = &target.file;
     let (offset, length) = (io.offset.0, io.length.0);
     let data = buffer.map_or(&mut [][..], |buffer| buffer.bytes(length as usize));

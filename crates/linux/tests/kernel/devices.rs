@@ -4,8 +4,9 @@ use std::path::Path;
 
 use ioecho_linux::device::{aio_available, uring_available};
 use ioecho_linux::{
-    Access, Backend, DeviceOptions, MonotonicClock, OpenOptions, open_device, target,
+    Access, Backend, DeviceOptions, MonotonicClock, OpenOptions, open_device, open_devices, target,
 };
+use ioecho_replay::joint::Joint;
 use ioecho_replay::{Clock, Completion, Device, Io};
 use ioecho_trace::{Bytes, Flags, Nanos, Op, Outcome};
 
@@ -131,6 +132,42 @@ fn writes_arrive_in_a_file_on_disk() {
     with_all(|way| {
         let file = Backing::on_disk(64 * MIB);
         what_is_written_arrives(&file.path, way);
+    });
+}
+
+#[test]
+fn requests_to_several_targets_arrive_on_theirs_up_to_the_last_block() {
+    with_all(|way| {
+        let sizes = [3 * MIB / 2, MIB / 2, 2 * MIB];
+        let files = sizes.map(Backing::on_disk);
+        let clock = MonotonicClock::new();
+        let joint = Joint::new((0..).zip(sizes.map(Bytes)));
+        let opened = files.iter().map(|file| open_rw(&file.path)).collect();
+        let mut device = open_devices(opened, joint.clone(), &way, clock).unwrap();
+        assert_eq!(device.capacity(), joint.end());
+        let flags = [Flags::empty(), Flags::FUA, Flags::PREFLUSH];
+        let (mut writes, mut places) = (Vec::new(), Vec::new());
+        for (number, size) in (0_u16..).zip(sizes) {
+            let base = joint.base_of(number).unwrap().0;
+            for (place, flags) in [0, 65_536, size - 4096].into_iter().zip(flags) {
+                let write = io(writes.len() as u32, Op::Write, base + place, 4096);
+                writes.push(flagged(write, flags));
+                places.push((number, place));
+            }
+        }
+        let done = do_all(&mut *device, clock, &writes);
+        assert_eq!(outcomes(&done), vec![Outcome::Ok; writes.len()]);
+        let base = |number: u16| joint.base_of(number).unwrap().0;
+        let last = [io(0, Op::Flush, base(1), 0), io(1, Op::WriteZeroes, base(2) + 65_536, 4096)];
+        assert_eq!(do_all(&mut *device, clock, &last)[0].outcome, Outcome::Ok);
+        drop(device);
+        for (write, (number, place)) in writes.iter().zip(places) {
+            let data = read_direct(&files[usize::from(number)].path, place, 4096);
+            let is_zeroed = (number, place) == (2, 65_536) && data == [0; 4096];
+            let expected =
+                [byte_at(write.tag, write.offset.0), byte_at(write.tag, write.offset.0 + 4095)];
+            assert!(is_zeroed || [data[0], data[4095]] == expected, "{write:?} did not arrive");
+        }
     });
 }
 

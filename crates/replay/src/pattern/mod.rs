@@ -38,6 +38,7 @@ mod shares;
 use ioecho_trace::{Nanos, units::SECTOR};
 
 use crate::device::{Io, Payload};
+use crate::joint::Joint;
 use shares::Shares;
 
 /// How every sector written by any version of ioecho begins.
@@ -138,6 +139,8 @@ pub struct Pattern {
     is_dated: bool,
     /// Whole blocks written so far, where blocks are shared.
     blocks: u64,
+    /// The targets that places belong to, where there are several.
+    joint: Option<Joint>,
 }
 
 impl Pattern {
@@ -151,7 +154,14 @@ impl Pattern {
         let (random, dedup) = (fill.random.min(100), fill.dedup.max(1.0));
         let is_placed = dedup > 1.0 && (fill.is_placed || fill.unit > BLOCK_BYTES as u64);
         let shares = is_placed.then(|| Shares::new(fill.unit, dedup));
-        Self { run, target, random, dedup, shares, is_dated: true, blocks: 0 }
+        Self { run, target, random, dedup, shares, is_dated: true, blocks: 0, joint: None }
+    }
+
+    /// The same for writes to the targets of a lane: each sector is stamped with its target and its
+    /// place there.
+    #[must_use]
+    pub fn over(self, joint: Joint) -> Self {
+        Self { joint: Some(joint).filter(Joint::is_of_several), ..self }
     }
 
     /// The same without the instants of the requests, for a replay in which they are not known
@@ -225,6 +235,17 @@ impl Pattern {
 
 impl Payload for Pattern {
     fn fill_from(&mut self, io: &Io, from: usize, buffer: &mut [u8]) {
+        let apart = self.joint.as_ref().map(|joint| {
+            let (at, io) = joint.apart(io);
+            (joint.members()[at].target, io)
+        });
+        let io = match &apart {
+            Some((target, io)) => {
+                self.target = *target;
+                io
+            }
+            None => io,
+        };
         if let Some(shares) = self.shares {
             return self.fill_placed(shares, io, from, buffer);
         }

@@ -69,16 +69,20 @@ pub(super) struct Generating {
 }
 
 /// Where the requests of a flow belong in the run.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Place {
+    /// The first target of its lane.
     pub(super) target: u16,
     pub(super) first_volume: u32,
+    /// Where each of its targets begins in its lane.
+    pub(super) bases: Box<[Bytes]>,
 }
 
 impl Place {
-    /// A request with the numbers of the run.
-    pub(super) fn put(self, planned: Planned) -> Planned {
+    /// A request with the numbers of the run, at its place in the lane.
+    pub(super) fn put(&self, planned: Planned) -> Planned {
         let mut planned = planned;
+        planned.offset = planned.offset + self.bases[usize::from(planned.target)];
         planned.target = self.target;
         planned.volume.0 += self.first_volume;
         planned
@@ -185,7 +189,7 @@ impl FlowsInput {
     ) -> Self {
         let stream = |(flow, number, clients): (Flow, u16, Clients)| Stream {
             number,
-            from: Supply::Files(Box::new(clients), flow.place()),
+            from: Supply::Files(Box::new(clients), flow.place_of_tree()),
             left: Left::new(flow.ends()),
             given: 0,
             last_scheduled: Nanos::ZERO,

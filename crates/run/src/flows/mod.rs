@@ -6,6 +6,7 @@
 //! own where it is a file.
 
 mod input;
+mod joined;
 mod reader;
 mod spec;
 #[cfg(test)]
@@ -17,7 +18,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use ioecho_replay::flow::{FlowConfig, Gate, Numbering};
-use ioecho_replay::map::Map;
+use ioecho_replay::joint::Joint;
 use ioecho_replay::plan::{Planner, TargetLimits, Timing, TimingMode};
 use ioecho_replay::schedule::{Config, IN_FLIGHT};
 use ioecho_replay::sim::Pace;
@@ -27,7 +28,7 @@ use ioecho_trace::formats::ReadOptions;
 use ioecho_trace::header::Volume;
 use ioecho_trace::transform::Load;
 use ioecho_trace::wording::Wording;
-use ioecho_trace::{Batch, Columns, Header, Source, Stop, TraceError, VolumeId, generate};
+use ioecho_trace::{Batch, Bytes, Columns, Header, Source, Stop, TraceError, VolumeId, generate};
 
 use crate::directory::RunDirectory;
 use crate::error::{Kind, Result, RunError};
@@ -36,6 +37,7 @@ use crate::open::{self, Opener};
 use crate::target::Target;
 
 pub(crate) use input::{FlowsEnd, FlowsInput, add};
+pub(crate) use joined::{Part, joint};
 pub(crate) use reader::{Feeders, Readers};
 pub use spec::{FLOWS_MAX, FlowEnds, FlowSpec, FlowSpecError};
 
@@ -50,6 +52,8 @@ const FORMAT: &str = "flows";
 #[derive(Clone, Debug, Default)]
 pub struct Flows {
     list: Vec<Flow>,
+    /// The targets of each lane.
+    groups: Vec<Vec<usize>>,
 }
 
 /// A flow with its place in the run.
@@ -59,8 +63,10 @@ pub(crate) struct Flow {
     /// The file that its load was found in, or the line of a generated load.
     file: PathBuf,
     options: ReadOptions,
-    /// The target that it goes to.
-    target: usize,
+    /// What it has of each of its targets: all of one, or parts that are one volume.
+    parts: Vec<Part>,
+    /// The first target of the lane that it is in.
+    lane: usize,
     /// The load's volumes, with the numbers that the results give them.
     volumes: Vec<Volume>,
     /// The number of the first of them.
@@ -81,9 +87,14 @@ pub(crate) struct OfFiles {
 }
 
 impl Flow {
-    /// The number of its target.
+    /// The number of its target; of several, the first of its volume.
     pub(crate) fn target(&self) -> usize {
-        self.target
+        self.parts.first().map_or(0, |part| part.target)
+    }
+
+    /// Whether it takes several targets for one volume.
+    pub(crate) fn is_joined(&self) -> bool {
+        self.parts.len() > 1
     }
 
     /// Its requests that may be in flight.
@@ -96,9 +107,20 @@ impl Flow {
         self.of_files.as_ref()
     }
 
-    /// Where its requests belong in the run.
-    pub(crate) fn place(&self) -> input::Place {
-        input::Place { target: self.target as u16, first_volume: self.first_volume }
+    /// Where its requests belong in the run, and in its lane.
+    pub(crate) fn place(&self, joint: &Joint) -> input::Place {
+        let base = |part: &Part| joint.base_of(part.target as u16).unwrap_or(Bytes::ZERO);
+        input::Place {
+            target: self.lane as u16,
+            first_volume: self.first_volume,
+            bases: self.parts.iter().map(base).collect(),
+        }
+    }
+
+    /// The same of a tree, which has its lanes for itself.
+    fn place_of_tree(&self) -> input::Place {
+        let (target, first_volume) = (self.lane as u16, self.first_volume);
+        input::Place { target, first_volume, bases: Box::new([Bytes::ZERO]) }
     }
 
     /// When it ends by itself.
@@ -113,7 +135,7 @@ impl Flow {
 
     /// Whether it changes the tree of this number.
     pub(crate) fn changes(&self, target: usize) -> bool {
-        let is_its = |of: &OfFiles| of.to == Some(target) || self.target == target;
+        let is_its = |of: &OfFiles| of.to == Some(target) || self.target() == target;
         self.of_files.as_ref().is_some_and(|of| of.load.changes() && is_its(of))
     }
 
@@ -131,12 +153,13 @@ impl Flow {
         Ok(Box::new(OnDevices::new(source, &self.file)?))
     }
 
-    /// The planner of its requests on its target, which has these limits.
-    fn planner(&self, limits: TargetLimits, timing: Timing) -> Planner {
+    /// The planner of its requests on its targets, of all targets with these limits.
+    fn planner(&self, limits: &[TargetLimits], timing: Timing) -> Planner {
         let mode = if self.spec.threads.is_some() { TimingMode::Afap } else { TimingMode::Timed };
         let own: Vec<Volume> = self.volumes.iter().map(|volume| self.own(volume)).collect();
-        let map = Map::spread(&own, &[limits]);
-        Planner::mapped(vec![limits], map, Timing { mode, ..timing })
+        let limits: Vec<_> = self.parts.iter().map(|part| limits[part.target]).collect();
+        let map = joined::map(&self.parts, &own, &limits);
+        Planner::mapped(limits, map, Timing { mode, ..timing })
     }
 
     /// A volume with the number that its load gives it.
@@ -174,6 +197,8 @@ impl Flows {
             let theirs = source.header();
             let first_volume = header.volumes.len() as u32;
             let name = flow.name.clone().unwrap_or_else(|| number.to_string());
+            let parts = joined::parts(flow, targets)?;
+            joined::one_volume(flow, &parts, &theirs.volumes)?;
             let volumes = volumes(&theirs.volumes, first_volume, &name, flow)?;
             header.volumes.extend(volumes.iter().cloned());
             header.columns.latency |= theirs.columns.latency;
@@ -181,7 +206,8 @@ impl Flows {
             list.push(Flow {
                 file: file_of(opener.file(&flow.load)?),
                 options: options.clone(),
-                target: target_of(flow, targets)?,
+                lane: 0,
+                parts,
                 volumes,
                 first_volume,
                 places: flow.places(in_flight_max),
@@ -193,7 +219,7 @@ impl Flows {
     }
 
     fn made(
-        list: Vec<Flow>,
+        mut list: Vec<Flow>,
         mut header: Header,
         specs: &[FlowSpec],
         targets: &[Target],
@@ -201,7 +227,13 @@ impl Flows {
         let told: Vec<String> = specs.iter().map(ToString::to_string).collect();
         header.source = told.join(" + ");
         header.description = Some(format!("{} flows at once, each by its own rule", list.len()));
-        let flows = Self { list };
+        let groups = joined::groups(&list, targets.len());
+        for flow in &mut list {
+            let target = flow.target();
+            let own = groups.iter().find(|group| group.contains(&target));
+            flow.lane = own.and_then(|group| group.first()).copied().unwrap_or(target);
+        }
+        let flows = Self { list, groups };
         flows.ends_are_one()?;
         flows.every_target_is_used(targets)?;
         flows.caps_fit(targets)?;
@@ -216,6 +248,15 @@ impl Flows {
     /// The flows.
     pub(crate) fn list(&self) -> &[Flow] {
         &self.list
+    }
+
+    /// The targets of each lane of devices; each alone, where there are no flows.
+    pub(crate) fn groups(&self, targets: usize) -> Vec<Vec<usize>> {
+        if self.is_empty() {
+            (0..targets).map(|one| vec![one]).collect()
+        } else {
+            self.groups.clone()
+        }
     }
 
     /// Whether any flow goes on for ever by itself.
@@ -239,14 +280,15 @@ impl Flows {
         if is_closed { TimingMode::Flows } else { TimingMode::Timed }
     }
 
-    /// The most requests in flight on any target.
+    /// The most requests in flight in any lane.
     pub(crate) fn in_flight_max(&self) -> u32 {
-        let targets = self.list.iter().map(|flow| flow.target + 1).max().unwrap_or(0);
-        (0..targets).map(|target| self.places_on(target)).max().unwrap_or(0).max(1)
+        let lanes = self.list.iter().map(|flow| flow.lane);
+        lanes.map(|lane| self.places_on(lane)).max().unwrap_or(0).max(1)
     }
 
+    /// Requests that may be in flight in the lane of this target.
     fn places_on(&self, target: usize) -> u32 {
-        let there = self.list.iter().filter(|flow| flow.target == target);
+        let there = self.list.iter().filter(|flow| flow.lane == target);
         there.fold(0, |sum, flow| sum.saturating_add(flow.places))
     }
 
@@ -260,7 +302,8 @@ impl Flows {
             think_ns: flow.spec.threads.map(|_| flow.spec.think.map_or(0, |think| think.0)),
             cap: flow.places,
             share: flow.spec.share,
-            target: flow.target as u16,
+            target: flow.target() as u16,
+            others: flow.parts.iter().skip(1).map(|part| part.target as u16).collect(),
         };
         self.list.iter().zip(1..).map(facts).collect()
     }
@@ -278,7 +321,7 @@ impl Flows {
         let members = self.list.iter().enumerate().filter_map(|(number, flow)| {
             let is_its = |lane: &&LanePlace| match lane.client {
                 Some((of, _)) => of == number,
-                None => lane.target == flow.target,
+                None => lane.target == flow.lane,
             };
             let lanes = lanes.iter().filter(is_its).count() as u32;
             Some((flow.spec.share?, flow.places, lanes))
@@ -301,7 +344,7 @@ impl Flows {
         if self.is_empty() {
             return None;
         }
-        let lanes_at = LanePlace::all(targets, &self.list);
+        let lanes_at = LanePlace::all(targets, self);
         let (gate, places) = self.gate(&lanes_at);
         let has_gate = places.iter().any(Option::is_some);
         let count = lanes_at.len();
@@ -323,7 +366,7 @@ impl Flows {
             for (lane, at) in lanes.iter_mut().zip(&lanes_at) {
                 let cap = match at.client {
                     Some((of, _)) if of + 1 == usize::from(number) => 1,
-                    None if at.target == flow.target => flow.places,
+                    None if at.target == flow.lane => flow.places,
                     _ => continue,
                 };
                 lane.configs.push(FlowConfig {
@@ -370,7 +413,8 @@ impl Flows {
     /// Refuses a target to which nothing goes: its figures would be those of an idle device.
     fn every_target_is_used(&self, targets: &[Target]) -> Result<()> {
         let is_on = |flow: &Flow, target: usize| {
-            flow.target == target || flow.of_files.as_ref().is_some_and(|of| of.to == Some(target))
+            flow.parts.iter().any(|part| part.target == target)
+                || flow.of_files.as_ref().is_some_and(|of| of.to == Some(target))
         };
         let used = |target: usize| self.list.iter().any(|flow| is_on(flow, target));
         let Some(idle) = (0..targets.len()).find(|target| !used(*target)) else { return Ok(()) };
@@ -396,22 +440,27 @@ impl Flows {
 /// What a lane works on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct LanePlace {
-    /// The number of its target.
+    /// The number of its target; of several, the first.
     pub(crate) target: usize,
     /// Of a thread on a real tree: the number of its flow, and its own number there.
     pub(crate) client: Option<(usize, u32)>,
 }
 
 impl LanePlace {
-    /// The lanes of a run: one for each target, or for each thread on a real tree.
-    pub(crate) fn all(targets: &[Target], flows: &[Flow]) -> Vec<Self> {
+    /// The lanes of a run: one for each target, for all that flows join, or for each thread on a
+    /// real tree.
+    pub(crate) fn all(targets: &[Target], flows: &Flows) -> Vec<Self> {
         let of_target = |target| Self { target, client: None };
         let is_real =
             |target: &Target| matches!(target, Target::Tree(tree) if !tree.is_simulated());
         if flows.is_empty() || !targets.iter().any(is_real) {
-            return (0..targets.len()).map(of_target).collect();
+            let groups = flows.groups(targets.len());
+            return groups
+                .iter()
+                .filter_map(|group| group.first().copied().map(of_target))
+                .collect();
         }
-        let threads = flows.iter().enumerate().flat_map(|(number, flow)| {
+        let threads = flows.list().iter().enumerate().flat_map(|(number, flow)| {
             let target = flow.target();
             (0..flow.places()).map(move |client| Self { target, client: Some((number, client)) })
         });
@@ -497,7 +546,7 @@ fn on_trees(specs: &[FlowSpec], in_flight_max: u32, targets: &[Target]) -> Resul
             let text = format!("'{flow}': copies and moves go to another tree than their own");
             return refused(text, "name another target in to=");
         }
-        let others = list.iter().filter(|other| other.target == target);
+        let others = list.iter().filter(|other| other.target() == target);
         let mut tos = others.filter_map(|other| other.of_files.as_ref()?.to);
         if to.is_some() && tos.any(|other| Some(other) != to) {
             let text = format!("'{flow}': copies and moves of a tree go to one other");
@@ -506,7 +555,8 @@ fn on_trees(specs: &[FlowSpec], in_flight_max: u32, targets: &[Target]) -> Resul
         list.push(Flow {
             file: flow.load.clone(),
             options: ReadOptions::default(),
-            target,
+            lane: target,
+            parts: vec![Part::whole(target)],
             volumes: Vec::new(),
             first_volume: target as u32,
             places: flow.places(in_flight_max),
@@ -523,28 +573,13 @@ fn volume_of_tree((id, target): (u32, &Target)) -> Volume {
     Volume { id: VolumeId(id), name: target.name(), size }
 }
 
-/// The target of a flow.
+/// The only target of a flow.
 fn target_of(flow: &FlowSpec, targets: &[Target]) -> Result<usize> {
-    let usage =
-        |text: String, help: &'static str| Err(RunError::with_help(Kind::Usage, text, help));
-    let Some(named) = &flow.target else {
-        return match targets.len() {
-            1 => Ok(0),
-            several => usage(
-                format!("the flow '{flow}' names none of {several} targets"),
-                "add `on=TARGET`, or its number from 1",
-            ),
-        };
-    };
-    let by_name = targets.iter().position(|target| target.name() == *named);
-    let by_number = || named.parse().ok().filter(|number| (1..=targets.len()).contains(number));
-    match by_name.or_else(|| by_number().map(|number: usize| number - 1)) {
-        Some(target) => Ok(target),
-        None => usage(
-            format!("the flow '{flow}' goes to {named}, which is no target of this run"),
-            "name it as a target as well, or give the number of one, from 1",
-        ),
+    if let [Part { target, length: None, .. }] = joined::parts(flow, targets)?[..] {
+        return Ok(target);
     }
+    let text = format!("'{flow}': trees of files are no volume together");
+    Err(RunError::with_help(Kind::Usage, text, "name one tree"))
 }
 
 /// The source in place of the trace: flows are read by their lanes.

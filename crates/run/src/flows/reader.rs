@@ -10,8 +10,8 @@ use ioecho_replay::plan::{PlanTotals, Planned, Planner, TargetLimits, Timing};
 use ioecho_trace::{Batch, Header, Nanos, Source, TraceError, generate};
 use rtrb::{Producer, PushError, RingBuffer};
 
-use super::Flows;
 use super::input::{FlowsEnd, FlowsInput, Generating, Left, Place, Stream, Supply, add};
+use super::{Flows, joint};
 use crate::feeder::{Demand, Feeder, FeederEnd};
 
 /// Planned requests in a ring: at 100,000 requests/s a sixth of a second.
@@ -49,7 +49,7 @@ pub(crate) struct ReadersEnd {
 }
 
 impl Readers {
-    /// Opens the loads of all flows for targets with these limits, and starts the threads. What is
+    /// Opens the loads of all flows for targets with these limits, each in its order, and starts the threads. What is
     /// due at `until` or later takes no part in the run. Returns the input of each lane.
     pub(crate) fn start(
         flows: &Flows,
@@ -60,19 +60,22 @@ impl Readers {
     ) -> Result<(Self, Vec<FlowsInput>), TraceError> {
         let mut threads = Vec::new();
         let mut together: Option<Arc<Left>> = None;
-        let mut lanes: Vec<Vec<Stream>> = limits.iter().map(|_| Vec::new()).collect();
+        let groups = flows.groups(limits.len());
+        let mut lanes: Vec<Vec<Stream>> = groups.iter().map(|_| Vec::new()).collect();
         for (flow, number) in flows.list().iter().zip(1..) {
-            let place = flow.place();
-            let planner = flow.planner(limits[flow.target], timing);
+            let lane = groups.iter().position(|group| group[0] == flow.lane).unwrap_or(0);
+            let place = flow.place(&joint(&groups[lane], limits));
+            let planner = flow.planner(limits, timing);
             let source = flow.open()?;
             let mut first = Vec::new();
             let from = if generate::is_line(&flow.file) {
-                first = Generating::new(flow.open()?, planner.clone(), place).first(FIRST);
+                let again = (planner.clone(), place.clone());
+                first = Generating::new(flow.open()?, again.0, again.1).first(FIRST);
                 Supply::Here(Box::new(Generating::new(source, planner, place)))
             } else {
                 let (ring, consumer) = RingBuffer::new(RING);
                 let stop = Arc::clone(stop);
-                let read = move || read(source, planner, place, ring, &stop);
+                let read = move || read(source, planner, &place, ring, &stop);
                 let failed = |error: io::Error| TraceError::read(&flow.file, error);
                 threads.push(ioecho_linux::thread::start("ioecho-flow", read).map_err(failed)?);
                 Supply::Reader(consumer)
@@ -83,7 +86,7 @@ impl Readers {
                 Left::new(flow.spec.ends)
             };
             let last_scheduled = Nanos::ZERO;
-            lanes[flow.target].push(Stream { number, from, left, given: 0, last_scheduled, first });
+            lanes[lane].push(Stream { number, from, left, given: 0, last_scheduled, first });
         }
         let until = until.unwrap_or(Nanos::MAX);
         let input = |streams| FlowsInput::new(streams, until, Arc::clone(stop));
@@ -120,7 +123,7 @@ impl Readers {
 fn read(
     mut source: Box<dyn Source>,
     mut planner: Planner,
-    place: Place,
+    place: &Place,
     mut ring: Producer<Planned>,
     stop: &AtomicBool,
 ) -> ReaderEnd {

@@ -37,7 +37,8 @@ pub struct FlowSpec {
     pub cap: Option<u32>,
     /// Its share of the requests of all flows that have one, in any unit.
     pub share: Option<f64>,
-    /// The target it goes to, by name or by number from 1; `None`: the only one.
+    /// The target it goes to, by name or by number from 1; `None`: the only one. Several as one
+    /// volume are `1+2`, and parts of them `1,to=4096,length=1048576+2`.
     pub target: Option<String>,
     /// It ends when so much was issued.
     pub ends: FlowEnds,
@@ -241,6 +242,7 @@ mod tests {
             "w@sd1=gen:random?rate=5k;cap=8",
             "w.1=gen:sequential?read=0;threads=1;read-data=512;written-data=4096",
             "w=gen:sequential?read=0;threads=1;data=4096;ends=together",
+            "w=gen:random?area=1M+2M;threads=1;on=1,to=4096,length=1048576+2",
         ] {
             let flow: FlowSpec = line.parse().unwrap();
             assert_eq!(flow.to_string(), line);

@@ -22,6 +22,9 @@ pub struct FlowFacts {
     pub share: Option<f64>,
     /// The target that it goes to, counted from 0.
     pub target: u16,
+    /// The other targets that it takes for one volume with the first, in order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub others: Vec<u16>,
 }
 
 /// The clients of all closed flows together; 0 if there are none.

@@ -71,6 +71,8 @@ struct Frame {
     settings: Settings,
     mix: Mix,
     area: Area,
+    /// What caches are to hold.
+    held: Area,
 }
 
 impl Frame {
@@ -93,13 +95,26 @@ impl Frame {
                  each hold the largest request",
             ));
         }
-        let area = Area { size: rest.unwrap_or(settings.area), align };
+        // The borders of what is behind the part that caches hold.
+        let behind = settings.borders.iter().filter_map(|border| border.checked_sub(held));
+        let borders = behind.filter(|border| *border > 0).collect();
+        let area = Area { size: rest.unwrap_or(settings.area), align, borders };
+        let of_held: Vec<u64> =
+            settings.borders.iter().copied().filter(|border| *border < held).collect();
+        let held = Area { size: held, align, borders: of_held };
+        let holds = |area: &Area| area.holds_in_each_part(mix.sizes.largest());
+        if !holds(&area) || mix.hits.is_some() && !holds(&held) {
+            return Err(ArgumentError::new(
+                "area: each of its parts is a multiple of the alignment and holds the largest \
+                 request, in the hit-area and behind it",
+            ));
+        }
         if mix.sizes.largest() > area.size {
             let (area, largest) = (Bytes(area.size), Bytes(mix.sizes.largest()));
             let text = format!("area: {area} do not hold the largest request, {largest}");
             return Err(ArgumentError::new(text));
         }
-        Ok(Self { settings, mix, area })
+        Ok(Self { settings, mix, area, held })
     }
 
     fn usual(arguments: &mut Arguments<'_>) -> Result<Self, ArgumentError> {
@@ -107,9 +122,9 @@ impl Frame {
     }
 
     fn load(self, what: &str, places: Places) -> Load {
-        let Self { settings, mix, area } = self;
+        let Self { settings, mix, area, held } = self;
         let told = format!("{what} {}", told(&settings, &when(&settings)));
-        Load { settings, requests: Requests::Simple(Simple::new(area, places, mix)), told }
+        Load { settings, requests: Requests::Simple(Simple::new(area, held, places, mix)), told }
     }
 }
 
@@ -230,9 +245,9 @@ fn streams(arguments: &mut Arguments<'_>) -> Result<Load, ArgumentError> {
 
 fn bursts(arguments: &mut Arguments<'_>) -> Result<Load, ArgumentError> {
     let bursts = Bursts::parse(arguments)?;
-    let Frame { settings, mix, area } = Frame::parse(arguments, Reads::Alternate, "1k")?;
+    let Frame { settings, mix, area, held } = Frame::parse(arguments, Reads::Alternate, "1k")?;
     let told = format!("random {}", told(&settings, &bursts.told()));
-    let simple = Simple::new(area, seeking(Share::ALWAYS, false), mix);
+    let simple = Simple::new(area, held, seeking(Share::ALWAYS, false), mix);
     Ok(Load { settings, requests: Requests::Bursts(simple, bursts), told })
 }
 

@@ -120,7 +120,10 @@ impl Model {
         let class_ends =
             cumulative(&weights).ok_or_else(|| ArgumentError::new("mix: all shares are zero"))?;
         let largest = classes.iter().map(|(_, length)| *length).max().unwrap_or_default();
-        let area = Area { size: settings.area, align: settings.align.unwrap_or(SECTOR) };
+        if !settings.borders.is_empty() {
+            return Err(ArgumentError::new("area: that of a model has one part"));
+        }
+        let area = Area::whole(settings.area, settings.align.unwrap_or(SECTOR));
         if largest > area.size {
             let text = format!("area: {} do not hold the largest request", Bytes(area.size));
             return Err(ArgumentError::new(text));
@@ -174,6 +177,7 @@ impl Model {
         }
         let mut random = Random::new(scramble(settings.seed));
         Ok(Self {
+            region: Area::whole(size, area.align),
             area,
             classes,
             class_ends,
@@ -183,7 +187,6 @@ impl Model {
             unused,
             regions: Zipf::new(regions, theta),
             scatter: Scatter::new(regions, &mut random),
-            region: Area { size, align: area.align },
             past: Vec::new(),
             depth,
             seen: 0,

@@ -7,15 +7,37 @@ use super::random::{Random, Share};
 use super::zipf::Zipf;
 
 /// The area that places are chosen from.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Area {
     /// The size in bytes, not less than the largest request.
     pub(super) size: u64,
     /// Places are multiples of this number of bytes, a power of two.
     pub(super) align: u64,
+    /// Where parts of the area meet, in order, as aligned as places. No request crosses them.
+    pub(super) borders: Vec<u64>,
 }
 
 impl Area {
+    /// An area of one part.
+    pub(super) const fn whole(size: u64, align: u64) -> Self {
+        Self { size, align, borders: Vec::new() }
+    }
+
+    /// Whether each part, if there are several, is aligned and as large as this.
+    pub(super) fn holds_in_each_part(&self, length: u64) -> bool {
+        let mut begin = 0;
+        let mut holds = |end: &u64| end - std::mem::replace(&mut begin, *end) >= length;
+        self.borders.iter().all(|border| border.is_multiple_of(self.align) && holds(border))
+            && (self.borders.is_empty() || holds(&self.size))
+    }
+
+    /// The first border behind `place`, or the end.
+    #[inline]
+    fn border_behind(&self, place: u64) -> u64 {
+        let next = self.borders.partition_point(|border| *border <= place);
+        self.borders.get(next).copied().unwrap_or(self.size)
+    }
+
     /// The number of aligned places for a request of this length.
     #[inline]
     pub(super) fn places(&self, length: u64) -> u64 {
@@ -25,13 +47,54 @@ impl Area {
     /// Any aligned place.
     #[inline]
     pub(super) fn anywhere(&self, length: u64, random: &mut Random) -> u64 {
-        random.below(self.places(length)) << self.align.trailing_zeros()
+        if self.borders.is_empty() {
+            return random.below(self.places(length)) << self.align.trailing_zeros();
+        }
+        self.anywhere_in_parts(length, random)
     }
 
-    /// The place itself if the request fits there, else the last place at which it fits.
+    /// Any aligned place at which a request crosses no border, each as likely as any other.
+    fn anywhere_in_parts(&self, length: u64, random: &mut Random) -> u64 {
+        let unit = self.align.trailing_zeros();
+        let parts = || {
+            let begins = std::iter::once(0).chain(self.borders.iter().copied());
+            let ends = self.borders.iter().copied().chain([self.size]);
+            begins.zip(ends).map(|(begin, end)| {
+                let places = (end - begin).checked_sub(length).map_or(0, |rest| (rest >> unit) + 1);
+                (begin, places)
+            })
+        };
+        let mut number = random.below(parts().map(|(_, places)| places).sum::<u64>().max(1));
+        for (begin, places) in parts() {
+            if number < places {
+                return begin + (number << unit);
+            }
+            number -= places;
+        }
+        0
+    }
+
+    /// The place itself if the request fits there, else the last place before the border or the end
+    /// at which it fits.
     #[inline]
     pub(super) fn held(&self, place: u64, length: u64) -> u64 {
-        place.min((self.places(length) - 1) << self.align.trailing_zeros())
+        let place = place.min((self.places(length) - 1) << self.align.trailing_zeros());
+        let border = if self.borders.is_empty() { self.size } else { self.border_behind(place) };
+        let fits = border.saturating_sub(length) & !(self.align - 1);
+        if place + length > border { fits } else { place }
+    }
+
+    /// The place itself if the request fits there, else the next border; `None` if the area ends
+    /// before.
+    #[inline]
+    fn onwards(&self, place: u64, length: u64) -> Option<u64> {
+        let mut place = place;
+        if !self.borders.is_empty() {
+            while place < self.size && place + length > self.border_behind(place) {
+                place = self.border_behind(place);
+            }
+        }
+        (place + length <= self.size).then_some(place)
     }
 
     /// The next aligned place at or behind `place`.
@@ -104,15 +167,20 @@ impl Places {
                 let place = match *next {
                     _ if random.chance(*seek) => area.anywhere(length, random),
                     None => area.anywhere(length, random),
-                    Some(next) if next + length <= area.size => next,
-                    Some(_) if *stops => return None,
-                    Some(_) => 0,
+                    Some(next) => match area.onwards(next, length) {
+                        Some(place) => place,
+                        None if *stops => return None,
+                        None => area.onwards(0, length)?,
+                    },
                 };
                 *next = Some(area.aligned(place + length));
                 place
             }
             Self::Skip { least, most, next } => {
-                let place = if *next + length <= area.size { *next } else { 0 };
+                let place = match area.onwards(*next, length) {
+                    Some(place) => place,
+                    None => area.onwards(0, length)?,
+                };
                 let unit = area.align.trailing_zeros();
                 let distance = *least + (random.below(((*most - *least) >> unit) + 1) << unit);
                 *next = place.saturating_add(distance).min(area.size);
@@ -126,8 +194,8 @@ impl Places {
                     }
                     *next = *turn;
                 }
-                let place = *next;
-                *next = place.saturating_add(*stride);
+                let place = area.held(*next, length);
+                *next = next.saturating_add(*stride);
                 place
             }
             Self::Zipf { zipf, scatter, unit } => {
@@ -138,7 +206,7 @@ impl Places {
             Self::Hotspot { accesses, from, size } => {
                 let (size, within) = (*size, random.chance(*accesses));
                 if within {
-                    let hot = Area { size: size.max(length), ..*area };
+                    let hot = Area::whole(size.max(length), area.align);
                     area.held(*from + hot.anywhere(length, random), length)
                 } else {
                     // Cold places lie before and after the hot part; a request across the border
@@ -153,12 +221,13 @@ impl Places {
                 let stream = random.below(next.len() as u64);
                 let begin = *part * stream;
                 let at = &mut next[stream as usize];
-                if *at + length > begin + *part {
-                    *at = begin;
-                }
-                let place = *at;
+                let within = |place: &u64| *place + length <= begin + *part;
+                let place = area.onwards(*at, length).filter(within);
+                let place = place.or_else(|| area.onwards(begin, length).filter(within));
+                // Where no part of a stream's own holds the request, it goes before the border.
+                let place = place.unwrap_or_else(|| area.held(begin, length));
                 *at = area.aligned(place + length);
-                area.held(place, length)
+                place
             }
         })
     }
@@ -218,7 +287,7 @@ mod tests {
 
     #[test]
     fn strides_cover_the_area_turn_by_turn() {
-        let area = Area { size: 16, align: 1 };
+        let area = Area::whole(16, 1);
         let mut places = Places::Stride { stride: 8, next: 0, turn: 0 };
         let mut random = Random::new(1);
         let first: Vec<_> = (0..18).map(|_| places.next(&area, 2, &mut random).unwrap()).collect();

@@ -18,6 +18,9 @@ const SEED: u64 = 1;
 /// The largest number of volumes, as in the readers of published formats.
 const VOLUMES_MAX: u32 = 65_536;
 
+/// The largest number of parts of an area.
+const PARTS_MAX: usize = 4096;
+
 /// The largest number of requests that a load goes back.
 const DEPTH_MAX: usize = 1 << 24;
 
@@ -38,6 +41,8 @@ pub(super) struct Settings {
     pub(super) changing: Option<Changing>,
     pub(super) process: Process,
     pub(super) area: u64,
+    /// Where the parts of the area meet, if it has several.
+    pub(super) borders: Vec<u64>,
     pub(super) offset: u64,
     /// What is added to each place in the end, so that no place is aligned.
     pub(super) shift: u64,
@@ -67,7 +72,8 @@ impl Settings {
             None => Process::Constant,
             Some(text) => Process::parse(&text)?,
         };
-        let Bytes(area) = arguments.setting("area")?.unwrap_or(AREA);
+        let text = arguments.setting::<String>("area")?;
+        let (area, borders) = text.as_deref().map_or(Ok((AREA.0, Vec::new())), area)?;
         let Bytes(offset) = arguments.setting("offset")?.unwrap_or(Bytes::ZERO);
         if offset.checked_add(area).is_none_or(|end| end > i64::MAX as u64) {
             return Err(ArgumentError::new("area: it ends beyond 8 EiB"));
@@ -104,6 +110,11 @@ impl Settings {
         if duration.is_some_and(|duration| duration <= Nanos::ZERO) || count == Some(0) {
             return Err(ArgumentError::new("a load of nothing has nothing to replay"));
         }
+        if !borders.is_empty() && (offset > 0 || shift > 0 || fold.is_some()) {
+            return Err(ArgumentError::new(
+                "area: one of several parts has no 'offset', 'shift' or 'fold'",
+            ));
+        }
         let seed = arguments.setting("seed")?.unwrap_or(SEED);
         let volumes = arguments.setting("volumes")?.unwrap_or(1);
         if !(1..=VOLUMES_MAX).contains(&volumes) {
@@ -114,6 +125,7 @@ impl Settings {
             changing,
             process,
             area,
+            borders,
             offset,
             shift,
             fold,
@@ -204,6 +216,27 @@ impl Mix {
         let hits = Hits::parse(arguments)?;
         Ok(Self { reads, sizes, discards, flush, reuse, hits })
     }
+}
+
+/// The size of an area such as `10G`, or of its parts such as `10G+4G`, and where the parts meet.
+fn area(text: &str) -> Result<(u64, Vec<u64>), ArgumentError> {
+    let (mut size, mut borders) = (0_u64, Vec::new());
+    for part in text.split('+') {
+        let Bytes(bytes) = part
+            .trim()
+            .parse()
+            .map_err(|error| ArgumentError::new(format!("area: '{part}': {error}")))?;
+        if size > 0 {
+            borders.push(size);
+        }
+        size = size.checked_add(bytes).filter(|_| bytes > 0 || text == part).ok_or_else(|| {
+            ArgumentError::new("area: a part of nothing, or parts that end beyond 8 EiB")
+        })?;
+    }
+    if borders.len() >= PARTS_MAX {
+        return Err(ArgumentError::new(format!("area: at most {PARTS_MAX} parts make sense")));
+    }
+    Ok((size, borders))
 }
 
 /// A switch.

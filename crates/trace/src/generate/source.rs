@@ -31,6 +31,8 @@ pub(super) enum Requests {
 /// Operations and sizes by chance, places by a rule.
 pub(super) struct Simple {
     area: Area,
+    /// What caches are to hold, at the beginning.
+    held: Area,
     places: Places,
     reads: Reads,
     sizes: Sizes,
@@ -45,9 +47,10 @@ pub(super) struct Simple {
 }
 
 impl Simple {
-    pub(super) fn new(area: Area, places: Places, mix: Mix) -> Self {
+    pub(super) fn new(area: Area, held: Area, places: Places, mix: Mix) -> Self {
         Self {
             area,
+            held,
             places,
             reads: mix.reads,
             only: mix.sizes.only(),
@@ -87,9 +90,8 @@ impl Simple {
         let mut before = 0;
         if let Some(hits) = &self.hits {
             if random.chance(if op == Op::Read { hits.reads } else { hits.writes }) {
-                let held = Area { size: hits.area, ..self.area };
                 self.writes += u64::from(op == Op::Write);
-                return Some((op, held.anywhere(length, random), length));
+                return Some((op, self.held.anywhere(length, random), length));
             }
             before = hits.area;
         }
@@ -275,6 +277,10 @@ fn header(line: &str, settings: &Settings, told: &str) -> Header {
 /// The common settings in words.
 pub(super) fn told(settings: &Settings, when: &str) -> String {
     let area = Bytes(settings.area);
+    let parts = match settings.borders.len() {
+        0 => String::new(),
+        borders => format!(" in {} parts", borders + 1),
+    };
     let from = match settings.offset {
         0 => String::new(),
         offset => format!(" from {} on", Bytes(offset)),
@@ -283,7 +289,7 @@ pub(super) fn told(settings: &Settings, when: &str) -> String {
         1 => String::new(),
         volumes => format!(" on each of {volumes} volumes"),
     };
-    format!("over {area}{from}{volumes}, {when}")
+    format!("over {area}{parts}{from}{volumes}, {when}")
 }
 
 /// The arrivals of requests in words.

@@ -481,3 +481,69 @@ fn a_load_in_small_batches_is_the_same_load() {
         assert_eq!(small, whole, "{line}");
     }
 }
+
+#[test]
+fn no_request_crosses_a_border_of_an_area_in_parts_and_all_of_it_is_as_likely() {
+    let (first, second, third) = (20_u64 << 12, 5 << 12, 39 << 12);
+    let whole = first + second + third;
+    let parts = format!("area={first}+{second}+{third}");
+    let part_of = |place: u64| (u64::from(place >= first)) + u64::from(place >= first + second);
+    let random = all(&format!("gen:random?{parts}&count=64000"));
+    let mut counts = [0_i64; 64];
+    for request in &random {
+        counts[(request.offset.0 >> 12) as usize] += 1;
+    }
+    // 63 degrees of freedom: the probability of more than 126 is 4 in a million.
+    let squares: i64 = counts.iter().map(|count| (count - 1000).pow(2)).sum();
+    assert!(squares as f64 / 1000.0 < 126.0, "{counts:?}");
+    // Places of requests that are not as long as places are apart.
+    let mixed = all(&format!("gen:random?{parts}&size=4k:50,12k:50&count=64000"));
+    let long = mixed.iter().filter(|request| request.length.0 == 3 << 12);
+    let mut counts = [0_i64; 64];
+    for place in long.map(|request| request.offset.0 >> 12) {
+        counts[place as usize] += 1;
+    }
+    let never = counts.iter().enumerate().filter(|(_, count)| **count == 0).map(|(at, _)| at);
+    assert_eq!(never.collect::<Vec<_>>(), [18, 19, 23, 24, 62, 63]);
+    let (least, most) = (counts.iter().filter(|it| **it > 0).min(), counts.iter().max());
+    assert!(*least.unwrap() > 400 && *most.unwrap() < 720, "{counts:?}");
+    // All kinds, sizes that do not divide the parts, and a part that caches hold.
+    for kind in [
+        "random?seek=30",
+        "sequential",
+        "sequential?start=any",
+        "strided?stride=12k",
+        "strided?stride=4k-16k",
+        "zipf?scatter=no",
+        "hotspot",
+        "streams?streams=3",
+        "random?read-hits=50&hit-area=80k&read=80",
+    ] {
+        let mark = if kind.contains('?') { '&' } else { '?' };
+        let line = format!("gen:{kind}{mark}{parts}&size=4k:40,8k:30,12k:30&count=3000");
+        let requests = all(&line);
+        for request in &requests {
+            let (from, last) = (request.offset.0, request.end().0 - 1);
+            assert_eq!(part_of(from), part_of(last), "{line}: {request:?}");
+            assert!(last < whole && from.is_multiple_of(4096), "{line}: {request:?}");
+        }
+        for part in 0..3 {
+            assert!(requests.iter().any(|request| part_of(request.offset.0) == part), "{line}");
+        }
+    }
+    // What follows the last request of a part is the first of the next; behind the last it wraps.
+    let places: Vec<u64> = all(&format!("gen:sequential?{parts}&count=130"))
+        .iter()
+        .map(|request| request.offset.0 >> 12)
+        .collect();
+    assert!(places.iter().enumerate().all(|(number, place)| number as u64 % 64 == *place));
+    for (line, reason) in [
+        ("gen:random?area=1M+", "area: ''"),
+        ("gen:random?area=1M+0", "a part of nothing"),
+        ("gen:random?area=1M+1M&offset=4k", "one of several parts has no 'offset'"),
+        ("gen:random?area=1M+2k+1M", "each of its parts is a multiple"),
+        ("gen:model?mix=R4k:1&area=1M+1M", "that of a model has one part"),
+    ] {
+        assert!(refusal(line).contains(reason), "{line}: {}", refusal(line));
+    }
+}

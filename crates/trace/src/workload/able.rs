@@ -326,10 +326,15 @@ impl Check<'_> {
     fn flow(&mut self, leaf: &Leaf, flow: &PlannedFlow) {
         let PlannedFlow { name, place, storages, line, share, .. } = flow;
         let mut refuse = |reason: String, help: &str| self.faults.impossible(place, reason, help);
-        if storages.len() > 1 {
-            let reason = format!("'{name}' has several storages as one volume");
-            let help = "run it on one storage, such as a linear device of dmsetup or mdadm";
-            refuse(reason, help);
+        let is_joined = storages.len() > 1;
+        if is_joined && self.description.workload.general.verification().is_on() {
+            let reason =
+                format!("'{name}' has several storages as one volume: nothing is verified");
+            refuse(reason, "take validate= and journal= out, or concatenatesds=");
+        }
+        if is_joined && !line.starts_with(crate::generate::PREFIX) {
+            let reason = format!("'{name}' replays a trace on several storages as one volume");
+            refuse(reason, "replay it by itself, with a map of its volumes");
         }
         if flow.has_own_rate && matches!(leaf.rate, LeafRate::Share { .. }) {
             let reason = "in a curve all loads have their share of its rate";

@@ -45,6 +45,17 @@ pub(super) enum Due {
     Later(String, Arrival, Nanos),
 }
 
+/// What a load has of one of several storages that are one volume, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Part {
+    /// The number of the storage among those of the load.
+    pub(super) storage: usize,
+    /// Where it begins there.
+    pub(super) from: u64,
+    /// How long it is.
+    pub(super) length: u64,
+}
+
 /// Where an area lies, in bytes.
 struct Area {
     offset: u64,
@@ -60,8 +71,11 @@ impl Flow<'_> {
 
     /// What is spared of its storages, in bytes.
     fn spared(&self) -> u64 {
-        let is_device = self.storages.iter().any(|storage| storage.is_device());
-        if is_device { self.alignment().max(SPARED) } else { 0 }
+        self.storages.iter().map(|storage| self.spared_of(storage)).max().unwrap_or(0)
+    }
+
+    fn spared_of(&self, storage: &Storage) -> u64 {
+        if storage.is_device() { self.alignment().max(SPARED) } else { 0 }
     }
 
     fn range(&self) -> Option<Band> {
@@ -69,13 +83,19 @@ impl Flow<'_> {
         self.work.band.or(self.work.range).or(of_storage)
     }
 
-    /// The line. `size` is how much of its storages is used, in bytes, if that is known; otherwise
-    /// the line has words in place of numbers.
+    /// The line, and the parts that it has of its storages where these are one volume. `sizes` is
+    /// how much of each storage is used, in bytes, if that is known; otherwise the line has words in
+    /// place of numbers.
     ///
     /// # Errors
     ///
     /// The reason in words, if its requests do not fit.
-    pub(super) fn line(&self, size: Option<u64>, due: &Due) -> Result<String, String> {
+    pub(super) fn line(
+        &self,
+        sizes: Option<&[u64]>,
+        due: &Due,
+    ) -> Result<(String, Vec<Part>), String> {
+        let mut parts = Vec::new();
         let mut line = Line::new(self.kind());
         self.places(&mut line);
         if self.read < 100.0 {
@@ -87,9 +107,14 @@ impl Flow<'_> {
             line.set("write-hits", writes);
             line.set("hit-area", plain(area));
         }
-        match size {
-            Some(size) => {
-                let area = self.area(size)?;
+        match sizes {
+            Some(sizes) if sizes.len() > 1 => {
+                parts = self.parts(sizes)?;
+                let each: Vec<String> = parts.iter().map(|part| plain(part.length)).collect();
+                line.set("area", each.join("+"));
+            }
+            Some(sizes) => {
+                let area = self.area(sizes.iter().sum())?;
                 line.set("area", plain(area.size));
                 if area.offset > 0 {
                     line.set("offset", plain(area.offset));
@@ -108,7 +133,74 @@ impl Flow<'_> {
         }
         due.put(&mut line);
         line.set("seed", self.seed);
-        Ok(line.text)
+        if !parts.is_empty() {
+            crate::generate::check(line.text.as_ref()).map_err(|error| error.to_string())?;
+        }
+        Ok((line.text, parts))
+    }
+
+    /// What it has of each storage, where these are one volume: of each its own part, one behind
+    /// the other, and of all that the part of the load. Each is a multiple of the alignment, so that
+    /// no place lies across a border.
+    fn parts(&self, sizes: &[u64]) -> Result<Vec<Part>, String> {
+        let align = self.alignment();
+        let down = |bytes: u64| bytes & !(align - 1);
+        if self.shift > 0 {
+            return Err("no place of several storages as one volume is shifted (offset=)".into());
+        }
+        if self.storages.iter().any(|storage| storage.align != self.storages[0].align) {
+            return Err("its storages are one volume, and have different align=".into());
+        }
+        if self.hits.is_some() && self.storages.iter().any(|it| it.hit_area != self.hit_area) {
+            return Err("its storages are one volume, and have different hitarea=".into());
+        }
+        let mut all = Vec::new();
+        for (number, (storage, size)) in self.storages.iter().zip(sizes).enumerate() {
+            let (from, to) = match storage.range {
+                None => (0, *size),
+                Some(Band { from, to }) => (part(from, *size), part(to, *size)),
+            };
+            if to > *size {
+                let name = &storage.name;
+                return Err(format!("the range of {name}, a part of a volume, ends beyond it"));
+            }
+            let from = from.max(self.spared_of(storage)).next_multiple_of(align);
+            let length = down(to.saturating_sub(from));
+            if length < self.sizes.largest() {
+                return Err(Self::too_small(&storage.name, length, self.sizes.largest()));
+            }
+            all.push(Part { storage: number, from, length });
+        }
+        let whole = all.iter().map(|part| part.length).sum();
+        let Some(Band { from, to }) = self.work.band.or(self.work.range) else { return Ok(all) };
+        let (from, to) = (down(part(from, whole)), down(part(to, whole)));
+        if to > whole {
+            return Err("its range ends beyond the storages that are one volume".into());
+        }
+        let mut begin = 0;
+        let mut kept = Vec::new();
+        for one in all {
+            let (first, last) = (from.max(begin), to.min(begin + one.length));
+            // A request does not fit into less.
+            if last.saturating_sub(first) >= self.sizes.largest() {
+                let from = one.from + (first - begin);
+                kept.push(Part { from, length: last - first, ..one });
+            }
+            begin += one.length;
+        }
+        if kept.is_empty() {
+            return Err(Self::too_small(&self.names(), to - from, self.sizes.largest()));
+        }
+        Ok(kept)
+    }
+
+    fn names(&self) -> String {
+        let names: Vec<&str> = self.storages.iter().map(|storage| storage.name.as_str()).collect();
+        names.join("+")
+    }
+
+    fn too_small(name: &str, has: u64, needs: u64) -> String {
+        format!("its part of {name} has {}, and it needs {}", plain(has), plain(needs))
     }
 
     /// Percent of reads and writes that go to the hit area, and its size: the requests fit there.
@@ -180,20 +272,15 @@ impl Flow<'_> {
         let held = self.held().map_or(0, |(_, _, held)| held);
         let needs = each.saturating_mul(streams).saturating_add(held);
         if area.size < needs {
-            return Err(format!(
-                "its part of {} has {}, and it needs {}",
-                self.storages.first().map_or("", |storage| storage.name.as_str()),
-                plain(area.size),
-                plain(needs)
-            ));
+            let name = self.storages.first().map_or("", |storage| storage.name.as_str());
+            return Err(Self::too_small(name, area.size, needs));
         }
         Ok(area)
     }
 
     /// The area in words, where sizes are not known.
     fn unknown(&self, line: &mut Line) {
-        let names: Vec<&str> = self.storages.iter().map(|storage| storage.name.as_str()).collect();
-        let name = names.join("+");
+        let name = self.names();
         let told = |extent: Extent| match extent {
             Extent::Bytes(bytes) => plain(bytes),
             Extent::Percent(percent) => format!("{percent}%"),

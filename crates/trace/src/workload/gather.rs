@@ -259,6 +259,11 @@ impl Gatherer<'_> {
     fn include(&mut self, line: &Line, included: &str, depth: usize) {
         let column = line.letters.first().map_or(1, |(_, column)| *column);
         let place = line.place(column + "include=".len() as u32);
+        if line.letters.iter().filter(|(c, _)| *c == '"').count() % 2 > 0 {
+            let help = "write \" behind the path";
+            self.faults.syntax(&place, "the quotation mark \" is not closed", help);
+            return;
+        }
         if depth >= DEPTH_MAX {
             let reason = format!("files are included more than {DEPTH_MAX} deep");
             self.faults.syntax(&place, reason, "does a file include itself?");

@@ -5,11 +5,15 @@
 //! nothing is left to a default that is written elsewhere.
 
 use std::fmt;
+use std::ops::RangeInclusive;
 
 use crate::place::Place;
 use crate::units::{Bytes, Nanos};
 
 pub use super::gather::Told;
+
+/// How often the same data may be written, at least and at most.
+pub const DEDUPS: RangeInclusive<f64> = 1.0..=1e3;
 
 /// A workload.
 #[derive(Clone, Debug, Default, PartialEq)]

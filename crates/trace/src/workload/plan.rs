@@ -174,6 +174,9 @@ pub struct PlannedFlow {
     pub storages: Vec<String>,
     /// Their paths.
     pub paths: Vec<String>,
+    /// Where the part of each storage begins and how long it is, in bytes, if they are one volume
+    /// of known size; otherwise none.
+    pub parts: Vec<(u64, u64)>,
     /// The generator's line, or the trace that it replays. Where a size or a rate is not known yet
     /// it has words in braces.
     pub line: String,
@@ -461,22 +464,28 @@ impl<'w> Plan<'w> {
             let name = flow_name(work, storages);
             let seed = self.seed(run, values, &name);
             let flow = flow(work, storages.clone(), chosen, seed);
-            let size = self.size(storages);
-            let (line, is_whole) = if let Some(from) = &work.from {
-                (from.clone(), true)
+            let sizes: Option<Vec<u64>> = storages.iter().map(|it| self.size_of_one(it)).collect();
+            let (line, is_whole, parts) = if let Some(from) = &work.from {
+                (from.clone(), true, Vec::new())
             } else {
                 let due = due.of_flow(work.rate, *share);
-                let is_whole = size.is_some() && !matches!(due, Due::Later(..));
-                let line = flow.line(size, &due).map_err(|reason| {
+                let is_whole = sizes.is_some() && !matches!(due, Due::Later(..));
+                let (line, parts) = flow.line(sizes.as_deref(), &due).map_err(|reason| {
                     (work.place.clone(), format!("'{name}' does not fit: {reason}"))
                 })?;
-                (line, is_whole)
+                (line, is_whole, parts)
+            };
+            // A load whose part does not reach a storage has nothing to do with it.
+            let used: Vec<&Storage> = match &parts[..] {
+                [] => storages.clone(),
+                parts => parts.iter().map(|part| storages[part.storage]).collect(),
             };
             flows.push(PlannedFlow {
-                name,
+                name: flow_name(work, &used),
                 place: work.place.clone(),
-                storages: storages.iter().map(|it| it.name.clone()).collect(),
-                paths: storages.iter().map(|it| it.path().to_owned()).collect(),
+                storages: used.iter().map(|it| it.name.clone()).collect(),
+                paths: used.iter().map(|it| it.path().to_owned()).collect(),
+                parts: parts.iter().map(|part| (part.from, part.length)).collect(),
                 line,
                 is_whole,
                 is_closed,
@@ -514,14 +523,18 @@ impl<'w> Plan<'w> {
 
     /// How much of these storages is used, in bytes, if it is known.
     fn size(&self, storages: &[&Storage]) -> Option<u64> {
-        let one = |storage: &&Storage| match storage.size {
+        let mut sizes = storages.iter().map(|storage| self.size_of_one(storage));
+        sizes.try_fold(0_u64, |sum, size| sum.checked_add(size?))
+    }
+
+    fn size_of_one(&self, storage: &Storage) -> Option<u64> {
+        match storage.size {
             Some(Extent::Bytes(bytes)) => Some(bytes),
             Some(Extent::Percent(percent)) => {
                 (self.size_of)(storage).map(|size| (size as f64 * (percent / 100.0)) as u64)
             }
             None => (self.size_of)(storage),
-        };
-        storages.iter().map(one).try_fold(0_u64, |sum, size| sum.checked_add(size?))
+        }
     }
 
     fn seed(&self, run: &Run, values: &[(&'static str, String)], flow: &str) -> u64 {

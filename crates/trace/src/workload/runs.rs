@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::definitions::Definition;
+use super::definitions::{Definition, Entry};
 use super::fault::Faults;
 use super::keys::{Kind, OPEN_FLAGS, OPERATIONS, Section};
 use super::model::{Arrival, Choice, FORMAT, Loop, Rate, Run, Told, Value, Work, Workload};
@@ -185,6 +185,9 @@ fn run(values: &mut Values<'_>, workload: &mut Workload, index: &Index) -> Run {
     let distribution = distribution(values);
     let (key, of) = if of_trees { ("fwdrate", "fwd") } else { ("iorate", "wd") };
     let rates = rates(values, key, &distribution);
+    if !rates.iter().any(|rate| matches!(rate, Rate::Curve(_))) {
+        tell_unused_curve(values, key, workload);
+    }
     let other = if of_trees { "iorate" } else { "fwdrate" };
     if let Some(entry) = values.entry(other) {
         let help = format!("write {key}=…");
@@ -221,6 +224,19 @@ fn run(values: &mut Values<'_>, workload: &mut Workload, index: &Index) -> Run {
         format: formats(values),
         ops: values.words("operations", OPERATIONS),
         replay,
+    }
+}
+
+/// Tells of points and of an end of a curve that a run does not have; those that a default gives to
+/// several runs once.
+fn tell_unused_curve(values: &Values<'_>, rate: &str, workload: &mut Workload) {
+    for key in ["curve", "stopcurve"] {
+        let Some(Entry { place, .. }) = values.entry(key) else { continue };
+        if !workload.told.iter().any(|told| told.place == *place) {
+            let name = &values.definition.name;
+            let what = format!("{key}= counts for nothing in '{name}': only {rate}=curve needs it");
+            workload.told.push(Told { place: place.clone(), what });
+        }
     }
 }
 

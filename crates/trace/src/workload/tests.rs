@@ -273,6 +273,10 @@ const WRONG: &[(&str, &str, bool)] = &[
     ),
     ("sd=a,lun=/x,size=200%\nrd=r,sd=a\n", "a.vdb:1:18: size=200% is not possible", true),
     ("compratio=0.5\nsd=a,lun=/x\nrd=r,sd=a\n", "a.vdb:1:11: compratio=0.5 is not", true),
+    ("dedupratio=1001\nsd=a,lun=/x\nrd=r,sd=a\n", "a.vdb:1:12: dedupratio=1001 is", true),
+    ("sd=a,lun=\"/x\nrd=r,sd=a\n", "a.vdb:1:10: the quotation mark \" is not closed", false),
+    ("sd=a,lun=/x,size='1g\nrd=r,sd=a\n", "a.vdb:1:18: the quotation mark ' is", false),
+    ("include=\"other\nrd=r,sd=s\n", "a.vdb:1:9: the quotation mark \" is not", false),
 ];
 
 #[test]
@@ -285,6 +289,22 @@ fn a_wrong_file_is_refused_at_the_place_where_it_is_wrong() {
         assert_eq!(faults.kind() == FaultKind::Impossible, *is_impossible, "{told}");
     }
     assert!(WRONG.len() >= 40, "{}", WRONG.len());
+}
+
+#[test]
+fn what_a_curve_needs_is_told_where_there_is_none_and_the_help_of_sizes_has_all_forms() {
+    let text = "sd=a,lun=/x,size=1g\nrd=default,stopcurve=5\nrd=r,sd=a,iorate=max,curve=(10,50)\n\
+        rd=s,sd=a,iorate=100\nrd=t,sd=a,iorate=(curve,100),curve=(10,50)\n";
+    let read = read_with(text, &[]).unwrap_or_else(|faults| panic!("{faults}"));
+    let told: Vec<String> =
+        read.workload.told.iter().map(|it| format!("{}: {}", it.place, it.what)).collect();
+    let expected = [
+        "a.vdb:3:22: curve= counts for nothing in 'r': only iorate=curve needs it",
+        "a.vdb:2:12: stopcurve= counts for nothing in 'r': only iorate=curve needs it",
+    ];
+    assert_eq!(told, expected);
+    let told = faults("sd=a,lun=/x\nwd=w,sd=a,xfersize=(4k,64k)\nrd=r,wd=w\n");
+    assert!(told.contains("xfersize=(4k,60,8k,40), or xfersize=(4k,64k,4k)"), "{told}");
 }
 
 #[test]
@@ -434,5 +454,53 @@ fn no_published_file_cut_off_or_changed_makes_it_panic() {
             }
             survives(&changed);
         }
+    }
+}
+
+/// The storages of a flow, what it has of each, and its line up to the first setting that says
+/// when.
+type Joined = (Vec<String>, Vec<(u64, u64)>, String);
+
+/// The only flow of the first run.
+fn joined(text: &str) -> Result<Joined, String> {
+    let read = read_with(text, &[]).unwrap_or_else(|faults| panic!("{faults}"));
+    let asked = Asked { seed: 7, ..Asked::default() };
+    let sizes =
+        |storage: &model::Storage| Some(if storage.name == "a" { 1 << 30 } else { 1 << 20 });
+    let plan = Plan::new(&read.workload, asked, &sizes).map_err(|faults| faults.to_string())?;
+    read.check_runs(&plan, &sizes, false).map_err(|faults| faults.to_string())?;
+    let leaf = plan.leaves().next().unwrap();
+    let [flow] = &leaf.flows[..] else { panic!("{:?}", leaf.flows) };
+    let line = flow.line.split("&endless").next().unwrap_or_default().to_owned();
+    Ok((flow.storages.clone(), flow.parts.clone(), line))
+}
+
+#[test]
+fn storages_that_are_one_volume_have_one_load_over_all_of_them() {
+    let head = "concatenatesds=yes\nsd=a,lun=/dev/a\nsd=b,lun=b,size=1000000\nsd=c,lun=/dev/c\n";
+    let of = |work: &str| joined(&format!("{head}wd=w,sd=*,{work}\nrd=r,wd=w,iorate=max\n"));
+    let names = |names: &str| names.chars().map(String::from).collect::<Vec<_>>();
+    // Of devices the first block is spared; what is left of a storage is whole blocks.
+    let (storages, parts, line) = of("xfersize=8k").unwrap();
+    assert_eq!(storages, names("abc"));
+    let (a, b, c) = ((1 << 30) - 8192, 122 * 8192, (1 << 20) - 8192);
+    assert_eq!(parts, [(8192, a), (0, b), (8192, c)]);
+    assert_eq!(line, "gen:random?size=8k&area=1048568k+976k+1016k");
+    // A range is one of the whole volume, and may leave storages out.
+    let (storages, parts, _) = of("xfersize=8k,range=(1g,1025m)").unwrap();
+    assert_eq!(storages, names("bc"));
+    let begin = (1_u64 << 30) - a;
+    assert_eq!(parts, [(begin, b - begin), (8192, (1 << 20) - (b - begin))]);
+    for (text, reason) in [
+        (of("stride=(4k,8k),range=(50,150)"), "its range ends beyond the storages"),
+        (of("xfersize=1m"), "its part of b has 0, and it needs 1M"),
+        (joined(&format!("{head}wd=w,sd=*\nrd=r,wd=w,foroffset=512\n")), "is shifted (offset=)"),
+        (
+            joined(&format!("validate=yes\n{head}wd=w,sd=*\nrd=r,wd=w\n")),
+            "a.vdb:6:1: 'w@a+b+c' has several storages as one volume: nothing is verified",
+        ),
+    ] {
+        let told = text.unwrap_err();
+        assert!(told.contains(reason), "{told}");
     }
 }

@@ -128,10 +128,10 @@ impl<'l> Lexer<'l> {
         let mut quoted = false;
         while let Some(c) = self.peek() {
             match (c, quote) {
-                (_, Some(mark)) if c == mark => quote = None,
+                (_, Some((mark, _))) if c == mark => quote = None,
                 (_, Some(_)) => text.push(c),
-                ('"', None) => (quote, quoted) = (Some(c), true),
-                ('\'', None) if text.is_empty() => (quote, quoted) = (Some(c), true),
+                ('"', None) => (quote, quoted) = (Some((c, self.at)), true),
+                ('\'', None) if text.is_empty() => (quote, quoted) = (Some((c, self.at)), true),
                 _ if depth == 0 && ends.contains(&c) => break,
                 _ => {
                     depth += u32::from(c == '(');
@@ -140,6 +140,14 @@ impl<'l> Lexer<'l> {
                 }
             }
             self.at += 1;
+        }
+        if let Some((mark, at)) = quote {
+            let help = format!("write {mark} behind the text");
+            self.faults.syntax(
+                &self.place(at),
+                format!("the quotation mark {mark} is not closed"),
+                help,
+            );
         }
         (quoted || !text.is_empty()).then(|| Item { text, place: self.place(start) })
     }

@@ -7,7 +7,8 @@ use super::definitions::{Definition, Entry};
 use super::fault::Faults;
 use super::keys::{FILE_IO, FORMATS, FROM, OPEN_FLAGS, OPERATIONS, Section};
 use super::model::{
-    Band, Extent, FileWork, General, Host, ReplayGroup, Seek, Sizes, Storage, Tree, Work, Workload,
+    Band, DEDUPS, Extent, FileWork, General, Host, ReplayGroup, Seek, Sizes, Storage, Tree, Work,
+    Workload,
 };
 use super::tokens::Item;
 use super::values::{DECIMALS, Values, decimal, one_of, whole};
@@ -61,11 +62,17 @@ fn general(values: &mut Values<'_>) -> General {
     let first = |list: Vec<f64>| list.first().copied();
     let ratio = |values: &mut Values<'_>, key: &str| {
         let ratio = first(values.percents(key));
+        let most = if key == "dedupratio" { *DEDUPS.end() } else { f64::INFINITY };
         if let (Some(ratio), Some(entry)) = (ratio, values.entry(key))
-            && ratio < 1.0
+            && !(1.0..=most).contains(&ratio)
         {
             let reason = format!("{key}={ratio} is not possible");
-            values.faults.impossible(&entry.items[0].place, reason, "a ratio is at least 1");
+            let help = if ratio > most {
+                format!("a ratio is at most {most}")
+            } else {
+                "a ratio is at least 1".to_owned()
+            };
+            values.faults.impossible(&entry.items[0].place, reason, help);
         }
         ratio
     };
@@ -275,7 +282,10 @@ fn sizes(values: &mut Values<'_>, key: &str, is_length: bool) -> Option<Sizes> {
                 let size = values.size_of(&pair[0])?;
                 let Some(share) = decimal(pair[1].text.trim_end_matches('%')) else {
                     let reason = format!("'{}' is no percentage", pair[1].text);
-                    let help = format!("write it like {key}=(4k,60,8k,40)");
+                    let help = format!(
+                        "write {key}=(4k,60,8k,40), or {key}=(4k,64k,4k): the smallest, the \
+                         largest, and what both are multiples of"
+                    );
                     values.faults.syntax(&pair[1].place, reason, help);
                     return None;
                 };

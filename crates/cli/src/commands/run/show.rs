@@ -166,6 +166,7 @@ fn of_leaf(leaf: &Leaf) -> serde_json::Value {
                 "name": flow.name,
                 "storages": flow.storages,
                 "paths": flow.paths,
+                "parts": flow.parts,
                 "line": flow.line,
                 "whole": flow.is_whole,
                 "closed": flow.is_closed,

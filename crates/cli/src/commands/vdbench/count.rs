@@ -95,12 +95,12 @@ impl Division {
     }
 }
 
-/// Counts a run. `parts_of` names the parts that a request of a flow belongs to, by numbers below
-/// `count`.
+/// Counts a run. `parts_of` names the parts that a request of a flow to a target belongs to, by
+/// numbers below `count`.
 pub(super) fn count(
     run: &RunDirectory,
     division: Division,
-    parts_of: &dyn Fn(u16) -> Vec<usize>,
+    parts_of: &dyn Fn(u16, u16) -> Vec<usize>,
     count: usize,
 ) -> Result<Vec<Part>> {
     let empty = Part { measured: division.measured(), ..Part::default() };
@@ -108,13 +108,12 @@ pub(super) fn count(
     let (stop, options) = (Stop::default(), ReadOptions::default());
     let mut source = open::trace_until(&Files, &stop, run.path(), &options, &Load::default())?;
     let mut batch = Batch::new(source.header().columns);
-    let mut of_flow: BTreeMap<u16, Vec<usize>> = BTreeMap::new();
+    let mut of_flow: BTreeMap<(u16, u16), Vec<usize>> = BTreeMap::new();
     while source.next_batch(&mut batch)? {
         for request in batch.iter() {
-            let Some(flow) = request.measured.as_ref().map(|measured| measured.flow) else {
-                continue;
-            };
-            let its = of_flow.entry(flow).or_insert_with(|| parts_of(flow));
+            let Some(measured) = &request.measured else { continue };
+            let (flow, target) = (measured.flow, measured.target);
+            let its = of_flow.entry((flow, target)).or_insert_with(|| parts_of(flow, target));
             for part in its {
                 add(&mut parts[*part], &request, &division);
             }

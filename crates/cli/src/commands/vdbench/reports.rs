@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 use ioecho_campaign::rate::Part as RateOf;
+use ioecho_campaign::workload::targets;
 use ioecho_run::directory::RunDirectory;
 use ioecho_stats::interval::Interval;
 use ioecho_stats::run_summary::RunSummary;
@@ -62,6 +63,13 @@ fn work_of(flow: &PlannedFlow) -> &str {
     flow.name.strip_suffix(of_storages.as_str()).unwrap_or(&flow.name)
 }
 
+/// The storage of a flow's request to this target: of several as one volume, the one that lies there.
+fn storage_of<'f>(flow: &'f PlannedFlow, target: Option<&String>) -> Option<&'f String> {
+    let mut places = flow.paths.iter().zip(&flow.storages);
+    let there = places.find(|(path, _)| Some(*path) == target).map(|(_, name)| name);
+    there.or(flow.storages.first())
+}
+
 /// The texts of the files so far.
 #[derive(Default)]
 struct Reports {
@@ -100,14 +108,16 @@ impl Reports {
         let started = facts.started.parse::<Timestamp>().unwrap_or_default();
         let division = division(leaf, started);
         // All first, then the storages, then the loads.
-        let storages = named(leaf, |flow| flow.storages.first().map_or("", String::as_str));
-        let works = named(leaf, work_of);
+        let storages = once(leaf.flows.iter().flat_map(|flow| &flow.storages).map(String::as_str));
+        let works = once(leaf.flows.iter().map(work_of));
+        let targets = targets(leaf);
         let at = |names: &[&str], name: &str| names.iter().position(|other| *other == name);
-        let parts_of = |number: u16| {
+        let parts_of = |number: u16, target: u16| {
             let Some(flow) = leaf.flows.get(usize::from(number).wrapping_sub(1)) else {
                 return vec![0];
             };
-            let storage = flow.storages.first().and_then(|name| at(&storages, name));
+            let storage = storage_of(flow, targets.get(usize::from(target)));
+            let storage = storage.and_then(|name| at(&storages, name));
             let work = at(&works, work_of(flow));
             let storage = storage.map(|at| 1 + at);
             let work = work.map(|at| 1 + storages.len() + at);
@@ -300,16 +310,10 @@ fn division(leaf: &Leaf, started: Timestamp) -> Division {
     Division { first: if first <= division.last() { first } else { 1 }, ..division }
 }
 
-/// Names of the parts of a run, each once, in the order of its loads.
-fn named<'l>(leaf: &'l Leaf, name: fn(&'l PlannedFlow) -> &'l str) -> Vec<&'l str> {
-    let mut names: Vec<&str> = Vec::new();
-    for flow in &leaf.flows {
-        let name = name(flow);
-        if !names.contains(&name) {
-            names.push(name);
-        }
-    }
-    names
+/// Names in their order, each once.
+fn once<'l>(all: impl Iterator<Item = &'l str>) -> Vec<&'l str> {
+    let mut seen = BTreeSet::new();
+    all.filter(|name| seen.insert(*name)).collect()
 }
 
 /// The shares of the loads that are asked for, in percent, where there are any.
