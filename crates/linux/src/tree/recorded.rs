@@ -1,6 +1,6 @@
 //! The recorded calls of an application, made again below an anchor.
 //!
-//! The path of a call is looked up in the call, as it was when it was recorded. A call that failed in
+//! The path of a call is looked up within it, as it was when it was recorded. A call that failed in
 //! the recording because of its names must fail again; then it has done what it did.
 
 use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
