@@ -237,7 +237,7 @@ fn a_git_clone_and_a_build_recorded_by_strace_leave_the_same_trees_elsewhere() {
     for kind in ["ext4", "xfs"] {
         match file_system(kind) {
             Ok((mount, _device)) => replays("afap", &mount.path().join("tree")),
-            Err(why) => ioecho_fixture::skipped(&format!("no {kind} on a loop device: {why}")),
+            Err(why) => ioecho_fixture::skipped(format!("no {kind} on a loop device: {why}")),
         }
     }
 }
