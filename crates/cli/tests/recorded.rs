@@ -12,6 +12,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use ioecho_fixture::{LoopDevice, MountPoint};
 use ioecho_trace::formats::{ReadOptions, open};
 use ioecho_trace::{Batch, Header, Op, Outcome, Request};
 use program::{ioecho, said};
@@ -226,10 +227,25 @@ fn a_git_clone_and_a_build_recorded_by_strace_leave_the_same_trees_elsewhere() {
     let elsewhere = Path::new("/dev/shm");
     let memory = TempDir::new_in(if elsewhere.is_dir() { elsewhere } else { home.path() }).unwrap();
     let place = home.path().canonicalize().unwrap();
-    let places = [("afap", memory.path().join("tree")), ("dependency", home.path().join("tree"))];
-    for (timing, directory) in places {
-        replay(home.path(), "rec.parquet", timing, &directory);
-        let beneath = place.strip_prefix("/").unwrap().join("clone");
-        assert_eq!(tree(&directory.join(beneath)), recorded);
+    let beneath = place.strip_prefix("/").unwrap().join("clone");
+    let replays = |timing: &str, directory: &Path| {
+        replay(home.path(), "rec.parquet", timing, directory);
+        assert_eq!(tree(&directory.join(&beneath)), recorded, "{}", directory.display());
+    };
+    replays("afap", &memory.path().join("tree"));
+    replays("dependency", &home.path().join("tree"));
+    for kind in ["ext4", "xfs"] {
+        match file_system(kind) {
+            Ok((mount, _device)) => replays("afap", &mount.path().join("tree")),
+            Err(why) => ioecho_fixture::skipped(format!("no {kind} on a loop device: {why}")),
+        }
     }
+}
+
+/// A file system of this kind on a loop device of its own.
+fn file_system(kind: &str) -> Result<(MountPoint, LoopDevice), String> {
+    // The least that mkfs.xfs takes.
+    let device = LoopDevice::new(300 << 20)?;
+    ioecho_fixture::run(&format!("mkfs.{kind}"), &["-q", device.path()])?;
+    Ok((MountPoint::of(&device.path)?, device))
 }

@@ -3,6 +3,7 @@
 mod anchor;
 mod before;
 mod device;
+mod inline;
 mod reading;
 mod recorded;
 #[cfg(test)]

@@ -1,28 +1,21 @@
 //! The calls of one thread on a tree of files.
-//!
-//! A call is made where the engine hands it over, by the engine's own thread: to wake another
-//! thread would take longer than most calls on names.
 
-use std::io;
-use std::os::fd::{AsFd as _, BorrowedFd, IntoRawFd as _, OwnedFd};
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::sync::Arc;
 
-use ioecho_replay::clock::Clock as _;
+use ioecho_replay::Io;
 use ioecho_replay::tree::Tree;
-use ioecho_replay::{Completion, Device, Io, Payload};
-use ioecho_trace::{Bytes, Integrity, Nanos, Op, Outcome};
+use ioecho_trace::{Bytes, Op, Outcome};
 use rustix::fs::{
     Access, AtFlags, Mode, OFlags, RenameFlags, Timestamps, accessat, copy_file_range, fsync,
     mkdirat, openat2, renameat, renameat_with, statat, unlinkat, utimensat,
 };
-use rustix::io::{Errno, pread, pwrite, retry_on_intr};
+use rustix::io::{Errno, retry_on_intr};
 use rustix::time::Timespec;
-use std::sync::Arc;
 
 use super::anchor::{Anchor, BENEATH};
+use super::inline::{Buffer, Calls, Inline, close_told, transfer};
 use crate::MonotonicClock;
-
-/// Buffers begin at multiples of so many bytes, as direct I/O needs.
-pub(super) const ALIGNMENT: usize = 4096;
 
 /// Places for directories that are kept open.
 const OPEN_MAX: usize = 256;
@@ -46,19 +39,16 @@ pub struct FilesOptions {
 }
 
 /// A thread's device: a tree below an anchor.
-pub struct FilesDevice {
+pub type FilesDevice = Inline<Files>;
+
+/// The calls of a thread.
+pub struct Files {
     here: Place,
     /// The other tree of copies and moves.
     there: Option<Place>,
     options: FilesOptions,
-    clock: MonotonicClock,
-    buffer: Buffer,
     /// The file that is open, by its number.
     open: Option<(u64, OwnedFd)>,
-    prepared: Option<Io>,
-    done: Option<Completion>,
-    /// How much of the buffer the last read has filled.
-    read: usize,
     name: String,
 }
 
@@ -68,24 +58,6 @@ struct Place {
     tree: Arc<Tree>,
     /// Those that are kept open, each at the place that its number gives.
     directories: Vec<Option<(u64, OwnedFd)>>,
-}
-
-/// Memory that begins at a multiple of [`ALIGNMENT`].
-pub(super) struct Buffer {
-    bytes: Vec<u8>,
-    from: usize,
-}
-
-impl Buffer {
-    pub(super) fn new(length: usize) -> Self {
-        let bytes = vec![0; length + ALIGNMENT];
-        let from = bytes.as_ptr().align_offset(ALIGNMENT);
-        Self { bytes, from }
-    }
-
-    pub(super) fn part(&mut self, length: usize) -> &mut [u8] {
-        &mut self.bytes[self.from..self.from + length]
-    }
 }
 
 impl Place {
@@ -145,21 +117,19 @@ impl FilesDevice {
     ) -> Self {
         let directories = || (0..OPEN_MAX).map(|_| None).collect();
         let place = |(anchor, tree)| Place { anchor, tree, directories: directories() };
-        let length = usize::try_from(options.length_max).unwrap_or(usize::MAX >> 1);
-        Self {
+        let files = Files {
             here: place((anchor, tree)),
             there: there.map(place),
             options,
-            clock,
-            buffer: Buffer::new(length.next_multiple_of(ALIGNMENT)),
             open: None,
-            prepared: None,
-            done: None,
-            read: 0,
             name: String::new(),
-        }
+        };
+        let room_bytes = usize::try_from(options.length_max).unwrap_or(usize::MAX >> 1);
+        Self::over(files, room_bytes, clock)
     }
+}
 
+impl Files {
     fn flags(&self) -> OFlags {
         let when = |is_set: bool, flag: OFlags| if is_set { flag } else { OFlags::empty() };
         OFlags::CLOEXEC
@@ -198,27 +168,11 @@ impl FilesDevice {
     }
 
     /// Reads or writes in the file that is open.
-    fn transfer(&mut self, io: &Io, file: u64) -> Result<Outcome, Errno> {
+    fn transfer(&self, io: &Io, file: u64, buffer: &mut Buffer) -> Result<Outcome, Errno> {
         let within = self.here.tree.geometry.within(io.offset.0);
-        let Some((_, open)) = self.open.as_ref().filter(|(number, _)| *number == file) else {
-            return Err(Errno::BADF);
-        };
-        let length = io.length.0 as usize;
-        let mut done = 0;
-        while done < length {
-            let part = &mut self.buffer.part(length)[done..];
-            let at = within + done as u64;
-            let moved = if io.op == Op::Write {
-                retry_on_intr(|| pwrite(open, &*part, at))?
-            } else {
-                retry_on_intr(|| pread(open, &mut *part, at))?
-            };
-            if moved == 0 {
-                return Ok(Outcome::Short);
-            }
-            done += moved;
-        }
-        Ok(Outcome::Ok)
+        let open = self.open.as_ref().filter(|(number, _)| *number == file);
+        let (_, open) = open.ok_or(Errno::BADF)?;
+        transfer(open, io, within, buffer)
     }
 
     /// Does something with the name of a file.
@@ -301,43 +255,6 @@ impl FilesDevice {
             }
         })
     }
-
-    fn call(&mut self, io: &Io) -> Outcome {
-        let geometry = &self.here.tree.geometry;
-        let number = geometry.number_at(io.offset.0);
-        let directory = number.wrapping_sub(geometry.files());
-        let done = match io.op {
-            Op::Read | Op::Write => {
-                return self.transfer(io, number).unwrap_or_else(outcome);
-            }
-            Op::Create => self.open_file(number, true),
-            Op::Open => self.open_file(number, false),
-            Op::Close => self.close(),
-            Op::Delete => self.by_name(number, |at, name| unlinkat(at, name, AtFlags::empty())),
-            Op::Getattr => {
-                self.by_name(number, |at, name| statat(at, name, AtFlags::SYMLINK_NOFOLLOW))
-            }
-            Op::Setattr => self.by_name(number, touch),
-            Op::Access => self
-                .by_name(number, |at, name| accessat(at, name, Access::READ_OK, AtFlags::empty())),
-            Op::Mkdir => self.directory(directory, true),
-            Op::Rmdir => self.directory(directory, false),
-            Op::Copy => self.copy(number),
-            Op::Move => self.rename(number),
-            _ => Err(Errno::OPNOTSUPP),
-        };
-        done.map_or_else(outcome, |()| Outcome::Ok)
-    }
-}
-
-/// Closes a file. Dropping it would hide the error by which a file system tells that it has lost
-/// what was written.
-pub(super) fn close_told(open: OwnedFd) -> Result<(), Errno> {
-    // SAFETY: the descriptor is owned here alone, and given up by `into_raw_fd`.
-    match unsafe { libc::close(open.into_raw_fd()) } {
-        0 => Ok(()),
-        _ => Err(Errno::from_io_error(&io::Error::last_os_error()).unwrap_or(Errno::IO)),
-    }
 }
 
 fn outcome(error: Errno) -> Outcome {
@@ -377,13 +294,9 @@ fn copy_all(from: &OwnedFd, to: &OwnedFd) -> Result<(), Errno> {
     }
 }
 
-impl Device for FilesDevice {
+impl Calls for Files {
     fn capacity(&self) -> Bytes {
         self.here.tree.geometry.extent()
-    }
-
-    fn block_size(&self) -> Bytes {
-        Bytes(1)
     }
 
     fn length_max(&self) -> Bytes {
@@ -397,52 +310,34 @@ impl Device for FilesDevice {
         }
     }
 
-    // A thread has one call at a time, and the buffer keeps its data until the next.
-    fn data(&mut self, _: u32) -> &[u8] {
-        let read = self.read;
-        self.buffer.part(read)
+    fn call(&mut self, io: &Io, buffer: &mut Buffer) -> Outcome {
+        let geometry = &self.here.tree.geometry;
+        let number = geometry.number_at(io.offset.0);
+        let directory = number.wrapping_sub(geometry.files());
+        let done = match io.op {
+            Op::Read | Op::Write => {
+                return self.transfer(io, number, buffer).unwrap_or_else(outcome);
+            }
+            Op::Create => self.open_file(number, true),
+            Op::Open => self.open_file(number, false),
+            Op::Close => self.close(),
+            Op::Delete => self.by_name(number, |at, name| unlinkat(at, name, AtFlags::empty())),
+            Op::Getattr => {
+                self.by_name(number, |at, name| statat(at, name, AtFlags::SYMLINK_NOFOLLOW))
+            }
+            Op::Setattr => self.by_name(number, touch),
+            Op::Access => self
+                .by_name(number, |at, name| accessat(at, name, Access::READ_OK, AtFlags::empty())),
+            Op::Mkdir => self.directory(directory, true),
+            Op::Rmdir => self.directory(directory, false),
+            Op::Copy => self.copy(number),
+            Op::Move => self.rename(number),
+            _ => Err(Errno::OPNOTSUPP),
+        };
+        done.map_or_else(outcome, |()| Outcome::Ok)
     }
 
-    fn prepare(&mut self, io: &Io, payload: &mut dyn Payload) {
-        self.read = if io.op == Op::Read { io.length.0 as usize } else { 0 };
-        if io.op == Op::Write {
-            let whole = (io.length.0 as usize).next_multiple_of(ALIGNMENT);
-            payload.fill(io, self.buffer.part(whole));
-        }
-        self.prepared = Some(*io);
-    }
-
-    fn submit(&mut self) -> io::Result<(Nanos, usize)> {
-        let submitted = self.clock.now();
-        let Some(io) = self.prepared.take() else { return Ok((submitted, 0)) };
-        let outcome = self.call(&io);
-        let completed = self.clock.now();
-        let integrity = Integrity::Unchecked;
-        self.done = Some(Completion { tag: io.tag, submitted, completed, outcome, integrity });
-        Ok((submitted, 1))
-    }
-
-    fn reap(&mut self, completions: &mut Vec<Completion>) -> io::Result<()> {
-        completions.extend(self.done.take());
-        Ok(())
-    }
-
-    fn wait(&mut self, until: Nanos, completions: &mut Vec<Completion>) -> io::Result<()> {
-        if self.done.is_none() {
-            self.clock.sleep_until(until);
-        }
-        self.reap(completions)
-    }
-
-    fn concurrency(&self) -> u32 {
-        1
-    }
-
-    fn is_inline(&self) -> bool {
-        true
-    }
-
-    fn describe(&self) -> String {
-        "calls of one thread".to_owned()
+    fn describe(&self) -> &'static str {
+        "calls of one thread"
     }
 }

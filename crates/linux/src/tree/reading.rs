@@ -9,7 +9,7 @@ use rustix::fs::{Mode, OFlags, openat2};
 use rustix::io::{Errno, pread, retry_on_intr};
 
 use super::anchor::{Anchor, BENEATH};
-use super::device::{ALIGNMENT, Buffer};
+use super::inline::{ALIGNMENT, Buffer};
 
 /// Reads files below an anchor, and changes nothing.
 pub struct FilesReader {
@@ -24,7 +24,7 @@ pub struct FilesReader {
 impl FilesReader {
     /// A reader of a tree; reads are at most so long.
     pub fn new(anchor: Anchor, geometry: Geometry, direct: bool, length_max: usize) -> Self {
-        let buffer = Buffer::new(length_max.next_multiple_of(ALIGNMENT));
+        let buffer = Buffer::new(length_max);
         Self { anchor, geometry, direct, buffer, open: None }
     }
 

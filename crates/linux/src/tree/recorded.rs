@@ -1,26 +1,24 @@
 //! The recorded calls of an application, made again below an anchor.
 //!
-//! A call is made by the engine's thread where it is handed over, and its path is looked up in it,
-//! as it was when it was recorded. A call that failed in the recording because of its names must
-//! fail again; then it has done what it did.
+//! The path of a call is looked up within it, as it was when it was recorded. A call that failed in
+//! the recording because of its names must fail again; then it has done what it did.
 
-use std::io;
 use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
 use std::sync::Arc;
 
-use ioecho_replay::clock::Clock as _;
-use ioecho_replay::{Completion, Device, Io, Payload};
+use ioecho_replay::Io;
 use ioecho_trace::recorded::{OpenWord, PLACE_BYTES, Place, RecordedFiles};
-use ioecho_trace::{Bytes, Integrity, Nanos, Op, Outcome};
+use ioecho_trace::{Bytes, Op, Outcome};
 use rustix::fs::{
     Access, AtFlags, CWD, Mode, OFlags, RawDir, RenameFlags, accessat, chmodat, fstat, fsync,
     ftruncate, linkat, mkdirat, openat2, renameat, renameat_with, statat, symlinkat, unlinkat,
 };
-use rustix::io::{Errno, pread, pwrite, retry_on_intr};
+use rustix::io::{Errno, pread, retry_on_intr};
 
 use super::anchor::{Anchor, BENEATH};
 use super::before::Above;
-use super::device::{ALIGNMENT, Buffer, close_told, touch};
+use super::device::touch;
+use super::inline::{Buffer, Calls, Inline, close_told, transfer};
 use crate::MonotonicClock;
 
 /// The longest read or write that is one call here.
@@ -29,38 +27,31 @@ const LENGTH_MAX: u64 = 1 << 30;
 /// Room for the names that one call reads, as the C library gives it.
 const NAMES_BYTES: usize = 32 << 10;
 
+/// Room for the data of most calls.
+const ROOM_BYTES: usize = 1 << 20;
+
 /// A device for recorded calls on files.
-pub struct RecordedDevice {
+pub type RecordedDevice = Inline<Recorded>;
+
+/// The recorded calls.
+pub struct Recorded {
     anchor: Anchor,
     files: Arc<RecordedFiles>,
-    clock: MonotonicClock,
-    buffer: Buffer,
-    buffer_bytes: usize,
     names: Vec<u8>,
     /// What is open, by the number of its place.
     open: Vec<Option<OwnedFd>>,
-    prepared: Option<Io>,
-    done: Option<Completion>,
 }
 
 impl RecordedDevice {
     /// A device for calls below an anchor.
     pub fn new(anchor: Anchor, files: Arc<RecordedFiles>, clock: MonotonicClock) -> Self {
         let open = files.places.iter().map(|_| None).collect();
-        let buffer_bytes = 1 << 20;
-        Self {
-            anchor,
-            files,
-            clock,
-            buffer: Buffer::new(buffer_bytes),
-            buffer_bytes,
-            names: Vec::with_capacity(NAMES_BYTES),
-            open,
-            prepared: None,
-            done: None,
-        }
+        let names = Vec::with_capacity(NAMES_BYTES);
+        Self::over(Recorded { anchor, files, names, open }, ROOM_BYTES, clock)
     }
+}
 
+impl Recorded {
     /// Opens the file of a place; as something that is there already if it `is_there`.
     fn opened(&self, place: &Place, is_there: bool) -> Result<OwnedFd, Errno> {
         let has = |word| place.open.contains(&word);
@@ -104,30 +95,20 @@ impl RecordedDevice {
     }
 
     /// Reads or writes.
-    fn transfer(&mut self, io: &Io, (number, within): (usize, u64), place: &Place) -> Done {
-        let length = io.length.0 as usize;
-        self.handle(number, place)?;
-        let Some(open) = self.open[number].as_ref() else { return Err(Errno::BADF) };
-        if length == 0 {
+    fn transfer(
+        &mut self,
+        io: &Io,
+        (number, within): (usize, u64),
+        place: &Place,
+        buffer: &mut Buffer,
+    ) -> Done {
+        let open = self.handle(number, place)?;
+        if io.length.0 == 0 {
             // A read at the end of a file.
-            let moved = retry_on_intr(|| pread(open, &mut *self.buffer.part(1), within))?;
+            let moved = retry_on_intr(|| pread(open, &mut *buffer.part(1), within))?;
             return Ok(if moved == 0 { Outcome::Ok } else { Outcome::Unlike });
         }
-        let mut done = 0;
-        while done < length {
-            let part = &mut self.buffer.part(length)[done..];
-            let at = within + done as u64;
-            let moved = if io.op == Op::Write {
-                retry_on_intr(|| pwrite(open, &*part, at))?
-            } else {
-                retry_on_intr(|| pread(open, &mut *part, at))?
-            };
-            if moved == 0 {
-                return Ok(Outcome::Short);
-            }
-            done += moved;
-        }
-        Ok(Outcome::Ok)
+        transfer(open, io, within, buffer)
     }
 
     /// Changes the permissions of a file, or sets its times.
@@ -204,13 +185,34 @@ impl RecordedDevice {
         let mut names = RawDir::new(open.as_fd(), self.names.spare_capacity_mut());
         names.next().transpose().map(drop)
     }
+}
 
-    fn call(&mut self, io: &Io) -> Outcome {
+/// What a call has come to.
+type Done = Result<Outcome, Errno>;
+
+fn ok(done: Result<(), Errno>) -> Done {
+    done.map(|()| Outcome::Ok)
+}
+
+impl Calls for Recorded {
+    fn capacity(&self) -> Bytes {
+        Bytes(i64::MAX as u64)
+    }
+
+    fn length_max(&self) -> Bytes {
+        Bytes(LENGTH_MAX)
+    }
+
+    fn supports(&self, op: Op) -> bool {
+        matches!(op, Op::Read | Op::Write) || op.is_of_files() && !matches!(op, Op::Copy | Op::Move)
+    }
+
+    fn call(&mut self, io: &Io, buffer: &mut Buffer) -> Outcome {
         let files = Arc::clone(&self.files);
         let Some((place, within)) = files.at(io.offset.0) else { return Outcome::Unsupported };
         let number = (io.offset.0 / PLACE_BYTES) as usize;
         let done = match io.op {
-            Op::Read | Op::Write => self.transfer(io, (number, within), place),
+            Op::Read | Op::Write => self.transfer(io, (number, within), place, buffer),
             Op::Create | Op::Open => {
                 // What was open here before is closed: its end was not recorded.
                 self.open[number] = None;
@@ -243,75 +245,7 @@ impl RecordedDevice {
             (Ok(_), Some(_)) => Outcome::Unlike,
         }
     }
-}
-
-/// What a call has come to.
-type Done = Result<Outcome, Errno>;
-
-fn ok(done: Result<(), Errno>) -> Done {
-    done.map(|()| Outcome::Ok)
-}
-
-impl Device for RecordedDevice {
-    fn capacity(&self) -> Bytes {
-        Bytes(i64::MAX as u64)
-    }
-
-    fn block_size(&self) -> Bytes {
-        Bytes(1)
-    }
-
-    fn length_max(&self) -> Bytes {
-        Bytes(LENGTH_MAX)
-    }
-
-    fn supports(&self, op: Op) -> bool {
-        matches!(op, Op::Read | Op::Write) || op.is_of_files() && !matches!(op, Op::Copy | Op::Move)
-    }
-
-    fn prepare(&mut self, io: &Io, payload: &mut dyn Payload) {
-        let length = (io.length.0 as usize).next_multiple_of(ALIGNMENT);
-        if length > self.buffer_bytes {
-            self.buffer = Buffer::new(length);
-            self.buffer_bytes = length;
-        }
-        if io.op == Op::Write {
-            payload.fill(io, self.buffer.part(length));
-        }
-        self.prepared = Some(*io);
-    }
-
-    fn submit(&mut self) -> io::Result<(Nanos, usize)> {
-        let submitted = self.clock.now();
-        let Some(io) = self.prepared.take() else { return Ok((submitted, 0)) };
-        let outcome = self.call(&io);
-        let completed = self.clock.now();
-        let integrity = Integrity::Unchecked;
-        self.done = Some(Completion { tag: io.tag, submitted, completed, outcome, integrity });
-        Ok((submitted, 1))
-    }
-
-    fn reap(&mut self, completions: &mut Vec<Completion>) -> io::Result<()> {
-        completions.extend(self.done.take());
-        Ok(())
-    }
-
-    fn wait(&mut self, until: Nanos, completions: &mut Vec<Completion>) -> io::Result<()> {
-        if self.done.is_none() {
-            self.clock.sleep_until(until);
-        }
-        self.reap(completions)
-    }
-
-    fn concurrency(&self) -> u32 {
-        1
-    }
-
-    fn is_inline(&self) -> bool {
-        true
-    }
-
-    fn describe(&self) -> String {
-        "recorded calls, one at a time".to_owned()
+    fn describe(&self) -> &'static str {
+        "recorded calls, one at a time"
     }
 }

@@ -14,7 +14,7 @@ use ioecho_linux::{
 };
 use ioecho_replay::conflict::ConflictMode;
 use ioecho_replay::verify::{
-    After, FinalPass, Finding, NameFinding, PassProgress, VerifyFigures, final_pass,
+    After, FinalPass, Finding, NameFinding, PassProgress, Verifier, VerifyFigures, final_pass,
 };
 use ioecho_trace::wording::Wording;
 use ioecho_trace::{Bytes, VerifyMode};
@@ -124,6 +124,28 @@ impl TargetFindings {
             notes: vec![note.to_owned()],
             findings: Vec::new(),
             names: Vec::new(),
+        }
+    }
+
+    /// What was found when a target was read back. `damaged` counts lost records.
+    pub(super) fn of(
+        past: &PastTarget,
+        verifier: &Verifier,
+        pass: &FinalPass,
+        damaged: u64,
+    ) -> Self {
+        let figures = verifier.figures().clone();
+        let is_judged = figures.table_errors + figures.undecided + damaged == 0;
+        Self {
+            target: past.number,
+            path: past.path.clone(),
+            read: pass.read,
+            complete: !pass.stopped && is_judged,
+            in_flight: 0,
+            notes: Vec::new(),
+            figures,
+            findings: verifier.findings().to_vec(),
+            names: verifier.name_findings().to_vec(),
         }
     }
 }
@@ -315,20 +337,8 @@ pub(super) fn look(
         );
         RunError::new(Kind::Target, text)
     })?;
-    let figures = verifier.figures().clone();
     notes.extend(notes::of_figures(since, &verifier, table));
-    let is_judged = figures.table_errors + figures.undecided + damaged == 0;
-    Ok(TargetFindings {
-        target: past.number,
-        path: past.path.clone(),
-        read: pass.read,
-        complete: !pass.stopped && is_judged,
-        in_flight,
-        notes,
-        figures,
-        findings: verifier.findings().to_vec(),
-        names: Vec::new(),
-    })
+    Ok(TargetFindings { in_flight, notes, ..TargetFindings::of(past, &verifier, &pass, damaged) })
 }
 
 /// Whether the results have every request that was issued.

@@ -188,18 +188,6 @@ pub(super) fn look(
         let found = anchor.names(&tree.geometry).map_err(failed)?;
         read_back(&anchor, tree, &mut verifier, &found, stop, progress).map_err(failed)?
     };
-    let figures = verifier.figures().clone();
     notes.extend(notes::of_figures(since, &verifier, table));
-    let is_judged = figures.table_errors + figures.undecided + damaged == 0;
-    Ok(TargetFindings {
-        target: past.number,
-        path: past.path.clone(),
-        read: pass.read,
-        complete: !pass.stopped && is_judged,
-        in_flight,
-        notes,
-        figures,
-        findings: verifier.findings().to_vec(),
-        names: verifier.name_findings().to_vec(),
-    })
+    Ok(TargetFindings { in_flight, notes, ..TargetFindings::of(past, &verifier, &pass, damaged) })
 }
