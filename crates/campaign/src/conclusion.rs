@@ -108,10 +108,13 @@ pub struct Counts {
 pub struct Climb {
     /// The point of the branch.
     pub point: Vec<(String, String)>,
-    /// For each repeat the highest value at which the condition did not hold; `None` if it held at
-    /// the lowest.
+    /// For each repeat the highest value at which the condition was seen not to hold; `None` if
+    /// there is none.
     pub highest: Vec<Option<String>>,
-    /// Whether each repeat met the condition, or has a result at the highest value.
+    /// For each repeat whether it ends there: it met the condition at the next value, or there is
+    /// no higher one. Others go on as soon as what is missing is measured.
+    pub ends: Vec<bool>,
+    /// Whether all repeats end.
     pub is_complete: bool,
 }
 
@@ -122,12 +125,12 @@ pub struct Rank {
     pub axis: String,
     /// Its value.
     pub value: String,
-    /// The highest value of the climbed axis at which the condition held in none of its climbs;
-    /// `None` if there is none.
+    /// The highest value of the climbed axis up to which none of its climbs was seen to meet the
+    /// condition; `None` if there is none.
     pub highest: Option<String>,
     /// Whether that is the highest value of the file.
     pub is_top: bool,
-    /// Whether all its climbs are complete.
+    /// Whether one of its climbs ends there, so that no result that is missing can change it.
     pub is_complete: bool,
 }
 
@@ -291,6 +294,7 @@ fn climbs(executor: &Executor<'_>) -> Vec<Climb> {
         .map(|point| Climb {
             point: point.clone(),
             highest: vec![None; repeats],
+            ends: vec![true; repeats],
             is_complete: true,
         })
         .collect();
@@ -306,6 +310,7 @@ fn climbs(executor: &Executor<'_>) -> Vec<Climb> {
             State::Done(..) => climb.highest[repeat] = cell.setting(&ladder.axis),
             State::Missing | State::Running | State::Failed(_) | State::Skipped(_) => {
                 *is_over = true;
+                climb.ends[repeat] = false;
                 climb.is_complete = false;
             }
         }
@@ -343,20 +348,20 @@ fn ranking(executor: &Executor<'_>, climbs: &[Climb]) -> Vec<Rank> {
     let mut ranking: Vec<Rank> = of_file
         .iter()
         .map(|(value, _)| {
-            let of_value = || {
-                let is_its = |climb: &&Climb| {
-                    climb.point.iter().any(|(name, its)| name == axis && its == value)
-                };
-                climbs.iter().filter(is_its)
-            };
-            let lowest = of_value().flat_map(|climb| &climb.highest).min_by_key(|it| height(it));
-            let highest = lowest.cloned().flatten();
+            let is_its =
+                |climb: &&Climb| climb.point.iter().any(|(name, its)| name == axis && its == value);
+            let climbs = climbs.iter().filter(is_its);
+            let repeats = climbs.flat_map(|climb| climb.highest.iter().zip(&climb.ends));
+            // One that ends comes before one of the same height that may go on.
+            let lowest = repeats.min_by_key(|(it, ends)| (height(it), !**ends));
+            let (highest, is_complete) =
+                lowest.map_or((None, false), |(it, ends)| (it.clone(), *ends));
             Rank {
                 axis: axis.to_owned(),
                 value: value.clone(),
                 is_top: highest.is_some() && highest.as_ref() == values.last(),
                 highest,
-                is_complete: of_value().all(|climb| climb.is_complete),
+                is_complete,
             }
         })
         .collect();
@@ -411,11 +416,14 @@ fn sentence(conclusion: &Conclusion, executor: &Executor<'_>) -> String {
 
 fn ranked_words(rank: &Rank, climbed: &str) -> String {
     let Rank { axis, value, highest, is_top, is_complete } = rank;
-    let doubt = if *is_complete { "" } else { ", as far as it was measured" };
-    let top = if *is_top { ", the highest that was tried" } else { "" };
     match highest {
-        Some(highest) => format!("{axis} {value} goes up to {climbed} {highest}{top}{doubt}"),
-        None => format!("{axis} {value} does not take the lowest {climbed}{doubt}"),
+        Some(highest) => {
+            let top = if *is_top { ", the highest that was tried" } else { "" };
+            let doubt = if *is_complete { "" } else { " or higher, not all of which was measured" };
+            format!("{axis} {value} goes up to {climbed} {highest}{top}{doubt}")
+        }
+        None if *is_complete => format!("{axis} {value} does not take the lowest {climbed}"),
+        None => format!("how far {axis} {value} goes is not known"),
     }
 }
 

@@ -17,6 +17,7 @@ use ioecho_report::Page;
 use ioecho_stats::begun::Begun;
 use ioecho_stats::merged;
 use ioecho_stats::run_summary::{MergedRun, RunFigures, RunSummary};
+use ioecho_stats::verdict::Validity;
 use ioecho_trace::batch::BATCH_ROWS;
 use ioecho_trace::formats::ReadOptions;
 use ioecho_trace::order::spill::Spill;
@@ -66,15 +67,30 @@ struct Part {
     row: usize,
 }
 
+/// What is still told of a run whose requests are merged. Its figures and its verdict go into the
+/// merged run: those of a thousand runs are not to be in memory twice.
+struct Ended {
+    name: String,
+    facts: RunFacts,
+    shift: Nanos,
+    requests: u64,
+    validity: Validity,
+    took: Nanos,
+}
+
 impl Part {
-    /// The single runs in it.
-    fn runs(&self) -> Vec<MergedRun> {
-        let mut runs = MergedRun::all_of(&self.name, self.shift, &self.summary);
-        if let ([run], Some(begun)) = (&mut runs[..], &self.begun) {
-            let first_late_ns = self.first.map(|(_, late)| late.0);
-            run.begun = Some(Begun { first_late_ns, ..begun.clone() });
+    /// What is still told of it, and the single runs in it.
+    fn end(self) -> (Ended, Vec<MergedRun>) {
+        let Self { name, facts, summary, shift, begun, first, .. } = self;
+        let requests = summary.recorded;
+        let validity = summary.verdict.validity;
+        let took = Nanos(summary.achieved_duration_ns.max(0));
+        let mut runs = MergedRun::all_of(&name, shift, summary);
+        if let ([run], Some(begun)) = (&mut runs[..], begun) {
+            let first_late_ns = first.map(|(_, late)| late.0);
+            run.begun = Some(Begun { first_late_ns, ..begun });
         }
-        runs
+        (Ended { name, facts, shift, requests, validity, took }, runs)
     }
 
     /// When its next request was issued; `None` at the end.
@@ -174,10 +190,14 @@ fn merged(mut parts: Vec<Part>, output: &Path, command: Vec<String>) -> Result<M
     let header = number(&mut parts)?;
     let output = RunDirectory::create(output)?;
     let figures = write_requests(&mut parts, header.clone(), &output)?;
-    let summary = merged::summary(parts.iter().flat_map(Part::runs).collect(), &figures);
+    let (parts, runs): (Vec<_>, Vec<_>) = parts.into_iter().map(Part::end).unzip();
+    let summary = merged::summary(runs.into_iter().flatten().collect(), &figures);
     // The page counts them anew, with all else: only one of the two is in memory at a time.
     drop(figures);
-    let mut summary = summary.map_err(|_| not_one_replay(&parts))?;
+    // Runs that were merged before may be unlike in themselves only if somebody wrote them.
+    let mut summary = summary.map_err(|_| {
+        RunError::new(Kind::NotComparable, "a run was merged of parts that are not of one replay")
+    })?;
     let doubts: Vec<String> = apart(&parts).into_iter().chain(shared(&parts)).collect();
     for doubt in &doubts {
         summary.verdict.summary = format!("{} {doubt}", summary.verdict.summary);
@@ -194,14 +214,14 @@ fn merged(mut parts: Vec<Part>, output: &Path, command: Vec<String>) -> Result<M
 
 /// A sentence on runs that did not go on at the same time, by the clocks of their hosts. Nothing is
 /// said of simulated runs, which no clock of a host is about.
-fn apart(parts: &[Part]) -> Option<String> {
-    let is_simulated = |part: &Part| part.facts.targets.iter().any(TargetEntry::is_simulated);
+fn apart(parts: &[Ended]) -> Option<String> {
+    let is_simulated = |part: &Ended| part.facts.targets.iter().any(TargetEntry::is_simulated);
     if parts.len() < 2 || parts.iter().any(is_simulated) {
         return None;
     }
     let times = parts.iter().map(|part| {
         let started: jiff::Timestamp = part.facts.started.parse().ok()?;
-        Some((started.as_nanosecond(), i128::from(part.summary.achieved_duration_ns.max(0))))
+        Some((started.as_nanosecond(), i128::from(part.took.0)))
     });
     let times: Vec<(i128, i128)> = times.collect::<Option<_>>()?;
     let (together, shortest) = together(&times)?;
@@ -219,8 +239,8 @@ fn apart(parts: &[Part]) -> Option<String> {
 
 /// A sentence on runs that went to one device. Each of them kept its own overlapping requests in
 /// order, and knew nothing of those of the others.
-fn shared(parts: &[Part]) -> Option<String> {
-    let device = |part: &Part| {
+fn shared(parts: &[Ended]) -> Option<String> {
+    let device = |part: &Ended| {
         let host = part.facts.host.boot_id.clone();
         let real = part.facts.targets.iter().filter_map(|target| match target {
             TargetEntry::Real(target) => Some((host.clone(), target.canonical.clone())),
@@ -471,7 +491,7 @@ fn held(parts: &mut [Part], columns: Columns) -> Result<Option<Spill>> {
 /// Writes `run.toml` of the merged run: the values that all runs share, the targets of all, and the
 /// list of runs, each with the values of its plan and its host that differ.
 fn write_facts(
-    parts: &[Part],
+    parts: &[Ended],
     command: Vec<String>,
     header: &Header,
     summary: &RunSummary,
@@ -484,14 +504,14 @@ fn write_facts(
     let otherwise: Vec<Told> =
         otherwise.into_iter().map(toml::Table::try_into).collect::<Result<_, _>>()?;
     let merged = parts.iter().zip(otherwise).map(|(part, Told { ioecho, plan, host })| {
-        let Part { name, facts, summary, shift, .. } = part;
+        let Ended { name, facts, shift, requests, validity, .. } = part;
         MergedEntry {
             name: name.clone(),
             run: facts.run.clone(),
             started: facts.started.clone(),
             shift_ns: shift.0,
-            requests: summary.recorded,
-            validity: summary.verdict.validity,
+            requests: *requests,
+            validity: *validity,
             ioecho,
             plan,
             host,

@@ -103,19 +103,18 @@ pub struct MergedRun {
 impl MergedRun {
     /// The single runs of a run that is called so and moved by so much: itself, or those that it
     /// was merged of.
-    pub fn all_of(name: &str, shift: Nanos, summary: &RunSummary) -> Vec<Self> {
+    pub fn all_of(name: &str, shift: Nanos, summary: RunSummary) -> Vec<Self> {
         let RunSummary { engine, verdict, merged, .. } = summary;
         if merged.is_empty() {
             let (name, shift_ns) = (name.to_owned(), shift.0);
-            let (engine, verdict) = (engine.clone(), verdict.clone());
             return vec![Self { name, shift_ns, engine, verdict, begun: None }];
         }
-        let of_it = |run: &Self| Self {
+        let of_it = |run: Self| Self {
             name: format!("{name}:{}", run.name),
             shift_ns: run.shift_ns.saturating_add(shift.0),
-            ..run.clone()
+            ..run
         };
-        merged.iter().map(of_it).collect()
+        merged.into_iter().map(of_it).collect()
     }
 }
 

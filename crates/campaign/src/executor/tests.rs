@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use ioecho_stats::verdict::Finding;
 
 use super::*;
+use crate::conclusion::{Conclusion, Rank};
 use crate::file::tests::{Named, plan};
 
 fn measured(finding: Finding) -> End {
@@ -52,6 +53,38 @@ fn a_ladder_stops_at_the_condition_and_what_lies_above_is_skipped_with_its_reaso
         conclusion.sentence,
         "device a goes up to speedup 4; device b goes up to speedup 1."
     );
+}
+
+#[test]
+fn what_is_said_of_a_ladder_before_its_end_holds_at_its_end() {
+    let plan = plan(&CAMPAIGN.replace("repeats=2", "repeats=2\norder='random'"));
+    let mut executor = Executor::new(&plan, &Named, BTreeMap::new(), 0.0);
+    let mut event = Event::Begin;
+    let mut said = Vec::new();
+    while let Some(Action::Run(cell, _)) = executor.step(event).unwrap().pop() {
+        said.push(crate::conclusion::conclude(&executor));
+        event = Event::Ended(cell, truth(&executor.cells()[cell]), 1.0);
+    }
+    let end = crate::conclusion::conclude(&executor).ranking;
+    let height =
+        |rank: &Rank| rank.highest.as_ref().map_or(0.0, |value| value.parse::<f64>().unwrap());
+    let [mut open, mut settled] = [0, 0];
+    for rank in said.iter().flat_map(|conclusion| &conclusion.ranking) {
+        let known = end.iter().find(|other| other.value == rank.value).unwrap();
+        if rank.is_complete {
+            assert_eq!(rank.highest, known.highest, "{}", rank.value);
+            settled += 1;
+        } else {
+            assert!(height(rank) <= height(known), "{}", rank.value);
+            open += 1;
+        }
+    }
+    assert!(open > 0 && settled > 0, "{open} {settled}");
+    let unknown = "how far device a goes is not known; how far device b goes is not known.";
+    assert!(said[0].sentence.starts_with(unknown), "{}", said[0].sentence);
+    let in_part =
+        |it: &Conclusion| it.sentence.contains(" or higher, not all of which was measured");
+    assert!(said.iter().any(in_part), "a part is told as a part");
 }
 
 #[test]

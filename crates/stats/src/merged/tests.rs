@@ -92,7 +92,7 @@ proptest! {
         let steps = |first: &[MergedRun], second: &[MergedRun]| {
             let parts = [first, second].map(|part| match part {
                 [alone] => vec![alone.clone()],
-                several => bare(MergedRun::all_of("m", Nanos::ZERO, &summary_of(several))),
+                several => bare(MergedRun::all_of("m", Nanos::ZERO, summary_of(several))),
             });
             summary_of(&parts.concat())
         };

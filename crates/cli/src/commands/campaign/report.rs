@@ -163,9 +163,13 @@ fn before(
     if let Some(ladder) = &file.ladder {
         let rows = conclusion.ranking.iter().map(|rank| {
             let highest = rank.highest.clone().unwrap_or_else(|| "–".to_owned());
-            let doubt = if rank.is_complete { "" } else { "as far as it was measured" };
-            let top = if rank.is_top { "the highest that was tried" } else { doubt };
-            (format!("{} {}", rank.axis, rank.value), highest, top.to_owned())
+            let told = match (&rank.highest, rank.is_complete) {
+                _ if rank.is_top => "the highest that was tried",
+                (_, true) => "",
+                (Some(_), false) => "or higher: not all of it was measured",
+                (None, false) => "not known: not measured",
+            };
+            (format!("{} {}", rank.axis, rank.value), highest, told.to_owned())
         });
         tables.push(CampaignTable {
             heading: "How far each goes".to_owned(),
