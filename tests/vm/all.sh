@@ -1,14 +1,14 @@
 #!/bin/sh
 # All tests inside the virtual machine, each in a machine of its own. See README.md.
 #
-#   tests/vm/all.sh [NAME…]      requests, faults, kills, layers, witness, lockdown, campaign,
+#   tests/vm/all.sh [NAME…]      requests, faults, kills, layers, witness, files, lockdown, campaign,
 #                                hosts, power, powercut; by default all of them
 #
 # Exit code: 0 where all passed or were skipped, 77 where all were skipped, 1 otherwise.
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
 [ "$#" -gt 0 ] ||
-    set -- requests faults kills layers witness lockdown campaign hosts power powercut
+    set -- requests faults kills layers witness files lockdown campaign hosts power powercut
 
 failed=0
 passed=0

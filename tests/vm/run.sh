@@ -28,7 +28,7 @@ fetch=${IOECHO_VM_FETCH:-yes}
 
 # Programs that are copied with their libraries where they exist.
 programs='blktrace blkparse btt fio trace-cmd dmsetup losetup blkid wipefs fallocate mkfs.ext4 mdadm
-    lvm thin_check iscsiadm iscsid nvme'
+    lvm thin_check iscsiadm iscsid nvme strace'
 # Names under which lvm is called.
 lvm_names='pvs vgs lvs pvcreate pvremove vgcreate vgremove vgchange lvcreate lvremove'
 # Drivers that are copied with what they need.

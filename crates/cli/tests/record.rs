@@ -493,3 +493,21 @@ fn who_may_not_look_is_told_so_and_not_that_nothing_was_left() {
     assert!(said(&answer).contains("run as root"), "{}", said(&answer));
     assert!(!said(&answer).contains("not mounted, and may not"), "{}", said(&answer));
 }
+
+#[test]
+fn what_a_command_does_with_files_is_recorded_or_refused_with_a_remedy() {
+    let fixture = or_skip!(Fixture::new());
+    let script = "echo text > made && mv made moved && rm moved";
+    let record = ["record", "--files", "-q", "-o", "files.parquet", "--", "sh", "-c", script];
+    let output = fixture.ioecho(&record);
+    if let Err(reason) = can_record(&output) {
+        assert!(reason.contains("  = help: "), "{reason}");
+        assert!(!fixture.path("files.parquet").exists() && !fixture.path("made").exists());
+        not_here(Elsewhere::EventProbes, reason);
+        return;
+    }
+    let requests = fixture.requests("files.parquet");
+    let ops = |name: &str| requests.iter().filter(|(op, ..)| op == name).count();
+    assert_eq!(["create", "write", "rename", "delete"].map(ops), [1; 4], "{requests:?}");
+    assert!(requests.iter().any(|(op, _, length)| op == "write" && *length == 5), "{requests:?}");
+}

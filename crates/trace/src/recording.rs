@@ -10,12 +10,14 @@
 //! event), `log.jsonl` (an [`Entry`] a line, appended while it goes on) and a file of frames
 //! ([`FrameWriter`]) for each segment and processor. `docs/recording-format.md` has it in full.
 
+mod calls;
 mod description;
 mod entry;
 mod figures;
 pub(crate) mod frame;
 pub(crate) mod page;
 
+pub use self::calls::{BEHIND, Calls, ENTER, EXIT, OF_TASKS, field_behind, name_of_call};
 pub use self::description::{
     DESCRIPTION_FILE, DESCRIPTION_VERSION, Description, Device, EventFormat, Interface, LOG_FILE,
     Tracefs, directory_beside, segment_file,

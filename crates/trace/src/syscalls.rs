@@ -12,6 +12,7 @@ mod links;
 pub mod model;
 mod namespace;
 mod places;
+pub mod read;
 mod tasks;
 #[cfg(test)]
 mod tests;

@@ -26,13 +26,29 @@ const SEGMENT_BYTES_MIN: Bytes = Bytes(1 << 20);
 #[derive(Debug, clap::Args)]
 pub(crate) struct RecordArgs {
     /// The block devices; disks, partitions, loop devices, volumes
-    #[arg(value_name = "DEVICE", required_unless_present = "clean", requires = "output")]
+    #[arg(
+        value_name = "DEVICE",
+        group = "subject",
+        required_unless_present_any = ["clean", "files"],
+        requires = "output"
+    )]
     pub(crate) devices: Vec<PathBuf>,
 
     /// What to write, in the format that its name says (docs/import.md lists them); must not be
     /// there, unless --force is given
-    #[arg(long, short, value_name = "FILE", requires = "devices")]
+    #[arg(long, short, value_name = "FILE", requires = "subject")]
     pub(crate) output: Option<PathBuf>,
+
+    /// Record what COMMAND and all processes that come of it do with files, in place of devices, to
+    /// be replayed on another file system; needs event probes in the kernel
+    #[arg(
+        long,
+        group = "subject",
+        requires = "output",
+        requires = "command",
+        conflicts_with_all = ["interface", "events", "event", "unstack"]
+    )]
+    pub(crate) files: bool,
 
     /// Replace the output if it is there
     #[arg(long)]
@@ -43,7 +59,7 @@ pub(crate) struct RecordArgs {
     pub(crate) to: Option<&'static Writable>,
 
     /// Record for this long [default: until Ctrl-C, or until the command ends]
-    #[arg(long = "for", value_name = "TIME", value_parser = positive_span, requires = "devices")]
+    #[arg(long = "for", value_name = "TIME", value_parser = positive_span, requires = "subject")]
     pub(crate) duration: Option<Nanos>,
 
     /// The interface of the kernel
@@ -99,7 +115,7 @@ pub(crate) struct RecordArgs {
     pub(crate) quiet: bool,
 
     /// Run this command, and record until it ends
-    #[arg(last = true, value_name = "COMMAND", requires = "devices")]
+    #[arg(last = true, value_name = "COMMAND", requires = "subject")]
     pub(crate) command: Vec<OsString>,
 }
 
@@ -170,9 +186,14 @@ mod tests {
             let words = line.split_whitespace();
             <Typed as clap::Parser>::try_parse_from(words).is_ok()
         };
-        for whole in
-            ["x --clean", "x --clean /dev/a -o b", "x /dev/a -o b -- ls", "x /dev/a -o b --dry-run"]
-        {
+        for whole in [
+            "x --clean",
+            "x --clean /dev/a -o b",
+            "x /dev/a -o b -- ls",
+            "x /dev/a -o b --dry-run",
+            "x --files -o b -- ls",
+            "x --clean --files -o b --for 8h -- ls",
+        ] {
             assert!(is_taken(whole), "{whole}");
         }
         for half in [
@@ -183,6 +204,12 @@ mod tests {
             "x --clean -o b -- ls",
             "x --clean --for 8h",
             "x --clean --dry-run /dev/a -o b",
+            "x --files",
+            "x --files -o b",
+            "x --files -- ls",
+            "x --files /dev/a -o b -- ls",
+            "x --files --unstack -o b -- ls",
+            "x --files --interface blktrace -o b -- ls",
         ] {
             assert!(!is_taken(half), "{half}");
         }

@@ -1,4 +1,4 @@
-//! `ioecho record`: records block devices into a trace.
+//! `ioecho record`: records block devices, or what a command does with files, into a trace.
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -26,7 +26,7 @@ pub(crate) fn run(args: &RecordArgs) -> anyhow::Result<u8> {
         for what in &removed {
             tell(&format!("removed {what}"));
         }
-        if args.devices.is_empty() {
+        if args.devices.is_empty() && !args.files {
             if removed.is_empty() {
                 tell("nothing was left behind");
             }
@@ -42,7 +42,7 @@ pub(crate) fn run(args: &RecordArgs) -> anyhow::Result<u8> {
     if args.dry_run {
         return forecast(&targets, &options, &args.command);
     }
-    let names: Vec<String> = targets.iter().map(|target| target.name().to_owned()).collect();
+    let names = names(args, &targets);
     // From here on a signal ends the recording. Before, it would end the process without removing
     // the trace from the kernel.
     let session = Session::new(args.duration, &args.command, args.quiet)?;
@@ -55,9 +55,11 @@ pub(crate) fn run(args: &RecordArgs) -> anyhow::Result<u8> {
             (None, true) => "until Ctrl-C".to_owned(),
             (None, false) => "until the command ends".to_owned(),
         };
-        tell(&format!("recording {} by {}, {until}", names.join(", "), interface.name()));
+        let names = names.join(", ");
+        tell(&format!("recording {} by {}, {until}", visible(&names), interface.name()));
     }
-    let number = match session.run() {
+    let followed = recorder.follow_this_thread().map_err(|error| refused(error).into());
+    let number = match followed.and_then(|()| session.run()) {
         Ok(number) => number,
         Err(error) => {
             // Nothing was recorded yet. The next attempt must not find this directory in its way.
@@ -100,6 +102,15 @@ pub(crate) fn run(args: &RecordArgs) -> anyhow::Result<u8> {
         (_, Some(status)) if !status.success() => exit::COMMAND_FAILED,
         _ => exit::OK,
     })
+}
+
+/// What is recorded, by name.
+fn names(args: &RecordArgs, targets: &[Target]) -> Vec<String> {
+    if args.files {
+        let program = args.command.first().map(|program| program.to_string_lossy());
+        return vec![format!("the file operations of {}", program.unwrap_or_default())];
+    }
+    targets.iter().map(|target| target.name().to_owned()).collect()
 }
 
 /// The recorder's error, with the flag that follows its advice.
@@ -233,6 +244,7 @@ fn options(args: &RecordArgs, output: &Path) -> Options {
     };
     Options {
         interface: args.interface,
+        calls: args.files,
         buffer: args.buffer,
         events: args.events(),
         reserve: args.reserve,
@@ -263,7 +275,9 @@ fn forecast(targets: &[Target], options: &Options, command: &[OsString]) -> anyh
         "buffers       {buffer} for each of {}: {rule}",
         counted(plan.cpus as u64, "processor")
     ));
-    if !plan.events.is_empty() {
+    if options.calls {
+        tell(&format!("events        {}", counted(plan.events.len() as u64, "tracepoint")));
+    } else if !plan.events.is_empty() {
         tell(&format!("events        {}", plan.events.join(", ")));
     }
     tell(&format!("recording     {}, until it is converted", options.directory.display()));

@@ -13,6 +13,11 @@ pub(super) type Chosen = (Box<dyn Tracer>, String);
 
 /// Attaches by the interface that is asked for.
 pub(super) fn attach(targets: &[Target], options: &Options) -> Result<Chosen, RecordError> {
+    if options.calls {
+        let buffer = options.buffer.map(|bytes| bytes.0);
+        let tracer = Box::new(TracefsTracer::attach_calls(buffer)?);
+        return Ok((tracer, "it is the one that has system calls".to_owned()));
+    }
     match options.interface {
         InterfaceChoice::Tracefs => Ok((by_tracefs(targets, options)?, "it was asked for".into())),
         InterfaceChoice::Blktrace => {
@@ -59,12 +64,10 @@ fn by_blktrace(targets: &[Target], options: &Options) -> Result<Box<dyn Tracer>,
 ///
 /// [`RecordError::Unavailable`] where this user may not look for it or may not remove it.
 pub fn clean() -> Result<Vec<String>, RecordError> {
-    let instance = |name: String| format!("trace instance {name}");
     let trace = |name: String| format!("block trace of {name}");
     // Where one of them refuses, what the other left must go all the same.
     let (instances, traces) = (tracefs::clean(), blktrace::clean());
-    let instances = instances?.into_iter().map(instance);
-    Ok(instances.chain(traces?.into_iter().map(trace)).collect())
+    Ok(instances?.into_iter().chain(traces?.into_iter().map(trace)).collect())
 }
 
 /// Who else traces these devices or any, as sentences.

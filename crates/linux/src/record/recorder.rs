@@ -6,6 +6,7 @@
 //! the buffers fill up.
 
 use std::fs;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::sync_channel;
@@ -13,8 +14,9 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use ioecho_trace::recording::{ASKED_TO, DESCRIPTION_VERSION, Description, Totals};
+use ioecho_trace::recording::{ASKED_TO, Calls, DESCRIPTION_VERSION, Description, Totals};
 use ioecho_trace::{Bytes, Nanos};
+use rustix::thread::gettid;
 
 use super::attach::{attach, clean, others};
 use super::clocks::anchor;
@@ -40,6 +42,8 @@ pub struct Options {
     pub interface: InterfaceChoice,
     /// The directory that the recording becomes. It is made, and must not be there yet.
     pub directory: PathBuf,
+    /// Whether system calls on files are recorded, and no devices.
+    pub calls: bool,
     /// The buffer of each processor; by a rule that stands in the recording where nothing is said.
     pub buffer: Option<Bytes>,
     /// Which tracepoints.
@@ -61,6 +65,7 @@ impl Options {
         Self {
             interface: InterfaceChoice::Auto,
             directory: directory.to_owned(),
+            calls: false,
             buffer: None,
             events: Events::Needed,
             segment_bytes: Bytes(256 << 20),
@@ -231,10 +236,13 @@ pub struct Recorder {
     interface: Interface,
     why: String,
     notes: Vec<String>,
+    /// Takes the task whose calls are recorded.
+    followed: Option<PathBuf>,
 }
 
 impl Recorder {
-    /// Begins to record these devices. When it returns, events are being recorded.
+    /// Begins to record these devices, or calls on files. When it returns, events are being
+    /// recorded; of calls, once a thread is followed.
     ///
     /// Neither this nor what follows asks anything of the devices themselves. Needs root, or
     /// whoever may use the interface.
@@ -264,6 +272,7 @@ impl Recorder {
                 kernel: kernel(),
                 big_endian: cfg!(target_endian = "big"),
                 page_bytes: page_bytes(),
+                calls: options.calls.then(whose),
                 devices: targets.iter().flat_map(|target| target.describe(&chains)).collect(),
                 cpus: tracer.streams().iter().map(|stream| stream.cpu).collect(),
                 started: Some(anchor()),
@@ -286,6 +295,7 @@ impl Recorder {
             store::remove(directory);
             return Err(error);
         }
+        let followed = tracer.followed();
         let reserve = options.reserve.map(|bytes| bytes.0);
         let worker = Worker::new(tracer, store, targets, directory, reserve, Arc::clone(&shared));
         let (ready, begun) = sync_channel(1);
@@ -296,7 +306,7 @@ impl Recorder {
         })?;
         // The first pass over the buffers has been made when the thread says so.
         let _ = begun.recv();
-        Ok(Self { shared, thread: Some(thread), interface, why, notes })
+        Ok(Self { shared, thread: Some(thread), interface, why, notes, followed })
     }
 
     /// What [`start`](Self::start) would do, or its error: everything is made ready, and taken away
@@ -321,6 +331,17 @@ impl Recorder {
         };
         tracer.detach()?;
         Ok(plan)
+    }
+
+    /// Records the calls of the processes that this thread starts from now on. It must be the
+    /// thread that began the recording. Does nothing where devices are recorded.
+    pub fn follow_this_thread(&self) -> Result<(), RecordError> {
+        let Some(path) = &self.followed else { return Ok(()) };
+        let task = gettid().as_raw_nonzero().to_string();
+        // Truncated, the list would be empty for a moment, and all tasks followed.
+        let file = fs::File::options().append(true).open(path);
+        let written = file.and_then(|mut file| file.write_all(task.as_bytes()));
+        written.map_err(|error| RecordError::system("write", path, error))
     }
 
     /// By which interface.
@@ -414,9 +435,18 @@ fn failed() -> Ending {
     Ending::Failed("the recorder's thread ended by itself".to_owned())
 }
 
+/// Whose calls are recorded: those of the processes that this thread will start.
+fn whose() -> Calls {
+    let directory = std::env::current_dir().ok();
+    let directory = directory.and_then(|path| path.into_os_string().into_string().ok());
+    Calls { parent: gettid().as_raw_nonzero().get() as u32, directory }
+}
+
 /// Refuses recordings that should not be begun.
 fn check(targets: &[Target], options: &Options) -> Result<(), RecordError> {
-    target::check(targets)?;
+    if !options.calls {
+        target::check(targets)?;
+    }
     let directory = &options.directory;
     if directory.symlink_metadata().is_ok() {
         let source = std::io::Error::new(

@@ -1,15 +1,17 @@
-//! Block events through a trace instance of our own.
+//! Events of block devices or of system calls through a trace instance of our own.
 //!
 //! Tracefs has one set of buffers that everybody shares, and instances that belong to whoever makes
 //! them: other programs' tracing is neither disturbed nor seen. Of an instance's buffer whole pages
 //! are taken as they are (`trace_pipe_raw`), which costs a copy and no formatting.
 
+mod calls;
 mod instance;
+mod probes;
 
 use std::fs::{self, File};
 use std::io::{self, Read as _};
 use std::os::unix::fs::FileExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use ioecho_trace::recording::{
     Description, EventFormat, PAYLOAD_MAX, PageContents, PageLayout, Tracefs,
@@ -26,6 +28,7 @@ use super::owner::Owner;
 use super::target::Target;
 use super::tracer::{Contents, Counts, Meddling, Stream, Tracer};
 use instance::Instance;
+use probes::Probes;
 
 /// Sub-buffers of this size are asked for, in KiB: sixteen times fewer system calls than with the
 /// usual 4. Kernels before 6.8 have no choice, and a kernel short of memory in one piece has none.
@@ -52,6 +55,8 @@ pub(super) struct TracefsTracer {
     pipes: Vec<File>,
     stats: Vec<File>,
     instance: Instance,
+    /// Removed after the instance, which uses them.
+    probes: Option<Probes>,
     streams: Vec<Stream>,
     layout: PageLayout,
     sub_buffer: usize,
@@ -60,6 +65,9 @@ pub(super) struct TracefsTracer {
     /// Files that others might write to, and what they said when the events began to come.
     settings: Vec<(String, String)>,
 }
+
+/// How the enabled events lie.
+type Enabled = Result<Vec<EventFormat>, RecordError>;
 
 impl TracefsTracer {
     /// Makes an instance and enables the tracepoints of these devices in it, with tracing off.
@@ -70,6 +78,19 @@ impl TracefsTracer {
         events: Events,
     ) -> Result<Self, RecordError> {
         let instance = Instance::new(root()?)?;
+        Self::over(None, instance, buffer, |instance, _| {
+            instance.enable_filtered(&filter::chosen(targets, events))
+        })
+    }
+
+    /// Sets up an instance, in which `enable` enables events. Where that fails, the instance goes
+    /// before the probes that it uses, as the last argument of two does.
+    fn over(
+        mut probes: Option<Probes>,
+        instance: Instance,
+        buffer: Option<u64>,
+        enable: impl FnOnce(&Instance, Option<&mut Probes>) -> Enabled,
+    ) -> Result<Self, RecordError> {
         instance.write("tracing_on", "0")?;
         instance.write("trace_clock", "mono")?;
         // What is in the buffer stays, and what finds no room is counted.
@@ -90,7 +111,7 @@ impl TracefsTracer {
             let source = io::Error::other(format!("a layout that is not known: {header_page}"));
             RecordError::system("understand", &instance.named("events/header_page"), source)
         })?;
-        let events = instance.enable(&filter::chosen(targets, events))?;
+        let events = enable(&instance, probes.as_mut())?;
         let texts = Tracefs { header_page, events };
 
         let (mut pipes, mut stats, mut streams) = (Vec::new(), Vec::new(), Vec::new());
@@ -100,17 +121,31 @@ impl TracefsTracer {
             streams.push(Stream { cpu, capacity });
         }
         let settings = Vec::new();
-        Ok(Self { pipes, stats, instance, streams, layout, sub_buffer, texts, buffer, settings })
+        Ok(Self {
+            pipes,
+            stats,
+            instance,
+            probes,
+            streams,
+            layout,
+            sub_buffer,
+            texts,
+            buffer,
+            settings,
+        })
     }
 }
 
-/// The files of an instance by which somebody can keep events from it.
-fn settings(instance: &Instance, events: &[EventFormat]) -> Vec<(String, String)> {
+/// The files of an instance by which somebody can keep events from it. The kernel itself changes
+/// which processes an instance of `calls` follows, and of hundreds of calls not each is looked at.
+fn settings(instance: &Instance, events: &[EventFormat], calls: bool) -> Vec<(String, String)> {
+    let events = if calls { &[] } else { events };
     let of_each = events.iter().flat_map(|event| {
         ["enable", "filter"].map(|file| format!("events/block/{}/{file}", event.name))
     });
+    let of_all = OF_ALL.into_iter().filter(|name| !(calls && *name == calls::FOLLOWED));
     let read = |name: String| instance.read(&name).ok().map(|text| (name, text));
-    OF_ALL.map(str::to_owned).into_iter().chain(of_each).filter_map(read).collect()
+    of_all.map(str::to_owned).chain(of_each).filter_map(read).collect()
 }
 
 impl Tracer for TracefsTracer {
@@ -136,7 +171,8 @@ impl Tracer for TracefsTracer {
 
     fn start(&mut self) -> Result<(), RecordError> {
         self.instance.write("tracing_on", "1")?;
-        self.settings = settings(&self.instance, &self.texts.events);
+        let calls = self.probes.is_some();
+        self.settings = settings(&self.instance, &self.texts.events, calls);
         Ok(())
     }
 
@@ -187,6 +223,10 @@ impl Tracer for TracefsTracer {
         self.buffer.note()
     }
 
+    fn followed(&self) -> Option<PathBuf> {
+        self.probes.as_ref().map(|_| self.instance.path(calls::FOLLOWED))
+    }
+
     fn stop(&mut self) -> Result<(), RecordError> {
         self.instance.write("tracing_on", "0")
     }
@@ -194,7 +234,8 @@ impl Tracer for TracefsTracer {
     fn detach(&mut self) -> Result<(), RecordError> {
         self.pipes.clear();
         self.stats.clear();
-        self.instance.remove()
+        self.instance.remove()?;
+        self.probes.as_mut().map_or(Ok(()), Probes::remove)
     }
 }
 
@@ -282,7 +323,8 @@ fn refused(path: &Path, error: &io::Error) -> RecordError {
     unavailable(reason, remedy)
 }
 
-/// Removes the instances of processes of ioecho that no longer live, and answers their names.
+/// Removes the instances and then the probes of processes of ioecho that no longer live; answers
+/// what they were.
 pub(super) fn clean() -> Result<Vec<String>, RecordError> {
     let Some(root) = place()? else { return Ok(Vec::new()) };
     let mut removed = Vec::new();
@@ -300,7 +342,9 @@ pub(super) fn clean() -> Result<Vec<String>, RecordError> {
             Err(_) => {}
         }
     }
-    Ok(removed)
+    let instances = removed.into_iter().map(|name| format!("trace instance {name}"));
+    let probes = probes::clean(&root).into_iter().map(|group| format!("event probes {group}"));
+    Ok(instances.chain(probes).collect())
 }
 
 /// The processes of ioecho that record now, other than this one.

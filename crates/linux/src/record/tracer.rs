@@ -6,6 +6,7 @@
 //! interface implements this trait.
 
 use std::io;
+use std::path::PathBuf;
 
 use ioecho_trace::recording::Description;
 
@@ -91,6 +92,12 @@ pub(super) trait Tracer: Send {
 
     /// A note on the set-up, as a sentence.
     fn note(&self) -> Option<String>;
+
+    /// The kernel's file that takes the task whose calls are to come, and those of the tasks that
+    /// it makes; `None` where events are not of tasks.
+    fn followed(&self) -> Option<PathBuf> {
+        None
+    }
 
     /// Lets no more events come. Those that are there can still be read.
     fn stop(&mut self) -> Result<(), RecordError>;

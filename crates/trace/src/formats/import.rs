@@ -31,6 +31,7 @@ pub use self::objects::Slots;
 pub use self::records::{RecordError, RecordParser, Records, records};
 pub use self::seconds::WholeSeconds;
 pub(super) use self::seconds::are_whole_seconds;
+pub(super) use self::source::{Feed, Imported};
 pub use self::told::Told;
 
 use crate::batch::Columns;

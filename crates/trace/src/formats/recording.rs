@@ -6,8 +6,10 @@
 //! events of the blktrace reader, which does the rest.
 //!
 //! The way through: [`open`] → `lane` (one processor: frames → `pages` with `layout`, `rwbs` and
-//! `devices`, or the reader of blktrace) → `blktrace/merge` → `blktrace/reading` → batches.
+//! `devices`, or the reader of blktrace) → `blktrace/merge` → `blktrace/reading` → batches. A
+//! recording of system calls goes another way (`calls`).
 
+mod calls;
 mod devices;
 mod frames;
 mod lane;
@@ -21,7 +23,6 @@ mod tests;
 
 use std::path::{Path, PathBuf};
 
-use self::source::Recorded;
 use super::{Format, Opening, ReadOptions, Several};
 use crate::error::TraceError;
 use crate::recording::DESCRIPTION_FILE;
@@ -65,5 +66,5 @@ pub fn open(path: &Path, options: &ReadOptions) -> Result<Box<dyn Source>, Trace
     } else {
         path.parent().filter(|parent| *parent != Path::new("")).map_or(".".into(), PathBuf::from)
     };
-    Ok(Box::new(Recorded::open(path, &directory, options)?))
+    source::open(path, &directory, options)
 }

@@ -7,11 +7,11 @@
 //! and where links lead.
 
 mod arguments;
-mod calls;
 mod line;
 mod parser;
 #[cfg(test)]
 mod tests;
+mod words;
 
 use super::import::{self, Epoch, Facts, Look, looks_like};
 use super::{Format, Opening, Several};

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use super::calls::Calls;
 use super::entry::Anchor;
 use crate::units::Bytes;
 
@@ -92,7 +93,7 @@ pub struct EventFormat {
     pub id: u16,
     /// The name of the tracepoint, such as `block_rq_issue`.
     pub name: String,
-    /// The text of `events/block/NAME/format`.
+    /// The text of `events/SYSTEM/NAME/format`.
     pub format: String,
 }
 
@@ -137,6 +138,9 @@ pub struct Description {
     /// For tracefs: the layouts of pages and events.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tracefs: Option<Tracefs>,
+    /// For a recording of system calls: whose they are. It has no devices.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub calls: Option<Calls>,
     /// The recorded devices.
     #[serde(default)]
     pub devices: Vec<Device>,

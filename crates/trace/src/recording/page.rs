@@ -13,12 +13,12 @@ const MISSED_STORED: u64 = 1 << 30;
 
 /// `RINGBUF_TYPE_PADDING`, `_TIME_EXTEND` and `_TIME_STAMP`: records of a page that are no events
 /// (`include/linux/ring_buffer.h`, `ring_buffer_type`).
-pub(crate) const PADDING: u32 = 29;
-pub(crate) const TIME_EXTEND: u32 = 30;
-pub(crate) const TIME_STAMP: u32 = 31;
+const PADDING: u32 = 29;
+const TIME_EXTEND: u32 = 30;
+const TIME_STAMP: u32 = 31;
 
 /// Bits of the time in a record's head (`TS_SHIFT`).
-pub(crate) const DELTA_BITS: u32 = 27;
+const DELTA_BITS: u32 = 27;
 
 /// Bits of an absolute time; the upper bits are those of the time before (`TS_MSB`).
 const ABSOLUTE_BITS: u32 = 59;
@@ -141,8 +141,62 @@ impl PageLayout {
         PageContents { events, first_ns: head.time, last_ns }
     }
 
+    /// Gives all events of a page, each with its instant. The error is the reason why not all of
+    /// the page can be read.
+    #[inline]
+    pub(crate) fn walk(
+        &self,
+        page: &[u8],
+        head: &PageHead,
+        mut event: impl FnMut(u64, &[u8]) -> Result<(), &'static str>,
+    ) -> Result<(), &'static str> {
+        let (mut time, mut at) = (head.time, head.data);
+        let page = &page[..head.end];
+        while let Some(word) = self.word(page, at) {
+            let (sort, delta) = self.record_head(word);
+            let delta = u64::from(delta);
+            let body = at + 4;
+            let next = || self.word(page, body).ok_or("a record reaches beyond its page");
+            match sort {
+                PADDING if delta == 0 => break,
+                PADDING => {
+                    time = time.saturating_add(delta);
+                    at = body + next()? as usize;
+                }
+                TIME_EXTEND => {
+                    time = time.saturating_add(delta + (u64::from(next()?) << DELTA_BITS));
+                    at = body + 4;
+                }
+                TIME_STAMP => {
+                    time = absolute(delta + (u64::from(next()?) << DELTA_BITS), time);
+                    at = body + 4;
+                }
+                _ => {
+                    time = time.saturating_add(delta);
+                    let data = if sort == 0 {
+                        let length = next()? as usize;
+                        at = body + length.next_multiple_of(4).max(4);
+                        page.get(body + 4..body + length)
+                    } else {
+                        at = body + 4 * sort as usize;
+                        page.get(body..at)
+                    };
+                    event(time, data.ok_or("an event reaches beyond its page")?)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// A word of a page.
+    #[inline]
+    fn word(&self, page: &[u8], at: usize) -> Option<u32> {
+        let bytes = *page.get(at..)?.first_chunk()?;
+        Some(if self.big_endian { u32::from_be_bytes(bytes) } else { u32::from_le_bytes(bytes) })
+    }
+
     /// The type and the time of a record in a page, from its first word.
-    pub(crate) fn record_head(&self, word: u32) -> (u32, u32) {
+    fn record_head(&self, word: u32) -> (u32, u32) {
         if self.big_endian {
             (word >> DELTA_BITS, word & ((1 << DELTA_BITS) - 1))
         } else {

@@ -1,7 +1,51 @@
 //! What a call of this name with these arguments asks for.
+//!
+//! One recorder prints arguments as words, another gives numbers. What they mean is the same, and
+//! is said here once, of [`Arguments`].
 
-use super::arguments::{AT_FDCWD, Returned, descriptor, integer, string};
-use crate::syscalls::call::{At, Call, Descriptor, OpenFlags, Told, ToldKind, Whence};
+use super::call::{At, Call, Descriptor, OpenFlags, Told, Whence};
+
+/// The working directory in place of a descriptor (`fcntl.h`).
+pub const AT_FDCWD: i32 = -100;
+
+/// The arguments of a call that has returned, by their positions, however a recorder tells them.
+pub trait Arguments {
+    /// A descriptor, or [`AT_FDCWD`].
+    fn descriptor(&self, at: usize) -> Option<Descriptor>;
+
+    /// A number.
+    fn number(&self, at: usize) -> Option<i64>;
+
+    /// A name, if it is told whole.
+    fn path(&self, at: usize) -> Option<Vec<u8>>;
+
+    /// Whether it is a pointer to nothing.
+    fn is_null(&self, at: usize) -> bool;
+
+    /// Whether this word of C is among the flags.
+    fn has(&self, at: usize, word: &str) -> bool;
+
+    /// Whether it is this word of C.
+    fn is(&self, at: usize, word: &str) -> bool;
+
+    /// Whether this word is among the flags of a call that makes a task.
+    fn spawns_with(&self, word: &str) -> bool;
+
+    /// How a file is opened.
+    fn open_flags(&self, at: usize) -> Option<OpenFlags>;
+
+    /// How a file is opened, and its permissions, in a `struct open_how`.
+    fn open_how(&self, at: usize) -> Option<(OpenFlags, Option<u32>)>;
+
+    /// The position behind a pointer, or that of the descriptor where it points to nothing.
+    fn pointed(&self, at: usize) -> Option<Whence>;
+
+    /// What a structure of attributes tells.
+    fn told(&self, at: usize) -> Option<Told>;
+
+    /// The path of the descriptor that was returned, if it is told.
+    fn opened(&self) -> Option<Vec<u8>>;
+}
 
 /// Calls on files that no operation of a trace stands for.
 const OTHERS: [&str; 37] = [
@@ -49,12 +93,11 @@ const OTHERS: [&str; 37] = [
 /// # Errors
 ///
 /// With a reason, if it is and does not read as it must.
-pub(super) fn call(name: &[u8], returned: &Returned<'_>) -> Result<Option<Call>, &'static str> {
-    let Ok(name) = std::str::from_utf8(name) else { return Ok(None) };
+pub fn call(name: &str, arguments: &dyn Arguments) -> Result<Option<Call>, &'static str> {
     if let Some(other) = OTHERS.iter().find(|other| **other == name) {
         return Ok(Some(Call::Other { name: other }));
     }
-    let taken = Taken(returned);
+    let taken = Taken(arguments);
     let found = match name {
         "clone" | "clone3" | "fork" | "vfork" => Some(spawn(name, taken)),
         "execve" | "execveat" => Some(Call::Execute),
@@ -66,9 +109,19 @@ pub(super) fn call(name: &[u8], returned: &Returned<'_>) -> Result<Option<Call>,
     }
 }
 
+/// Whether this call makes a task.
+pub fn is_spawn(name: &str) -> bool {
+    matches!(name, "clone" | "clone3" | "fork" | "vfork")
+}
+
 /// Whether calls of this name are about files.
-pub(super) fn is_read_here(name: &str) -> bool {
+pub fn is_read_here(name: &str) -> bool {
     NAMES.contains(&name)
+}
+
+/// The names of all calls that a recording should hold.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    NAMES.into_iter().chain(OTHERS).chain(["fcntl", "ioctl", "sendfile64"])
 }
 
 /// The names of the calls that are read, but for those in [`OTHERS`].
@@ -155,21 +208,25 @@ const NAMES: [&str; 80] = [
     "execveat",
 ];
 
-/// The arguments of a call that has returned.
+/// Arguments, with what follows from them.
 #[derive(Clone, Copy)]
-struct Taken<'r>(&'r Returned<'r>);
+struct Taken<'r>(&'r dyn Arguments);
 
-impl<'r> Taken<'r> {
-    fn text(self, at: usize) -> Option<&'r [u8]> {
-        self.0.arguments.get(at).copied()
-    }
-
+impl Taken<'_> {
     fn descriptor(self, at: usize) -> Option<Descriptor> {
-        descriptor(self.text(at)?)
+        self.0.descriptor(at)
     }
 
     fn number(self, at: usize) -> Option<i64> {
-        integer(self.text(at)?)
+        self.0.number(at)
+    }
+
+    fn has(self, at: usize, word: &str) -> bool {
+        self.0.has(at, word)
+    }
+
+    fn is(self, at: usize, word: &str) -> bool {
+        self.0.is(at, word)
     }
 
     fn bytes(self, at: usize) -> Option<u64> {
@@ -180,101 +237,27 @@ impl<'r> Taken<'r> {
         u32::try_from(self.number(at)?).ok()
     }
 
-    fn path(self, at: usize) -> Option<Vec<u8>> {
-        let (path, is_whole) = string(self.text(at)?)?;
-        // No name has a zero in it.
-        (is_whole && !path.contains(&0)).then_some(path)
-    }
-
     /// A path from the working directory on.
     fn here(self, at: usize) -> Option<At> {
-        Some(At { path: self.path(at)?, ..At::default() })
+        Some(At { path: self.0.path(at)?, ..At::default() })
     }
 
     /// A path from a descriptor on.
     fn beneath(self, at: usize) -> Option<At> {
         let Descriptor { number, path } = self.descriptor(at)?;
         let directory = (number != AT_FDCWD).then_some(number);
-        Some(At { directory, base: path, path: self.path(at + 1)? })
-    }
-
-    /// Whether the words of an argument have this one.
-    fn has(self, at: usize, word: &str) -> bool {
-        let text = self.text(at).unwrap_or_default();
-        text.split(|byte| matches!(byte, b'|' | b' ' | b'{' | b'}' | b',' | b'='))
-            .any(|part| part == word.as_bytes())
+        Some(At { directory, base: path, path: self.0.path(at + 1)? })
     }
 }
 
 /// A task that is made.
 fn spawn(name: &str, taken: Taken<'_>) -> Call {
-    let has = |word: &str| {
-        let all = taken.0.arguments.iter().enumerate();
-        name.starts_with("clone") && all.into_iter().any(|(at, _)| has_word(taken, at, word))
-    };
+    let has = |word: &str| name.starts_with("clone") && taken.0.spawns_with(word);
     Call::Spawn { shares_files: has("CLONE_FILES"), shares_directory: has("CLONE_FS") }
-}
-
-fn has_word(taken: Taken<'_>, at: usize, word: &str) -> bool {
-    taken.has(at, word)
-}
-
-/// The words of an argument that says how a file is opened.
-fn flags(text: &[u8]) -> OpenFlags {
-    let mut flags = OpenFlags::default();
-    for word in text.split(|byte| *byte == b'|') {
-        match word {
-            b"O_RDONLY" => flags.read = true,
-            b"O_WRONLY" => flags.write = true,
-            b"O_RDWR" => (flags.read, flags.write) = (true, true),
-            b"O_CREAT" => flags.create = true,
-            b"O_EXCL" => flags.exclusive = true,
-            b"O_TRUNC" => flags.truncate = true,
-            b"O_APPEND" => flags.append = true,
-            b"O_DIRECTORY" => flags.directory = true,
-            b"O_PATH" => flags.path = true,
-            b"O_SYNC" | b"O_DSYNC" => flags.sync = true,
-            b"O_DIRECT" => flags.direct = true,
-            b"O_NOFOLLOW" => flags.no_follow = true,
-            b"O_CLOEXEC" => flags.close_on_exec = true,
-            b"O_TMPFILE" | b"__O_TMPFILE" => flags.unnamed = true,
-            _ => {}
-        }
-    }
-    flags
-}
-
-/// The value of a member of a structure.
-fn member<'t>(text: &'t [u8], name: &str) -> Option<&'t [u8]> {
-    let at = text.windows(name.len()).position(|part| part == name.as_bytes())? + name.len();
-    let end = text[at..].iter().position(|byte| matches!(byte, b',' | b'}' | b' '));
-    Some(&text[at..end.map_or(text.len(), |end| at + end)])
-}
-
-/// What a structure of attributes tells.
-fn told(text: Option<&[u8]>) -> Option<Told> {
-    let text = text?;
-    let mode = member(text, "_mode=")?;
-    let kind = match mode.split(|byte| *byte == b'|').next()? {
-        b"S_IFREG" => ToldKind::File,
-        b"S_IFDIR" => ToldKind::Directory,
-        b"S_IFLNK" => ToldKind::Symlink,
-        _ => ToldKind::Other,
-    };
-    let size = member(text, "_size=").and_then(integer).and_then(|size| u64::try_from(size).ok());
-    Some(Told { kind, size })
 }
 
 /// Calls on descriptors.
 fn of_descriptors(name: &str, taken: Taken<'_>) -> Option<Call> {
-    let start = |at: usize| match taken.text(at)? {
-        b"NULL" => Some(Whence::Position),
-        text => {
-            let text = text.strip_prefix(b"[").unwrap_or(text);
-            let end = text.iter().position(|byte| !byte.is_ascii_digit()).unwrap_or(text.len());
-            Some(Whence::Start(u64::try_from(integer(&text[..end])?).ok()?))
-        }
-    };
     Some(match name {
         "close" => {
             let number = taken.descriptor(0)?.number;
@@ -294,7 +277,11 @@ fn of_descriptors(name: &str, taken: Taken<'_>) -> Option<Call> {
             at: Whence::Start(taken.bytes(3)?),
             asked: taken.bytes(2),
         },
-        "preadv" => Call::Read { from: taken.descriptor(0)?, at: start(3)?, asked: None },
+        "preadv" => Call::Read {
+            from: taken.descriptor(0)?,
+            at: Whence::Start(taken.bytes(3)?),
+            asked: None,
+        },
         "preadv2" => {
             Call::Read { from: taken.descriptor(0)?, at: or_position(taken)?, asked: None }
         }
@@ -305,31 +292,31 @@ fn of_descriptors(name: &str, taken: Taken<'_>) -> Option<Call> {
         "pwritev2" => Call::Write { to: taken.descriptor(0)?, at: or_position(taken)? },
         "sendfile" => Call::Transfer {
             from: taken.descriptor(1)?,
-            from_at: start(2)?,
+            from_at: taken.0.pointed(2)?,
             to: taken.descriptor(0)?,
             to_at: Whence::Position,
         },
         "copy_file_range" => Call::Transfer {
             from: taken.descriptor(0)?,
-            from_at: start(1)?,
+            from_at: taken.0.pointed(1)?,
             to: taken.descriptor(2)?,
-            to_at: start(3)?,
+            to_at: taken.0.pointed(3)?,
         },
         "lseek" => Call::Seek {
             descriptor: taken.descriptor(0)?,
-            from_end: taken.has(2, "SEEK_END") && taken.number(1) == Some(0),
+            from_end: taken.is(2, "SEEK_END") && taken.number(1) == Some(0),
         },
         "dup" | "dup2" => Call::Duplicate { from: taken.descriptor(0)?, close_on_exec: false },
         "dup3" => {
             Call::Duplicate { from: taken.descriptor(0)?, close_on_exec: taken.has(2, "O_CLOEXEC") }
         }
         "fcntl" | "fcntl64" => return control(taken),
-        "ioctl" if taken.has(1, "FICLONE") || taken.has(1, "FICLONERANGE") => {
+        "ioctl" if taken.is(1, "FICLONE") || taken.is(1, "FICLONERANGE") => {
             Call::Other { name: "ioctl(FICLONE)" }
         }
         "fchdir" => Call::ChangeToDescriptor(taken.descriptor(0)?),
         "fstat" | "fstat64" => {
-            Call::StatDescriptor { descriptor: taken.descriptor(0)?, told: told(taken.text(1)) }
+            Call::StatDescriptor { descriptor: taken.descriptor(0)?, told: taken.0.told(1) }
         }
         "fchmod" => Call::SetOfDescriptor { descriptor: taken.descriptor(0)?, mode: taken.mode(1) },
         "fchown" => Call::SetOfDescriptor { descriptor: taken.descriptor(0)?, mode: None },
@@ -366,53 +353,56 @@ fn or_position(taken: Taken<'_>) -> Option<Whence> {
 /// `fcntl`.
 fn control(taken: Taken<'_>) -> Option<Call> {
     let descriptor = taken.descriptor(0)?;
-    Some(match taken.text(1)? {
-        b"F_DUPFD" => Call::Duplicate { from: descriptor, close_on_exec: false },
-        b"F_DUPFD_CLOEXEC" => Call::Duplicate { from: descriptor, close_on_exec: true },
-        b"F_SETFD" => {
-            Call::CloseOnExec { descriptor: descriptor.number, close: taken.has(2, "FD_CLOEXEC") }
-        }
-        b"F_SETLK" | b"F_SETLKW" | b"F_OFD_SETLK" | b"F_OFD_SETLKW" => {
-            Call::Other { name: "fcntl(F_SETLK)" }
-        }
-        _ => return None,
-    })
+    let is = |words: &[&str]| words.iter().any(|word| taken.is(1, word));
+    if is(&["F_DUPFD"]) {
+        Some(Call::Duplicate { from: descriptor, close_on_exec: false })
+    } else if is(&["F_DUPFD_CLOEXEC"]) {
+        Some(Call::Duplicate { from: descriptor, close_on_exec: true })
+    } else if is(&["F_SETFD"]) {
+        let close = taken.has(2, "FD_CLOEXEC");
+        Some(Call::CloseOnExec { descriptor: descriptor.number, close })
+    } else if is(&["F_SETLK", "F_SETLKW", "F_OFD_SETLK", "F_OFD_SETLKW"]) {
+        Some(Call::Other { name: "fcntl(F_SETLK)" })
+    } else {
+        None
+    }
 }
 
 /// Calls on names.
 fn of_names(name: &str, taken: Taken<'_>) -> Option<Call> {
-    let opened = || taken.0.path.clone();
+    let opened = || taken.0.opened();
     Some(match name {
         "open" => {
-            let flags = flags(taken.text(1)?);
-            Call::Open { at: taken.here(0)?, flags, mode: taken.mode(2), opened: opened() }
+            let flags = taken.0.open_flags(1)?;
+            let mode = taken.mode(2).filter(|_| flags.create || flags.unnamed);
+            Call::Open { at: taken.here(0)?, flags, mode, opened: opened() }
         }
         "creat" => {
-            let flags = flags(b"O_WRONLY|O_CREAT|O_TRUNC");
+            let flags =
+                OpenFlags { write: true, create: true, truncate: true, ..OpenFlags::default() };
             Call::Open { at: taken.here(0)?, flags, mode: taken.mode(1), opened: opened() }
         }
         "openat" => {
-            let flags = flags(taken.text(2)?);
-            Call::Open { at: taken.beneath(0)?, flags, mode: taken.mode(3), opened: opened() }
+            let flags = taken.0.open_flags(2)?;
+            // Without a new file there is no such argument.
+            let mode = taken.mode(3).filter(|_| flags.create || flags.unnamed);
+            Call::Open { at: taken.beneath(0)?, flags, mode, opened: opened() }
         }
         "openat2" => {
-            let how = taken.text(2)?;
-            let flags = flags(member(how, "flags=")?);
-            let mode = member(how, "mode=").and_then(integer);
-            let mode = mode.and_then(|mode| u32::try_from(mode).ok());
+            let (flags, mode) = taken.0.open_how(2)?;
             Call::Open { at: taken.beneath(0)?, flags, mode, opened: opened() }
         }
         "chdir" => Call::ChangeDirectory(taken.here(0)?),
-        "getcwd" => Call::TellDirectory(taken.path(0).unwrap_or_default()),
+        "getcwd" => Call::TellDirectory(taken.0.path(0).unwrap_or_default()),
         "stat" | "lstat" | "stat64" | "lstat64" => Call::Stat {
             at: taken.here(0)?,
             follow: name.starts_with("stat"),
-            told: told(taken.text(1)),
+            told: taken.0.told(1),
         },
         "newfstatat" | "fstatat64" => return stat_at(taken, 2, 3),
         "statx" => return stat_at(taken, 4, 2),
-        "readlink" => Call::ReadLink { at: taken.here(0)?, target: taken.path(1) },
-        "readlinkat" => Call::ReadLink { at: taken.beneath(0)?, target: taken.path(2) },
+        "readlink" => Call::ReadLink { at: taken.here(0)?, target: taken.0.path(1) },
+        "readlinkat" => Call::ReadLink { at: taken.beneath(0)?, target: taken.0.path(2) },
         "access" => Call::Access(taken.here(0)?),
         "faccessat" | "faccessat2" => Call::Access(taken.beneath(0)?),
         "chmod" => attributes(taken.here(0)?, taken.mode(1), true),
@@ -420,7 +410,7 @@ fn of_names(name: &str, taken: Taken<'_>) -> Option<Call> {
         "chown" | "utime" | "utimes" => attributes(taken.here(0)?, None, true),
         "lchown" => attributes(taken.here(0)?, None, false),
         "fchownat" => attributes(taken.beneath(0)?, None, !taken.has(4, "AT_SYMLINK_NOFOLLOW")),
-        "futimesat" | "utimensat" if taken.text(1) == Some(b"NULL") => {
+        "futimesat" | "utimensat" if taken.0.is_null(1) => {
             Call::SetOfDescriptor { descriptor: taken.descriptor(0)?, mode: None }
         }
         "futimesat" | "utimensat" => {
@@ -451,8 +441,8 @@ fn of_two_names(name: &str, taken: Taken<'_>) -> Option<Call> {
         ),
         "link" => Call::Link { from: taken.here(0)?, to: taken.here(1)? },
         "linkat" => Call::Link { from: taken.beneath(0)?, to: taken.beneath(2)? },
-        "symlink" => Call::Symlink { target: taken.path(0)?, at: taken.here(1)? },
-        "symlinkat" => Call::Symlink { target: taken.path(0)?, at: taken.beneath(1)? },
+        "symlink" => Call::Symlink { target: taken.0.path(0)?, at: taken.here(1)? },
+        "symlinkat" => Call::Symlink { target: taken.0.path(0)?, at: taken.beneath(1)? },
         _ => return None,
     })
 }
@@ -464,9 +454,9 @@ fn attributes(at: At, mode: Option<u32>, follow: bool) -> Call {
 /// `newfstatat` and `statx`, whose structure and flags are these arguments: of a name, or of the
 /// descriptor itself if there is none.
 fn stat_at(taken: Taken<'_>, structure: usize, flags: usize) -> Option<Call> {
-    let told = told(taken.text(structure));
-    let is_of_descriptor =
-        taken.has(flags, "AT_EMPTY_PATH") && matches!(taken.text(1), Some(b"\"\"" | b"NULL"));
+    let told = taken.0.told(structure);
+    let is_unnamed = || taken.0.is_null(1) || taken.0.path(1).is_some_and(|path| path.is_empty());
+    let is_of_descriptor = taken.has(flags, "AT_EMPTY_PATH") && is_unnamed();
     if is_of_descriptor {
         return Some(Call::StatDescriptor { descriptor: taken.descriptor(0)?, told });
     }

@@ -24,7 +24,7 @@ pub(super) const INSTANCES: &str = "instances";
 const PER_CPU: &str = "per_cpu";
 
 /// How long the kernel may take to let go of what has just been closed.
-const PATIENCE: Duration = Duration::from_secs(2);
+pub(super) const PATIENCE: Duration = Duration::from_secs(2);
 
 /// No text of tracefs that is read here is longer.
 const TEXT_MAX: usize = 16 << 10;
@@ -115,24 +115,38 @@ impl Instance {
         Ok(number.unwrap_or(LEAST_KIB).saturating_mul(1024))
     }
 
-    /// Enables these tracepoints, each with its filter, and answers how they lie. One that this
-    /// kernel does not have is left out.
-    pub(super) fn enable(
+    /// How the events of a tracepoint lie; `None` where this kernel does not have it.
+    pub(super) fn format(
+        &self,
+        system: &str,
+        name: &str,
+    ) -> Result<Option<EventFormat>, RecordError> {
+        let directory = format!("events/{system}/{name}");
+        if !self.path(&directory).exists() {
+            return Ok(None);
+        }
+        let format = self.read(&format!("{directory}/format"))?;
+        let id = format.lines().find_map(|line| line.strip_prefix("ID:")?.trim().parse().ok());
+        Ok(id.map(|id| EventFormat { id, name: name.to_owned(), format }))
+    }
+
+    /// Enables a tracepoint.
+    pub(super) fn enable(&self, system: &str, name: &str) -> Result<(), RecordError> {
+        self.write(&format!("events/{system}/{name}/enable"), "1")
+    }
+
+    /// Enables these tracepoints of block devices, each with its filter, and answers how they lie.
+    /// One that this kernel does not have is left out.
+    pub(super) fn enable_filtered(
         &self,
         events: &[(&'static str, String)],
     ) -> Result<Vec<EventFormat>, RecordError> {
         let mut formats = Vec::new();
         for (name, filter) in events {
-            let directory = format!("events/block/{name}");
-            if !self.path(&directory).exists() {
-                continue;
-            }
-            let format = self.read(&format!("{directory}/format"))?;
-            let id = format.lines().find_map(|line| line.strip_prefix("ID:")?.trim().parse().ok());
-            let Some(id) = id else { continue };
-            self.write(&format!("{directory}/filter"), filter)?;
-            self.write(&format!("{directory}/enable"), "1")?;
-            formats.push(EventFormat { id, name: (*name).to_owned(), format });
+            let Some(format) = self.format("block", name)? else { continue };
+            self.write(&format!("events/block/{name}/filter"), filter)?;
+            self.enable("block", name)?;
+            formats.push(format);
         }
         Ok(formats)
     }

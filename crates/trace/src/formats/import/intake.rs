@@ -10,6 +10,7 @@ use crate::dependencies::Dependency;
 use crate::error::TraceError;
 use crate::header::{Header, Imported, NoteKind, Topic, Volume};
 use crate::request::{Op, Request};
+use crate::syscalls::{Event, Model, Row};
 use crate::text;
 use crate::units::{Bytes, VolumeId};
 use crate::wording::Wording;
@@ -27,6 +28,9 @@ const VOLUMES_MAX: usize = 65_536;
 
 /// The largest number of processes whose names are kept.
 const PROCESSES_MAX: usize = 65_536;
+
+/// The volume that all requests of a load on files go to.
+const OF_FILES: &[u8] = b"files";
 
 /// The longest part of a name that is kept, in bytes.
 const NAME_BYTES_MAX: usize = 255;
@@ -150,6 +154,18 @@ impl Intake {
         Ok(())
     }
 
+    /// Takes a call on files, and gives its requests.
+    pub fn push_call(&mut self, model: &mut Model, event: &Event) -> Result<(), Fault> {
+        let volume = self.volume(OF_FILES)?;
+        let mut fault = Ok(());
+        model.take(event, &mut |Row { mut request, dependency }: Row<'_>| {
+            request.volume = volume;
+            let pushed = self.push_of_files(&request, dependency);
+            fault = fault.and(pushed);
+        });
+        fault
+    }
+
     /// The number of the volume with this name; a new name becomes a volume of the header.
     #[inline]
     pub fn volume(&mut self, name: &[u8]) -> Result<VolumeId, Fault> {
@@ -193,6 +209,11 @@ impl Intake {
         }
         processes.insert(pid, text::shown(name));
         true
+    }
+
+    /// The number of requests that wait to be given as a batch.
+    pub fn rows(&self) -> usize {
+        self.batch.len()
     }
 
     /// The number of requests taken.

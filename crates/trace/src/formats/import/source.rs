@@ -28,7 +28,7 @@ pub(super) const BEGAN_EARLIER: Topic<'static> = NoteKind::Assumed
          request, which was issued before the recording began");
 
 /// Reads a file piece by piece.
-pub(super) trait Feed: Send {
+pub(in crate::formats) trait Feed: Send {
     /// The noun for the parts of the file: lines, records.
     const UNIT: &'static str;
 
@@ -62,7 +62,7 @@ impl Intake {
 }
 
 /// A file that is being read.
-pub(super) struct Imported<F> {
+pub(in crate::formats) struct Imported<F> {
     feed: F,
     intake: Intake,
     sorter: Sorter,
@@ -77,7 +77,7 @@ pub(super) struct Imported<F> {
 }
 
 impl<F: Feed> Imported<F> {
-    pub(super) fn open(
+    pub(in crate::formats) fn open(
         feed: F,
         path: &Path,
         options: &ReadOptions,

@@ -119,12 +119,15 @@ pub(super) fn common_type(format: &str) -> Option<Field> {
 
 /// The field of this name in the text of a `format` file.
 fn field(format: &str, name: &str) -> Option<Field> {
-    format.lines().find_map(|line| {
+    fields(format).find(|(known, _)| *known == name).map(|(_, field)| field)
+}
+
+/// All fields in the text of a `format` file, in their order.
+pub(super) fn fields(format: &str) -> impl Iterator<Item = (&str, Field)> {
+    format.lines().filter_map(|line| {
         let (declared, rest) = line.trim().strip_prefix("field:")?.split_once(';')?;
         let last = declared.split_whitespace().last()?;
-        if last.split('[').next()? != name {
-            return None;
-        }
+        let name = last.split('[').next()?;
         let value = |name: &str| {
             rest.split(';').find_map(|part| part.trim().strip_prefix(name)?.parse().ok())
         };
@@ -136,7 +139,7 @@ fn field(format: &str, name: &str) -> Option<Field> {
         let field = Field { at: value("offset:")?, bytes: value("size:")?, elsewhere };
         let is_place = elsewhere == Elsewhere::No || field.bytes == 4;
         // No event is longer than a page of the ring buffer.
-        (is_place && field.at < 1 << 20 && field.bytes < 1 << 20).then_some(field)
+        (is_place && field.at < 1 << 20 && field.bytes < 1 << 20).then_some((name, field))
     })
 }
 

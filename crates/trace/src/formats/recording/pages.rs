@@ -16,7 +16,6 @@ use crate::error::TraceError;
 use crate::formats::blktrace::gaps::Gaps;
 use crate::formats::blktrace::notices::Notices;
 use crate::formats::blktrace::record::{EAGAIN, Event, kind};
-use crate::recording::page::{DELTA_BITS, PADDING, PageHead, TIME_EXTEND, TIME_STAMP, absolute};
 use crate::recording::{Description, PageLayout};
 
 /// The place of a recorded tracepoint that is not used here.
@@ -190,49 +189,15 @@ impl Decoded {
             let from = if self.last == 0 { to } else { self.last };
             self.gaps.add(from, to, head.missed_events.unwrap_or(0));
         }
-        let PageHead { mut time, data: mut at, end, .. } = head;
-        let page = &page[..end];
-        while let Some(word) = layouts.word(page, at) {
-            let (sort, delta) = layouts.page.record_head(word);
-            let delta = u64::from(delta);
-            let body = at + 4;
-            let next = || layouts.word(page, body).ok_or("a record reaches beyond its page");
-            match sort {
-                PADDING if delta == 0 => break,
-                PADDING => {
-                    time = time.saturating_add(delta);
-                    at = body + next()? as usize;
-                }
-                TIME_EXTEND => {
-                    time = time.saturating_add(delta + (u64::from(next()?) << DELTA_BITS));
-                    at = body + 4;
-                }
-                TIME_STAMP => {
-                    time = absolute(delta + (u64::from(next()?) << DELTA_BITS), time);
-                    at = body + 4;
-                }
-                _ => {
-                    time = time.saturating_add(delta);
-                    self.records += 1;
-                    let data = if sort == 0 {
-                        let length = next()? as usize;
-                        at = body + length.next_multiple_of(4).max(4);
-                        page.get(body + 4..body + length)
-                    } else {
-                        at = body + 4 * sort as usize;
-                        page.get(body..at)
-                    };
-                    let data = data.ok_or("an event reaches beyond its page")?;
-                    if !self.is_timely(time) {
-                        self.untimely += 1;
-                        continue;
-                    }
-                    self.event(layouts, data, time, wanted, events, notices)
-                        .ok_or("an event is shorter than its format says")?;
-                }
+        layouts.page.walk(page, &head, |time, data| {
+            self.records += 1;
+            if !self.is_timely(time) {
+                self.untimely += 1;
+                return Ok(());
             }
-        }
-        Ok(())
+            self.event(layouts, data, time, wanted, events, notices)
+                .ok_or("an event is shorter than its format says")
+        })
     }
 
     /// Takes an event; `None` if it is too short.

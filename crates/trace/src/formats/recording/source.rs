@@ -6,6 +6,7 @@ use std::mem;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use super::calls;
 use super::devices::Devices;
 use super::lane::Processor;
 use super::log::{Log, expect_file};
@@ -27,7 +28,11 @@ use crate::units::counted;
 const DESCRIPTION_MAX: u64 = 64 << 20;
 
 /// The damage of a recording whose log does not say why it ended.
-const NEVER_ENDED: &str = "the recording never ended: the recorder was killed or goes on";
+pub(super) const NEVER_ENDED: &str =
+    "the recording never ended: the recorder was killed or goes on";
+
+/// Files of frames, by processor.
+type Files = BTreeMap<u32, Vec<PathBuf>>;
 
 /// A raw recording that is being read.
 pub(super) struct Recorded {
@@ -44,24 +49,39 @@ pub(super) struct Recorded {
     is_told: bool,
 }
 
+/// Opens the recording in a directory.
+pub(super) fn open(
+    path: &Path,
+    directory: &Path,
+    options: &ReadOptions,
+) -> Result<Box<dyn Source>, TraceError> {
+    let mut description = description(directory)?;
+    let log = Log::read(directory)?;
+    let mut files = files(directory)?;
+    let segments = files.values().map(Vec::len).max().unwrap_or(0);
+    // A processor without an event has no file.
+    let cpus = description.cpus.len().max(files.len());
+    if !files.is_empty() {
+        // Events that the recorder counted but no file has are missing.
+        for cpu in log.cpus() {
+            files.entry(cpu).or_default();
+        }
+    }
+    if let Some(whose) = description.calls.take() {
+        return calls::open(path, directory, (description, whose), log, files, options);
+    }
+    let counts = (segments, cpus);
+    Ok(Box::new(Recorded::open(path, directory, (description, log, files), counts, options)?))
+}
+
 impl Recorded {
-    pub(super) fn open(
+    fn open(
         path: &Path,
         directory: &Path,
+        (description, mut log, files): (Description, Log, Files),
+        (segments, cpus): (usize, usize),
         options: &ReadOptions,
     ) -> Result<Self, TraceError> {
-        let description = description(directory)?;
-        let mut log = Log::read(directory)?;
-        let mut files = files(directory)?;
-        let segments = files.values().map(Vec::len).max().unwrap_or(0);
-        // A processor without an event has no file.
-        let cpus = description.cpus.len().max(files.len());
-        if !files.is_empty() {
-            // Events that the recorder counted but no file has are missing.
-            for cpu in log.cpus() {
-                files.entry(cpu).or_default();
-            }
-        }
         let mut lanes = Vec::new();
         match description.interface {
             Interface::Tracefs => {
@@ -196,7 +216,7 @@ fn description(directory: &Path) -> Result<Description, TraceError> {
 }
 
 /// The files of frames for each processor, in the order of the segments.
-fn files(directory: &Path) -> Result<BTreeMap<u32, Vec<PathBuf>>, TraceError> {
+fn files(directory: &Path) -> Result<Files, TraceError> {
     let read_error = |error| TraceError::read(directory, error);
     let mut found: BTreeMap<u32, BTreeMap<u32, PathBuf>> = BTreeMap::new();
     for entry in fs::read_dir(directory).map_err(read_error)? {

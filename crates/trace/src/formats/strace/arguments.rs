@@ -1,6 +1,7 @@
 //! The arguments of a call, and what it returned.
 
 use crate::syscalls::call::Descriptor;
+use crate::syscalls::read::AT_FDCWD;
 use crate::units::Nanos;
 
 /// The most arguments of a call.
@@ -210,9 +211,6 @@ pub(super) fn descriptor(text: &[u8]) -> Option<Descriptor> {
     let is_deleted = path.as_ref().is_some_and(|(_, rest)| rest.starts_with(b"(deleted)"));
     Some(Descriptor { number, path: path.map(|(path, _)| path).filter(|_| !is_deleted) })
 }
-
-/// The working directory in place of a descriptor (`fcntl.h`).
-pub(super) const AT_FDCWD: i32 = -100;
 
 /// Numbers of errors (`asm-generic/errno-base.h`, `errno.h`).
 const ERRORS: [(&[u8], i32); 40] = [

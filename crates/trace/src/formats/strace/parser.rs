@@ -3,15 +3,12 @@
 use rustc_hash::FxHashMap;
 
 use super::arguments::{Returned, returned};
-use super::calls::{self, call};
 use super::line::{What, split};
 use crate::formats::import::{Fault, Intake, LineParser, Said, Told};
 use crate::header::{NoteKind, Topic};
-use crate::syscalls::{Call, Event, Model, Row};
+use crate::syscalls::read::{call, is_read_here, is_spawn};
+use crate::syscalls::{Call, Event, Model};
 use crate::units::Nanos;
-
-/// The volume that all requests go to.
-const VOLUME: &[u8] = b"files";
 
 /// Calls of tasks that nobody has made yet, that are kept until somebody has.
 const HELD_MAX: usize = 65_536;
@@ -75,14 +72,15 @@ impl Parser {
 
     /// Whether somebody is making a task now; if that can be nobody else, it is known who.
     fn maker(&self, task: u32) -> Option<(u32, Option<Call>)> {
-        let mut makers = self.begun.iter().filter(|(_, begun)| is_spawn(&begun.name));
+        let mut makers = self.begun.iter().filter(|(_, begun)| named(&begun.name, is_spawn));
         let (maker, begun) = makers.next()?;
         if *maker == task {
             return None;
         }
         let arguments = vec![begun.text.as_slice()];
         let none = Returned { arguments, result: Ok(0), path: None, took: None };
-        let spawn = call(&begun.name, &none).ok().flatten();
+        let name = std::str::from_utf8(&begun.name).ok()?;
+        let spawn = call(name, &none).ok().flatten();
         Some((*maker, spawn.filter(|_| makers.next().is_none())))
     }
 
@@ -93,7 +91,7 @@ impl Parser {
                 Some((maker, Some(spawn))) => {
                     let result = Ok(i64::from(event.task));
                     let made = Event { task: maker, call: spawn, result, ..event.clone() };
-                    self.give(&made, intake)?;
+                    intake.push_call(&mut self.model, &made)?;
                 }
                 Some((_, None)) if self.held.len() < HELD_MAX => {
                     self.held.push(event);
@@ -103,7 +101,7 @@ impl Parser {
             }
         }
         self.is_begun = true;
-        self.give(&event, intake)?;
+        intake.push_call(&mut self.model, &event)?;
         if let (Call::Spawn { .. }, Ok(child)) = (&event.call, event.result)
             && !self.held.is_empty()
         {
@@ -113,22 +111,10 @@ impl Parser {
             self.held = held;
             let theirs: Vec<Event> = theirs;
             for event in theirs {
-                self.give(&event, intake)?;
+                intake.push_call(&mut self.model, &event)?;
             }
         }
         Ok(())
-    }
-
-    /// Gives the requests of a call.
-    fn give(&mut self, event: &Event, intake: &mut Intake) -> Result<(), Fault> {
-        let volume = intake.volume(VOLUME)?;
-        let mut fault = Ok(());
-        self.model.take(event, &mut |Row { mut request, dependency }: Row<'_>| {
-            request.volume = volume;
-            let pushed = intake.push_of_files(&request, dependency);
-            fault = fault.and(pushed);
-        });
-        fault
     }
 
     /// Takes the text of a whole call.
@@ -141,7 +127,7 @@ impl Parser {
         intake: &mut Intake,
     ) -> Result<Said, Fault> {
         let Some(returned) = returned(text) else {
-            let is_read = std::str::from_utf8(name).is_ok_and(calls::is_read_here);
+            let is_read = named(name, is_read_here);
             // `= ?`: it never returned, or is done again.
             let is_unknown = text.windows(3).any(|part| part == b"= ?");
             if !is_read || is_unknown {
@@ -149,6 +135,7 @@ impl Parser {
             }
             return Err(Fault::junk(1, "this call does not end as one that has returned"));
         };
+        let Ok(name) = std::str::from_utf8(name) else { return Ok(Said::Other) };
         let found = call(name, &returned).map_err(|reason| Fault::junk(1, reason))?;
         let Some(call) = found else { return Ok(Said::Other) };
         let took = returned.took.or(ended.map(|ended| ended.saturating_sub(begun)));
@@ -158,9 +145,9 @@ impl Parser {
     }
 }
 
-/// Whether this call makes a task.
-fn is_spawn(name: &[u8]) -> bool {
-    matches!(name, b"clone" | b"clone3" | b"fork" | b"vfork")
+/// Whether this is so of the name of a call.
+fn named(name: &[u8], is_so: fn(&str) -> bool) -> bool {
+    std::str::from_utf8(name).is_ok_and(is_so)
 }
 
 impl LineParser for Parser {
@@ -211,10 +198,9 @@ impl LineParser for Parser {
     fn end(&mut self, intake: &mut Intake) {
         for event in std::mem::take(&mut self.held) {
             // Nobody made it, as far as the recording tells.
-            let _ = self.give(&event, intake);
+            let _ = intake.push_call(&mut self.model, &event);
         }
-        let is_file_call =
-            |begun: &&Begun| std::str::from_utf8(&begun.name).is_ok_and(calls::is_read_here);
+        let is_file_call = |begun: &&Begun| named(&begun.name, is_read_here);
         self.never_returned = self.begun.values().filter(is_file_call).count() as u64;
         intake.header.files = Some(self.model.files());
     }
