@@ -396,7 +396,7 @@ fn storages_as_one_volume_are_used_evenly_to_their_last_blocks_on_files_and_in_s
         let in_flight = any.iter().map(|row| row.measured.as_ref().unwrap().in_flight);
         assert!(in_flight.max().unwrap() <= 8);
         // 18 requests fit on the first, 6 on the second; then it begins again.
-        let walked = places(&rows(&runs["seq max"]));
+        let walked = places(&rows(&runs["seq - max"]));
         assert_eq!(walked.len(), 64);
         for (number, place) in walked.iter().enumerate() {
             let number = number as u64 % 24;
@@ -405,7 +405,7 @@ fn storages_as_one_volume_are_used_evenly_to_their_last_blocks_on_files_and_in_s
             assert_eq!(*place, expected);
         }
         if !is_real {
-            let due = rows(&runs["rate 2000"]).len();
+            let due = rows(&runs["rate - 2000"]).len();
             assert!((1700..2300).contains(&due), "{due}");
         }
     }

@@ -336,14 +336,7 @@ fn work(
     let counter = observer.starts(meters(plan, controls.clone(), demand, theirs))?;
     // Whether every lane has handed over its results, or never will.
     let ended = Arc::new(AtomicBool::new(false));
-    let options = WriterOptions {
-        targets: lanes.len(),
-        threads: places.iter().filter(|place| place.client.is_some()).count(),
-        durable: plan.spec.verify.is_on(),
-        is_relied_on: plan.spec.journal.is_durable(),
-        telemetry: plan.spec.expert.is_some(),
-        real: !simulated,
-    };
+    let options = writing(plan, lanes.len(), places, simulated);
     let (writer, recorders) = writer::spawn(
         run,
         journal,
@@ -379,13 +372,11 @@ fn work(
     let mut ends = lanes.as_mut().map(|lanes| lanes.wait(&start, begins));
     let host = host.map(HostWatch::finish);
     run.log("replayed: what was measured is put in order");
-    let seen = match &mut ends {
-        Ok(Ok(ends)) => TargetSeen::of_all(ends, &groups),
-        _ => Vec::new(),
-    };
-    let verified = match &mut ends {
-        Ok(Ok(ends)) => verification::verified(plan, trees, ends, stop),
-        _ => Vec::new(),
+    let (seen, verified) = match &mut ends {
+        Ok(Ok(ends)) => {
+            (TargetSeen::of_all(ends, &groups), verification::verified(plan, trees, ends, stop))
+        }
+        _ => (Vec::new(), Vec::new()),
     };
     // The feeder may be waiting for room in a ring, or for its input.
     stop.store(true, Relaxed);
@@ -404,6 +395,23 @@ fn work(
         return Err(error);
     }
     Ok((Ends { lanes: ends, seen, verified, feeder, writer, host }, start, lanes?))
+}
+
+/// How the results of lanes are stored.
+fn writing(
+    plan: &ReplayPlan,
+    lanes: usize,
+    places: &[LanePlace],
+    simulated: bool,
+) -> WriterOptions {
+    WriterOptions {
+        targets: lanes,
+        threads: places.iter().filter(|place| place.client.is_some()).count(),
+        durable: plan.spec.verify.is_on(),
+        is_relied_on: plan.spec.journal.is_durable(),
+        telemetry: plan.spec.expert.is_some(),
+        real: !simulated,
+    }
 }
 
 /// The recorders of lanes, which know the targets of theirs where there are several.

@@ -240,8 +240,8 @@ pub(crate) struct TargetSeen {
 }
 
 impl TargetSeen {
-    /// What was seen of all targets, in their order. Of a tree of files, and of what a lane that was
-    /// given up had, nothing was.
+    /// What was seen of all targets, in their order. Of a tree of files, and of the targets of a
+    /// lane that was given up, nothing was.
     pub(crate) fn of_all(lanes: &mut [LaneEnd], groups: &[Vec<usize>]) -> Vec<Self> {
         let targets = groups.iter().map(Vec::len).sum();
         let mut all: Vec<Self> = std::iter::repeat_with(Self::default).take(targets).collect();
@@ -332,6 +332,16 @@ fn watch(plan: &ReplayPlan, numbers: &[usize], all: &mut [TargetSeen]) {
     }
 }
 
+/// What makes the payload of a lane's writes.
+fn pattern(plan: &ReplayPlan, run: u64, target: usize, joint: Option<&Joint>) -> Pattern {
+    let pattern = Pattern::with_fill(run, target as u16, plan.fill);
+    let pattern = if plan.timing.mode.has_parents() { pattern.undated() } else { pattern };
+    match joint {
+        Some(joint) => pattern.over(joint.clone()),
+        None => pattern,
+    }
+}
+
 /// Runs a lane to its end, but does not close its device.
 pub(crate) fn run(
     plan: &ReplayPlan,
@@ -341,10 +351,7 @@ pub(crate) fn run(
 ) -> (LaneEnd, Closing) {
     let LaneWork { number, target, lane, input, flows, filled, recorder, control, .. } = work;
     let verifier = work.verifier;
-    let pattern = Pattern::with_fill(work.run_number, target as u16, plan.fill);
-    let waits = plan.timing.mode.has_parents();
-    let pattern = if waits { pattern.undated() } else { pattern };
-    let pattern = work.joint.iter().fold(pattern, |pattern, joint| pattern.over(joint.clone()));
+    let pattern = pattern(plan, work.run_number, target, work.joint.as_ref());
     let mut rings = Rings { input, flows, recorder, control, pattern, shared: work.shared };
     let mut end = LaneEnd::new(verifier);
     let mut closing = None;

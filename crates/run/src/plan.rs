@@ -130,7 +130,6 @@ impl ReplayPlan {
         let inputs = inputs(&spec, &load, &targets)?;
         let before = Before::new(&spec, &targets)?;
         refuse_what_files_have_not(&spec, &targets, &flows)?;
-        refuse_what_volumes_have_not(&spec, &flows)?;
         let scheduler = Config {
             conflicts: conflicts(&spec, &targets),
             strong: spec.strong,
@@ -321,6 +320,7 @@ fn conflicts(spec: &ReplaySpec, targets: &[Target]) -> ConflictMode {
 
 /// Refuses what loads on trees of files cannot be asked for.
 fn refuse_what_files_have_not(spec: &ReplaySpec, targets: &[Target], flows: &Flows) -> Result<()> {
+    refuse_what_volumes_have_not(spec, flows)?;
     if !targets.iter().any(|target| matches!(target, Target::Tree(_))) {
         return Ok(());
     }

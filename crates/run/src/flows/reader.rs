@@ -49,8 +49,9 @@ pub(crate) struct ReadersEnd {
 }
 
 impl Readers {
-    /// Opens the loads of all flows for targets with these limits, each in its order, and starts the threads. What is
-    /// due at `until` or later takes no part in the run. Returns the input of each lane.
+    /// Opens the loads of all flows for targets with these limits, in their order, and starts the
+    /// threads. What is due at `until` or later takes no part in the run. Returns the input of each
+    /// lane.
     pub(crate) fn start(
         flows: &Flows,
         limits: &[TargetLimits],

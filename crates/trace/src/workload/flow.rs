@@ -84,8 +84,8 @@ impl Flow<'_> {
     }
 
     /// The line, and the parts that it has of its storages where these are one volume. `sizes` is
-    /// how much of each storage is used, in bytes, if that is known; otherwise the line has words in
-    /// place of numbers.
+    /// how much of each storage is used, in bytes, if that is known; otherwise the line has words
+    /// in place of numbers.
     ///
     /// # Errors
     ///
@@ -140,8 +140,8 @@ impl Flow<'_> {
     }
 
     /// What it has of each storage, where these are one volume: of each its own part, one behind
-    /// the other, and of all that the part of the load. Each is a multiple of the alignment, so that
-    /// no place lies across a border.
+    /// the other, and of all that the part of the load. Each is a multiple of the alignment, so
+    /// that no place lies across a border.
     fn parts(&self, sizes: &[u64]) -> Result<Vec<Part>, String> {
         let align = self.alignment();
         let down = |bytes: u64| bytes & !(align - 1);

@@ -63,7 +63,8 @@ fn work_of(flow: &PlannedFlow) -> &str {
     flow.name.strip_suffix(of_storages.as_str()).unwrap_or(&flow.name)
 }
 
-/// The storage of a flow's request to this target: of several as one volume, the one that lies there.
+/// The storage of a flow's request to this target: of several as one volume, the one that lies
+/// there.
 fn storage_of<'f>(flow: &'f PlannedFlow, target: Option<&String>) -> Option<&'f String> {
     let mut places = flow.paths.iter().zip(&flow.storages);
     let there = places.find(|(path, _)| Some(*path) == target).map(|(_, name)| name);
