@@ -35,7 +35,7 @@ touch new
 rm out/log
 mkdir old && rmdir old
 mv src/deep src/deeper
-find . -name '*.o' | wc -l >count
+find src out saved -name '*.o' | wc -l >count
 test ! -e missing
 dd if=out/app of=part bs=4096 count=3 skip=2 seek=1 conv=notrunc,fsync 2>/dev/null
 SCRIPT
