@@ -206,6 +206,30 @@ fn a_short_load_beyond_the_capacity_ends_a_ladder_through_its_drain() {
 }
 
 #[test]
+fn a_device_whose_figures_may_not_be_used_is_not_ranked() {
+    // Many failed requests are soon done: it would be the fastest.
+    let campaign = r#"
+name = "two"
+[devices]
+slow = "sim:model=const,units=1,service=1ms"
+quick = "sim:model=const,units=8,service=80us"
+failing = "sim:model=const,units=8,service=10us,errors=0.5"
+[axes]
+device = ["slow", "failing", "quick"]
+[replay]
+trace = "load"
+"#;
+    let fixture = with(campaign);
+    let output = fixture.run(&["campaign", "run", "c.toml"]);
+    assert_eq!(output.status.code(), Some(14), "{}", said(&output));
+    let page = fs::read_to_string(fixture.path("two.campaign/report.html")).unwrap();
+    let told = "not ranked: it has a run whose figures may not be used";
+    for part in ["1. device quick", "2. device slow", "– device failing", told] {
+        assert!(page.contains(part), "{part}");
+    }
+}
+
+#[test]
 fn what_fails_is_told_and_never_ends_the_others() {
     let text = LADDER.replace("model=const,units=1,service=1ms,", "learnt=nowhere,");
     let fixture = with(&text);

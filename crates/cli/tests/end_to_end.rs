@@ -107,6 +107,21 @@ fn a_simulated_replay_is_faithful_and_its_result_is_a_trace_again() {
     }
     let again = fixture.run(&["replay", "run", "--target", SIM, "-o", "again", "-q"]);
     assert_eq!(code(&again), 0, "{}", said(&again));
+
+    // The second of them is half as long as the first, and a mean is of both.
+    let analysed = said(&fixture.run(&["analyze", "run"]));
+    assert!(analysed.contains("in 2 windows of 1.00 s: mean "), "{analysed}");
+
+    // As a host that was away for some of the run leaves it.
+    let path = fixture.path("run/summary.json");
+    let owned = fs::read_to_string(&path).unwrap();
+    let owned = owned.replacen("\"late\":", "\"host_owned_from\": 0.999, \"late\":", 1);
+    fs::write(path, owned).unwrap();
+    let told = "Response times from p99.9 on are the host's, not the device's.";
+    for command in ["info", "analyze"] {
+        assert!(said(&fixture.run(&[command, "run"])).contains(told), "{command}");
+        assert!(!said(&fixture.run(&[command, "again"])).contains(told), "{command}");
+    }
 }
 
 #[test]
@@ -244,7 +259,7 @@ fn a_killed_run_is_marked_readable_and_recovered() {
     assert!(before["requests"].as_u64().unwrap() > 30);
     let output = fixture.run(&["report", "run"]);
     assert_eq!(code(&output), 0, "{}", said(&output));
-    assert!(said(&output).contains("ended before its end"), "{}", said(&output));
+    assert!(said(&output).contains("was cut short"), "{}", said(&output));
     assert_eq!(fixture.facts("run")["state"].as_str(), Some("incomplete"));
     assert!(fixture.path("run/report.html").exists());
     let after = fixture.json(&["info", "--json", "run"]);

@@ -136,7 +136,7 @@ fn filter_reverse_busiest_and_unstack_do_what_awk_does() {
     fs::write(here.join("twice.load"), twice).unwrap();
     let output = convert(here, &["twice.load", "out.load"]);
     let text = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(text.contains("1200 requests seem to be in the trace twice"), "{text}");
+    assert!(text.contains("1200 requests seem to be copies of each other"), "{text}");
     done(here, &["twice.load", "out.load", "--unstack"]);
     same(here, "out.load", "cat in.load | LINES");
 }

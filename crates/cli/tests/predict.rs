@@ -91,6 +91,23 @@ fn a_described_device_is_that_of_a_simulated_replay() {
 }
 
 #[test]
+fn what_is_learnt_from_an_invalid_run_is_doubted_and_an_open_loop_tells_response_times() {
+    let home = tempfile::tempdir().unwrap();
+    let home = home.path();
+    let load = "gen:random?read=60&size=4k&rate=2000&count=2000&area=1G&seed=1";
+    let failing = format!("{DEVICE},errors=0.2");
+    for (device, run) in [(DEVICE, "sound"), (failing.as_str(), "failed")] {
+        ioecho(home, &["replay", load, "-q", "-t", device, "-o", run]);
+    }
+    let told = |run: &str| ioecho(home, &["predict", load, "--device", run, "--timing", "timed"]);
+    let said = |run: &str| String::from_utf8(told(run).stderr).unwrap();
+    assert!(said("failed").contains("warning: the figures of failed are invalid"));
+    assert!(!said("sound").contains("invalid"));
+    let printed = String::from_utf8(told("sound").stdout).unwrap();
+    assert!(printed.contains("\nresponse time mean "), "{printed}");
+}
+
+#[test]
 fn a_replay_on_a_learnt_device_warns_of_what_the_run_never_did() {
     let home = tempfile::tempdir().unwrap();
     let home = home.path();

@@ -171,7 +171,7 @@ pub enum CampaignTone {
     Limited,
     /// It was not run yet.
     Missing,
-    /// It has no result after all attempts.
+    /// It has no result after all attempts, or one that may not be used.
     Failed,
     /// The device lost or altered data.
     Damaged,
@@ -185,7 +185,7 @@ impl CampaignTone {
             Self::Held => ("●", "held"),
             Self::Limited => ("▲", "device-limited"),
             Self::Missing => ("·", "missing"),
-            Self::Failed => ("✕", "no result"),
+            Self::Failed => ("✕", "no valid result"),
             Self::Damaged => ("✖", "data damaged"),
         }
     }

@@ -83,17 +83,20 @@ fn figures(page: &Page, headline: &Headline) -> Vec<Figure> {
         let bytes = rates.demanded.map(|(_, bytes)| mib(bytes));
         figures.push(figure("MiB/s", mib(rates.achieved_bytes), of(bytes)));
     }
-    for (kind, percentiles) in headline.percentiles.iter().take(2) {
+    for (kind, percentiles) in headline.percentiles.iter().take(3) {
         let (quantile, value, beside) = told(percentiles);
-        figures.push(figure(
-            &format!("{kind}s, {quantile} {}", headline.span.name()),
-            value,
-            beside,
-        ));
+        let is_host_owned = quantile == "p99" && headline.is_host_owned(headline.span, 0.99);
+        let whose = if is_host_owned { " (the host's)" } else { "" };
+        let kinds =
+            if ["read", "write"].contains(kind) { format!("{kind}s") } else { (*kind).into() };
+        let name = format!("{kinds}, {quantile} {}{whose}", headline.span.name());
+        figures.push(figure(&name, value, beside));
     }
     let end = picture.achieved_end();
     let took = if end > Nanos::ZERO { span(end.0.unsigned_abs()) } else { "–".to_owned() };
-    let asked = if page.has_schedule() {
+    let asked = if headline.is_cut_short {
+        "cut short".to_owned()
+    } else if page.has_schedule() {
         let load = span(picture.demanded_end().0.max(0).unsigned_abs());
         // A drain that nobody would notice is told elsewhere.
         let drain = headline.drain_percent.filter(|percent| *percent >= DRAIN_TOLD_PERCENT);
@@ -109,7 +112,9 @@ fn figures(page: &Page, headline: &Headline) -> Vec<Figure> {
     figures.push(figure("took", took, asked));
     let failed: u64 =
         picture.outcomes().iter().filter(|outcome| !outcome.ok).map(|outcome| outcome.count).sum();
-    let all = format!("of {} requests", grouped(picture.requests()));
+    // The load of a run that was cut short has more.
+    let until_then = if headline.is_cut_short { " until then" } else { "" };
+    let all = format!("of {} requests{until_then}", grouped(picture.requests()));
     figures.push(figure("not completed", grouped(failed), all));
     figures
 }

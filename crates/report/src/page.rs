@@ -261,6 +261,8 @@ fn essentials(page: &Page) -> String {
         parts.extend(how.map(str::to_owned));
         parts.push(if took == Nanos::ZERO {
             "nothing was completed".to_owned()
+        } else if page.headline.as_ref().is_some_and(|headline| headline.is_cut_short) {
+            format!("cut short after {took}")
         } else if page.has_schedule() {
             format!("took {took} for a load of {}", picture.demanded_end())
         } else {

@@ -33,7 +33,7 @@ pub(crate) fn view(figures: &VerifyFigures) -> VerificationView<'_> {
     parts.push(match figures.damaged_sectors {
         0 if figures.sectors == 0 => "nothing was looked at".to_owned(),
         0 => "none damaged".to_owned(),
-        sectors => format!("{} damaged", grouped(sectors)),
+        sectors => format!("{} damaged, each as often as it was looked at", grouped(sectors)),
     });
     if figures.unreadable_sectors > 0 {
         parts.push(format!("{} could not be read", grouped(figures.unreadable_sectors)));

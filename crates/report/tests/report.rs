@@ -89,6 +89,7 @@ fn headline() -> Headline {
         Throughput { achieved_requests: 155.0, achieved_bytes: 2e6, demanded: Some((407.0, 6e6)) };
     Headline {
         drain_percent: None,
+        is_cut_short: false,
         host_owned_from: None,
         sentence: "The device was too slow for this load: 2.6 times as long.".to_owned(),
         throughput: Some(throughput),
@@ -119,6 +120,19 @@ fn the_first_screen_says_what_was_found_then_whether_to_believe_it_then_six_figu
         .map(|part| text.find(part).unwrap_or_else(|| panic!("no {part:?} in the page")))
         .collect();
     assert!(places.is_sorted(), "{places:?}");
+}
+
+#[test]
+fn the_first_screen_of_a_run_that_was_cut_short_tells_no_length_of_its_load() {
+    let mut verdict = verdict(Validity::Invalid, Grade::Invalid);
+    verdict.finding = Finding::Incomplete;
+    let headline = Headline { is_cut_short: true, host_owned_from: Some(0.9), ..headline() };
+    let page = Page { verdict: Some(verdict), headline: Some(headline), ..small() };
+    let text = html(&page).unwrap();
+    assert!(text.contains("cut short after"));
+    assert!(!text.contains("for a load of"));
+    // What the host delayed is no figure of the device.
+    assert!(text.contains("reads, p99 response time (the host&#39;s)"));
 }
 
 #[test]

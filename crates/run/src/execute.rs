@@ -15,7 +15,7 @@ use ioecho_replay::engine::{Control, PacingMode};
 use ioecho_replay::journal;
 use ioecho_replay::plan::TargetLimits;
 use ioecho_stats::run_summary::{RunSummary, VerifyFigures};
-use ioecho_trace::units::counted_in;
+use ioecho_trace::units::times;
 use ioecho_trace::{Header, Source};
 
 use crate::directory::RunDirectory;
@@ -221,8 +221,8 @@ fn unkept(error: RunError, damage: Option<&VerifyFigures>) -> RunError {
     let Some(damage) = damage else { return error };
     let sectors = damage.damaged_sectors + damage.unreadable_sectors;
     let text = format!(
-        "{} not as they must be, and the results cannot be kept: {error:#}",
-        counted_in(sectors, "sector is", "sectors are")
+        "{} a sector was not as it must be, and the results cannot be kept: {error:#}",
+        times(sectors)
     );
     RunError::new(Kind::DataDamaged, text)
 }

@@ -398,7 +398,7 @@ pub struct VerifyFigures {
     /// Damaged sectors, by the name of what is wrong (`Integrity::name`).
     #[serde(default)]
     pub damaged: BTreeMap<String, u64>,
-    /// Sectors that hold what they must not.
+    /// How often a sector held what it must not when it was looked at.
     pub damaged_sectors: u64,
     /// Sectors that were to be checked and could not be read.
     #[serde(default)]

@@ -5,7 +5,7 @@
 //! finding, with only the figures that belong to the finding; terminal and page show the same.
 
 use ioecho_trace::transform::{busiest, window};
-use ioecho_trace::units::{counted, two_digits};
+use ioecho_trace::units::{counted, times, two_digits};
 use ioecho_trace::{LateCause, Nanos, TimingMode};
 
 use crate::facts::{EngineFacts, VerifyFigures, clients};
@@ -25,7 +25,8 @@ const LEFT_OUT: f64 = 0.01;
 const SLOW_TOLD: Nanos = Nanos::from_millis(100);
 
 /// Moments that cover no more than this share of the run are exceptions; beyond it the sentence has
-/// the share. What covers nearly all of it is no moment any more.
+/// the share of the requests that were slow, because most may have been quick beside them. What
+/// covers nearly all of the run is no moment any more.
 const MOMENTS_FEW: f64 = 0.25;
 const MOMENTS_MOST: f64 = 0.9;
 
@@ -43,12 +44,15 @@ pub struct Headline {
     /// The span of `percentiles`: the service time where no request had an instant at which it was
     /// due, because then the beginning of a user's wait is unknown.
     pub span: Span,
-    /// Reads and writes, if there were any; otherwise the operations that there were.
+    /// Reads and writes, if there were any, and the operation that had the slowest request;
+    /// otherwise the operations that there were.
     pub percentiles: Vec<(&'static str, Percentiles)>,
     /// The share from which on percentiles of the response times are the host's.
     pub host_owned_from: Option<f64>,
     /// How long the device worked off what had queued up, as in the summary.
     pub drain_percent: Option<f64>,
+    /// Whether the run broke off: how long its load is was never read then.
+    pub is_cut_short: bool,
 }
 
 impl Headline {
@@ -84,6 +88,7 @@ impl Headline {
             percentiles: percentiles(by_kind(summary, span)),
             host_owned_from: summary.host_owned_from,
             drain_percent: summary.drain_percent,
+            is_cut_short: !summary.engine.incomplete.is_empty(),
         }
     }
 }
@@ -114,9 +119,16 @@ const fn by_kind(summary: &RunSummary, span: Span) -> &ByKind {
 }
 
 fn percentiles(by_kind: &ByKind) -> Vec<(&'static str, Percentiles)> {
-    let of = |kind: Kind| Some((kind.label(), *by_kind.get(kind.name())?));
-    let data: Vec<_> = [Kind::Read, Kind::Write].into_iter().filter_map(of).collect();
-    if data.is_empty() { Kind::ALL.into_iter().filter_map(of).collect() } else { data }
+    let of = |kind: &Kind| Some((*kind, *by_kind.get(kind.name())?));
+    let there: Vec<(Kind, Percentiles)> = Kind::ALL.iter().filter_map(of).collect();
+    let is_data = |kind: Kind| matches!(kind, Kind::Read | Kind::Write);
+    let has_data = there.iter().any(|(kind, _)| is_data(*kind));
+    // The sentence tells of the slowest of all, which is seen here whatever it was.
+    let slowest = by_kind.get("all").map(|all| all.max_ns);
+    let is_told = |(kind, of): &(Kind, Percentiles)| {
+        !has_data || is_data(*kind) || Some(of.max_ns) == slowest
+    };
+    there.into_iter().filter(is_told).map(|(kind, of)| (kind.label(), of)).collect()
 }
 
 fn sentence(summary: &RunSummary, panels: &Panels, rates: Option<&Throughput>) -> String {
@@ -127,9 +139,9 @@ fn sentence(summary: &RunSummary, panels: &Panels, rates: Option<&Throughput>) -
         Finding::Incomplete => {
             // Of requests without an answer no instant is known.
             let last = summary.achieved_duration_ns.max(0) as u64;
-            let after = if last > 0 { format!(", after {}", span(last)) } else { String::new() };
+            let after = if last > 0 { format!(" after {}", span(last)) } else { String::new() };
             let why = engine.incomplete.lines().next().unwrap_or_default();
-            format!("The run ended before its end{after}: {why}.")
+            format!("The run was cut short{after}: {why}.")
         }
         _ if engine.issued == 0 => "Nothing was replayed: no request was issued.".to_owned(),
         Finding::GeneratorLimited => format!(
@@ -175,8 +187,9 @@ fn damaged(summary: &RunSummary) -> String {
     if sectors == 0 {
         return "The device lost or altered data that were written to it.".to_owned();
     }
-    let (noun, verb) = if sectors == 1 { ("sector", "does") } else { ("sectors", "do") };
-    format!("The device lost or altered data: {sectors} {noun} {verb} not hold what was written.")
+    // A sector that was looked at twice counts twice.
+    let times = times(sectors);
+    format!("The device lost or altered data: {times} a sector did not come back as written.")
 }
 
 fn too_slow(summary: &RunSummary, panels: &Panels) -> String {
@@ -254,17 +267,17 @@ fn slow_moments(engine: &EngineFacts, panels: &Panels) -> Option<Vec<Moment>> {
     (is_device && is_told).then_some(moments)
 }
 
-/// How many moments there were, in words, and how much of the run they cover where that is much.
+/// How many moments there were, in words, and how many of the requests were slow where they cover
+/// much of the run.
 fn at_moments(moments: &[Moment], panels: &Panels) -> String {
-    let share = panels.share_of(moments);
-    let during = if share > MOMENTS_FEW {
-        format!(", in {} % of the time", two_digits(share * 100.0))
+    let with = if panels.share_of(moments) > MOMENTS_FEW {
+        format!(", with {} % of the requests", two_digits(panels.slow_share() * 100.0))
     } else {
         String::new()
     };
     match moments.len() {
-        1 => format!("at one moment{during}"),
-        some => format!("at {some} moments{during}"),
+        1 => format!("at one moment{with}"),
+        some => format!("at {some} moments{with}"),
     }
 }
 

@@ -22,7 +22,7 @@ pub const LAYERED: Topic<'static> =
 
 /// The note on requests that seem to be copies.
 pub const SEEN: Topic<'static> = NoteKind::Stacked
-    .of("requests seem to be in the trace twice, once for each of two stacked \
+    .of("requests seem to be copies of each other, one for each of two stacked \
          devices (`unstack` keeps those to the upper one)");
 
 /// The pairs of volumes of which one lies above the other.

@@ -6,6 +6,7 @@ mod recorded;
 use std::io::{self, Write};
 use std::path::Path;
 
+use ioecho_run::directory::RunDirectory;
 use ioecho_run::facts::RunFacts;
 use ioecho_run::{directory, open};
 use ioecho_stats::histogram::Summary;
@@ -241,10 +242,19 @@ fn print_provenance(
 pub(crate) fn verdict_of(run: &RunFacts, file: &Path) -> String {
     match &run.verdict {
         Some(Verdict { validity, summary, .. }) => {
-            format!("{}. {summary}", validity.name().to_uppercase())
+            format!("{}. {summary}{}", validity.name().to_uppercase(), host_owned(file))
         }
         None => format!("none yet; if the run was killed: ioecho report {}", file.display()),
     }
+}
+
+/// A sentence on the percentiles of response times that are not the device's, where some are.
+fn host_owned(run: &Path) -> String {
+    let summary = RunDirectory::at(run).and_then(|run| run.read_summary().ok());
+    let from = summary.and_then(|summary| summary.host_owned_from);
+    from.map_or(String::new(), |from| {
+        format!(" Response times from p{} on are the host's, not the device's.", from * 100.0)
+    })
 }
 
 fn print_sizes(out: &mut impl Write, figures: &TraceFigures) -> io::Result<()> {

@@ -253,8 +253,9 @@ fn requests(out: &mut dyn Write, summary: &RunSummary, others: &[String]) -> io:
 fn verified(out: &mut dyn Write, summary: &RunSummary) -> io::Result<()> {
     let Some(verify) = &summary.engine.verify else { return Ok(()) };
     let text = format!(
-        "{} intact, {} damaged, {} that cannot be told, {} never written",
-        counted(verify.intact_sectors, "sector"),
+        "sectors, as often as looked at: {} intact, {} damaged, {} that cannot be told, {} never \
+         written",
+        verify.intact_sectors,
         verify.damaged_sectors.saturating_add(verify.unreadable_sectors),
         verify.unverifiable_sectors,
         verify.unknown_sectors

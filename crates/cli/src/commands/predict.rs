@@ -1,9 +1,11 @@
 //! `ioecho predict`: how long a load would take on a device that is not at hand.
 
 use std::io::{self, Write};
+use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::Context;
+use ioecho_run::directory::RunDirectory;
 use ioecho_run::execute::execute;
 use ioecho_run::observer::Observer;
 use ioecho_run::page;
@@ -15,6 +17,7 @@ use ioecho_stats::headline::as_recorded;
 use ioecho_stats::histogram::{Percentiles, Summary};
 use ioecho_stats::run_summary::RunSummary;
 use ioecho_stats::trace_summary::TraceFigures;
+use ioecho_stats::verdict::{Finding, Validity};
 use ioecho_trace::Nanos;
 use ioecho_trace::units::counted;
 use serde::Serialize;
@@ -33,6 +36,9 @@ const VERSION: u32 = 1;
 
 pub(crate) fn run(args: &PredictArgs, out: &mut Out) -> anyhow::Result<u8> {
     let device = Device::named(&args.device);
+    if let Device::Run(run) = &device {
+        doubt(run);
+    }
     let scratch = tempfile::tempdir().context("no directory for temporary files")?;
     let output = args.output.clone().unwrap_or_else(|| scratch.path().join("run"));
     let target = device.target(args.storage_speed);
@@ -72,6 +78,20 @@ pub(crate) fn run(args: &PredictArgs, out: &mut Out) -> anyhow::Result<u8> {
     }
     let incomplete = exit::of_run(&finished.summary) == exit::INCOMPLETE;
     Ok(if incomplete { exit::INCOMPLETE } else { exit::OK })
+}
+
+/// Warns of a run whose figures are not its device's: a device that is learnt from it is none.
+fn doubt(run: &Path) {
+    let summary = RunDirectory::at(run).and_then(|run| run.read_summary().ok());
+    let Some(verdict) = summary.map(|summary| summary.verdict) else { return };
+    if verdict.validity == Validity::Invalid {
+        let finding = verdict.told_finding().map_or("its checks say why", Finding::name);
+        tell(&format!(
+            "warning: the figures of {} are invalid ({finding}), and so is what is learnt of its \
+             device",
+            visible(&run.display().to_string())
+        ));
+    }
 }
 
 /// A prediction and what it is held against.
@@ -186,6 +206,11 @@ impl Told<'_> {
                     span(latency.max_ns)
                 ),
             )?;
+        }
+        // Where requests have their instants, a device that falls behind shows in nothing else.
+        let response = self.predicted.response_time.get("all");
+        if let Some(response) = response.filter(|_| self.predicted.engine.has_schedule()) {
+            row("response time", format!("{} predicted", spans(response)))?;
         }
         if let Some(path) = &self.predicted.critical_path {
             row("critical path", path.sentence())?;

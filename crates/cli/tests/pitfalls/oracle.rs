@@ -525,6 +525,15 @@ fn guesses_about_all_of_a_trace_are_told_of_a_part_of_it() {
     let part = recording("seconds.csv", &[&seconds[..], &["--duration", "20s"]].concat(), "part");
     let told = "of 2000 requests that were read, 800 of them replayed: 2000 with guessed instants";
     assert!(part.starts_with(told), "{part}");
+    // Far more is read ahead to be sorted than is replayed.
+    let long: String = (0..70_000).fold(String::new(), |mut text, n| {
+        let _ = writeln!(text, "{},{},8,0,1063", 1_538_323_200 + n / 40, n % 2000 * 8);
+        text
+    });
+    fs::write(fixture.path("long.csv"), long).unwrap();
+    let burst = ["--whole-seconds", "burst", "--duration", "20s"];
+    let ahead = recording("long.csv", &burst, "burst");
+    assert!(ahead.ends_with(" with guessed instants (100 %)"), "{ahead}");
     let numbers = recording("four-numbers.txt", &["--duration", "200ms"], "numbers");
     assert!(numbers.contains("200 of them replayed: other guesses: "), "{numbers}");
 }

@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use super::load::LoadMark;
 use crate::run_summary::RunSummary;
-use crate::verdict::Validity;
+use crate::verdict::{Grade, Validity, Verdict};
 use ioecho_trace::units::counted;
 
 /// Wraparound factors that differ by more than this mean different loads: 5 %, the difference
@@ -92,11 +92,11 @@ fn of_one(run: &Replayed<'_>, found: &mut Vec<Obstacle>) {
     let verdict = &summary.verdict;
     match verdict.validity {
         Validity::Invalid => {
-            let text = format!("{name} is invalid: {}", verdict.summary);
+            let text = format!("{name} is invalid: {}", why(verdict, Grade::Invalid));
             add("valid", Weight::Refusal, text);
         }
         Validity::Suspect => {
-            let text = format!("{name} is suspect: {}", verdict.summary);
+            let text = format!("{name} is suspect: {}", why(verdict, Grade::Suspect));
             add("suspect", Weight::Doubt, text);
         }
         Validity::Valid => {}
@@ -110,6 +110,14 @@ fn of_one(run: &Replayed<'_>, found: &mut Vec<Obstacle>) {
         );
         add("failures", Weight::Doubt, text);
     }
+}
+
+/// The checks that make a run what it is; the verdict's own words where its finding does.
+fn why(verdict: &Verdict, grade: Grade) -> String {
+    let causes = verdict.checks.iter().filter(|check| check.grade == grade && check.is_cause());
+    let causes: Vec<String> =
+        causes.map(|check| format!("{}: {}", check.name, check.measured)).collect();
+    if causes.is_empty() { verdict.summary.clone() } else { causes.join("; ") }
 }
 
 fn of_two(first: &Replayed<'_>, other: &Replayed<'_>, found: &mut Vec<Obstacle>) {
@@ -180,7 +188,7 @@ mod tests {
     use ioecho_trace::TimingMode;
 
     use crate::run_summary::{EngineFacts, RunFigures};
-    use crate::verdict::{Finding, Verdict};
+    use crate::verdict::{Check, Finding};
 
     fn summary(change: impl Fn(&mut RunSummary)) -> RunSummary {
         let facts = EngineFacts { wraparound_factor: Some(1.0), ..EngineFacts::default() };
@@ -208,6 +216,25 @@ mod tests {
         let close = |summary: &mut RunSummary| summary.engine.wraparound_factor = Some(1.04);
         assert!(found(close, LoadMark::default()).is_empty());
         assert!(obstacles(&[]).is_empty());
+    }
+
+    #[test]
+    fn a_run_that_may_not_be_used_is_told_by_its_checks_and_not_by_its_praise() {
+        let held = summary(|summary| {
+            "Faithful: 99 % of all".clone_into(&mut summary.verdict.summary);
+            summary.verdict.validity = Validity::Invalid;
+            summary.verdict.checks.push(Check {
+                name: "failures".to_owned(),
+                grade: Grade::Invalid,
+                measured: "9 requests failed".to_owned(),
+                threshold: String::new(),
+                advice: String::new(),
+                explained_by: None,
+            });
+        });
+        let load = LoadMark::default();
+        let all = obstacles(&[Replayed { name: "a", summary: &held, load, conflicts: "push 2" }]);
+        assert_eq!(all[0].text, "a is invalid: failures: 9 requests failed");
     }
 
     #[test]

@@ -23,6 +23,9 @@ const STRETCHES_NEEDED: usize = 6;
 /// where they are skewed, the standard error alone promises too much.
 const TAILS: f64 = 0.002_5;
 
+/// Figures of most requests, and not of a tail.
+const OF_MOST: [Metric; 2] = [Metric::P50, Metric::P90];
+
 /// Two groups of runs that are compared.
 #[derive(Clone, Copy)]
 pub(super) struct Sides<'a> {
@@ -57,19 +60,26 @@ pub(super) fn rows(sides: Sides<'_>, asked: &[Asked], settings: &Settings) -> Ve
     let mut ladders: Vec<[Ladder; 2]> = Vec::new();
     let mut open: Vec<Open> = Vec::new();
     for asked in asked {
-        let mut has_ladder = false;
+        // Both flows need a ladder each; all figures of a span share one.
+        let mut of_metrics: Vec<(Metric, usize)> = Vec::new();
         for metric in asked.metrics {
-            // Both flows need a ladder each; all figures of a span share one.
-            if !has_ladder || metric.is_flow() {
+            if of_metrics.is_empty() || metric.is_flow() {
                 ladders.push(sides.groups.map(|runs| ladder(runs, asked, *metric)));
-                has_ladder = true;
             }
-            let ladder = ladders.len() - 1;
-            let drawn = Urn::new(
-                asked.blocks.clone(),
-                memory(&ladders[ladder], sides, asked, metric.statistic()),
-            );
-            let measured = measured(&ladders[ladder], sides, asked, *metric, &drawn);
+            of_metrics.push((*metric, ladders.len() - 1));
+        }
+        let own = |(metric, ladder): &(Metric, usize)| {
+            memory(&ladders[*ladder], sides, asked, metric.statistic())
+        };
+        // One queue made all of these requests. Where the median or p90 remembers too long for this
+        // run, another figure that seems to forget sooner is only estimated so, from as few
+        // memories. Not the other way round: the tail may be of rare bursts of their own.
+        let of_most = of_metrics.iter().filter(|(metric, _)| OF_MOST.contains(metric));
+        let least = of_most.map(own).fold(1.0, f64::max);
+        let memories: Vec<f64> = of_metrics.iter().map(|of| own(of).max(least)).collect();
+        for ((metric, ladder), memory) in of_metrics.into_iter().zip(memories) {
+            let drawn = Urn::new(asked.blocks.clone(), memory);
+            let measured = measured(&ladders[ladder], sides, asked, metric, &drawn);
             if let Some((row, spread_over)) = measured {
                 let urn = urns.iter().position(|urn| *urn == drawn).unwrap_or_else(|| {
                     urns.push(drawn);

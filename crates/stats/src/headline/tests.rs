@@ -76,18 +76,41 @@ fn what_was_due_by_an_end_that_was_asked_for_was_demanded() {
 }
 
 #[test]
-fn moments_that_cover_much_of_a_run_are_told_with_the_share() {
+fn moments_that_cover_much_of_a_run_are_told_with_the_share_of_the_slow_requests() {
     let summary = run(Finding::Faithful, Validity::Valid);
-    let mut panels = quick();
-    for second in 0..8 {
-        let at = (10 * second + 5) * panels.buckets / 100;
-        panels.service_max_ns[0][at] = Some(4_000_000_000);
-    }
+    // Each of eight moments covers a twentieth of the run, and is one request of a thousand.
+    let service = |n: i64| if n % 125 == 60 { 5_000_000_000 } else { 100_000 };
+    let reads = (0..1000).map(|n| request(Op::Read, n * 100_000_000, 0, service(n)));
+    let panels = picture(&reads.collect::<Vec<_>>()).finish();
     let told = sentence(&summary, &panels, None);
-    let expected =
-        "The device kept up with this load but was slow at 8 moments, in 33 % of the time:";
+    let expected = "The device kept up with this load but was slow at 8 moments, with 0.8 % of the \
+                    requests:";
     assert!(told.starts_with(expected), "{told}");
 }
+
+#[test]
+fn the_operation_that_had_the_slowest_request_is_told_beside_reads_and_writes() {
+    let of = |max_ns| Percentiles { count: 9, mean_ns: 1, p50_ns: 1, max_ns, ..NONE };
+    let told = |flush_ns: u64| {
+        let spans = [("all", flush_ns.max(5)), ("write", 5), ("flush", flush_ns)];
+        let by_kind = spans.map(|(name, ns)| (name.to_owned(), of(ns))).into();
+        percentiles(&by_kind).into_iter().map(|(name, _)| name).collect::<Vec<_>>()
+    };
+    assert_eq!(told(4), ["write"]);
+    assert_eq!(told(6), ["write", "flush"]);
+}
+
+/// No percentile.
+const NONE: Percentiles = Percentiles {
+    count: 0,
+    mean_ns: 0,
+    p50_ns: 0,
+    p90_ns: None,
+    p99_ns: None,
+    p99_9_ns: None,
+    p99_99_ns: None,
+    max_ns: 0,
+};
 
 /// Panels of a hundred buckets of a second, with a read of 100 µs in each.
 fn quick() -> Panels {
@@ -159,7 +182,7 @@ fn each_finding_has_a_sentence_for_those_who_decide() {
     );
     assert_eq!(
         said(Finding::Incomplete),
-        "The run ended before its end, after 2:37:01: stopped by a signal."
+        "The run was cut short after 2:37:01: stopped by a signal."
     );
 }
 

@@ -285,7 +285,9 @@ pub(super) fn duration(figures: &RunFigures, engine: &EngineFacts, blame: Findin
     let share =
         if demanded > Nanos::ZERO { format!(" ({:+.3} %)", error * 100.0) } else { String::new() };
     let (achieved_s, demanded_s) = (achieved.as_secs_f64(), demanded.as_secs_f64());
-    let mut measured = format!("{achieved_s:.3} s of {demanded_s:.3} s demanded{share}");
+    // How long the run took, until the last completion, is another span.
+    let mut measured =
+        format!("last issued at {achieved_s:.3} s, last due at {demanded_s:.3} s{share}");
     if behind > Nanos::ZERO {
         measured = format!("{measured}; {behind} behind when it was ended");
     }
@@ -479,7 +481,7 @@ pub(super) fn integrity(figures: &RunFigures, engine: &EngineFacts) -> Check {
                 0 => String::new(),
                 requests => format!("; {} of the load read such", counted(requests, "request")),
             };
-            format!("{kinds}, {} checked{read}", counted(verify.sectors, "sector"))
+            format!("{kinds}, of {} that were looked at, each time counted{read}", verify.sectors)
         }
         // Reading only sectors that the run never wrote proves nothing.
         Some(verify)

@@ -4,19 +4,21 @@
 //! the device for one that is always too slow. So they are found, counted and told apart. A
 //! percentile cannot be the yardstick, because many stalls move it; the median is.
 
+use ioecho_trace::Nanos;
 use serde::Serialize;
 
 use super::{Class, Panels};
-use crate::raster::{Column, edge};
+use crate::raster::{Column, ROWS_PER_DECADE, edge, row};
 use crate::timeline::{Cell, Timeline};
 
-/// Requests that take so many times the median are slow. A queue at random arrivals has its slowest
-/// of a million requests at some twenty times the median (exponential spans: ln 1e6 / ln 2).
-const MEDIANS: i64 = 100;
+/// Requests that take a hundred times the median are slow: so many rows of a raster above it. A
+/// queue at random arrivals has its slowest of a million requests at some twenty times the median
+/// (exponential spans: ln 1e6 / ln 2).
+const ROWS_ABOVE: usize = 2 * ROWS_PER_DECADE;
 
-/// What takes less is never slow, in nanoseconds: on a device that answers within microseconds, a
-/// hundred times that is still quick.
-const LEAST_NS: i64 = 10_000_000;
+/// What takes less is never slow: on a device that answers within microseconds, a hundred times
+/// that is still quick. An edge of two rows.
+const LEAST: Nanos = Nanos::from_millis(10);
 
 /// A part of the run in which requests took far longer than most.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -34,20 +36,30 @@ pub struct Moment {
 }
 
 impl Panels {
-    /// The service time above which a request is slow, in nanoseconds; `None` where there is none.
-    fn slow_ns(&self) -> Option<i64> {
+    /// The row from which on a request is slow, and the counts of all rows; `None` where there is
+    /// nothing.
+    fn slow_rows(&self) -> Option<(usize, Column)> {
         let mut rows = Column::default();
         let columns = self.sonar.iter().flat_map(Timeline::cells);
         columns.for_each(|column| rows.merge(column));
-        let median = edge(rows.quantile(0.5)? + 1);
-        Some(median.saturating_mul(MEDIANS).max(LEAST_NS))
+        let above = rows.quantile(0.5)? + 1 + ROWS_ABOVE;
+        Some((above.max(row(LEAST)), rows))
+    }
+
+    /// The share of the requests that were slow.
+    pub(crate) fn slow_share(&self) -> f64 {
+        let Some((slow, rows)) = self.slow_rows() else { return 0.0 };
+        let sum = |rows: &[u32]| rows.iter().map(|count| u64::from(*count)).sum::<u64>();
+        let rows = rows.rows().unwrap_or_default();
+        sum(rows.get(slow..).unwrap_or_default()) as f64 / sum(rows).max(1) as f64
     }
 
     /// The moments at which the slowest request took more than a hundred times the median service
     /// time, and at least 10 ms, in the order of time. Slow requests that follow each other, or
     /// that were submitted while another was slow, are one moment.
     pub fn slow_moments(&self) -> Vec<Moment> {
-        let Some(limit) = self.slow_ns() else { return Vec::new() };
+        let Some((slow, _)) = self.slow_rows() else { return Vec::new() };
+        let limit = edge(slow);
         let mut moments: Vec<Moment> = Vec::new();
         for bucket in 0..self.buckets {
             let slowest = (0..Class::ALL.len())
@@ -103,7 +115,7 @@ impl Panels {
 
 #[cfg(test)]
 mod tests {
-    use ioecho_trace::{Nanos, Op};
+    use ioecho_trace::Op;
 
     use super::super::RunPicture;
     use super::super::tests::{picture, request};
@@ -132,6 +144,8 @@ mod tests {
         // A tenth of the time, to a bucket or two for each.
         let off = panels.share_of(&moments) - 0.1;
         assert!((0.0..4.0 / panels.buckets as f64 + 0.001).contains(&off), "{off}");
+        // Of either stall the requests of 12 ms and more: the limit is the edge of a row at 11 ms.
+        assert!((panels.slow_share() - 0.0978).abs() < 1e-9, "{}", panels.slow_share());
     }
 
     #[test]

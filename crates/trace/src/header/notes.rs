@@ -156,6 +156,13 @@ impl Notes {
         }
     }
 
+    /// Counts a topic anew: so many cases are known now, which may be fewer than before.
+    pub fn recount(&mut self, what: Topic<'_>, count: u64) {
+        if count > 0 || self.count_of(what) > 0 {
+            self.about(what, &[]).count = count;
+        }
+    }
+
     /// The note on `topic`, which is added where there is none yet.
     fn about(&mut self, topic: Topic<'_>, within: &[String]) -> &mut Note {
         let Topic { kind, words } = topic;

@@ -152,7 +152,14 @@ fn print_space(out: &mut impl Write, figures: &AnalysisFigures) -> io::Result<()
         let most = Bytes(set.most_bytes.all);
         let least = if set.most_exact { "" } else { "at least " };
         let at = set.most_at_ns.all.map_or(String::new(), |at| format!(" at {}", Nanos(at)));
-        row!(out, "", "in windows of {}: mean {mean}, most {least}{most}{at}", Nanos(window))?;
+        // The last window may be short: of a few, a reader must know that.
+        let pages = &set.pages.all;
+        let windows = if pages.step_ns == window {
+            counted(pages.values.iter().flatten().count() as u64, "window")
+        } else {
+            "windows".to_owned()
+        };
+        row!(out, "", "in {windows} of {}: mean {mean}, most {least}{most}{at}", Nanos(window))?;
     }
     if pages.shortened_requests > 0 {
         let longer = counted(pages.shortened_requests, "request");

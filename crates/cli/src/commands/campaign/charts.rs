@@ -6,6 +6,7 @@ use ioecho_campaign::executor::Executor;
 use ioecho_campaign::rows::{Row, points, rows};
 use ioecho_report::{CampaignAxis, CampaignData, CampaignFigure, CampaignRun};
 use ioecho_stats::trend::trend;
+use ioecho_stats::verdict::Validity;
 use jiff::Timestamp;
 
 use super::report::{FIGURE, tone};
@@ -103,8 +104,11 @@ fn sort(axes: &mut [CampaignAxis], points: &mut [Vec<usize>]) {
     }
 }
 
-fn figure(row: &Row<'_>, name: &str) -> Option<f64> {
-    row.done?.1.figures.get(name).copied()
+/// A figure of a replay, if its figures may be used.
+pub(super) fn figure(row: &Row<'_>, name: &str) -> Option<f64> {
+    let (_, measured) = row.done?;
+    let is_usable = measured.validity != Validity::Invalid;
+    measured.figures.get(name).copied().filter(|_| is_usable)
 }
 
 fn began(row: &Row<'_>, held: &Held) -> Option<Timestamp> {

@@ -4,12 +4,13 @@
 //! comparison of `ioecho compare`: blocks of time and whole runs are drawn anew, and all
 //! comparisons are one family. Neighbours in the order that are nowhere told apart share a group.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use ioecho_campaign::executor::Executor;
 use ioecho_campaign::rows::{Row, points, rows};
 use ioecho_report::CampaignTable;
 use ioecho_stats::compare::Word;
+use ioecho_stats::verdict::Validity;
 
 use super::report::FIGURE;
 use super::store::Store;
@@ -27,8 +28,10 @@ type AtPoint<'e> = BTreeMap<&'e str, Vec<Row<'e>>>;
 pub(super) fn table(executor: &Executor<'_>, store: &Store) -> CampaignTable {
     let empty = CampaignTable::default();
     let Some(axis) = ranked(executor) else { return empty };
-    let rows = rows(executor);
-    let common = common(executor, &rows, axis);
+    let mut rows = rows(executor);
+    let useless = useless(&rows, axis);
+    rows.retain(|row| value_of(row, axis).is_none_or(|value| !useless.contains(value)));
+    let common = common(executor, &rows, axis, useless.len());
     let values: Vec<&str> =
         common.first().map(|it| it.keys().copied().collect()).unwrap_or_default();
     if values.len() < 2 {
@@ -60,6 +63,10 @@ pub(super) fn table(executor: &Executor<'_>, store: &Store) -> CampaignTable {
         let words = ioecho_trace::Nanos(log.exp() as i64);
         told.push((format!("{group}. {axis} {value}"), words.to_string(), remark));
     }
+    for value in useless {
+        let why = "not ranked: it has a run whose figures may not be used".to_owned();
+        told.push((format!("– {axis} {value}"), String::new(), why));
+    }
     CampaignTable {
         heading: "Which is faster".to_owned(),
         remark: format!(
@@ -89,10 +96,30 @@ fn ranked<'e>(executor: &'e Executor<'_>) -> Option<&'e str> {
     device.or_else(|| names.into_iter().filter(|name| *name != "trace").find(fits))
 }
 
-/// The points at which every value has results; of a ladder only the highest step of each.
-fn common<'e>(executor: &'e Executor<'_>, rows: &[Row<'e>], axis: &str) -> Vec<AtPoint<'e>> {
+/// The value of an axis in this row.
+fn value_of<'e>(row: &Row<'e>, axis: &str) -> Option<&'e str> {
+    let of_axis = row.cell.point.iter().find(|(name, _)| name == axis);
+    of_axis.map(|(_, value)| value.as_str())
+}
+
+/// The values with a run whose figures are not its device's: many failed requests are soon done.
+fn useless<'e>(rows: &[Row<'e>], axis: &str) -> BTreeSet<&'e str> {
+    let is_invalid =
+        |row: &&Row<'_>| row.done.is_some_and(|(_, it)| it.validity == Validity::Invalid);
+    rows.iter().filter(is_invalid).filter_map(|row| value_of(row, axis)).collect()
+}
+
+/// The points at which every value but so many `apart` has results; of a ladder only the highest
+/// step of each.
+fn common<'e>(
+    executor: &'e Executor<'_>,
+    rows: &[Row<'e>],
+    axis: &str,
+    apart: usize,
+) -> Vec<AtPoint<'e>> {
     let ladder = executor.plan().file.ladder.as_ref();
     let count = executor.plan().file.axis(axis).map_or(0, |axis| axis.values.len());
+    let count = count.saturating_sub(apart);
     let mut at_points: BTreeMap<Vec<(&str, &str)>, AtPoint<'e>> = BTreeMap::new();
     for (_, repeats) in points(rows) {
         let done: Vec<Row<'e>> = repeats.into_iter().filter(|row| row.done.is_some()).collect();

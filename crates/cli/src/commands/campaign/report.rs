@@ -363,10 +363,11 @@ fn map(executor: &Executor<'_>) -> (String, Vec<String>, Vec<CampaignRow>) {
 
 /// The median of the figure over repeats.
 fn median(runs: &[Row<'_>]) -> Option<f64> {
-    let figure = |row: &Row<'_>| row.done?.1.figures.get(FIGURE).copied();
-    let mut values: Vec<f64> = runs.iter().filter_map(figure).collect();
+    let mut values: Vec<f64> = runs.iter().filter_map(|row| charts::figure(row, FIGURE)).collect();
     values.sort_by(f64::total_cmp);
-    values.get(values.len() / 2).copied()
+    // Of an even number none is in the middle.
+    let (below, above) = (values.len().checked_sub(1)? / 2, values.len() / 2);
+    Some(f64::midpoint(values[below], values[above]))
 }
 
 /// The worst first.

@@ -83,19 +83,19 @@ fn print_pair(
         let span = row.scope.span.map_or("throughput", |span| span.name());
         let this = format!("{span}, {}", kind_word(row.scope.kind));
         if this != subject {
-            writeln!(out, "\n{this:<18}{:>11}{:>11}{:>8}  between", "baseline", "other", "change")?;
+            writeln!(out, "\n{this:<18}{:>11}{:>11} {:>8} between", "baseline", "other", "change")?;
             subject = this;
         }
         let (one, other) = (value(row, row.baseline), value(row, row.other));
         let (change, between) = (percent(row.ratio), interval(row.interval));
         let name = row.metric.name();
-        let line = format!("  {name:<16}{one:>11}{other:>11}{change:>8}  {between:<14}");
+        let line = format!("  {name:<16}{one:>11}{other:>11} {change:>8} {between:<14}");
         writeln!(out, "{line}  {}", word(row.decision))?;
     }
     if let Some([one, other]) = pair.drain_percent {
         let [one, other] = [one, other].map(drained);
         let name = "drain";
-        writeln!(out, "\n{name:<18}{one:>11}{other:>11}{:>8}  {:<14}  not judged", "–", "–")?;
+        writeln!(out, "\n{name:<18}{one:>11}{other:>11} {:>8} {:<14}  not judged", "–", "–")?;
     }
     if !verbose {
         let text = "-v tells all spans and operations, where they differ most, and over time";

@@ -116,7 +116,10 @@ pub(super) struct Seconds {
     /// Empty batches whose memory is used again.
     spare: Vec<Batch>,
     held_max: usize,
-    placed: u64,
+    /// Requests that were read at a whole second.
+    whole: u64,
+    /// Those of them that stay there, because others of their second are known better.
+    left: u64,
     in_parts: u64,
 }
 
@@ -132,7 +135,8 @@ impl Seconds {
             ready: VecDeque::new(),
             spare: Vec::new(),
             held_max: HELD_MAX,
-            placed: 0,
+            whole: 0,
+            left: 0,
             in_parts: 0,
         }
     }
@@ -142,11 +146,15 @@ impl Seconds {
         matches!(self.choice, WholeSeconds::Even | WholeSeconds::Poisson)
     }
 
+    /// Counts requests as they are read, however long they wait to be sorted and placed: a trace of
+    /// which a part is replayed is read further, and tells of all that was read.
+    pub(super) fn see(&mut self, read: &Batch) {
+        self.whole += whole(read);
+    }
+
     /// Takes the requests of `batch`, which are in order and no earlier than those before.
     pub(super) fn feed(&mut self, batch: &mut Batch) {
         if !self.holds() {
-            let whole = batch.issue_ns.iter().filter(|issue| **issue % SECOND == 0).count();
-            self.placed += whole as u64;
             let empty = self.spare.pop().unwrap_or_default();
             self.ready.push_back(std::mem::replace(batch, empty));
             return;
@@ -196,7 +204,6 @@ impl Seconds {
         let span = SECOND - self.from - kept;
         // If some instants are finer than a second, all of them are.
         if self.held.issue_ns.iter().all(|issue| *issue == self.second) {
-            self.placed += rows as u64;
             let issues = &mut self.held.issue_ns;
             for (row, issue) in issues.iter_mut().enumerate() {
                 *issue = match self.choice {
@@ -215,6 +222,8 @@ impl Seconds {
                 *issue = self.second.saturating_add(from).saturating_add(*issue);
             }
             self.from += span;
+        } else {
+            self.left += whole(&self.held);
         }
         for issue in &mut self.held.issue_ns {
             self.latest = self.latest.max(*issue);
@@ -235,7 +244,7 @@ impl Seconds {
         self.held.truncate(0);
     }
 
-    /// Notes the treatment, and the number of requests treated since the last note.
+    /// Notes the treatment, and the number of requests that were read and are treated so.
     pub(super) fn note(&mut self, guesses: &mut Notes) {
         let what = match self.choice {
             WholeSeconds::Unchosen | WholeSeconds::Refuse => UNCHOSEN,
@@ -243,9 +252,14 @@ impl Seconds {
             WholeSeconds::Poisson => POISSON,
             WholeSeconds::Burst => BURST,
         };
-        guesses.add(what, std::mem::take(&mut self.placed), None);
+        guesses.recount(what, self.whole - self.left);
         guesses.add(IN_PARTS, std::mem::take(&mut self.in_parts), None);
     }
+}
+
+/// How many of the requests were issued at a whole second, as far as is known.
+fn whole(batch: &Batch) -> u64 {
+    batch.issue_ns.iter().filter(|issue| **issue % SECOND == 0).count() as u64
 }
 
 #[cfg(test)]
@@ -292,6 +306,7 @@ mod tests {
                 batch.push(&request);
                 offset += 1;
             }
+            seconds.see(&batch);
             seconds.feed(&mut batch);
             while seconds.give(&mut out, false) {
                 take(&out);

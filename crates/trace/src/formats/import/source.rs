@@ -127,6 +127,9 @@ impl<F: Feed> Imported<F> {
 
     fn read(&mut self, rows: usize) -> Result<(), TraceError> {
         let more = self.feed.fill(&mut self.intake, rows)?;
+        if let Some(seconds) = &mut self.seconds {
+            seconds.see(&self.intake.batch);
+        }
         self.sorter.feed(&mut self.intake.batch)?;
         let mut told = Told::of(self.intake.requests);
         self.feed.tell(&mut told);
@@ -183,24 +186,28 @@ impl<F: Feed> Imported<F> {
 
     /// Gives the next requests in their places in whole seconds.
     fn next_placed(&mut self, batch: &mut Batch) -> Result<bool, TraceError> {
+        if self.seconds.is_none() {
+            return self.next_sorted(batch);
+        }
         // Taken out and put back later, because reading needs the whole of `self`.
-        let Some(mut seconds) = self.seconds.take() else { return self.next_sorted(batch) };
         let mut sorted = std::mem::take(&mut self.sorted);
         batch.reset(self.intake.header.columns);
         let result = loop {
-            if seconds.give(batch, false) {
+            if self.seconds.as_mut().is_some_and(|seconds| seconds.give(batch, false)) {
                 break Ok(true);
             }
-            match self.next_sorted(&mut sorted) {
+            let more = self.next_sorted(&mut sorted);
+            let Some(seconds) = &mut self.seconds else { break more };
+            match more {
                 Ok(true) => seconds.feed(&mut sorted),
-                Ok(false) if seconds.give(batch, true) => break Ok(true),
-                Ok(false) => break Ok(false),
+                Ok(false) => break Ok(seconds.give(batch, true)),
                 Err(error) => break Err(error),
             }
         };
-        seconds.note(&mut self.intake.header.guesses);
+        if let Some(seconds) = &mut self.seconds {
+            seconds.note(&mut self.intake.header.guesses);
+        }
         self.sorted = sorted;
-        self.seconds = Some(seconds);
         result
     }
 }
