@@ -10,8 +10,8 @@ command -v strace >/dev/null 2>&1 || skip 'no strace'
 grep -q '^ *e\[' /sys/kernel/tracing/README 2>/dev/null || mount -t tracefs tracefs /sys/kernel/tracing
 tracing=/sys/kernel/tracing
 
-mkdir -p /work/files
-cd /work/files || exit 1
+mkdir -p /tmp/files
+cd /tmp/files || exit 1
 cat >script.sh <<'SCRIPT'
 set -e
 mkdir tree
@@ -84,10 +84,10 @@ fi
 
 step 'the same trees'
 for by in strace probes; do
-    ioecho replay $by.parquet --quiet --timing afap -o run.$by --target tree:/work/again.$by \
+    ioecho replay $by.parquet --quiet --timing afap -o run.$by --target tree:/tmp/again.$by \
         >replay.log 2>&1
     # A slow machine may be late (the verdict's codes), which is not what is tested.
-    listed /work/again.$by/work/files/tree >left.$by 2>/dev/null
+    listed /tmp/again.$by/tmp/files/tree >left.$by 2>/dev/null
     cmp -s left left.$by || { fail "the replay of $by left another tree"
         diff left left.$by | head -n 10; cat replay.log; }
 done
@@ -108,7 +108,7 @@ grep -q ioecho "$tracing/dynamic_events" && fail 'probes are left after a kill'
 
 step 'events that find no room'
 ioecho record --files --buffer 256K -o lost.parquet -- \
-    dd if=/dev/zero of=/work/many bs=1 count=50000 >lost.log 2>&1
+    dd if=/dev/zero of=/tmp/many bs=1 count=50000 >lost.log 2>&1
 code=$?
 [ $code = 31 ] || grep -q ' 0 lost' lost.log || fail "exit code $code"
 if [ $code = 31 ]; then
