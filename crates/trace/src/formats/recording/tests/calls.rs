@@ -163,9 +163,9 @@ fn a_recording_of_a_real_kernel_is_a_load_on_files() {
         files.at(found.offset.0).unwrap().0
     };
     // The command began in a directory of which no call tells.
-    assert_eq!(place(Op::Mkdir).path, "work/files/tree");
+    assert_eq!(place(Op::Mkdir).path, "home/files/tree");
     assert_eq!(place(Op::Symlink).to.as_deref(), Some("app"));
-    assert_eq!(place(Op::Rmdir).path, "work/files/tree/old");
+    assert_eq!(place(Op::Rmdir).path, "home/files/tree/old");
     let unread = header.losses.iter().find(|note| note.what.contains("could not read")).unwrap();
     assert_eq!((unread.count, unread.examples[0].as_str()), (5, "readlink"));
     assert!(header.damage.is_none() && header.started.unwrap().starts_with("2026-11-26T15:14:04"));
