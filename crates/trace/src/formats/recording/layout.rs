@@ -6,8 +6,27 @@
 
 use crate::error::TraceError;
 use crate::formats::blktrace::record::kind;
-use crate::recording::EventFormat;
+use crate::recording::{Description, EventFormat, PageLayout, Tracefs};
 use std::path::Path;
+
+/// The layouts that a recorder of tracefs wrote down, and that of its pages.
+pub(super) fn of_pages<'d>(
+    description: &'d Description,
+    path: &Path,
+) -> Result<(&'d Tracefs, PageLayout), TraceError> {
+    let Some(tracefs) = &description.tracefs else {
+        return Err(unusable(path, "it lacks the layout of its pages (tracefs)"));
+    };
+    let page = PageLayout::parse(&tracefs.header_page, description.big_endian);
+    let reason = "what it says of its pages' layout (header_page) is none";
+    Ok((tracefs, page.ok_or_else(|| unusable(path, reason))?))
+}
+
+/// The fault of a description that does not say what it is there for.
+pub(super) fn unusable(path: &Path, reason: &str) -> TraceError {
+    let (path, reason) = (path.to_owned(), reason.to_owned());
+    TraceError::Unusable { path, reason, remedy: "record again".into() }
+}
 
 /// A field of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

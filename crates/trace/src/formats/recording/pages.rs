@@ -10,7 +10,7 @@ use std::path::Path;
 use rustc_hash::FxHashMap;
 
 use super::devices::{Devices, Location};
-use super::layout::{Elsewhere, EventLayout, Field, Length, common_type};
+use super::layout::{Elsewhere, EventLayout, Field, Length, common_type, of_pages, unusable};
 use super::rwbs::categories;
 use crate::error::TraceError;
 use crate::formats::blktrace::gaps::Gaps;
@@ -43,17 +43,8 @@ pub(super) struct Layouts {
 impl Layouts {
     /// Reads the layouts that the recorder wrote down.
     pub(super) fn of(description: &Description, path: &Path) -> Result<Self, TraceError> {
-        let unusable = |reason: &str| TraceError::Unusable {
-            path: path.to_owned(),
-            reason: reason.to_owned(),
-            remedy: "record again".into(),
-        };
-        let Some(tracefs) = &description.tracefs else {
-            return Err(unusable("it lacks the layout of its pages (tracefs)"));
-        };
-        let Some(page) = PageLayout::parse(&tracefs.header_page, description.big_endian) else {
-            return Err(unusable("what it says of its pages' layout (header_page) is none"));
-        };
+        let unusable = |reason: &str| unusable(path, reason);
+        let (tracefs, page) = of_pages(description, path)?;
         let (mut places, mut events, mut common) = (Vec::new(), Vec::new(), None);
         for format in &tracefs.events {
             let id = usize::from(format.id);

@@ -3,7 +3,9 @@
 use std::path::Path;
 
 use crate::error::TraceError;
-use crate::formats::recording::layout::{Elsewhere, Field, common_type, fields};
+use crate::formats::recording::layout::{
+    Elsewhere, Field, common_type, fields, of_pages, unusable,
+};
 use crate::recording::{Description, ENTER, EXIT, EventFormat, OF_TASKS, PageLayout, name_of_call};
 
 /// What an event tells.
@@ -100,20 +102,11 @@ fn place_behind(name: &str) -> Option<(usize, usize)> {
 impl Layouts {
     /// Reads the layouts that the recorder wrote down.
     pub(super) fn of(description: &Description, path: &Path) -> Result<Self, TraceError> {
-        let unusable = |reason: &str| TraceError::Unusable {
-            path: path.to_owned(),
-            reason: reason.to_owned(),
-            remedy: "record again".into(),
-        };
-        let Some(tracefs) = &description.tracefs else {
-            return Err(unusable("it lacks the layout of its pages (tracefs)"));
-        };
+        let unusable = |reason: &str| unusable(path, reason);
+        let (tracefs, page) = of_pages(description, path)?;
         if description.big_endian {
             return Err(unusable("calls were recorded on a machine whose numbers are not known"));
         }
-        let Some(page) = PageLayout::parse(&tracefs.header_page, false) else {
-            return Err(unusable("what it says of its pages' layout (header_page) is none"));
-        };
         let mut events = Vec::new();
         let mut common = None;
         for format in &tracefs.events {
