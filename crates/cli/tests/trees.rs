@@ -216,7 +216,10 @@ fn what_a_tree_cannot_be_asked_for_is_refused_with_the_remedy() {
         (&[tree, "--flow=files:fly?;threads=1", "--end-after=1s"], "'fly'"),
         (&["--target=sim:tree?colour=blue", read, "--end-after=1s"], "colour"),
         (&["--target=tree:?files=1", read, "--end-after=1s"], "no directory"),
-        (&[tree, "--flow=files:read?;threads=1", "--end-after=1s", "--verify=reads"], "verified"),
+        (
+            &["--target=sim:tree?files=3&size=700&calls=lies=0.1", read, "--end-after=1s"],
+            "a tree that lies",
+        ),
         (&[tree, "--flow=files:read?", "--end-after=1s"], "threads="),
     ] {
         let all = [&["replay", "-q", "--output=r"], arguments].concat();

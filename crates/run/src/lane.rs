@@ -7,7 +7,7 @@
 use std::io;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ioecho_linux::target::{Layer, Places, TargetContent};
 use ioecho_linux::watch::FileIoState;
@@ -23,7 +23,7 @@ use ioecho_replay::schedule::Counts;
 use ioecho_replay::sim::models::Learnt;
 use ioecho_replay::sim::{JoinedDevices, Pace, SimClock, SimDevice, SimSpec};
 use ioecho_replay::tree::{InMemory, Names};
-use ioecho_replay::verify::{Following, Verifier, final_pass};
+use ioecho_replay::verify::{FinalPass, Following, FoundNames, Verifier, final_pass};
 use ioecho_replay::{Clock, Device, Planned, Scheduler};
 use ioecho_trace::{Bytes, Nanos, VerifyMode};
 
@@ -162,6 +162,12 @@ impl Lane {
         prepared.filter_map(|written| u64::from_str_radix(&written.run, 16).ok()).collect()
     }
 
+    /// What is there of its tree, if that is one in memory.
+    pub(crate) fn names(&self) -> Option<MutexGuard<'_, Names>> {
+        let Self::Simulated { names: Some((names, _)), .. } = self else { return None };
+        Some(names.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
     /// The limits of its targets, in their order.
     pub(crate) fn limits(&self) -> Vec<TargetLimits> {
         match self {
@@ -283,6 +289,18 @@ impl LaneEnd {
             flows: None,
             targets: Vec::new(),
             file_io: None,
+        }
+    }
+
+    /// Everything that was written was read back, or that broke off.
+    fn looked(&mut self, pass: io::Result<FinalPass>) {
+        match pass {
+            Ok(pass) => {
+                self.verify_read = pass.read;
+                self.verify_stopped = pass.stopped;
+                self.verify_passed = !pass.stopped;
+            }
+            Err(error) => self.verify_error = Some(error),
         }
     }
 
@@ -554,13 +572,43 @@ fn replay_simulated(
         None => replay(plan, rings, end, (&mut device, clock, pacing)),
         Some((names, other)) => {
             let mut tree = InMemory::new(device, names, other);
-            replay(plan, rings, end, (&mut tree, clock, pacing));
+            go_through(plan, rings, end, (&mut tree, clock, pacing));
+            if let Some(verifier) = looking(plan, end) {
+                let found = FoundNames::of(&tree.names());
+                let stop = &rings.control.stop;
+                let now = &|| clock.now();
+                let pass = verifier.look_at_tree(&found, &mut tree, now, stop, &mut |_| {});
+                end.looked(pass);
+            }
         }
     }
 }
 
 /// Replays on one device, and reads back at the end where the run verifies so.
 fn replay<C: Clock>(
+    plan: &ReplayPlan,
+    rings: &mut Rings,
+    end: &mut LaneEnd,
+    (device, clock, pacing): (&mut dyn Device, &C, Pacing),
+) {
+    go_through(plan, rings, end, (&mut *device, clock, pacing));
+    if let Some(verifier) = looking(plan, end) {
+        let pass = final_pass(device, clock, verifier, &rings.control.stop, &mut |_| {});
+        end.looked(pass);
+    }
+}
+
+/// The verifier of a lane that has ended, if everything that was written is to be read back now.
+fn looking<'e>(plan: &ReplayPlan, end: &'e mut LaneEnd) -> Option<&'e mut Verifier> {
+    let is_whole = end.error.is_none()
+        && !end.totals.stopped
+        // Requests in flight may still use the tags and change the data.
+        && end.totals.abandoned == 0;
+    end.verifier.as_mut().filter(|_| plan.spec.verify.ends_with_a_look() && is_whole)
+}
+
+/// Replays on one device.
+fn go_through<C: Clock>(
     plan: &ReplayPlan,
     rings: &mut Rings,
     end: &mut LaneEnd,
@@ -582,7 +630,7 @@ fn replay<C: Clock>(
         preread: plan.spec.verify == VerifyMode::Preread,
     });
     let (totals, result) = Replay {
-        device: &mut *device,
+        device,
         clock,
         scheduler,
         input: input.as_input(),
@@ -597,23 +645,6 @@ fn replay<C: Clock>(
     end.error = result.err();
     // Taken before the final verification, which is not part of the load.
     TargetSeen::end(&mut end.targets);
-    let whole = plan.spec.verify.ends_with_a_look();
-    if let Some(verifier) = &mut end.verifier
-        && whole
-        && end.error.is_none()
-        && !totals.stopped
-        // Requests in flight may still use the tags and change the data.
-        && totals.abandoned == 0
-    {
-        match final_pass(device, clock, verifier, &control.stop, &mut |_| {}) {
-            Ok(pass) => {
-                end.verify_read = pass.read;
-                end.verify_stopped = pass.stopped;
-                end.verify_passed = !pass.stopped;
-            }
-            Err(error) => end.verify_error = Some(error),
-        }
-    }
 }
 
 /// The limits of the engine: start grace, failed requests, the end, telemetry.
