@@ -62,6 +62,6 @@ fn written(io: &FileIo) -> Option<(Option<f64>, String)> {
     let all = Bytes(io.written_bytes);
     let share = io.written_to_memory();
     let percent = share * 100.0;
-    let told = format!("{percent:.1} % of {all} written was in memory alone at the end");
+    let told = format!("at most {percent:.1} % of {all} written was in memory alone at the end");
     Some((Some(share), told))
 }
