@@ -385,9 +385,7 @@ impl Scheduler {
         submissions: &mut Vec<Io>,
         records: &mut Vec<Record>,
     ) -> Wake {
-        for completion in completions {
-            self.complete(completion, records);
-        }
+        self.take(completions, records);
         self.let_go(now);
         self.remember(now, gap_cause);
         self.issue_ready(now, submissions);
@@ -395,6 +393,13 @@ impl Scheduler {
         self.stepped_at = now;
         self.was_full = self.chains.is_some() && !self.input_ended && self.room() == 0;
         self.wake(now)
+    }
+
+    /// Takes completions without deciding on anything: the next step does, with what they brought.
+    pub fn take(&mut self, completions: &[Completion], records: &mut Vec<Record>) {
+        for completion in completions {
+            self.complete(completion, records);
+        }
     }
 
     /// Moves what waited for others or for a place of its flow, and is due, into the look-ahead.
