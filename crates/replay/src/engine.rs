@@ -570,17 +570,18 @@ impl<C: Clock> Engine<'_, C> {
     }
 
     fn flush_records(&mut self) {
-        for record in self.records.drain(..) {
+        for record in &self.records {
             if record.planned.op == Op::Write && record.measured.submitted.is_none() {
                 self.device.forget(record.planned.seq);
             }
-            if !self.recorder.record(&record)
+            if !self.recorder.record(record)
                 && let Some(audit) = &mut self.audit
             {
                 audit.result_lost(&record.planned);
             }
             self.totals.recorded += 1;
         }
+        self.records.clear();
     }
 
     /// Hands due requests to the device; returns why the engine was away meanwhile.
