@@ -186,8 +186,10 @@ impl<I: Iterator<Item = Planned>> Input for I {
     }
 }
 
-/// The part of the engine's state that other threads read and set while it runs.
+/// The part of the engine's state that other threads read and set while it runs. The engine writes
+/// it with every step, so it has cache lines of its own.
 #[derive(Debug, Default)]
+#[repr(align(128))]
 pub struct Control {
     /// Set to end the run: nothing more is issued, and requests in flight are waited for.
     pub stop: Arc<AtomicBool>,
