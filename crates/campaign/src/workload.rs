@@ -308,9 +308,8 @@ fn verified(leaf: &Leaf, verification: Verification) -> Vec<(&'static str, Strin
     let Verification { mode, journal } = verification;
     let is_real = leaf.flows.iter().flat_map(|flow| &flow.paths).all(|path| !is_simulated(path));
     let writes = leaf.flows.iter().any(|flow| flow.writes);
-    let is_of_files = leaf.flows.iter().any(|flow| flow.line.starts_with("files:"));
-    // What is simulated has no data behind its run, and none before it; trees in memory have none.
-    let verifies = mode.is_on() && (is_real || writes && !is_of_files);
+    // What is simulated has no data behind its run, and none before it.
+    let verifies = mode.is_on() && (is_real || writes);
     let mut all = Vec::new();
     if let Some(most) = leaf.errors_max.or(verifies.then_some(ERRORS_MAX)) {
         all.push(("on-error", quoted(&most.max(1).to_string())));

@@ -440,6 +440,46 @@ fn a_killed_workload_on_files_is_read_back_with_vdbenchs_arguments() {
 }
 
 #[test]
+fn a_tree_in_memory_is_verified_with_the_same_words_and_what_it_lies_about_is_named() {
+    let home = Home::new();
+    let make = "fill=files:format?do=mkdir,fill&size=4k;threads=3";
+    let verified = |run: &str, calls: &str, verify: &str| {
+        let shape = "depth=2&width=2&files=5&size=4k:50,20k:50&found=nothing";
+        let target = format!("--target=sim:tree?{shape}&calls=model=exp,seed=5{calls}");
+        let (output, verify) = (format!("--output={run}"), format!("--verify={verify}"));
+        let words = ["replay", "-q", "--end-after=300ms", &target, &output, &verify].into_iter();
+        let flows = FLOWS.into_iter().chain([make]).map(|flow| format!("--flow={flow}"));
+        let (code, told) = home.does(&words.map(str::to_owned).chain(flows).collect::<Vec<_>>());
+        let json = fs::read(home.path(run).join("verify.json")).unwrap();
+        let json: Value = serde_json::from_slice(&json).unwrap();
+        (code, told, json["targets"][0].clone())
+    };
+    for verify in ["reads", "final", "preread", "paranoia"] {
+        let (code, told, found) = verified(verify, "", verify);
+        assert_eq!(code, 0, "{told}");
+        assert_eq!(found["complete"], verify != "reads", "{found}");
+        assert!(found["figures"]["intact"].as_u64().unwrap() > 500, "{found}");
+        assert!(names(&found).is_empty(), "{found}");
+        let (code, told, found) = verified(&format!("{verify}-lies"), ",lies=0.02", verify);
+        assert_eq!(code, 15, "{told}");
+        let kinds: Vec<String> = names(&found).into_values().flatten().collect();
+        let has = |kind: &str| kinds.iter().any(|it| it == kind);
+        assert!(has("stale") && has("flipped") && has("lost") && has("extra"), "{kinds:?}");
+    }
+    // A described workload does so of each of its runs.
+    let file = FILE.replace("elapsed=30", "elapsed=1").replace("threads=2", "threads=1");
+    fs::write(home.path("a.vdb"), file).unwrap();
+    let run = |output: &str, target: &str| {
+        let words = ["run", "a.vdb", "-q", "--seed=7", "--verify=final", output, target];
+        home.does(&words.map(str::to_owned))
+    };
+    let (code, told) = run("--output=sound", "--target=fsd1=sim:service=5ms");
+    assert!(matches!(code, 0 | 10), "{code}: {told}");
+    let (code, told) = run("--output=lying", "--target=fsd1=sim:service=5ms,lies=0.05");
+    assert_eq!(code, 15, "{told}");
+}
+
+#[test]
 fn what_cannot_be_verified_of_trees_is_refused() {
     let home = Home::new();
     let refused = |target: &str, flow: &str, reason: &str| {
@@ -454,6 +494,7 @@ fn what_cannot_be_verified_of_trees_is_refused() {
     refused("--target=tree:a?files=3&size=4k", odd, "sectors of 512 bytes");
     let many = "--flow=m=files:format?do=mkdir,fill&size=4k;threads=200";
     refused("--target=tree:a?files=3&size=4k", many, "128 threads");
+    refused("--target=sim:tree?files=3&size=700", make, "sectors of 512 bytes");
     home.makes();
     let family = ["replay", "-q", "--output=no", "--verify=reads", "--family=family"];
     let other = ["--target=tree:anchor?files=7&size=4k", "--destroy=anchor", make];

@@ -135,7 +135,7 @@ fn wrong_sectors(device: &mut SimDevice, records: &[Record]) -> (BTreeSet<u64>, 
     }
     let sectors = device.sectors_mut().unwrap();
     let holds = |sector: u64, request: u64| {
-        read_stamp(sectors.get(sector))
+        read_stamp(&sectors.get(sector))
             .is_some_and(|stamp| (stamp.request, stamp.position) == (request, sector * 512))
     };
     let written = sectors.written().into_iter();
@@ -296,7 +296,7 @@ impl Rotting {
         let sector = self.random.below(SECTORS);
         let is_asked = self.asked.values().any(|range| range.contains(&sector));
         let sectors = device.sectors_mut().unwrap();
-        if is_asked || read_stamp(sectors.get(sector)).is_none() {
+        if is_asked || read_stamp(&sectors.get(sector)).is_none() {
             return;
         }
         let bytes = sectors.get_mut(sector);

@@ -385,7 +385,7 @@ fn an_honest_device_is_never_accused_after_a_power_cut() {
         let mut verifier = left.rebuilt(seed, After::PowerCut);
         noted += left.intents.iter().filter(|intent| intent.acknowledged.is_none()).count();
         for sector in 0..SECTORS {
-            let data = *left.device.sectors_mut().unwrap().get(sector);
+            let data = left.device.sectors_mut().unwrap().get(sector);
             let found = judged(&mut verifier, sector, &data);
             assert!(!found.is_damage(), "seed {seed}, sector {sector}: {:?}", verifier.findings());
             sectors += u64::from(found == Integrity::Intact);
@@ -403,7 +403,7 @@ fn a_device_is_not_accused_of_what_the_results_have_lost() {
         lost += left.lost;
         let mut verifier = left.rebuilt(seed, After::PowerCut);
         for sector in 0..SECTORS {
-            let data = *left.device.sectors_mut().unwrap().get(sector);
+            let data = left.device.sectors_mut().unwrap().get(sector);
             let found = judged(&mut verifier, sector, &data);
             assert!(!found.is_damage(), "seed {seed}, sector {sector}: {:?}", verifier.findings());
             sectors += u64::from(found == Integrity::Intact);
@@ -469,7 +469,7 @@ fn with_all_that_was_acknowledged_each_loss_is_named_and_nothing_else() {
             if ends.is_none_or(|write| write.outcome != Outcome::Ok || write.completed.is_none()) {
                 legal.push(None);
             }
-            let data = *left.device.sectors_mut().unwrap().get(sector);
+            let data = left.device.sectors_mut().unwrap().get(sector);
             let holds = read_stamp(&data).map(|stamp| stamp.request);
             let found = judged(&mut verifier, sector, &data);
             let is_lost = !legal.contains(&holds);

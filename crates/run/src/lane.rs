@@ -7,9 +7,10 @@
 use std::io;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ioecho_linux::target::{Layer, Places, TargetContent};
+use ioecho_linux::watch::FileIoState;
 use ioecho_linux::{
     Access, MonotonicClock, Recheck, open_device, open_devices, target, thread as host_thread,
 };
@@ -22,7 +23,7 @@ use ioecho_replay::schedule::Counts;
 use ioecho_replay::sim::models::Learnt;
 use ioecho_replay::sim::{JoinedDevices, Pace, SimClock, SimDevice, SimSpec};
 use ioecho_replay::tree::{InMemory, Names};
-use ioecho_replay::verify::{Following, Verifier, final_pass};
+use ioecho_replay::verify::{FinalPass, Following, FoundNames, Verifier, final_pass};
 use ioecho_replay::{Clock, Device, Planned, Scheduler};
 use ioecho_trace::{Bytes, Nanos, VerifyMode};
 
@@ -161,6 +162,12 @@ impl Lane {
         prepared.filter_map(|written| u64::from_str_radix(&written.run, 16).ok()).collect()
     }
 
+    /// What is there of its tree, if that is one in memory.
+    pub(crate) fn names(&self) -> Option<MutexGuard<'_, Names>> {
+        let Self::Simulated { names: Some((names, _)), .. } = self else { return None };
+        Some(names.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
     /// The limits of its targets, in their order.
     pub(crate) fn limits(&self) -> Vec<TargetLimits> {
         match self {
@@ -227,6 +234,8 @@ pub(crate) struct LaneEnd {
     pub(crate) flows: Option<FlowsEnd>,
     /// What was seen of each of its targets.
     pub(crate) targets: Vec<TargetSeen>,
+    /// What its calls on a tree of files moved.
+    pub(crate) file_io: Option<FileIoState>,
 }
 
 /// What was seen of a target.
@@ -279,6 +288,19 @@ impl LaneEnd {
             verify_read: Bytes::ZERO,
             flows: None,
             targets: Vec::new(),
+            file_io: None,
+        }
+    }
+
+    /// Everything that was written was read back, or that broke off.
+    fn looked(&mut self, pass: io::Result<FinalPass>) {
+        match pass {
+            Ok(pass) => {
+                self.verify_read = pass.read;
+                self.verify_stopped = pass.stopped;
+                self.verify_passed = !pass.stopped;
+            }
+            Err(error) => self.verify_error = Some(error),
         }
     }
 
@@ -350,10 +372,9 @@ pub(crate) fn run(
     observer: &dyn Observer,
 ) -> (LaneEnd, Closing) {
     let LaneWork { number, target, lane, input, flows, filled, recorder, control, .. } = work;
-    let verifier = work.verifier;
     let pattern = pattern(plan, work.run_number, target, work.joint.as_ref());
     let mut rings = Rings { input, flows, recorder, control, pattern, shared: work.shared };
-    let mut end = LaneEnd::new(verifier);
+    let mut end = LaneEnd::new(work.verifier);
     let mut closing = None;
     RingInput::wait_until_filled(&filled, &rings.control.stop);
     match lane {
@@ -411,7 +432,8 @@ pub(crate) fn run(
             }
             let pacing =
                 Pacing { start_at: Some(agreed.start_at), spin: agreed.spin, ..pacing(plan) };
-            replay(plan, &mut rings, &mut end, (device.as_mut(), &clock, pacing));
+            let of_lane: (&mut dyn Device, _, _) = (device.as_mut(), &clock, pacing);
+            replay_counted(plan, &mut rings, &mut end, of_lane, numbers.is_empty());
             if end.totals.silent || end.error.is_some() {
                 // The run can no longer become complete, so it need not wait for its end.
                 rings.control.stop.store(true, Relaxed);
@@ -442,6 +464,21 @@ pub(crate) fn run(
         end.flows = Some(flows.end());
     }
     (end, closing)
+}
+
+/// Replays, and counts what a thread on a tree of files moved: it makes its calls itself, so the
+/// kernel counts them as its own.
+fn replay_counted<C: Clock>(
+    plan: &ReplayPlan,
+    rings: &mut Rings,
+    end: &mut LaneEnd,
+    of_lane: (&mut dyn Device, &C, Pacing),
+    is_on_tree: bool,
+) {
+    let before = FileIoState::of_this_thread().filter(|_| is_on_tree);
+    replay(plan, rings, end, of_lane);
+    let moved = |before| Some(FileIoState::of_this_thread()?.since(&before));
+    end.file_io = before.and_then(moved);
 }
 
 /// Keeps a simulated device in step with those of the other targets, if requests wait for them, or
@@ -535,13 +572,43 @@ fn replay_simulated(
         None => replay(plan, rings, end, (&mut device, clock, pacing)),
         Some((names, other)) => {
             let mut tree = InMemory::new(device, names, other);
-            replay(plan, rings, end, (&mut tree, clock, pacing));
+            go_through(plan, rings, end, (&mut tree, clock, pacing));
+            if let Some(verifier) = looking(plan, end) {
+                let found = FoundNames::of(&tree.names());
+                let stop = &rings.control.stop;
+                let now = &|| clock.now();
+                let pass = verifier.look_at_tree(&found, &mut tree, now, stop, &mut |_| {});
+                end.looked(pass);
+            }
         }
     }
 }
 
 /// Replays on one device, and reads back at the end where the run verifies so.
 fn replay<C: Clock>(
+    plan: &ReplayPlan,
+    rings: &mut Rings,
+    end: &mut LaneEnd,
+    (device, clock, pacing): (&mut dyn Device, &C, Pacing),
+) {
+    go_through(plan, rings, end, (&mut *device, clock, pacing));
+    if let Some(verifier) = looking(plan, end) {
+        let pass = final_pass(device, clock, verifier, &rings.control.stop, &mut |_| {});
+        end.looked(pass);
+    }
+}
+
+/// The verifier of a lane that has ended, if everything that was written is to be read back now.
+fn looking<'e>(plan: &ReplayPlan, end: &'e mut LaneEnd) -> Option<&'e mut Verifier> {
+    let is_whole = end.error.is_none()
+        && !end.totals.stopped
+        // Requests in flight may still use the tags and change the data.
+        && end.totals.abandoned == 0;
+    end.verifier.as_mut().filter(|_| plan.spec.verify.ends_with_a_look() && is_whole)
+}
+
+/// Replays on one device.
+fn go_through<C: Clock>(
     plan: &ReplayPlan,
     rings: &mut Rings,
     end: &mut LaneEnd,
@@ -563,7 +630,7 @@ fn replay<C: Clock>(
         preread: plan.spec.verify == VerifyMode::Preread,
     });
     let (totals, result) = Replay {
-        device: &mut *device,
+        device,
         clock,
         scheduler,
         input: input.as_input(),
@@ -578,23 +645,6 @@ fn replay<C: Clock>(
     end.error = result.err();
     // Taken before the final verification, which is not part of the load.
     TargetSeen::end(&mut end.targets);
-    let whole = plan.spec.verify.ends_with_a_look();
-    if let Some(verifier) = &mut end.verifier
-        && whole
-        && end.error.is_none()
-        && !totals.stopped
-        // Requests in flight may still use the tags and change the data.
-        && totals.abandoned == 0
-    {
-        match final_pass(device, clock, verifier, &control.stop, &mut |_| {}) {
-            Ok(pass) => {
-                end.verify_read = pass.read;
-                end.verify_stopped = pass.stopped;
-                end.verify_passed = !pass.stopped;
-            }
-            Err(error) => end.verify_error = Some(error),
-        }
-    }
 }
 
 /// The limits of the engine: start grace, failed requests, the end, telemetry.

@@ -364,28 +364,29 @@ fn refused_with_verification(
 ) -> [(bool, &'static str, &'static str); 4] {
     let is_on = spec.verify.is_on();
     let threads: u32 = flows.list().iter().map(Flow::places).sum();
-    let is_unstamped = targets.iter().any(|target| match target {
-        Target::Tree(tree) => !tree.geometry.is_in_sectors(),
-        _ => false,
-    });
+    let trees = || {
+        targets.iter().filter_map(|target| match target {
+            Target::Tree(tree) => Some(tree),
+            _ => None,
+        })
+    };
+    let is_unstamped =
+        trees().any(|tree| !tree.geometry.is_in_sectors()) || !flows.are_in_sectors();
+    let help = "take multiples of 512 as sizes of files and of requests";
     [
-        (
-            is_on && targets.iter().any(Target::is_simulated),
-            "a tree in memory keeps no data, and is not verified",
-            "take a directory, or leave verification out",
-        ),
         (
             is_on && flows.list().iter().any(Flow::copies),
             "copied and moved files bear the stamps of others, and are not verified",
             "leave verification out, or the copies",
         ),
+        (is_on && is_unstamped, "what is verified is stamped in sectors of 512 bytes", help),
         (
-            is_on && (is_unstamped || !flows.are_in_sectors()),
-            "what is verified is stamped in sectors of 512 bytes",
-            "take multiples of 512 as sizes of files and of requests",
+            is_unstamped && trees().any(|tree| tree.lies()),
+            "a tree that lies keeps its data in sectors of 512 bytes",
+            help,
         ),
         (
-            is_on && threads > VERIFYING_THREADS_MAX,
+            is_on && threads > VERIFYING_THREADS_MAX && trees().any(|tree| !tree.is_simulated()),
             "so many threads leave no room for the notes of verification",
             "take 128 threads at most",
         ),

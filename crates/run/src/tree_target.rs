@@ -145,6 +145,11 @@ impl TreeTarget {
         self.anchor().is_none()
     }
 
+    /// Whether it is one in memory that reports some calls as successes which it falsifies.
+    pub(crate) fn lies(&self) -> bool {
+        matches!(&self.place, TreePlace::Memory { calls, .. } if calls.lies > 0.0)
+    }
+
     /// Whether one of both lies in the other.
     pub fn overlaps(&self, other: &Self) -> bool {
         let (Some(a), Some(b)) = (self.anchor(), other.anchor()) else { return false };

@@ -5,7 +5,7 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 
-use ioecho_replay::verify::{Verifier, VerifyConfig};
+use ioecho_replay::verify::{FoundNames, NameBook, Verifier, VerifyConfig};
 use ioecho_stats::facts::VerifyFigures;
 use ioecho_trace::Bytes;
 
@@ -46,23 +46,32 @@ fn verifier(
     lane: &Lane,
     tell: &dyn Fn(&str),
 ) -> Result<Option<Verifier>> {
-    if !plan.spec.verify.is_on() || plan.is_of_files() {
+    let names = lane.names();
+    if !plan.spec.verify.is_on() || plan.is_of_files() && names.is_none() {
         return Ok(None);
     }
     let config =
         VerifyConfig { run: run_number, target: target as u16, isolated: plan.is_isolated() };
     let tags = plan.scheduler.device_slots();
     let journal = (!plan.targets[target].is_simulated()).then_some(plan.spec.journal);
-    let capacity = lane.limits().first().map_or(Bytes::ZERO, |limits| limits.capacity);
+    let capacity = match &names {
+        Some(_) => plan.targets[target].limits().capacity,
+        None => lane.limits().first().map_or(Bytes::ZERO, |limits| limits.capacity),
+    };
     let mut verifier =
         verify::verifier(run, config, plan.before.as_ref(), capacity, tags, journal, tell)?;
     for fill in lane.fills() {
         verifier.is_filled_by(fill);
     }
+    if let Some(names) = names {
+        let found = FoundNames::of(&names);
+        verifier.put_names(NameBook::of(names.geometry().clone(), &found));
+    }
     Ok(Some(verifier))
 }
 
-/// The verifiers of a run's trees; empty if nothing is verified, or its targets are no trees.
+/// The verifiers of a run's trees below directories, which their lanes share; empty if nothing is
+/// verified, or its targets are no such trees. One in memory has one lane.
 pub(crate) fn of_trees(
     plan: &ReplayPlan,
     run: &RunDirectory,

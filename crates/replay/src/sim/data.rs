@@ -64,6 +64,8 @@ pub(super) struct Held {
     pub(super) mischief: Mischief,
     pub(super) keep: bool,
     capacity: u64,
+    /// Of files: how many sectors lie between the beginnings of two.
+    each: Option<u64>,
     /// The content of sectors before their last change.
     before: HashMap<u64, Box<Sector>>,
     /// The last durable content of sectors that changed since.
@@ -83,6 +85,7 @@ impl Held {
             mischief: Mischief::default(),
             keep: false,
             capacity,
+            each: None,
             before: HashMap::new(),
             volatile: HashMap::new(),
             slots: Vec::new(),
@@ -90,6 +93,14 @@ impl Held {
             order: 0,
             random: SplitMix64(seed),
         }
+    }
+
+    /// What is held are so many files, the beginnings of which lie so many sectors apart. They are
+    /// many, and nobody cuts their power.
+    pub(super) fn holds_files(&mut self, files: u64, each: u64) {
+        self.sectors = SectorStore::by_stamps();
+        self.capacity = files * each;
+        self.each = Some(each);
     }
 
     fn slot(&mut self, tag: u32) -> &mut Slot {
@@ -221,8 +232,13 @@ impl Held {
         true
     }
 
-    /// Another place for so many sectors that touches not one of its own, in steps of its size.
+    /// Another place for so many sectors that touches not one of its own, in steps of its size; of
+    /// files the same place in another one.
     fn another_place(&mut self, first: u64, count: u64) -> Option<u64> {
+        if let Some(each) = self.each {
+            let other = self.random.below((self.capacity / each).max(1));
+            return (other != first / each).then_some(other * each + first % each);
+        }
         let places = self.capacity / count;
         (0..8)
             .map(|_| self.random.below(places.max(1)) * count)
@@ -252,7 +268,7 @@ impl Held {
                 Op::Read if slot.stale => self.read_stale(&io, &mut slot.data, event),
                 Op::Read => {
                     for n in event.from..event.to {
-                        piece_mut(&mut slot.data, n).copy_from_slice(self.sectors.get(first + n));
+                        piece_mut(&mut slot.data, n).copy_from_slice(&self.sectors.get(first + n));
                     }
                 }
                 Op::Write => {
@@ -273,7 +289,8 @@ impl Held {
         *self.slot(event.tag) = slot;
     }
 
-    fn clear(&mut self, range: Range<u64>) {
+    /// Makes sectors such that nobody wrote.
+    pub(super) fn clear(&mut self, range: Range<u64>) {
         for sector in range {
             let before = self.sectors.take(sector);
             self.changed(sector, before, false);
@@ -285,7 +302,7 @@ impl Held {
     fn changed(&mut self, sector: u64, before: Option<Box<Sector>>, durable: bool) {
         if durable {
             self.volatile.remove(&sector);
-        } else {
+        } else if self.each.is_none() {
             self.volatile.entry(sector).or_insert_with(|| before.clone());
         }
         if let Some(before) = before

@@ -17,7 +17,7 @@ use super::faults::ENODEV;
 use super::mischief::{Mischief, MischiefKind, Misdeed};
 use super::models::{Arrival, Drawing, Learnt, Model};
 use super::pace::Pace;
-use super::sectors::SectorStore;
+use super::sectors::{SECTOR_BYTES, SectorStore};
 use super::spec::SimSpec;
 use crate::clock::Clock;
 use crate::device::{Completion, Device, Io, Payload};
@@ -134,6 +134,29 @@ impl SimDevice {
             held.mischief = mischief;
         }
         device
+    }
+
+    /// What it holds are so many files, the beginnings of which lie so many bytes apart: a write
+    /// that goes astray goes to another of them. Without data this changes nothing.
+    pub fn holds_files(&mut self, files: u64, apart: Bytes) {
+        if let Some(held) = &mut self.held
+            && apart.sectors() > 0
+        {
+            held.holds_files(files, apart.sectors());
+        }
+    }
+
+    /// What lies there is gone, as if nobody had written it.
+    pub fn clear(&mut self, offset: Bytes, length: Bytes) {
+        if let Some(held) = &mut self.held {
+            let first = offset.sectors();
+            held.clear(first..first + length.0.div_ceil(SECTOR_BYTES as u64));
+        }
+    }
+
+    /// What it was made by.
+    pub const fn spec(&self) -> &SimSpec {
+        &self.spec
     }
 
     /// The falsified requests, in order.

@@ -2,7 +2,12 @@
 //!
 //! It knows nothing of the states that threads share: what is there follows from the calls alone,
 //! as on a real file system. So a load that errs about its tree fails here as it would fail there.
-//! How long a call takes, and which fail of themselves, a simulated device says.
+//! How long a call takes, and which fail of themselves, a simulated device says. It holds the data
+//! of the files, too, where a run verifies them.
+//!
+//! Whether verification finds a lost name can be shown only by losing one and knowing it. So a tree
+//! in memory lies where it is asked to, about names as its device does about data, and notes what
+//! it did.
 
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,16 +17,58 @@ use ioecho_trace::{Bytes, Nanos, Op, Outcome};
 use super::geometry::Geometry;
 use super::{FileState, Tree};
 use crate::device::{Completion, Device, Io, Payload};
-use crate::sim::SimDevice;
+use crate::pattern::SplitMix64;
+use crate::sim::{Mischief, SECTOR_BYTES, SimDevice};
 
 /// The kernel's error numbers.
 const ENOENT: i32 = 2;
+const EIO: i32 = 5;
 const EEXIST: i32 = 17;
 const ENOSPC: i32 = 28;
 const ENOTEMPTY: i32 = 39;
 
 /// A file that is not there.
 const ABSENT: u64 = u64::MAX;
+
+/// Makes the sequence of lies about names differ from others.
+const LIES: u64 = 0x11E5;
+
+/// A way to falsify names while reporting success.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum NameMischief {
+    /// A file or directory that was made is not there.
+    Lost,
+    /// One that was removed is there still.
+    Kept,
+    /// A file that was written beyond its end is as short as before.
+    Short,
+}
+
+impl NameMischief {
+    /// Every kind.
+    pub const ALL: [Self; 3] = [Self::Lost, Self::Kept, Self::Short];
+
+    /// What can be done to a call.
+    const fn of(op: Op) -> Option<Self> {
+        match op {
+            Op::Create | Op::Mkdir => Some(Self::Lost),
+            Op::Delete | Op::Rmdir => Some(Self::Kept),
+            Op::Write => Some(Self::Short),
+            _ => None,
+        }
+    }
+}
+
+/// A falsified call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NameMisdeed {
+    /// What was done.
+    pub kind: NameMischief,
+    /// The call that it was done to ([`Io::request`]).
+    pub request: u64,
+    /// The file or directory that it went to, directories behind the files.
+    pub number: u64,
+}
 
 /// What is there of a tree in memory.
 #[derive(Debug)]
@@ -71,6 +118,21 @@ impl Names {
             }
         }
         names
+    }
+
+    /// The tree's shape.
+    pub const fn geometry(&self) -> &Geometry {
+        &self.geometry
+    }
+
+    /// The size of a file, if it is there.
+    pub fn file(&self, file: u64) -> Option<u64> {
+        self.size(file).ok()
+    }
+
+    /// Whether a directory is there.
+    pub fn has_directory(&self, directory: u64) -> bool {
+        self.is_there(Some(directory))
     }
 
     /// How many files and directories are there.
@@ -165,6 +227,25 @@ impl Names {
         Ok(())
     }
 
+    /// Answers as if a call had been done, and does nothing of it.
+    fn pretend(&mut self, io: &Io) -> Outcome {
+        let number = self.geometry.number_at(io.offset.0);
+        let directory = number.wrapping_sub(self.geometry.files());
+        let undone = match io.op {
+            Op::Create => self.make(number).and_then(|()| self.remove(number).map(|_| ())),
+            Op::Mkdir => self.mkdir(directory).and_then(|()| self.rmdir(directory)),
+            Op::Rmdir => self.rmdir(directory).and_then(|()| self.mkdir(directory)),
+            _ => self.size(number).map(|_| ()),
+        };
+        undone.map_or_else(Outcome::Error, |()| Outcome::Ok)
+    }
+
+    /// Whether a write ends beyond the end of its file.
+    fn is_beyond(&self, io: &Io) -> bool {
+        let end = self.geometry.within(io.offset.0) + io.length.0;
+        self.size(self.geometry.number_at(io.offset.0)).is_ok_and(|size| size < end)
+    }
+
     /// Does what a call asks for; the names of the other tree are those of copies and moves.
     fn apply(&mut self, io: &Io, other: Option<&mut Self>) -> Outcome {
         let number = self.geometry.number_at(io.offset.0);
@@ -217,20 +298,49 @@ pub struct InMemory {
     device: SimDevice,
     names: Arc<Mutex<Names>>,
     other: Option<Arc<Mutex<Names>>>,
-    extent: Bytes,
+    geometry: Geometry,
     /// What was asked for, by tag.
     asked: Vec<Option<Io>>,
+    /// The share of calls that are falsified, and in which ways.
+    lies: (f64, Vec<NameMischief>),
+    random: SplitMix64,
+    misdeeds: Vec<NameMisdeed>,
 }
 
 impl InMemory {
-    /// A tree whose calls take as long as the requests of this device.
+    /// A tree whose calls take as long as the requests of this device. It lies about names where
+    /// the device lies about data.
     pub fn new(
         device: SimDevice,
         names: Arc<Mutex<Names>>,
         other: Option<Arc<Mutex<Names>>>,
     ) -> Self {
-        let extent = locked(&names).geometry.extent();
-        Self { device, names, other, extent, asked: Vec::new() }
+        let mut device = device;
+        let geometry = locked(&names).geometry.clone();
+        device.holds_files(geometry.files(), Bytes(geometry.place_of_file(1)));
+        let (share, seed) = (device.spec().lies, device.spec().seed);
+        Self {
+            device,
+            names,
+            other,
+            geometry,
+            asked: Vec::new(),
+            lies: (share, NameMischief::ALL.to_vec()),
+            random: SplitMix64(seed ^ LIES),
+            misdeeds: Vec::new(),
+        }
+    }
+
+    /// The same tree on a device that holds data, which are falsified so, and this share of its
+    /// calls on names in these ways.
+    #[must_use]
+    pub fn misbehaving(self, data: Mischief, names: (f64, Vec<NameMischief>)) -> Self {
+        Self { device: self.device.misbehaving(data), lies: names, ..self }
+    }
+
+    /// The falsified calls on names, in order.
+    pub fn misdeeds(&self) -> &[NameMisdeed] {
+        &self.misdeeds
     }
 
     /// The device that takes the time.
@@ -238,23 +348,76 @@ impl InMemory {
         &mut self.device
     }
 
+    /// What is there.
+    pub fn names(&self) -> MutexGuard<'_, Names> {
+        locked(&self.names)
+    }
+
+    /// Reads from a file, a whole number of sectors from the beginning of one on, as it is at rest;
+    /// returns how much, which is less only at its end. `None` if the file is not there, or the
+    /// tree holds no data.
+    pub fn read(&mut self, file: u64, at: u64, into: &mut [u8]) -> Option<usize> {
+        let size = locked(&self.names).file(file)?;
+        let length = size.saturating_sub(at).min(into.len() as u64) as usize;
+        let first = (self.geometry.place_of_file(file) + at) / SECTOR_BYTES as u64;
+        let sectors = self.device.sectors_mut()?;
+        for (sector, part) in (first..).zip(into[..length].chunks_mut(SECTOR_BYTES)) {
+            part.copy_from_slice(&sectors.get(sector)[..part.len()]);
+        }
+        Some(length)
+    }
+
+    /// Whether a call is falsified.
+    fn lies_about(&mut self, io: &Io) -> bool {
+        let (share, kinds) = &self.lies;
+        let Some(kind) = NameMischief::of(io.op).filter(|kind| kinds.contains(kind)) else {
+            return false;
+        };
+        let is_fit = kind != NameMischief::Short || locked(&self.names).is_beyond(io);
+        is_fit && *share > 0.0 && self.random.unit() < *share
+    }
+
     /// Does what has completed.
     fn apply(&mut self, completions: &mut [Completion]) {
         for completion in completions {
             let asked = self.asked.get_mut(completion.tag as usize).and_then(Option::take);
-            let Some(io) = asked.filter(|_| completion.outcome == Outcome::Ok) else { continue };
-            completion.outcome = match &self.other {
-                None => locked(&self.names).apply(&io, None),
-                // Only copies and moves go from one tree to the other, so the order is one.
-                Some(other) => {
-                    let mut names = locked(&self.names);
-                    match io.op {
-                        Op::Copy | Op::Move => names.apply(&io, Some(&mut locked(other))),
-                        _ => names.apply(&io, None),
-                    }
-                }
-            };
+            let Some(io) = asked else { continue };
+            match completion.outcome {
+                Outcome::Ok => completion.outcome = self.call(&io),
+                // A read goes on behind what it got, so it comes short at the end of a file alone.
+                Outcome::Short if io.op == Op::Read => completion.outcome = Outcome::Error(EIO),
+                _ => {}
+            }
         }
+    }
+
+    /// Does a call, or pretends to.
+    fn call(&mut self, io: &Io) -> Outcome {
+        if self.lies_about(io) {
+            let outcome = locked(&self.names).pretend(io);
+            if let Some(kind) = NameMischief::of(io.op).filter(|_| outcome == Outcome::Ok) {
+                let number = self.geometry.number_at(io.offset.0);
+                self.misdeeds.push(NameMisdeed { kind, request: io.request, number });
+            }
+            return outcome;
+        }
+        let outcome = match &self.other {
+            None => locked(&self.names).apply(io, None),
+            // Only copies and moves go from one tree to the other, so the order is one.
+            Some(other) => {
+                let mut names = locked(&self.names);
+                match io.op {
+                    Op::Copy | Op::Move => names.apply(io, Some(&mut locked(other))),
+                    _ => names.apply(io, None),
+                }
+            }
+        };
+        if matches!(io.op, Op::Create | Op::Delete) && outcome == Outcome::Ok {
+            // Also what was written to a name that was not there.
+            let number = self.geometry.number_at(io.offset.0);
+            self.device.clear(io.offset, Bytes(self.geometry.size(number)));
+        }
+        outcome
     }
 }
 
@@ -264,7 +427,7 @@ fn locked(names: &Mutex<Names>) -> MutexGuard<'_, Names> {
 
 impl Device for InMemory {
     fn capacity(&self) -> Bytes {
-        self.extent
+        self.geometry.extent()
     }
 
     fn block_size(&self) -> Bytes {
@@ -277,6 +440,18 @@ impl Device for InMemory {
 
     fn supports(&self, op: Op) -> bool {
         matches!(op, Op::Read | Op::Write) || op.is_of_files()
+    }
+
+    fn keep_data(&mut self, keep: bool) {
+        self.device.keep_data(keep);
+    }
+
+    fn data(&mut self, tag: u32) -> &[u8] {
+        self.device.data(tag)
+    }
+
+    fn release(&mut self, tag: u32) {
+        self.device.release(tag);
     }
 
     fn prepare(&mut self, io: &Io, payload: &mut dyn Payload) {

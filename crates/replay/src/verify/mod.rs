@@ -19,6 +19,7 @@ mod entry;
 mod final_pass;
 mod finding;
 mod following;
+mod in_memory;
 mod intents;
 mod judgement;
 mod names;

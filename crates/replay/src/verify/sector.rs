@@ -4,6 +4,8 @@
 //! half-old sector to a torn write, and foreign data to a wrong mapping. This module tells them
 //! apart.
 
+use std::sync::LazyLock;
+
 use serde::Serialize;
 
 use super::origins::Origins;
@@ -67,27 +69,33 @@ impl SectorContent {
     }
 }
 
+/// What every single flipped bit does to the checksum, in order. It is the same for all sectors.
+static SYNDROMES: LazyLock<Vec<(u32, u16)>> = LazyLock::new(syndromes);
+
+fn syndromes() -> Vec<(u32, u16)> {
+    let mut sector = [0; SECTOR_BYTES];
+    let clean = syndrome(&sector);
+    let mut syndromes: Vec<(u32, u16)> = (0..SECTOR_BYTES * 8)
+        .map(|bit| {
+            sector[bit / 8] ^= 1 << (bit % 8);
+            let syndrome = syndrome(&sector) ^ clean;
+            sector[bit / 8] ^= 1 << (bit % 8);
+            (syndrome, bit as u16)
+        })
+        .collect();
+    syndromes.sort_unstable();
+    syndromes
+}
+
 /// Looks into sectors of one target.
 #[derive(Debug)]
 pub(crate) struct Inspector {
-    /// What every single flipped bit does to the checksum, in order.
-    syndromes: Vec<(u32, u16)>,
+    syndromes: &'static [(u32, u16)],
 }
 
 impl Inspector {
     pub(crate) fn new() -> Self {
-        let mut sector = [0; SECTOR_BYTES];
-        let clean = syndrome(&sector);
-        let mut syndromes: Vec<(u32, u16)> = (0..SECTOR_BYTES * 8)
-            .map(|bit| {
-                sector[bit / 8] ^= 1 << (bit % 8);
-                let syndrome = syndrome(&sector) ^ clean;
-                sector[bit / 8] ^= 1 << (bit % 8);
-                (syndrome, bit as u16)
-            })
-            .collect();
-        syndromes.sort_unstable();
-        Self { syndromes }
+        Self { syndromes: &SYNDROMES }
     }
 
     /// What the sector at `position` holds, as `origins` may have written it.

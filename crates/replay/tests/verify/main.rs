@@ -14,3 +14,4 @@ mod memory;
 mod model;
 mod rebuilt;
 mod trees;
+mod trees_in_memory;

@@ -292,12 +292,6 @@ impl Check<'_> {
         if leaf.ends_by_data() {
             refuse("an amount of data ends no run on trees yet", "take maxdata= out");
         }
-        let is_verified = self.description.workload.general.verification().is_on();
-        let mut paths = leaf.files.iter().flat_map(|file| &file.flows).flat_map(|flow| &flow.paths);
-        if is_verified && paths.any(|path| path.starts_with("sim:")) {
-            let what = "trees in memory keep no data, and are not verified";
-            self.told.push(Told { place: leaf.place.clone(), what: what.to_owned() });
-        }
         let flows = || leaf.files.iter().flat_map(|file| &file.flows);
         if flows()
             .any(|flow| flow.line.starts_with("files:copy") || flow.line.starts_with("files:move"))

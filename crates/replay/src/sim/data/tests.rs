@@ -153,7 +153,7 @@ fn a_failed_write_leaves_any_part_and_a_short_one_its_beginning() {
             let request = fixture.write(0, 8);
             let sectors = fixture.device.sectors_mut().unwrap();
             let there: Vec<bool> =
-                (0..8).map(|n| writer(sectors.get(n)) == Ok(Some(request))).collect();
+                (0..8).map(|n| writer(&sectors.get(n)) == Ok(Some(request))).collect();
             arrived[kind] += there.iter().filter(|there| **there).count();
             if kind == 1 {
                 assert!(there.is_sorted_by(|a, b| a >= b), "{there:?}");
@@ -246,7 +246,7 @@ fn every_betrayal_of_a_write_is_written_down_and_nothing_else_is_wrong() {
                 if *request == 0 {
                     continue;
                 }
-                let holds = writer(sectors.get(sector as u64));
+                let holds = writer(&sectors.get(sector as u64));
                 let here = |misdeed: &&Misdeed| {
                     let landed = misdeed.landed.map_or(0..0, |place| place..place + 8);
                     let own = misdeed.request == *request;
@@ -284,7 +284,7 @@ fn a_stale_read_brings_the_version_before_and_says_which_sectors() {
     fixture.write(16, 1);
     fixture.read(16, 1);
     assert_eq!(fixture.device.misdeeds().len(), 1);
-    assert_eq!(writer(fixture.device.sectors_mut().unwrap().get(3)), b);
+    assert_eq!(writer(&fixture.device.sectors_mut().unwrap().get(3)), b);
 }
 
 #[test]
