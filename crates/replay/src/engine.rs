@@ -186,8 +186,10 @@ impl<I: Iterator<Item = Planned>> Input for I {
     }
 }
 
-/// The part of the engine's state that other threads read and set while it runs.
+/// The part of the engine's state that other threads read and set while it runs. The engine writes
+/// it with every step, so it has cache lines of its own.
 #[derive(Debug, Default)]
+#[repr(align(128))]
 pub struct Control {
     /// Set to end the run: nothing more is issued, and requests in flight are waited for.
     pub stop: Arc<AtomicBool>,
@@ -285,9 +287,11 @@ impl<C: Clock> Replay<'_, C> {
         scheduler.look_ahead_numbered(audit.as_mut().map_or(0, Audit::notes_ahead));
         device.keep_data(audit.is_some());
         let is_inline = device.is_inline();
+        let serves = is_inline && audit.is_none();
         let mut engine = Engine {
             device,
             is_inline,
+            serves,
             clock,
             start: pacing.start_at.unwrap_or_else(|| clock.now() + pacing.start_grace),
             scheduler,
@@ -373,6 +377,8 @@ struct Engine<'a, C> {
     device: &'a mut dyn Device,
     /// Whether the device serves requests as they are handed over.
     is_inline: bool,
+    /// Whether these have their results then: nothing is read beside them.
+    serves: bool,
     clock: &'a C,
     /// The replay's time zero on the clock.
     start: Nanos,
@@ -430,6 +436,7 @@ impl<C: Clock> Engine<'_, C> {
         let mut has_more = false;
         let mut doing = Doing::default();
         loop {
+            let served = if self.serves { self.settle(input)? } else { None };
             if !input_ended {
                 let feed = match self.totals.cut_off {
                     None => self.refill(input, starved.is_some()),
@@ -443,7 +450,7 @@ impl<C: Clock> Engine<'_, C> {
                 self.scheduler.end_input(true);
                 input_ended = true;
             }
-            let now = self.now();
+            let now = served.unwrap_or_else(|| self.now());
             if self.is_to_be_cut_off(now, input_ended) {
                 self.cut_off(now, starved.unwrap_or(gap_cause));
             }
@@ -484,6 +491,9 @@ impl<C: Clock> Engine<'_, C> {
                 gap_cause = self.hand_over(now)?;
                 // Behind a call that was served there is nothing to be away from.
                 expected_back = if self.is_inline { Nanos::MAX } else { self.now() };
+                // What of flows fell due meanwhile waited for the thread that made the call.
+                let is_served = self.serves && self.scheduler.flows() > 0;
+                starved = is_served.then_some(LateCause::InFlightCap);
             }
         }
     }
@@ -496,7 +506,28 @@ impl<C: Clock> Engine<'_, C> {
         gap_cause: LateCause,
     ) -> io::Result<Wake> {
         let woken = self.completions.len();
-        self.device.reap(&mut self.completions)?;
+        // What a device has served was taken already.
+        if !self.serves {
+            self.device.reap(&mut self.completions)?;
+        }
+        self.take_completions(now, woken);
+        self.submissions.clear();
+        self.hear_across(input);
+        let wake = self.scheduler.step(
+            now,
+            gap_cause,
+            &self.completions,
+            &mut self.submissions,
+            &mut self.records,
+        );
+        self.pass_on(input);
+        self.control.in_flight.store(self.scheduler.in_flight(), Relaxed);
+        self.control.now_ns.store(now.0, Relaxed);
+        Ok(wake)
+    }
+
+    /// Takes what has completed; the first `woken` were waited for.
+    fn take_completions(&mut self, now: Nanos, woken: usize) {
         if !self.completions.is_empty() {
             self.heard_at = now;
         }
@@ -527,15 +558,10 @@ impl<C: Clock> Engine<'_, C> {
                 self.control.stop.store(true, Relaxed);
             }
         }
-        self.submissions.clear();
-        self.hear_across(input);
-        let wake = self.scheduler.step(
-            now,
-            gap_cause,
-            &self.completions,
-            &mut self.submissions,
-            &mut self.records,
-        );
+    }
+
+    /// Tells of the results, and records them.
+    fn pass_on(&mut self, input: &mut dyn Input) {
         self.completions.clear();
         self.tell_across(input);
         if self.scheduler.flows() > 0 {
@@ -543,23 +569,21 @@ impl<C: Clock> Engine<'_, C> {
             self.has_told = told.fold(false, |any, brings| any | brings);
         }
         self.flush_records();
-        self.control.in_flight.store(self.scheduler.in_flight(), Relaxed);
-        self.control.now_ns.store(now.0, Relaxed);
-        Ok(wake)
     }
 
     fn flush_records(&mut self) {
-        for record in self.records.drain(..) {
+        for record in &self.records {
             if record.planned.op == Op::Write && record.measured.submitted.is_none() {
                 self.device.forget(record.planned.seq);
             }
-            if !self.recorder.record(&record)
+            if !self.recorder.record(record)
                 && let Some(audit) = &mut self.audit
             {
                 audit.result_lost(&record.planned);
             }
             self.totals.recorded += 1;
         }
+        self.records.clear();
     }
 
     /// Hands due requests to the device; returns why the engine was away meanwhile.

@@ -144,8 +144,13 @@ pub struct Planned {
     pub held: Option<Held>,
 }
 
+// Requests are passed on by value, several times each. Copies up to this size are a few
+// instructions, larger ones a call.
+const _: () = assert!(size_of::<Planned>() <= 128);
+
 /// What kept a client from asking for a request when it was due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(Rust, packed)]
 pub struct Held {
     /// Until when.
     pub until: Nanos,

@@ -385,9 +385,7 @@ impl Scheduler {
         submissions: &mut Vec<Io>,
         records: &mut Vec<Record>,
     ) -> Wake {
-        for completion in completions {
-            self.complete(completion, records);
-        }
+        self.take(completions, records);
         self.let_go(now);
         self.remember(now, gap_cause);
         self.issue_ready(now, submissions);
@@ -395,6 +393,13 @@ impl Scheduler {
         self.stepped_at = now;
         self.was_full = self.chains.is_some() && !self.input_ended && self.room() == 0;
         self.wake(now)
+    }
+
+    /// Takes completions without deciding on anything: the next step does, with what they brought.
+    pub fn take(&mut self, completions: &[Completion], records: &mut Vec<Record>) {
+        for completion in completions {
+            self.complete(completion, records);
+        }
     }
 
     /// Moves what waited for others or for a place of its flow, and is due, into the look-ahead.
@@ -515,21 +520,11 @@ impl Scheduler {
 
     fn complete(&mut self, completion: &Completion, records: &mut Vec<Record>) {
         let tag = completion.tag;
-        let Some(flying) = self.flying[tag as usize].take() else {
+        let Some(flying) = &self.flying[tag as usize] else {
             debug_assert!(false, "completion of tag {tag}, which is not in flight");
             return;
         };
-        self.in_flight -= 1;
-        let ordinary = tag < self.config.in_flight_max;
-        if ordinary {
-            self.free.push(tag);
-        } else {
-            self.free_pushed.push(tag);
-        }
-        if self.config.conflicts != ConflictMode::Allow {
-            self.flying_ranges.remove(tag, &flying.planned);
-            self.count_down(&flying.planned);
-        }
+        let planned = flying.planned;
         let measured = Measured {
             scheduled: flying.planned.scheduled,
             submitted: Some(completion.submitted),
@@ -538,14 +533,26 @@ impl Scheduler {
             in_flight: flying.in_flight,
             outcome: completion.outcome,
             pushed_back: flying.pushed_back,
-            late_cause: self.late_cause(&flying, completion.submitted),
+            late_cause: self.late_cause(flying, completion.submitted),
             target: flying.planned.target,
             integrity: completion.integrity,
             behind: flying.planned.behind,
             flow: flying.planned.flow,
         };
-        records.push(Record { planned: flying.planned, measured });
-        self.has_ended(&flying.planned, completion.completed);
+        records.push(Record { planned, measured });
+        self.flying[tag as usize] = None;
+        self.in_flight -= 1;
+        let ordinary = tag < self.config.in_flight_max;
+        if ordinary {
+            self.free.push(tag);
+        } else {
+            self.free_pushed.push(tag);
+        }
+        if self.config.conflicts != ConflictMode::Allow {
+            self.flying_ranges.remove(tag, &planned);
+            self.count_down(&planned);
+        }
+        self.has_ended(&planned, completion.completed);
     }
 
     /// Why the request was submitted late. A request handed over in time but submitted late waited

@@ -60,6 +60,7 @@ impl<T> std::ops::Deref for Apart<T> {
 
 /// The bits of [`Tree::stuck`] that count threads.
 const STUCK_BITS: u32 = 32;
+const STUCK: u64 = (1 << STUCK_BITS) - 1;
 
 impl Tree {
     /// A tree of which nothing is there.
@@ -86,8 +87,12 @@ impl Tree {
         }
     }
 
-    /// Something is there, or is not any more: whoever found nothing may find something.
+    /// Something is there, or is not any more: whoever found nothing may find something. While
+    /// all find something, nobody has to know, and threads do not wait for each other here.
     fn changed(&self) {
+        if self.stuck.load(SeqCst) & STUCK == 0 {
+            return;
+        }
         let next = |stuck: u64| Some(((stuck >> STUCK_BITS) + 1) << STUCK_BITS);
         let _ = self.stuck.fetch_update(SeqCst, SeqCst, next);
     }
@@ -113,7 +118,7 @@ impl Tree {
 
     /// Whether any thread may yet change what is there.
     fn may_change(&self) -> bool {
-        let stuck = self.stuck.load(SeqCst) & ((1 << STUCK_BITS) - 1);
+        let stuck = self.stuck.load(SeqCst) & STUCK;
         self.changers.load(SeqCst) > stuck
     }
 

@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use ioecho_trace::Nanos;
 
-use super::{Engine, Spent, WORK_MARGIN};
+use super::{Engine, Input, Spent, WORK_MARGIN};
 use crate::clock::Clock;
 use crate::device::Io;
 use crate::schedule::LATENESS_TOLERATED;
@@ -27,9 +27,33 @@ impl<C: Clock> Engine<'_, C> {
         self.unsubmitted -= taken;
         self.control.issued.fetch_add(taken as u64, Relaxed);
         self.heard_at = submitted - self.start;
+        let put_aside = spent.put_aside;
         self.explain_preparing(newest, submitted, spent);
+        let stalled = spent.put_aside - put_aside;
+        if stalled > Nanos::ZERO {
+            self.totals.host_stalls += 1;
+            self.totals.host_stall_max = self.totals.host_stall_max.max(stalled);
+        }
         self.gauge_hand_over(newest, decided, submitted - self.start, Nanos::ZERO);
         Ok(())
+    }
+
+    /// Takes the results of what the device has served, before the input is asked for more: what
+    /// its thread does next follows from them. Answers when the last of them ended, which stands
+    /// for the present; `None` if nothing was served.
+    pub(super) fn settle(&mut self, input: &mut dyn Input) -> io::Result<Option<Nanos>> {
+        self.device.reap(&mut self.completions)?;
+        let Some(last) = self.completions.last() else { return Ok(None) };
+        let now = last.completed - self.start;
+        self.was_woken = false;
+        if let Some(gauges) = &mut self.gauges {
+            // It was seen as it ended.
+            gauges.stepped(now);
+        }
+        self.take_completions(now, 0);
+        self.scheduler.take(&self.completions, &mut self.records);
+        self.pass_on(input);
+        Ok(Some(now))
     }
 
     /// Counts the time until `before` as preparation, and says why these are late if it was long.

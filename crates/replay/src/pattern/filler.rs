@@ -46,23 +46,28 @@ const fn base(run: u64, position: u64) -> u64 {
     mix(mix(run ^ STEP).wrapping_add(position / 512))
 }
 
-/// Makes the filler of a sector.
+/// Where the counter of a sector begins.
 #[inline]
-pub(super) fn fill(run: u64, position: u64, request: u64, filler: &mut [u8]) {
-    let mut counter = base(run, position).wrapping_add(request.wrapping_mul(SPREAD));
-    let mut words = filler.chunks_exact_mut(8);
-    for word in &mut words {
-        word.copy_from_slice(&mix(counter).to_le_bytes());
+pub(super) const fn begin(run: u64, position: u64, request: u64) -> u64 {
+    base(run, position).wrapping_add(request.wrapping_mul(SPREAD))
+}
+
+/// Makes the filler of a sector, whose counter begins there.
+#[inline]
+pub(super) fn fill(begin: u64, filler: &mut [u8]) {
+    let mut counter = begin;
+    let (words, last) = filler.as_chunks_mut();
+    for word in words {
+        *word = mix(counter).to_le_bytes();
         counter = counter.wrapping_add(STEP);
     }
-    let last = words.into_remainder();
     last.copy_from_slice(&mix(counter).to_le_bytes()[..last.len()]);
 }
 
 /// A seed for the mask of a header, another one for every sector.
 #[inline]
-pub(super) const fn nonce(run: u64, position: u64, request: u64) -> u32 {
-    (mix(base(run, position).wrapping_add(request.wrapping_mul(SPREAD)) ^ SPREAD) >> 24) as u32
+pub(super) const fn nonce(begin: u64) -> u32 {
+    (mix(begin ^ SPREAD) >> 24) as u32
 }
 
 /// The mask of word `index` of a header.
@@ -85,7 +90,7 @@ mod tests {
     fn every_word_of_a_filler_tells_its_request() {
         for request in [0, 1, 12_345, 1 << 40] {
             let mut filler = [0; 456];
-            fill(77, 8192, request, &mut filler);
+            fill(begin(77, 8192, request), &mut filler);
             for (index, word) in filler.chunks_exact(8).enumerate() {
                 let word = u64::from_le_bytes(word.try_into().unwrap());
                 assert_eq!(request_of(77, 8192, index as u64, word), request);

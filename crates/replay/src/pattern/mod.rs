@@ -253,13 +253,20 @@ impl Payload for Pattern {
             return self.fill_shared(io, from, buffer);
         }
         let mut stamp = self.stamp(io, from / SECTOR_BYTES);
-        let mut sectors = buffer.chunks_exact_mut(SECTOR_BYTES);
-        for sector in &mut sectors {
-            stamp.write(sector);
-            stamp.position += SECTOR_BYTES as u64;
-            stamp.index += 1;
+        for block in buffer.chunks_mut(BLOCK_BYTES) {
+            let (sectors, rest) = block.as_chunks_mut::<SECTOR_BYTES>();
+            for sector in &mut *sectors {
+                stamp.draw(sector);
+                stamp.position += SECTOR_BYTES as u64;
+                stamp.index += 1;
+            }
+            // Each step of a checksum waits for the one before. Of sectors one behind the other
+            // the processor takes several at a time.
+            for sector in sectors {
+                seal(sector);
+            }
+            rest.fill(0);
         }
-        sectors.into_remainder().fill(0);
     }
 }
 
@@ -307,8 +314,14 @@ impl Stamp {
     }
 
     /// Writes the sector that has this stamp.
-    #[inline]
     fn write(&self, sector: &mut [u8]) {
+        self.draw(sector);
+        seal(sector);
+    }
+
+    /// Writes the sector that has this stamp, without its checksum.
+    #[inline]
+    fn draw(&self, sector: &mut [u8]) {
         let masked = self.random >= MASK_FROM;
         let bits = if masked { MASKED } else { 0 } | if self.shared { SHARED } else { 0 };
         sector[0..8].copy_from_slice(&MAGIC);
@@ -321,17 +334,23 @@ impl Stamp {
         sector[32..40].copy_from_slice(&self.request.to_le_bytes());
         sector[40..48].copy_from_slice(&self.scheduled.0.to_le_bytes());
         sector[48..52].copy_from_slice(&self.index.to_le_bytes());
-        let nonce = if masked { filler::nonce(self.run, self.position, self.request) } else { 0 };
+        let begin = filler::begin(self.run, self.position, self.request);
+        let nonce = if masked { filler::nonce(begin) } else { 0 };
         sector[52..56].copy_from_slice(&nonce.to_le_bytes());
         if masked {
             mask(sector, nonce);
         }
         let random = HEADER_BYTES + self.random_bytes();
-        filler::fill(self.run, self.position, self.request, &mut sector[HEADER_BYTES..random]);
+        filler::fill(begin, &mut sector[HEADER_BYTES..random]);
         sector[random..].fill(0);
-        let crc = crc32c::crc32c(sector);
-        sector[CRC_AT..CRC_AT + 4].copy_from_slice(&crc.to_le_bytes());
     }
+}
+
+/// Writes the checksum of a sector, where zeroes stand for it.
+#[inline]
+fn seal(sector: &mut [u8]) {
+    let crc = crc32c::crc32c(sector);
+    sector[CRC_AT..CRC_AT + 4].copy_from_slice(&crc.to_le_bytes());
 }
 
 /// Masks the numbers of a header, or takes the mask away.

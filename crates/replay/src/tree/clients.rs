@@ -125,12 +125,12 @@ impl Client {
     /// What kept it beyond this instant. What others had they gave back when one of their calls
     /// completed, the last of all at `last`.
     fn held_beyond(&self, due: Nanos, last: Nanos) -> Option<Held> {
-        let held = if self.has_waited {
-            Held { until: last, by: LateCause::Conflict }
+        let (until, by) = if self.has_waited {
+            (last, LateCause::Conflict)
         } else {
-            Held { until: self.last, by: LateCause::InFlightCap }
+            (self.last, LateCause::InFlightCap)
         };
-        (due < held.until).then_some(held)
+        (due < until).then_some(Held { until, by })
     }
 }
 

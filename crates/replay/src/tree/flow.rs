@@ -120,21 +120,11 @@ impl FileFlow {
 
     /// The next candidate.
     pub(super) fn choose(&self, random: &mut SplitMix64) -> Chosen {
-        let cursor = self.cursor.load(SeqCst);
-        let Some(task) = self.task(cursor) else { return Chosen::Over };
-        let among = self.candidates(task);
-        if among == 0 {
-            return Chosen::Exhausted;
-        }
-        let is_random = !task.is_of_directories() && !self.load.is_format;
         let each_once = self.load.once;
-        if is_random && !each_once {
-            match self.load.select {
-                Select::Random => return Chosen::This(task, random.below(among)),
-                Select::Skewed(by) => return Chosen::This(task, skewed(by, among, random)),
-                Select::Sequential | Select::FromAnywhere => {}
-            }
+        if !each_once && let Some(chosen) = self.choose_any(random) {
+            return chosen;
         }
+        // All threads write here. Whoever reads it first waits for it twice.
         let cursor = self.cursor.fetch_add(1, SeqCst);
         let Some(task) = self.task(cursor) else { return Chosen::Over };
         let among = self.candidates(task);
@@ -143,6 +133,7 @@ impl FileFlow {
             return Chosen::Exhausted;
         }
         let nth = (nth + self.start) % among;
+        let is_random = !task.is_of_directories() && !self.load.is_format;
         let is_shuffled =
             is_random && matches!(self.load.select, Select::Random | Select::Skewed(_));
         Chosen::This(
@@ -153,6 +144,21 @@ impl FileFlow {
                 _ => nth,
             },
         )
+    }
+
+    /// A candidate at random, if that is how they are chosen.
+    fn choose_any(&self, random: &mut SplitMix64) -> Option<Chosen> {
+        let (Select::Random | Select::Skewed(_)) = self.load.select else { return None };
+        let Some(task) = self.current() else { return Some(Chosen::Over) };
+        if task.is_of_directories() {
+            return None;
+        }
+        let among = self.candidates(task);
+        Some(match self.load.select {
+            _ if among == 0 => Chosen::Exhausted,
+            Select::Skewed(by) => Chosen::This(task, skewed(by, among, random)),
+            _ => Chosen::This(task, random.below(among)),
+        })
     }
 
     /// Goes on to the next task once nobody works on this one; answers whether it is another now.

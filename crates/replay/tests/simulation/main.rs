@@ -15,6 +15,7 @@ mod flows;
 #[path = "../over/mod.rs"]
 mod over;
 mod random;
+mod served;
 mod telemetry;
 mod watched;
 

@@ -1,0 +1,191 @@
+//! A device that serves calls where they are handed over: one pass of the engine for each, and no
+//! look at the clock beside those of the device.
+
+use std::cell::Cell;
+use std::io;
+
+use ioecho_replay::engine::{Control, Feed, Input, Pacing, Replay, Totals};
+use ioecho_replay::flow::{Admission, FlowConfig, Numbering};
+use ioecho_replay::pattern::Pattern;
+use ioecho_replay::plan::{Planned, Planner, TargetLimits, Timing, TimingMode};
+use ioecho_replay::schedule::Config;
+use ioecho_replay::sim::SimClock;
+use ioecho_replay::{Clock, Completion, Device, Io, Payload, Record, Scheduler};
+use ioecho_trace::{Bytes, Integrity, LateCause, Nanos, Op, Outcome, Request};
+
+/// How long a call takes.
+const CALL: Nanos = Nanos::from_micros(2);
+
+/// How long the host stands still before one of them.
+const STALL: Nanos = Nanos::from_millis(5);
+
+/// A clock that counts how often the engine looks at it.
+struct Counted<'a> {
+    clock: &'a SimClock,
+    looks: Cell<u64>,
+}
+
+impl Clock for Counted<'_> {
+    fn now(&self) -> Nanos {
+        self.looks.set(self.looks.get() + 1);
+        self.clock.now()
+    }
+
+    fn jumps(&self) -> bool {
+        true
+    }
+}
+
+/// Makes a call where it is handed over.
+struct Served {
+    clock: SimClock,
+    prepared: Option<Io>,
+    done: Option<Completion>,
+    /// The call before which the host stands still.
+    stall_at: Option<u64>,
+}
+
+impl Device for Served {
+    fn capacity(&self) -> Bytes {
+        Bytes(1 << 30)
+    }
+
+    fn block_size(&self) -> Bytes {
+        Bytes(1)
+    }
+
+    fn length_max(&self) -> Bytes {
+        Bytes(1 << 20)
+    }
+
+    fn supports(&self, _: Op) -> bool {
+        true
+    }
+
+    fn prepare(&mut self, io: &Io, _: &mut dyn Payload) {
+        if self.stall_at == Some(io.request) {
+            self.clock.advance_to(self.clock.now() + STALL);
+        }
+        self.prepared = Some(*io);
+    }
+
+    fn submit(&mut self) -> io::Result<(Nanos, usize)> {
+        let submitted = self.clock.now();
+        let Some(Io { tag, .. }) = self.prepared.take() else { return Ok((submitted, 0)) };
+        self.clock.advance_to(submitted + CALL);
+        let (completed, outcome) = (self.clock.now(), Outcome::Ok);
+        let integrity = Integrity::Unchecked;
+        self.done = Some(Completion { tag, submitted, completed, outcome, integrity });
+        Ok((submitted, 1))
+    }
+
+    fn reap(&mut self, completions: &mut Vec<Completion>) -> io::Result<()> {
+        completions.extend(self.done.take());
+        Ok(())
+    }
+
+    fn wait(&mut self, until: Nanos, completions: &mut Vec<Completion>) -> io::Result<()> {
+        self.clock.advance_to(until);
+        self.reap(completions)
+    }
+
+    fn is_inline(&self) -> bool {
+        true
+    }
+
+    fn describe(&self) -> String {
+        "served".to_owned()
+    }
+}
+
+/// A client whose next request follows from the result of its last.
+struct Client {
+    requests: std::vec::IntoIter<Planned>,
+    is_free: bool,
+}
+
+impl Input for Client {
+    fn poll(&mut self) -> Feed {
+        Feed::Ended
+    }
+
+    fn poll_flow(&mut self, _: usize) -> Feed {
+        if !std::mem::take(&mut self.is_free) {
+            return Feed::NotYet;
+        }
+        self.requests.next().map_or(Feed::Ended, Feed::Request)
+    }
+
+    fn completed(&mut self, _: &Record) -> bool {
+        self.is_free = true;
+        true
+    }
+}
+
+/// So many calls of a client; also how often the engine looked at the clock.
+fn calls(count: u64, stall_at: Option<u64>) -> (Vec<Record>, Totals, u64) {
+    let clock = SimClock::new(Nanos(30));
+    let mut device = Served { clock: clock.clone(), prepared: None, done: None, stall_at };
+    let limits = TargetLimits::of(&device);
+    let mut planner = Planner::new(limits, Timing { mode: TimingMode::Afap, ..Timing::default() });
+    let mut planned = Vec::new();
+    for n in 0..count {
+        planner
+            .plan(&Request::new(Nanos::ZERO, Op::Read, Bytes(n << 12), Bytes(512)), &mut planned);
+    }
+    let admission = Admission::Closed { think: Nanos::ZERO };
+    let flow = FlowConfig { number: 1, admission, cap: 1, gate: None };
+    let config = Config { timing: TimingMode::Flows, ..Config::with_in_flight_max(1) };
+    let counted = Counted { clock: &clock, looks: Cell::new(0) };
+    let mut records = Vec::new();
+    let (totals, result) = Replay {
+        device: &mut device,
+        clock: &counted,
+        scheduler: Scheduler::with_flows(config, vec![flow], Numbering::default()),
+        input: &mut Client { requests: planned.into_iter(), is_free: true },
+        recorder: &mut records,
+        pattern: &mut Pattern::new(1),
+        pacing: Pacing::default(),
+        control: &Control::default(),
+        verify: None,
+    }
+    .run();
+    result.unwrap();
+    (records, totals, counted.looks.get())
+}
+
+#[test]
+fn the_engine_looks_at_the_clock_no_more_than_the_device_does() {
+    let looks = |count| {
+        let (records, _, looks) = calls(count, None);
+        assert_eq!(records.len() as u64, count);
+        looks
+    };
+    assert_eq!(looks(1_000), looks(10), "a call costs the engine a look at the clock");
+}
+
+#[test]
+fn a_call_is_due_when_the_one_before_has_ended() {
+    let (records, totals, _) = calls(100, None);
+    for pair in records.windows(2) {
+        let (before, call) = (pair[0].measured, pair[1].measured);
+        assert_eq!(Some(call.scheduled), before.completed);
+        // The two looks of the device, and nothing else.
+        assert_eq!(call.submitted.map(|at| at - call.scheduled), Some(Nanos(30)));
+        assert_eq!(call.late_cause, LateCause::None);
+    }
+    assert_eq!((totals.recorded, totals.host_stalls), (100, 0));
+    assert_eq!(Some(totals.duration), records.last().and_then(|last| last.measured.completed));
+}
+
+#[test]
+fn a_host_that_stands_still_between_two_calls_is_blamed_and_counted() {
+    let (records, totals, _) = calls(100, Some(50));
+    let late: Vec<_> =
+        records.iter().filter(|one| one.measured.late_cause != LateCause::None).collect();
+    let [late] = late[..] else { panic!("{} calls are late", late.len()) };
+    assert_eq!((late.planned.seq, late.measured.late_cause), (50, LateCause::Host));
+    assert!(late.measured.lateness().unwrap() >= STALL);
+    assert_eq!(totals.host_stalls, 1);
+    assert!(totals.host_stall_max >= STALL);
+}
