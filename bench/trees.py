@@ -8,13 +8,17 @@ ten directories, by bench/trees/loop.c and by ioecho; then 4 KiB read at random 
 16 MiB, by fio (psync) and by ioecho. Each turn does every row once; a figure is the median of the
 turns, and the ratio that of the medians. The loop writes one block of constant data and stores
 nothing; ioecho writes data of its own into each file and stores a row for each call.
-`files` are files for a second, where they are made, and calls for the others. Needs cc; fio's rows are
-left out with a word where it is absent.
+Rates are files for a second, where they are made, and calls for the others. Beside the loop come the
+programs that are known for such loads, where they are installed: fs_mark makes files, mdtest and elbencho
+make, look at and remove them. Each has names of its own, and elbencho and mdtest directories of their own
+for each thread. Needs cc; what is absent is left out with a word.
 """
 
+import csv
 import json
 import os
 import pathlib
+import re
 import shutil
 import statistics
 import subprocess
@@ -24,13 +28,19 @@ import tempfile
 HOME = pathlib.Path(__file__).resolve().parent.parent
 DIRECTORIES = 10
 READ_FILES, READ_SIZE = 64, 16 << 20
+FILE_BYTES = 4096
+# What the programs of others need beside themselves.
+OTHERS = {"fio": ["fio"], "fs_mark": ["fs_mark"], "mdtest": ["mdtest", "mpirun"], "elbencho": ["elbencho"]}
+# Open MPI refuses root unless it is told twice.
+ENVIRONMENT = os.environ | {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
 
 
-def done(words, allowed=(0,)):
-    """Runs a program; answers its output."""
-    ended = subprocess.run(list(map(str, words)), capture_output=True, text=True)
+def done(words, allowed=(0,), within=None):
+    """Runs a program, in a directory if one is named; answers its output."""
+    words = list(map(str, words))
+    ended = subprocess.run(words, capture_output=True, text=True, env=ENVIRONMENT, cwd=within)
     if ended.returncode not in allowed:
-        sys.exit(f"{' '.join(map(str, words))} ended with {ended.returncode}:\n"
+        sys.exit(f"{' '.join(words)} ended with {ended.returncode}:\n"
                  f"{ended.stdout}{ended.stderr}")
     return ended.stdout
 
@@ -74,6 +84,47 @@ def names(ioecho, loop, place, seconds, files, threads):
     return found
 
 
+def fs_mark(place, files, threads):
+    """How many files fs_mark makes in a second. It takes paths of 40 bytes at most, and its table ends
+    with what is used, files, their size, the rate and its own time."""
+    place.mkdir()
+    words = ["fs_mark", "-d", "x", "-S", 0, "-s", FILE_BYTES, "-w", FILE_BYTES, "-n", files // threads,
+             "-t", threads, "-D", DIRECTORIES, "-N", files // threads // DIRECTORIES, "-L", 1]
+    return {"make: fs_mark": float(done(words, within=place).splitlines()[-1].split()[3])}
+
+
+def mdtest(place, files, threads):
+    """The rates of mdtest, a process for each thread."""
+    words = ["mpirun", "-n", threads, "mdtest", "-F", "-u", "-n", files // threads, "-w", FILE_BYTES,
+             "-d", place]
+    rates = dict(re.findall(r"File (creation|stat|removal)\s*:?\s+([0-9.]+)", done(words)))
+    phases = [("make", "creation"), ("stat", "stat"), ("unlink", "removal")]
+    return {f"{phase}: mdtest": float(rates[its]) for phase, its in phases}
+
+
+def elbencho(place, files, threads):
+    """The rates of elbencho until its last thread has ended."""
+    table = place.with_suffix(".csv")
+    place.mkdir()
+    done(["elbencho", "--mkdirs", "--write", "--stat", "--delfiles", "-t", threads, "-n", DIRECTORIES,
+          "-N", files // threads // DIRECTORIES, "-s", FILE_BYTES, "-b", FILE_BYTES, "--nolive",
+          "--csvfile", table, place])
+    with table.open() as lines:
+        rates = {row["operation"]: row["entries/s [last]"] for row in csv.DictReader(lines)}
+    phases = [("make", "WRITE"), ("stat", "STAT"), ("unlink", "RMFILES")]
+    return {f"{phase}: elbencho": float(rates[its]) for phase, its in phases}
+
+
+def others(programs, place, files, threads):
+    """The figures of a turn on names, of the programs of others that are there."""
+    found = {}
+    for name, rates in [("fs_mark", fs_mark), ("mdtest", mdtest), ("elbencho", elbencho)]:
+        if name in programs:
+            with tempfile.TemporaryDirectory(dir=place) as own:
+                found |= rates(pathlib.Path(own) / name, files, threads)
+    return found
+
+
 def reads(ioecho, anchor, shape, seconds, threads, has_fio):
     """The figures of a turn of reads."""
     found = {}
@@ -97,9 +148,9 @@ def main():
     turns = int(words[1]) if len(words) > 1 else 5
     directory = words[2] if len(words) > 2 else "/dev/shm"
     files = int(words[3]) if len(words) > 3 else 100_000
-    has_fio = shutil.which("fio") is not None
-    if not has_fio:
-        print("fio is not installed: its rows are left out")
+    programs = {name for name, needs in OTHERS.items() if all(map(shutil.which, needs))}
+    for name in OTHERS.keys() - programs:
+        print(f"{' and '.join(OTHERS[name])}: not installed, the rows of {name} are left out", flush=True)
     program = os.environ.get("IOECHO")  # a program that is built already
     if program is None:
         subprocess.run(["cargo", "build", "--profile", "dist", "--locked", "--quiet"], cwd=HOME, check=True)
@@ -116,20 +167,21 @@ def main():
         for turn in range(turns):
             for threads in (1, 2):
                 figures = names(ioecho, loop, place, seconds, files, threads)
-                figures |= reads(ioecho, anchor, shape, seconds, threads, has_fio)
+                figures |= others(programs, place, files, threads)
+                figures |= reads(ioecho, anchor, shape, seconds, threads, "fio" in programs)
                 for row, rate in figures.items():
                     found.setdefault((threads, row), []).append(rate)
                 told = ", ".join(f"{row} {rate:.0f}/s" for row, rate in figures.items())
                 print(f"{turn + 1}, {threads} threads: {told}", file=sys.stderr)
     medians = {key: statistics.median(rates) for key, rates in found.items()}
-    print(f"{'threads':>7} {'':8}{'others':>10} {'ioecho':>10} {'ratio':>6}")
-    for (threads, row), ours in medians.items():
+    print(f"{'threads':>7} {'':7}{'beside':9}{'theirs':>10} {'ioecho':>10} {'ratio':>6}")
+    for (threads, row), rate in medians.items():
         what, who = row.split(": ")
+        ours = medians[threads, f"{what}: ioecho"]
         if who != "ioecho":
-            continue
-        other = medians.get((threads, f"{what}: loop"), medians.get((threads, f"{what}: fio")))
-        ratio = f"{ours / other:6.2f}" if other else "     -"
-        print(f"{threads:7} {what:8}{other or 0:10.0f} {ours:10.0f} {ratio}")
+            print(f"{threads:7} {what:7}{who:9}{rate:10.0f} {ours:10.0f} {ours / rate:6.2f}")
+        elif (threads, f"{what}: fio") not in medians and what == "read":
+            print(f"{threads:7} {what:7}{'':9}{'':10} {ours:10.0f}")
 
 
 main()

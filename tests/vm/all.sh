@@ -1,14 +1,15 @@
 #!/bin/sh
 # All tests inside the virtual machine, each in a machine of its own. See README.md.
 #
-#   tests/vm/all.sh [NAME…]      requests, faults, kills, layers, witness, files, lockdown, campaign,
-#                                hosts, power, powercut; by default all of them
+#   tests/vm/all.sh [NAME…]      requests, faults, kills, layers, witness, files, clone, lockdown,
+#                                campaign, hosts, power, powercut; by default all of them
 #
 # Exit code: 0 where all passed or were skipped, 77 where all were skipped, 1 otherwise.
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
 [ "$#" -gt 0 ] ||
-    set -- requests faults kills layers witness files lockdown campaign hosts power powercut
+    set -- requests faults kills layers witness files clone lockdown campaign hosts power \
+        powercut
 
 failed=0
 passed=0
@@ -21,6 +22,7 @@ for name; do
     case $name in
     # They have many parts.
     campaign | hosts) limit=${IOECHO_VM_TIMEOUT:-1800} ;;
+    clone) limit=${IOECHO_VM_TIMEOUT:-900} ;;
     *) limit=${IOECHO_VM_TIMEOUT:-600} ;;
     esac
     code=0

@@ -27,15 +27,15 @@ binary=${IOECHO_VM_BINARY:-$top/target/debug/ioecho}
 fetch=${IOECHO_VM_FETCH:-yes}
 
 # Programs that are copied with their libraries where they exist.
-programs='blktrace blkparse btt fio trace-cmd dmsetup losetup blkid wipefs fallocate mkfs.ext4 mdadm
-    lvm thin_check iscsiadm iscsid nvme strace'
+programs='blktrace blkparse btt fio trace-cmd dmsetup losetup blkid wipefs fallocate mkfs.ext4
+    mkfs.xfs mdadm lvm thin_check iscsiadm iscsid nvme strace git git-upload-pack'
 # Names under which lvm is called.
 lvm_names='pvs vgs lvs pvcreate pvremove vgcreate vgremove vgchange lvcreate lvremove'
 # Drivers that are copied with what they need.
 drivers='null_blk loop virtio_blk virtio_pci dm-mod dm-delay dm-flakey dm-log-writes dm-cache
     dm-cache-smq dm-crypt dm-thin-pool scsi_debug sd_mod zram brd raid0 raid1 raid10 raid456 ext4
     xts aesni-intel target_core_mod target_core_iblock target_core_file iscsi_target_mod tcm_loop
-    iscsi_tcp nvmet nvmet-tcp nvme-loop nvme-tcp'
+    iscsi_tcp nvmet nvmet-tcp nvme-loop nvme-tcp xfs nfsd nfs nfsv3 nfsv4'
 
 say() { printf 'tests/vm: %s\n' "$*" >&2; }
 skip() {
@@ -129,6 +129,12 @@ build_base() {
         ln -sf lvm "$root$(dirname "$lvm")/$name"
     done
 
+    # What git puts into a new repository.
+    [ ! -d /usr/share/git-core/templates ] || {
+        mkdir -p "$root/usr/share/git-core"
+        cp -rL /usr/share/git-core/templates "$root/usr/share/git-core/"
+    }
+
     version=$(basename "$modules")
     target=$root/lib/modules/$version
     mkdir -p "$target"
@@ -139,6 +145,8 @@ build_base() {
     (cd "$modules" && find kernel/drivers/block kernel/drivers/md kernel/drivers/scsi \
         kernel/drivers/target kernel/drivers/nvme \
         kernel/drivers/virtio kernel/drivers/ata kernel/fs/ext4 kernel/fs/jbd2 kernel/fs/mbcache* \
+        kernel/fs/xfs kernel/fs/nfs kernel/fs/nfsd kernel/fs/nfs_common kernel/fs/lockd \
+        kernel/fs/netfs kernel/net/sunrpc kernel/net/dns_resolver \
         kernel/fs/configfs kernel/lib kernel/crypto kernel/mm kernel/arch \
         -name '*.ko*' 2>/dev/null) | while read -r module; do
         mkdir -p "$target/$(dirname "$module")"

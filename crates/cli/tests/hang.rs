@@ -13,7 +13,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use fixture::{Fixture, said};
-use ioecho_fixture::run as told;
+use ioecho_fixture::{Frozen, LoopDevice, MountPoint, or_skip, run as told};
 
 /// A loop device that can be made to hang. When it is dropped it is thawed and removed.
 struct Sleeper {
@@ -163,4 +163,42 @@ fn what_was_measured_is_written_though_a_device_holds_the_issuing_thread() {
     assert!(log().contains("stuck in a system call"), "{}", log());
     let results = sleeper.fixture.run(&["info", "run"]);
     assert!(results.status.code().is_some_and(|code| [0, 4].contains(&code)), "{}", said(&results));
+}
+
+#[test]
+fn threads_that_a_file_system_holds_are_given_up_and_what_they_did_is_kept() {
+    let device = or_skip!(LoopDevice::new(16 << 20));
+    or_skip!(told("mkfs.ext4", &["-q", device.path()]));
+    let mount = or_skip!(MountPoint::of(&device.path));
+    // Without the permission to freeze there is no test.
+    drop(or_skip!(Frozen::new(&mount)));
+    let fixture = Fixture::regular(1, 1);
+    let anchor = mount.path().join("a");
+    let target = format!("tree:{}?width=2&files=20&size=64k", anchor.display());
+    let fill = "files:format?do=mkdir,fill;threads=2";
+    fixture.run(&["replay", "-q", "-o", "made", "--target", &target, "--flow", fill]);
+    let write = "files:write?size=4k;threads=2";
+    let words = ["replay", "-q", "-o", "run", "--end-after", "2m", "--target", &target];
+    let mut child = fixture
+        .command(&[&words[..], &["--flow", write, "--destroy", anchor.to_str().unwrap()]].concat())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let run = fixture.path("run");
+    wait_until("the run goes on", || bytes(&run.join("requests.journal")) > 20_000);
+    let frozen = Frozen::new(&mount).unwrap();
+    wait_until("a thread is stuck in the kernel", || state(&child, "ioecho-lane-0") == Some('D'));
+    told("kill", &["-INT", &child.id().to_string()]).unwrap();
+    wait_until("results are written while it hangs", || run.join("report.html").exists());
+    assert!(child.try_wait().unwrap().is_none(), "the kernel holds its threads");
+    drop(frozen);
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(13), "{}", said(&output));
+    let summary = fs::read(run.join("summary.json")).unwrap();
+    let summary: serde_json::Value = serde_json::from_slice(&summary).unwrap();
+    let count = |name: &str| summary["engine"][name].as_u64().unwrap();
+    assert!(count("abandoned") > 0 && count("abandoned") <= 2, "{}", said(&output));
+    let recorded = summary["recorded"].as_u64().unwrap();
+    assert_eq!(count("planned"), recorded + count("abandoned"), "{}", said(&output));
 }

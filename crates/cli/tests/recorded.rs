@@ -166,6 +166,9 @@ fn a_recorded_load_takes_a_directory_of_its_own_and_what_it_has_not_is_refused()
     assert!(!home.path().join("a").exists());
     let text = does(home.path(), &["replay", BUILD, "-q", "--output=r", "--target=tree:a"], 3);
     assert!(text.contains("convert"), "{text}");
+    let raw = concat!(env!("CARGO_MANIFEST_DIR"), "/../trace/tests/recordings/files.recording");
+    let text = does(home.path(), &["replay", raw, "-q", "--output=r", "--target=tree:a"], 3);
+    assert!(text.contains("convert"), "{text}");
     let transformed = ["convert", "build.parquet", "less.parquet", "--filter", "op != fsync"];
     does(home.path(), &transformed, 0);
     let less = ["replay", "less.parquet", "-q", "--output=r", "--target=tree:a"];

@@ -9,8 +9,12 @@ mod program;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::{Arc, Mutex};
+use std::thread::sleep;
+use std::time::Duration;
 
+use ioecho_fixture::{LoopDevice, MountPoint, or_skip};
 use ioecho_replay::pattern::Pattern;
 use ioecho_replay::sim::{SimClock, SimDevice, SimSpec};
 use ioecho_replay::tree::{Call, Clients, FileFlow, Found, InMemory, Names, Next, Tree};
@@ -97,7 +101,8 @@ fn a_tree_is_made_used_and_removed_below_a_real_directory() {
         assert!(before.is_none_or(|before| before <= begun), "{row:?}");
         assert!(row.op == Op::Read || row.length.0 == 0);
     }
-    assert_eq!(ends.len(), 3);
+    // On a busy host one of the two that read may have been through all files before the other.
+    assert!((2..=3).contains(&ends.len()), "{ends:?}");
     let summary = summary(&home.path().join("used"));
     for op in ["read", "open", "close", "getattr"] {
         let count = summary["service_time"][op]["count"].as_u64();
@@ -229,6 +234,107 @@ fn what_a_tree_cannot_be_asked_for_is_refused_with_the_remedy() {
     let (code, text) = does(&home, &["replay", "-q", "--output=r", "--target=sim", "files"]);
     assert_eq!(code, 3, "{text}");
     assert!(text.contains("'open'") && text.contains("--filter"), "{text}");
+}
+
+/// A small ext4 on a loop device of its own, with room for so many names.
+fn small(names: u32) -> Result<(MountPoint, LoopDevice), String> {
+    let device = LoopDevice::new(16 << 20)?;
+    let names = names.to_string();
+    ioecho_fixture::run("mkfs.ext4", &["-q", "-N", &names, device.path()])?;
+    Ok((MountPoint::of(&device.path)?, device))
+}
+
+/// How often each outcome is in the results of a run.
+fn outcomes(run: &Path) -> BTreeMap<String, u64> {
+    serde_json::from_value(summary(run)["outcomes"].clone()).unwrap()
+}
+
+#[test]
+fn a_file_system_without_room_fails_what_it_cannot_hold_and_the_rest_can_be_removed() {
+    let (mount, _device) = or_skip!(small(256));
+    let home = TempDir::new().unwrap();
+    let anchor = mount.path().join("a");
+    for (run, shape) in [("names", "files=200&size=4k"), ("bytes", "files=20&size=1M")] {
+        let target = format!("--target=tree:{}?width=4&{shape}", anchor.display());
+        let fill = "--flow=f=files:format?do=mkdir,fill;threads=2";
+        let output = format!("--output={run}");
+        let (code, text) = does(&home, &["replay", "-q", &output, &target, fill]);
+        assert_eq!(code, 14, "{text}");
+        assert!(text.contains("errno 28 (no space left"), "{text}");
+        let found = outcomes(&home.path().join(run));
+        assert!(found["errno 28"] > 0 && found["ok"] > 0 && found.len() == 2, "{found:?}");
+        let destroy = format!("--destroy={}", anchor.display());
+        let clean = ["files:format?do=delete,rmdir;threads=2"];
+        let rows = replay(&home, &format!("{run}-gone"), &target[9..], &clean, &[&destroy]);
+        assert!(counts(&rows)["delete"] > 15);
+        let left: Vec<_> = fs::read_dir(&anchor).unwrap().collect();
+        assert_eq!(left.len(), 1, "the mark alone: {left:?}");
+        fs::remove_dir_all(&anchor).unwrap();
+    }
+}
+
+/// Writes to the files of a tree below `place` until the journal shows that they are under way,
+/// lets something happen to the file system, and answers how often each outcome is in the results.
+fn outcomes_of_writes_while(place: &Path, happens: impl FnOnce()) -> BTreeMap<String, u64> {
+    let home = TempDir::new().unwrap();
+    let anchor = place.join("a");
+    let target = format!("tree:{}?width=2&files=20&size=64k", anchor.display());
+    replay(&home, "made", &target, &["files:format?do=mkdir,fill;threads=2"], &[]);
+    let mut child = Command::new(env!("CARGO_BIN_EXE_ioecho"))
+        .args(["replay", "-q", "-o", "run", "--target", &target, "--end-after", "3s"])
+        .args(["--flow", "files:write?size=4k;threads=2", "--destroy"])
+        .arg(&anchor)
+        .current_dir(home.path())
+        .spawn()
+        .unwrap();
+    let journal = home.path().join("run/requests.journal");
+    while fs::metadata(&journal).map_or(0, |file| file.len()) < 20_000 {
+        assert!(child.try_wait().unwrap().is_none(), "it ended before anything happened");
+        sleep(Duration::from_millis(2));
+    }
+    happens();
+    assert_eq!(child.wait().unwrap().code(), Some(14));
+    outcomes(&home.path().join("run"))
+}
+
+#[test]
+fn a_tree_that_is_removed_underneath_or_becomes_read_only_is_told_call_by_call() {
+    let (mount, _device) = or_skip!(small(256));
+    let removed = outcomes_of_writes_while(mount.path(), || {
+        fs::remove_dir_all(mount.path().join("a")).unwrap();
+    });
+    assert!(removed["ok"] > 0 && removed["errno 2"] > 0, "{removed:?}");
+    // What ext4 does where its journal cannot be written.
+    let read_only = outcomes_of_writes_while(mount.path(), || {
+        let path = mount.path().to_string_lossy();
+        ioecho_fixture::run("mount", &["-o", "remount,abort", &path]).unwrap();
+    });
+    assert!(read_only["ok"] > 0 && read_only["errno 30"] > 0, "{read_only:?}");
+}
+
+#[test]
+fn reads_from_memory_are_told_from_those_of_the_storage() {
+    let device = or_skip!(LoopDevice::new(16 << 20));
+    or_skip!(ioecho_fixture::run("mkfs.ext4", &["-q", device.path()]));
+    let home = TempDir::new().unwrap();
+    let cached = |run: &str, is_made: bool| -> Result<Value, String> {
+        // What is mounted anew has nothing in memory.
+        let mount = MountPoint::of(&device.path)?;
+        let anchor = mount.path().join("a");
+        let target = format!("tree:{}?width=2&files=20&size=64k", anchor.display());
+        if !is_made {
+            replay(&home, "made", &target, &["files:format?do=mkdir,fill;threads=2"], &[]);
+        }
+        replay(&home, run, &target, &["files:read?size=64k&once=yes;threads=2"], &[]);
+        let checks = summary(&home.path().join(run))["verdict"]["checks"].clone();
+        let mut checks = checks.as_array().unwrap().iter();
+        Ok(checks.find(|check| check["name"] == "page-cache").unwrap().clone())
+    };
+    let memory = or_skip!(cached("memory", false));
+    assert_eq!(memory["grade"], "suspect", "{memory}");
+    assert!(memory["measured"].as_str().unwrap().starts_with("100.0 % of 2.50 MiB"), "{memory}");
+    let storage = or_skip!(cached("storage", true));
+    assert_eq!(storage["grade"], "pass", "{storage}");
 }
 
 const FILE: &str = "fsd=fsd1,anchor=anchor,depth=1,width=3,files=4,size=8k\n\

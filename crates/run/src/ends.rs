@@ -1,10 +1,11 @@
 //! The results of a run's threads after their end, and the run's facts made of them.
 
 use ioecho_linux::target::Layer;
-use ioecho_stats::facts::{ClockFacts, CpuFacts, EndedAfter, EngineFacts, HostFacts};
+use ioecho_linux::watch::FileIoState;
+use ioecho_stats::facts::{ClockFacts, CpuFacts, EndedAfter, EngineFacts, FileIo, HostFacts};
 use ioecho_trace::units::counted;
 
-use crate::facts::{RunFacts, TargetEntry};
+use crate::facts::{RunFacts, TargetEntry, TreeEntry};
 use crate::feeder::FeederEnd;
 use crate::lane::{LaneEnd, TargetSeen};
 use crate::load;
@@ -143,9 +144,29 @@ pub(crate) fn engine_facts(
         paced_rate_max: (request_cost > 0).then(|| 1e9 / request_cost as f64),
         demanded_rate_peak: ends.feeder.peak_per_s,
         host: host_facts(ends),
+        file_io: file_io(facts, &ends.lanes),
         load: load::facts(plan, facts, below, &ends.seen, &ends.feeder),
         ..facts_beforehand(plan, facts)
     }
+}
+
+/// What all threads on trees of files moved; `None` where that is not known of each of them.
+fn file_io(facts: &RunFacts, lanes: &[LaneEnd]) -> Option<FileIo> {
+    let trees: Vec<&TreeEntry> = facts.targets.iter().filter_map(TargetEntry::tree).collect();
+    if trees.is_empty() {
+        return None;
+    }
+    let all: Option<Vec<FileIoState>> = lanes.iter().map(|lane| lane.file_io).collect();
+    let all = all?;
+    let sum = |of: fn(&FileIoState) -> u64| all.iter().map(of).sum::<u64>();
+    let is_counted = trees.iter().all(|tree| tree.counts_fetched());
+    Some(FileIo {
+        read_bytes: sum(|lane| lane.read_bytes),
+        fetched_bytes: is_counted.then(|| sum(|lane| lane.fetched_bytes)),
+        written_bytes: sum(|lane| lane.written_bytes),
+        // Each of them has seen the whole host.
+        unsaved_bytes: all.iter().map(|lane| lane.unsaved_bytes).max().unwrap_or_default(),
+    })
 }
 
 /// The observations of the host and of the devices during the run.

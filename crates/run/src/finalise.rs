@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use ioecho_stats::critical_path::PathFinder;
 use ioecho_stats::run_summary::{EngineFacts, RunFigures, RunSummary};
-use ioecho_trace::{Batch, Columns, Header, Source};
+use ioecho_trace::{Batch, Columns, Header, Outcome, Source};
 
 use crate::directory::RunDirectory;
 use crate::error::{Kind, Result, RunError};
@@ -72,6 +72,11 @@ pub(crate) fn finalise(
     engine.pushed_back = engine.pushed_back.max(figures.pushed_back());
     engine.dropped = engine.dropped.max(figures.dropped());
     engine.in_flight_peak = engine.in_flight_peak.max(figures.in_flight_peak());
+    // Nor did it say how much it had drawn from its flows: what is recorded, and what it waits for.
+    let abandoned = figures.picture().failures().filter(|(_, how, _)| *how == Outcome::Abandoned);
+    let abandoned: u64 = abandoned.map(|(_, _, count)| count).sum();
+    let waits_for = engine.abandoned.saturating_sub(abandoned);
+    engine.planned = engine.planned.max(figures.recorded().saturating_add(waits_for));
     engine.witness = witnessed.map(|witnessed| witnessed.facts(run));
     let is_whole = engine.incomplete.is_empty() && figures.recorded() == engine.planned;
     let mut summary = figures.summary(engine);

@@ -10,6 +10,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ioecho_linux::target::{Layer, Places, TargetContent};
+use ioecho_linux::watch::FileIoState;
 use ioecho_linux::{
     Access, MonotonicClock, Recheck, open_device, open_devices, target, thread as host_thread,
 };
@@ -233,6 +234,8 @@ pub(crate) struct LaneEnd {
     pub(crate) flows: Option<FlowsEnd>,
     /// What was seen of each of its targets.
     pub(crate) targets: Vec<TargetSeen>,
+    /// What its calls on a tree of files moved.
+    pub(crate) file_io: Option<FileIoState>,
 }
 
 /// What was seen of a target.
@@ -285,6 +288,7 @@ impl LaneEnd {
             verify_read: Bytes::ZERO,
             flows: None,
             targets: Vec::new(),
+            file_io: None,
         }
     }
 
@@ -368,10 +372,9 @@ pub(crate) fn run(
     observer: &dyn Observer,
 ) -> (LaneEnd, Closing) {
     let LaneWork { number, target, lane, input, flows, filled, recorder, control, .. } = work;
-    let verifier = work.verifier;
     let pattern = pattern(plan, work.run_number, target, work.joint.as_ref());
     let mut rings = Rings { input, flows, recorder, control, pattern, shared: work.shared };
-    let mut end = LaneEnd::new(verifier);
+    let mut end = LaneEnd::new(work.verifier);
     let mut closing = None;
     RingInput::wait_until_filled(&filled, &rings.control.stop);
     match lane {
@@ -429,7 +432,8 @@ pub(crate) fn run(
             }
             let pacing =
                 Pacing { start_at: Some(agreed.start_at), spin: agreed.spin, ..pacing(plan) };
-            replay(plan, &mut rings, &mut end, (device.as_mut(), &clock, pacing));
+            let of_lane: (&mut dyn Device, _, _) = (device.as_mut(), &clock, pacing);
+            replay_counted(plan, &mut rings, &mut end, of_lane, numbers.is_empty());
             if end.totals.silent || end.error.is_some() {
                 // The run can no longer become complete, so it need not wait for its end.
                 rings.control.stop.store(true, Relaxed);
@@ -460,6 +464,21 @@ pub(crate) fn run(
         end.flows = Some(flows.end());
     }
     (end, closing)
+}
+
+/// Replays, and counts what a thread on a tree of files moved: it makes its calls itself, so the
+/// kernel counts them as its own.
+fn replay_counted<C: Clock>(
+    plan: &ReplayPlan,
+    rings: &mut Rings,
+    end: &mut LaneEnd,
+    of_lane: (&mut dyn Device, &C, Pacing),
+    is_on_tree: bool,
+) {
+    let before = FileIoState::of_this_thread().filter(|_| is_on_tree);
+    replay(plan, rings, end, of_lane);
+    let moved = |before| Some(FileIoState::of_this_thread()?.since(&before));
+    end.file_io = before.and_then(moved);
 }
 
 /// Keeps a simulated device in step with those of the other targets, if requests wait for them, or

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use ioecho_trace::recorded::RecordedFiles;
+use ioecho_trace::recording::Recording;
 use ioecho_trace::wording::Wording;
 use ioecho_trace::{Source, TraceError};
 
@@ -48,7 +49,9 @@ fn names_of(source: &dyn Source, path: &Path) -> Result<Arc<RecordedFiles>> {
         return unusable(reason, "replay what was recorded".into());
     }
     let Some(files) = &header.files else {
-        let (reason, remedy) = if header.format == ioecho_trace::formats::strace::NAME {
+        let are_calls = header.format == ioecho_trace::formats::strace::NAME
+            || header.recording.as_ref().is_some_and(Recording::is_of_calls);
+        let (reason, remedy) = if are_calls {
             let remedy = Wording::default().command("convert", "IN OUT.parquet");
             ("its names are known only when it has been read to its end", remedy)
         } else {

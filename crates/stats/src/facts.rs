@@ -6,6 +6,7 @@
 //! time: a key that an older file lacks is read as its default.
 
 mod ended;
+mod file_io;
 mod flows;
 mod host;
 mod load;
@@ -20,6 +21,7 @@ use ioecho_trace::{Nanos, TimingMode};
 use serde::{Deserialize, Serialize};
 
 pub use ended::EndedAfter;
+pub use file_io::FileIo;
 pub use flows::FlowFacts;
 pub(crate) use flows::clients;
 pub use host::{
@@ -85,6 +87,9 @@ pub struct EngineFacts {
     /// Whether the load goes to trees of files.
     #[serde(default, skip_serializing_if = "is_no")]
     pub files: bool,
+    /// What calls on files moved, and how much of it memory held; `None` where nobody looked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub file_io: Option<FileIo>,
     /// Whether time was scaled, and how.
     pub speedup: f64,
     /// By how much think times between requests were divided.
@@ -187,6 +192,7 @@ impl Default for EngineFacts {
             direct: false,
             memory: false,
             files: false,
+            file_io: None,
             speedup: 0.0,
             server_speed: unscaled(),
             timing: TimingMode::Timed,
@@ -263,6 +269,7 @@ impl EngineFacts {
             direct,
             memory,
             files,
+            file_io,
             // Equal in both.
             speedup: _,
             server_speed: _,
@@ -330,12 +337,22 @@ impl EngineFacts {
         self.merge_pace((*demanded_rate_peak, *paced_rate_max));
         // The emptiest target of all.
         self.empty_share = merging::furthest(self.empty_share, *empty_share, |share| share);
-        merging::both(&mut self.verify, verify.as_ref(), VerifyFigures::merge);
-        merging::both(&mut self.witness, witness.as_ref(), WitnessFacts::merge);
+        self.merge_seen((verify.as_ref(), witness.as_ref(), file_io.as_ref()));
         self.merge_targets(*targets, host, load);
         // The numbers of flows mean something within one run only.
         self.flows.clear();
         Ok(())
+    }
+
+    /// Merges what was looked at beside the run, where it was.
+    fn merge_seen(
+        &mut self,
+        theirs: (Option<&VerifyFigures>, Option<&WitnessFacts>, Option<&FileIo>),
+    ) {
+        let (verify, witness, file_io) = theirs;
+        merging::both(&mut self.verify, verify, VerifyFigures::merge);
+        merging::both(&mut self.witness, witness, WitnessFacts::merge);
+        merging::both(&mut self.file_io, file_io, FileIo::merge);
     }
 
     /// Merges what is told target by target.

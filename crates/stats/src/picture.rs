@@ -268,7 +268,8 @@ pub struct RunPicture {
     lateness: Raster,
     flow: Timeline<Bucket>,
     spans: [[Latencies; Kind::ALL.len()]; Span::ALL.len()],
-    outcomes: BTreeMap<i32, u64>,
+    /// By the code of the outcome and the operation.
+    outcomes: BTreeMap<(i32, Op), u64>,
     /// Service times by [`Class`], which no sum of [`Kind`]s is.
     classes: [Latencies; Class::ALL.len()],
     late_causes: [u64; LateCause::ALL.len()],
@@ -337,7 +338,7 @@ impl RunPicture {
         let kind = Kind::of(request.op) as usize;
         let done = measured.outcome == Outcome::Ok;
 
-        *self.outcomes.entry(measured.outcome.code()).or_default() += 1;
+        *self.outcomes.entry((measured.outcome.code(), request.op)).or_default() += 1;
         let scheduled = measured.scheduled.max(Nanos::ZERO);
         self.demanded_end = self.demanded_end.max(scheduled);
         self.end = self.end.max(scheduled);
@@ -397,8 +398,8 @@ impl RunPicture {
         for (mine, theirs) in self.classes.iter_mut().zip(&other.classes) {
             mine.merge(theirs);
         }
-        for (code, count) in &other.outcomes {
-            *self.outcomes.entry(*code).or_default() += count;
+        for (which, count) in &other.outcomes {
+            *self.outcomes.entry(*which).or_default() += count;
         }
         for (mine, theirs) in self.late_causes.iter_mut().zip(&other.late_causes) {
             *mine += theirs;
@@ -454,13 +455,27 @@ impl RunPicture {
 
     /// How often each outcome occurred, success first, only those that did.
     pub fn outcomes(&self) -> Vec<OutcomeCount> {
-        let count_of = |(code, count): (&i32, &u64)| {
-            let outcome = Outcome::from_code(*code)?;
-            Some(OutcomeCount { name: outcome.name(), ok: outcome == Outcome::Ok, count: *count })
+        let mut counts: BTreeMap<i32, u64> = BTreeMap::new();
+        for ((code, _), count) in &self.outcomes {
+            *counts.entry(*code).or_default() += count;
+        }
+        let count_of = |(code, count): (i32, u64)| {
+            let outcome = Outcome::from_code(code)?;
+            Some(OutcomeCount { name: outcome.name(), ok: outcome == Outcome::Ok, count })
         };
-        let mut outcomes: Vec<_> = self.outcomes.iter().filter_map(count_of).collect();
+        let mut outcomes: Vec<_> = counts.into_iter().filter_map(count_of).collect();
         outcomes.sort_by_key(|outcome| !outcome.ok);
         outcomes
+    }
+
+    /// How often each operation failed, and how: requests that were issued and did not complete in
+    /// full.
+    pub fn failures(&self) -> impl Iterator<Item = (Op, Outcome, u64)> + '_ {
+        self.outcomes.iter().filter_map(|((code, op), count)| {
+            let outcome = Outcome::from_code(*code)?;
+            let has_failed = outcome.was_issued() && outcome != Outcome::Ok;
+            has_failed.then_some((*op, outcome, *count))
+        })
     }
 
     /// How many requests were submitted later than [`LATE`] for each cause, known or not, in the

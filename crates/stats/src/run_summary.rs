@@ -39,6 +39,9 @@ pub struct RunSummary {
     pub outcomes: BTreeMap<String, u64>,
     /// Requests that did not complete in full though they were issued.
     pub failed: u64,
+    /// The same by operation, and by outcome.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub failed_by_operation: BTreeMap<String, BTreeMap<String, u64>>,
     /// Bytes of reads that completed.
     pub bytes_read: u64,
     /// Bytes of writes that completed.
@@ -135,12 +138,18 @@ impl RunFigures {
         }
         let outcomes =
             self.picture().outcomes().into_iter().map(|outcome| (outcome.name, outcome.count));
+        let mut failed_by_operation: BTreeMap<String, BTreeMap<String, u64>> = BTreeMap::new();
+        for (op, outcome, count) in self.picture().failures() {
+            let of_op = failed_by_operation.entry(op.name().to_owned()).or_default();
+            *of_op.entry(outcome.name()).or_default() += count;
+        }
         RunSummary {
             version: SUMMARY_VERSION,
             verdict,
             recorded: self.recorded(),
             outcomes: outcomes.collect(),
             failed: self.failed(),
+            failed_by_operation,
             bytes_read: self.bytes_read(),
             bytes_written: self.bytes_written(),
             achieved_duration_ns: self.last_submitted().0,

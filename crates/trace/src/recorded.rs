@@ -6,6 +6,7 @@
 //! at k · [`PLACE_BYTES`]. What was there before the first call stands beside them, because
 //! without it a replay would fail where the recording did not.
 
+use rustc_hash::FxHashSet;
 use serde::{Deserialize, Serialize};
 
 /// So many bytes belong to each place: no file is larger.
@@ -45,6 +46,62 @@ impl RecordedFiles {
             None => Ok(()),
         }
     }
+
+    /// Completes what calls told of what was there before them. `now` says what a name stands for
+    /// after them, if nobody has changed it since. It is not asked of names that the calls made,
+    /// opened to be written, or gave to something else. Answers how much was learned.
+    pub fn complete(&mut self, now: impl Fn(&Before) -> Option<Now>) -> u64 {
+        let makes = |word: &OpenWord| {
+            matches!(word, OpenWord::Write | OpenWord::Create | OpenWord::Truncate)
+        };
+        let changed = self.places.iter().filter(|place| place.fails.is_none());
+        let changed = changed.flat_map(|place| {
+            let is_made = place.mode.is_some() || place.open.iter().any(makes);
+            place.to.as_deref().into_iter().chain(is_made.then_some(place.path.as_str()))
+        });
+        let changed: FxHashSet<&str> = changed.collect();
+        let mut learned = 0;
+        for before in &mut self.before {
+            if changed.contains(before.path.as_str()) {
+                continue;
+            }
+            let is_learned = match (before.kind, now(before)) {
+                // It is another name of a file that stands in this list too.
+                (BeforeKind::File, _) if before.target.is_some() => false,
+                (BeforeKind::File, Some(Now::File { size })) if size > before.size => {
+                    before.size = size;
+                    true
+                }
+                (BeforeKind::File, Some(Now::Directory)) if before.size == 0 => {
+                    before.kind = BeforeKind::Directory;
+                    true
+                }
+                (BeforeKind::Symlink, Some(Now::Symlink { target })) => {
+                    before.target.replace(target.clone()).as_ref() != Some(&target)
+                }
+                _ => false,
+            };
+            learned += u64::from(is_learned);
+        }
+        learned
+    }
+}
+
+/// What a name stands for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Now {
+    /// A directory.
+    Directory,
+    /// A file.
+    File {
+        /// Its bytes.
+        size: u64,
+    },
+    /// A symbolic link.
+    Symlink {
+        /// What it says.
+        target: String,
+    },
 }
 
 /// Whether a name lies beneath the directory that it is taken from. The empty one is that directory
@@ -162,5 +219,44 @@ mod tests {
         assert_eq!(serde_json::from_str::<RecordedFiles>(&text).unwrap(), files);
         assert!(text.contains(r#"{"path":"b","open":["read","no-replace"]}"#), "{text}");
         assert!(serde_json::from_str::<RecordedFiles>(r#"{"before":[],"spaces":[]}"#).is_err());
+    }
+
+    #[test]
+    fn what_lies_there_afterwards_tells_what_calls_did_not() {
+        let before = |path: &str, kind, size| {
+            let target = (kind == BeforeKind::Symlink).then(|| "xxx".to_owned());
+            Before { path: path.to_owned(), kind, size, target }
+        };
+        let (file, link) = (BeforeKind::File, BeforeKind::Symlink);
+        let place = |path: &str| Place { path: path.to_owned(), ..Place::default() };
+        let to = |path: &str| Some(path.to_owned());
+        let mut files = RecordedFiles {
+            before: vec![
+                before("linked", file, 0),
+                before("read", file, 90),
+                before("opened", file, 0),
+                before("replaced", file, 0),
+                before("kept", file, 0),
+                before("walked", file, 0),
+                before("link", link, 0),
+                before("gone", file, 5),
+            ],
+            places: vec![
+                Place { to: to("new"), ..place("linked") },
+                Place { open: vec![OpenWord::Write], ..place("opened") },
+                Place { to: to("replaced"), ..place("x") },
+                Place { to: to("kept"), fails: Some(17), ..place("x") },
+            ],
+        };
+        let learned = files.complete(|before| match before.path.as_str() {
+            "walked" => Some(Now::Directory),
+            "link" => Some(Now::Symlink { target: "a/b".to_owned() }),
+            "gone" => None,
+            _ => Some(Now::File { size: 70 }),
+        });
+        let sizes = files.before.iter().map(|before| before.size);
+        assert_eq!(sizes.collect::<Vec<_>>(), [70, 90, 0, 0, 70, 0, 0, 5]);
+        assert_eq!(files.before[5].kind, BeforeKind::Directory);
+        assert_eq!((files.before[6].target.as_deref(), learned), (Some("a/b"), 4));
     }
 }

@@ -6,6 +6,7 @@
 //! for each problem of this run. Everything else is printed on request (`--verbose`), and is in the
 //! report.
 
+use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 use ioecho_stats::headline::{Headline, Throughput, drained};
@@ -245,7 +246,13 @@ fn requests(out: &mut dyn Write, summary: &RunSummary, others: &[String]) -> io:
     let parts: Vec<String> = [text].into_iter().chain(others.iter().cloned()).collect();
     line(out, "requests", &parts.join(", "))?;
     for (outcome, count) in summary.outcomes.iter().filter(|(outcome, _)| *outcome != "ok") {
-        writeln!(out, "  {count} {}", Outcome::told_of(outcome))?;
+        let of = |(op, counts): (&String, &BTreeMap<String, u64>)| {
+            counts.get(outcome).map(|count| format!("{op} {count}"))
+        };
+        let by_op: Vec<String> = summary.failed_by_operation.iter().filter_map(of).collect();
+        let by_op =
+            if by_op.is_empty() { by_op.concat() } else { format!(": {}", by_op.join(", ")) };
+        writeln!(out, "  {count} {}{by_op}", Outcome::told_of(outcome))?;
     }
     Ok(())
 }

@@ -4,6 +4,7 @@ use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
+use std::time::SystemTime;
 
 use anyhow::Context as _;
 use ioecho_linux::record::{
@@ -45,6 +46,7 @@ pub(crate) fn run(args: &RecordArgs) -> anyhow::Result<u8> {
     let names = names(args, &targets);
     // From here on a signal ends the recording. Before, it would end the process without removing
     // the trace from the kernel.
+    let began = SystemTime::now();
     let session = Session::new(args.duration, &args.command, args.quiet)?;
     let recorder = Recorder::start(targets, &options).map_err(refused)?;
     recorder.notes().iter().for_each(|note| tell(&format!("note: {note}")));
@@ -91,7 +93,7 @@ pub(crate) fn run(args: &RecordArgs) -> anyhow::Result<u8> {
     if is_empty(&summary, interface) {
         return nothing(args, output, &names, is_good);
     }
-    let imported = convert::convert(args, output, &stop)?;
+    let imported = convert::convert(args, output, began, &stop)?;
     if let Some(status) = command.filter(|status| !(args.quiet && status.success())) {
         tell(&format!("the command ended with {status}"));
     }

@@ -9,7 +9,9 @@
 mod clock;
 mod cpu;
 mod device;
+mod file_io;
 
 pub use clock::{ClockSample, ClockWatch, is_synchronised};
 pub use cpu::{CpuState, mean_frequency_khz, own_wait, usable_cpus};
 pub use device::{Counters, DeviceState, LayerState};
+pub use file_io::FileIoState;

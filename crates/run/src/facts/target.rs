@@ -19,6 +19,15 @@ pub(crate) const TREE_IN_MEMORY: &str = "sim:tree";
 /// File systems that keep files in memory.
 const MEMORY: [&str; 2] = ["tmpfs", "ramfs"];
 
+/// File systems whose reads the kernel counts as those of the thread that makes them
+/// (`task_io_account_read` of its `block/blk-core.c` and `fs/nfs/read.c`). ZFS counts what is asked
+/// for, from memory too; FUSE, Ceph and others count nothing.
+const COUNTED: [&str; 24] = [
+    "bcachefs", "btrfs", "erofs", "exfat", "ext2", "ext3", "ext4", "f2fs", "gfs2", "hfsplus",
+    "iso9660", "jfs", "nfs", "nfs4", "nilfs2", "ntfs3", "ocfs2", "overlay", "reiserfs", "squashfs",
+    "udf", "ufs", "vfat", "xfs",
+];
+
 /// A target of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub enum TargetEntry {
@@ -50,6 +59,13 @@ pub struct TreeEntry {
     pub file_system: Option<String>,
     /// Where that is mounted.
     pub mount_point: Option<PathBuf>,
+}
+
+impl TreeEntry {
+    /// Whether the kernel counts what its file system fetches from the storage for a thread.
+    pub(crate) fn counts_fetched(&self) -> bool {
+        self.file_system.as_deref().is_some_and(|kind| COUNTED.contains(&kind))
+    }
 }
 
 /// A device that exists only as a specification.

@@ -82,6 +82,7 @@ impl Draw {
             direct: self.yes(),
             memory: self.yes(),
             files: self.yes(),
+            file_io: self.maybe(Self::file_io),
             speedup: 2.0,
             server_speed: 1.0,
             timing: TimingMode::Load,
@@ -110,6 +111,15 @@ impl Draw {
             behind_ns: self.span(),
             lateness_ns: self.below(99) as i64,
             cause: LateCause::ALL[self.below(9) as usize],
+        }
+    }
+
+    fn file_io(&mut self) -> FileIo {
+        FileIo {
+            read_bytes: self.count(),
+            fetched_bytes: self.maybe(Self::count),
+            written_bytes: self.count(),
+            unsaved_bytes: self.count(),
         }
     }
 

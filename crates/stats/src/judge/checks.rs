@@ -3,13 +3,14 @@
 //! A threshold without its reason is a guess, so each stands here once, named, with its source. A
 //! check that does not apply says why; a check that passes gives no advice.
 
+mod cached;
 pub(super) mod host;
 pub(super) mod load;
 pub(super) mod start;
 pub(super) mod witness;
 
 use ioecho_trace::units::{counted, counted_in, times};
-use ioecho_trace::{LateCause, Nanos, Op};
+use ioecho_trace::{LateCause, Nanos, Op, Outcome};
 
 use super::{DEVICE, HOST, OWN, fault, fell_behind, is_mostly, late_share, low_cap};
 use super::{own_late_share, share};
@@ -45,6 +46,9 @@ const REFUSED_SHARE: f64 = 0.01;
 /// … and that below which no percentile that is told shows it: what the target cannot take is then
 /// a finding about the target.
 const REFUSED_FEW: f64 = 0.001;
+/// Errors of calls on names that are not there, are there already, or are of another kind: ENOENT,
+/// EEXIST, ENOTDIR, EISDIR and ENOTEMPTY (`asm-generic/errno-base.h`, `errno.h`).
+const NAMES: [i32; 5] = [2, 17, 20, 21, 39];
 /// The share of failed requests above which a run shows nothing about an intact device.
 const FAILED_SHARE: f64 = 0.01;
 
@@ -456,7 +460,16 @@ pub(super) fn failures(figures: &RunFigures, engine: &EngineFacts) -> Check {
     if engine.device_errors > 0 {
         measured.push(format!("the device failed as a whole {}", times(engine.device_errors)));
     }
-    let advice = if unanswered == failed && failed > 0 {
+    let is_of_names =
+        |outcome: Outcome| matches!(outcome, Outcome::Error(code) if NAMES.contains(&code));
+    let names = figures.picture().failures().filter(|(_, outcome, _)| is_of_names(*outcome));
+    let names: u64 = names.filter(|_| engine.files).map(|(_, _, count)| count).sum();
+    if names > 0 {
+        measured.push(format!("{names} of them met a name that is not as this load left it"));
+    }
+    let advice = if names > 0 {
+        "Something else makes or removes names in this tree: find it, and make the tree anew."
+    } else if unanswered == failed && failed > 0 {
         "The device never answered these: look for one that hangs, and see the kernel log."
     } else {
         "The device answered with errors or short transfers: see the outcomes and the kernel log."
@@ -632,9 +645,8 @@ pub(super) fn page_cache(engine: &EngineFacts) -> Check {
     if engine.simulated {
         return check("page-cache", Grade::NotApplicable, "simulated".into(), "", "");
     }
-    if engine.files && !engine.direct {
-        let measured = "files go through it, as the load asks: what was read may be memory";
-        return check("page-cache", Grade::NotApplicable, measured.to_owned(), "", "");
+    if engine.files {
+        return cached::of_files(engine);
     }
     check(
         "page-cache",

@@ -5,7 +5,7 @@ use ioecho_trace::{
     Batch, Bytes, Columns, Measured, Nanos, Op, Outcome, Request, TimingMode, VerifyMode,
 };
 
-use crate::facts::{EndedAfter, LoadFacts, SizeFacts, WitnessFacts};
+use crate::facts::{EndedAfter, FileIo, LoadFacts, SizeFacts, WitnessFacts};
 use crate::run_summary::VerifyFigures;
 
 /// A run of 1000 requests, one each millisecond, of which `late` are late by 50 ms.
@@ -701,4 +701,46 @@ fn what_was_left_out_makes_another_load_of_it() {
     let validity = |unmapped| judge(&figures, &EngineFacts { unmapped, ..engine() }).validity;
     assert_eq!((validity(0), validity(10)), (Validity::Valid, Validity::Suspect));
     assert_eq!(validity(1000), Validity::Invalid);
+}
+
+/// The check `page-cache` of a run on files, which read and wrote a hundred MiB.
+fn cached(fetched: Option<u64>, unsaved: u64) -> Check {
+    let io = FileIo {
+        read_bytes: 100 << 20,
+        fetched_bytes: fetched.map(|mib| mib << 20),
+        written_bytes: 100 << 20,
+        unsaved_bytes: unsaved << 20,
+    };
+    let engine = EngineFacts { files: true, direct: false, file_io: Some(io), ..engine() };
+    let verdict = judge(&run(0, LateCause::None, Outcome::Ok), &engine);
+    verdict.checks.into_iter().find(|check| check.name == "page-cache").unwrap()
+}
+
+#[test]
+fn files_whose_data_were_in_memory_are_told_with_the_share() {
+    let all = cached(Some(0), 0);
+    assert_eq!(all.grade, Grade::Suspect);
+    assert!(all.measured.starts_with("100.0 % of 100 MiB read came from memory; 0.0 %"), "{all:?}");
+    // More is fetched than was asked for where it is read ahead.
+    for (fetched, unsaved) in [(90, 0), (300, 0), (100, 10)] {
+        assert_eq!(cached(Some(fetched), unsaved).grade, Grade::Pass, "{fetched} {unsaved}");
+    }
+    for (fetched, unsaved) in [(Some(89), 0), (Some(100), 11), (None, 11), (Some(100), 999)] {
+        assert_eq!(cached(fetched, unsaved).grade, Grade::Suspect, "{fetched:?} {unsaved}");
+    }
+    let unknown = cached(None, 0);
+    assert_eq!(unknown.grade, Grade::Pass, "what was written is known");
+    assert!(unknown.measured.contains("this file system does not tell"), "{unknown:?}");
+}
+
+#[test]
+fn what_moves_hardly_anything_or_was_not_looked_at_says_nothing_of_memory() {
+    let little =
+        FileIo { read_bytes: 900, fetched_bytes: Some(0), written_bytes: 0, unsaved_bytes: 0 };
+    for file_io in [None, Some(little)] {
+        let engine = EngineFacts { files: true, direct: true, file_io, ..engine() };
+        let verdict = judge(&run(0, LateCause::None, Outcome::Ok), &engine);
+        let check = verdict.checks.iter().find(|check| check.name == "page-cache").unwrap();
+        assert_eq!(check.grade, Grade::NotApplicable, "{check:?}");
+    }
 }

@@ -81,6 +81,11 @@ pub(super) const IN_ONE: Topic<'static> =
 pub(super) const BEFORE: Topic<'static> =
     NoteKind::Assumed.of("names that were there before the recording, as far as calls found them");
 
+/// Links to calls long ago.
+pub(super) const FAR_LINKS: Topic<'static> = NoteKind::Assumed
+    .of("calls that waited for one more than 131,072 calls before them, taken as made after the \
+     latest that had returned");
+
 /// A request that a call was, and what it had to wait for.
 pub struct Row<'a> {
     /// The request. Its instant counts as the calls' instants do.
@@ -159,6 +164,7 @@ impl Model {
         let mut guesses = self.guesses.clone();
         guesses.add(BEFORE, self.names.before.len() as u64, None);
         guesses.add(APPEARED, self.names.appeared, self.names.appeared_example.clone());
+        guesses.add(FAR_LINKS, self.links.as_ref().map_or(0, |links| links.too_far), None);
         (self.losses.clone(), guesses)
     }
 
