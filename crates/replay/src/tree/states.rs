@@ -192,9 +192,10 @@ impl States {
 
     /// A file is in this state now, and nobody has it any more; answers what it was.
     fn set_file(&self, file: u64, now: FileState) -> FileState {
-        let set = |seen: u16| Ok(seen & !(STATE | BUSY | GOING) | now as u16);
-        let Claim::Taken(before) = self.change_file(file, set) else { return now };
+        let before = self.file(file);
+        // Counted before others can take it: whoever did so first would count below zero.
         self.count_change(before, now);
+        self.change_file(file, |seen| Ok(seen & !(STATE | BUSY | GOING) | now as u16));
         before
     }
 
