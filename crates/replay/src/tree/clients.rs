@@ -443,15 +443,13 @@ impl FileFlow {
             _ => {}
         }
         let wanted = task.wants() & self.load.only;
-        visit.state = if self.load.access == Access::Shared {
-            let state = states.file(number);
-            if state as u8 & wanted == 0 {
-                return Err(Claim::Unfit);
-            }
-            state
+        visit.state = taken(if self.shares(task) {
+            states.enter(number, wanted)
+        } else if self.load.then_delete || task.removes() {
+            states.claim_to_remove(number, wanted)
         } else {
-            taken(states.claim(number, wanted))?
-        };
+            states.claim(number, wanted)
+        })?;
         let is_new = visit.state == FileState::Absent;
         let whole = if is_new { self.tree.reserve(number) } else { Ok(()) };
         let whole = whole.and_then(|()| match (task, &self.to) {
@@ -465,11 +463,7 @@ impl FileFlow {
             }
             _ => Ok(FileState::Absent),
         });
-        visit.other = whole.inspect_err(|_| {
-            if self.load.access != Access::Shared {
-                states.release(number, visit.state);
-            }
-        })?;
+        visit.other = whole.inspect_err(|_| self.leave(&visit))?;
         visit.size = geometry.size(number);
         if visit.step == Step::Open && is_new {
             visit.step = Step::Create;
@@ -595,8 +589,15 @@ impl FileFlow {
         false
     }
 
+    /// Whether several threads may be in one file.
+    fn shares(&self, task: Task) -> bool {
+        self.load.access == Access::Shared && task.is_inside()
+    }
+
     fn leave(&self, visit: &Visit) {
-        if self.load.access != Access::Shared {
+        if self.shares(visit.task) {
+            self.tree.states.leave(visit.number);
+        } else {
             self.tree.states.release(visit.number, visit.state);
         }
     }

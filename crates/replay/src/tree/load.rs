@@ -80,6 +80,17 @@ impl Task {
         !matches!(self, Self::Read | Self::Open | Self::Getattr | Self::Access)
     }
 
+    /// Whether the name of a file is gone afterwards.
+    pub(super) const fn removes(self) -> bool {
+        matches!(self, Self::Delete | Self::Move)
+    }
+
+    /// Whether it works on a file that is there and stays.
+    pub(super) const fn is_inside(self) -> bool {
+        let needs_it_alone = self.removes() || self.is_of_directories();
+        !needs_it_alone && !matches!(self, Self::Create | Self::Fill | Self::Copy)
+    }
+
     /// The states in which a file must be, as bits.
     pub(super) const fn wants(self) -> u8 {
         match self {

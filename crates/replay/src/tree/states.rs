@@ -1,10 +1,11 @@
 //! The state of everything in a tree, shared by all threads that work on it.
 //!
-//! A byte says what a file is and whether a thread has it, eight more how much of it is written: no
-//! locks, no allocation, nine bytes a file. A directory counts what lies in it, so that none is
-//! removed that is not empty, and nothing is made in one that is being removed.
+//! Two bytes say what a file is, whether a thread has it and how many share it, eight more how much
+//! of it is written: no locks, no allocation, ten bytes a file. A directory counts what lies in it,
+//! so that none is removed that is not empty, and nothing is made in one that is being removed. So
+//! is no file removed that several threads are in.
 
-use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering};
 
 use super::Apart;
 
@@ -24,8 +25,8 @@ impl FileState {
     /// Any state in which it is there.
     pub const THERE: u8 = Self::Empty as u8 | Self::Full as u8;
 
-    const fn of(bits: u8) -> Self {
-        match bits & !BUSY {
+    const fn of(bits: u16) -> Self {
+        match bits & STATE {
             1 => Self::Absent,
             4 => Self::Full,
             _ => Self::Empty,
@@ -41,8 +42,14 @@ impl FileState {
     }
 }
 
+/// The bits that say what a file is.
+const STATE: u16 = 7;
 /// A thread has the file.
-const BUSY: u8 = 128;
+const BUSY: u16 = 8;
+/// It is about to be removed, and nobody else comes into it.
+const GOING: u16 = 16;
+/// One thread more is in the file, which others may have or be in.
+const INSIDE: u16 = 32;
 
 /// A directory is there.
 const THERE: u32 = 1;
@@ -75,7 +82,7 @@ pub(super) fn taken(claim: Claim) -> Result<FileState, Claim> {
 /// The states of a tree's files and directories.
 #[derive(Debug)]
 pub struct States {
-    files: Box<[AtomicU8]>,
+    files: Box<[AtomicU16]>,
     written: Box<[AtomicU64]>,
     directories: Box<[AtomicU32]>,
     counts: Apart<[AtomicU64; 3]>,
@@ -85,7 +92,7 @@ pub struct States {
 impl States {
     /// Nothing is there.
     pub fn new(files: u64, directories: u64) -> Self {
-        let absent = |_| AtomicU8::new(FileState::Absent as u8);
+        let absent = |_| AtomicU16::new(FileState::Absent as u16);
         Self {
             files: (0..files).map(absent).collect(),
             written: (0..files).map(|_| AtomicU64::new(0)).collect(),
@@ -127,20 +134,52 @@ impl States {
         self.written[file as usize].fetch_max(bytes, Ordering::Relaxed);
     }
 
-    /// Takes a file that is in one of the wanted states.
-    pub fn claim(&self, file: u64, wanted: u8) -> Claim {
+    fn change_file(&self, file: u64, change: impl Fn(u16) -> Result<u16, Claim>) -> Claim {
         let state = &self.files[file as usize];
-        let seen = state.load(Ordering::Relaxed);
-        if seen & BUSY != 0 {
-            return Claim::Busy;
+        let mut seen = state.load(Ordering::Relaxed);
+        loop {
+            let next = match change(seen) {
+                Ok(next) => next,
+                Err(claim) => return claim,
+            };
+            match state.compare_exchange_weak(seen, next, Ordering::AcqRel, Ordering::Relaxed) {
+                Ok(_) => return Claim::Taken(FileState::of(seen)),
+                Err(now) => seen = now,
+            }
         }
-        if seen & wanted == 0 {
-            return Claim::Unfit;
-        }
-        match state.compare_exchange(seen, seen | BUSY, Ordering::AcqRel, Ordering::Relaxed) {
-            Ok(_) => Claim::Taken(FileState::of(seen)),
-            Err(_) => Claim::Busy,
-        }
+    }
+
+    /// Takes a file that is in one of the wanted states. Others may be in it.
+    pub fn claim(&self, file: u64, wanted: u8) -> Claim {
+        self.change_file(file, |seen| match seen {
+            seen if seen & BUSY != 0 => Err(Claim::Busy),
+            seen if seen & u16::from(wanted) == 0 => Err(Claim::Unfit),
+            seen => Ok(seen | BUSY),
+        })
+    }
+
+    /// Takes a file that is in one of the wanted states and that nobody else is in, to remove it:
+    /// what is open can be read and written still when its name is gone.
+    pub fn claim_to_remove(&self, file: u64, wanted: u8) -> Claim {
+        self.change_file(file, |seen| match seen {
+            seen if seen & BUSY != 0 || seen >= INSIDE => Err(Claim::Busy),
+            seen if seen & u16::from(wanted) == 0 => Err(Claim::Unfit),
+            seen => Ok(seen | BUSY | GOING),
+        })
+    }
+
+    /// Comes into a file that is in one of the wanted states, whoever else has it or is in it.
+    pub fn enter(&self, file: u64, wanted: u8) -> Claim {
+        self.change_file(file, |seen| match seen {
+            seen if seen & GOING != 0 || seen > u16::MAX - INSIDE => Err(Claim::Busy),
+            seen if seen & u16::from(wanted) == 0 => Err(Claim::Unfit),
+            seen => Ok(seen + INSIDE),
+        })
+    }
+
+    /// Goes out of a file.
+    pub fn leave(&self, file: u64) {
+        self.files[file as usize].fetch_sub(INSIDE, Ordering::AcqRel);
     }
 
     /// Gives a file back, which is in this state now.
@@ -148,8 +187,16 @@ impl States {
         if now == FileState::Absent {
             self.written[file as usize].store(0, Ordering::Relaxed);
         }
-        let before = self.files[file as usize].swap(now as u8, Ordering::AcqRel);
-        self.count_change(FileState::of(before), now);
+        self.set_file(file, now);
+    }
+
+    /// A file is in this state now, and nobody has it any more; answers what it was.
+    fn set_file(&self, file: u64, now: FileState) -> FileState {
+        let before = self.file(file);
+        // Counted before others can take it: whoever did so first would count below zero.
+        self.count_change(before, now);
+        self.change_file(file, |seen| Ok(seen & !(STATE | BUSY | GOING) | now as u16));
+        before
     }
 
     fn count_change(&self, before: FileState, now: FileState) {
@@ -162,9 +209,7 @@ impl States {
     /// A file was found; answers whether it was not known yet.
     pub(super) fn put_file(&self, file: u64, now: FileState, bytes: u64) -> bool {
         self.written[file as usize].store(bytes, Ordering::Relaxed);
-        let before = self.files[file as usize].swap(now as u8, Ordering::AcqRel);
-        self.count_change(FileState::of(before), now);
-        FileState::of(before) == FileState::Absent
+        self.set_file(file, now) == FileState::Absent
     }
 
     /// A directory was found; answers whether it was not known yet.

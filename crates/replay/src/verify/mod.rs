@@ -574,7 +574,31 @@ impl Verifier {
             Some(stamp) => SectorContent::Stamped(stamp),
             None => self.inspector.look(sector, position, &self.origins),
         };
-        judge(&found, &legal, position, &self.origins, &self.unrecorded)
+        self.judge_found(number, &found, &legal, reading)
+    }
+
+    /// Judges what a sector was found to hold. Of a file, a read that meets with a write brings the
+    /// beginning of one content and the end of the other: the page cache is copied meanwhile, and
+    /// that says nothing of what is there.
+    fn judge_found(
+        &self,
+        number: u64,
+        found: &SectorContent,
+        legal: &Alternatives,
+        reading: &Reading,
+    ) -> Judgement {
+        let position = number * SECTOR_BYTES as u64;
+        let judgement = judge(found, legal, position, &self.origins, &self.unrecorded);
+        let is_whole = matches!(found, SectorContent::Stamped(_) | SectorContent::Zeroes);
+        let meets = |racing: &Racing| {
+            let is_here = racing.start <= number && number < racing.end;
+            is_here && racing.span.completed >= reading.submitted
+        };
+        let is_mixed = || !is_whole && self.tree.is_some() && self.overlapping.iter().any(meets);
+        match judgement {
+            Judgement::Damaged(_) if is_mixed() => Judgement::Ambiguous,
+            judgement => judgement,
+        }
     }
 
     /// Gathers the changes that the read can have seen in part.
@@ -639,7 +663,7 @@ impl Verifier {
             let position = number * SECTOR_BYTES as u64;
             let legal = self.legal(number, entries[index], reading);
             let found = self.inspector.look(sector, position, &self.origins);
-            let kind = match judge(&found, &legal, position, &self.origins, &self.unrecorded) {
+            let kind = match self.judge_found(number, &found, &legal, reading) {
                 Judgement::Damaged(kind) => Some(kind),
                 _ => None,
             };

@@ -239,7 +239,10 @@ fn whatever_calls_fail_or_never_end_a_sound_tree_is_never_accused() {
         let capacity = if random.below(4) == 0 { 4 << 10 } else { 1 << 40 };
         // Threads in one file at the same time race.
         let shares = random.below(3) == 0;
-        let more = [("files:mixed?size=512&access=shared&select=random", 2)];
+        let more = [
+            ("files:mixed?size=512&access=shared&select=random", 2),
+            ("files:write?size=512&then-delete=yes&select=random", 1),
+        ];
         let loads = [&LOADS[..], if shares { &more[..] } else { &[] }].concat();
         let (mut story, place) = Story::new(seed, faults, capacity, !shares);
         story.goes_on(seed, &place, &loads, 50 + random.below(200));
@@ -255,6 +258,9 @@ fn whatever_calls_fail_or_never_end_a_sound_tree_is_never_accused() {
     let errors = [5, 19, 28].map(|error| Outcome::Error(error).code());
     assert!(errors.iter().all(|error| outcomes.contains(error)), "{outcomes:?}");
     assert!(outcomes.contains(&Outcome::Short.code()), "{outcomes:?}");
+    // No name is gone or there already, whoever shares files that others remove.
+    let errs = [2, 17].map(|error| Outcome::Error(error).code());
+    assert!(!errs.iter().any(|error| outcomes.contains(error)), "{outcomes:?}");
 }
 
 /// A way to lie, and what it may be called.
