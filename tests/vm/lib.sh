@@ -12,6 +12,26 @@ fail() {
     failures=$((failures + 1))
 }
 
+# Does the parts of a test that are asked for, by default all of them, and tells how long each took.
+parts() { # "PART…" asked…
+    all=$1
+    shift
+    # shellcheck disable=SC2086 # it is a list of words
+    [ "$#" -gt 0 ] || set -- $all
+    for part; do
+        case " $all " in
+        *" $part "*) ;;
+        *)
+            fail "there is no part $part"
+            continue
+            ;;
+        esac
+        begun=$(date +%s)
+        "$part"
+        printf '%s took %s s\n' "$part" $(($(date +%s) - begun))
+    done
+}
+
 # Ends a test.
 finish() {
     [ "$failures" = 0 ] || {

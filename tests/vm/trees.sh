@@ -79,6 +79,11 @@ compare_both() { # name function
     fi
 }
 
+# The requests of a run, as text, that failed.
+failed_of() { # text
+    awk -F , 'NR == 1 {for (i = 1; i <= NF; i++) at[$i] = i; next} $at["outcome"] != 0' "$1"
+}
+
 # Replays a recording below a directory, where nothing may fail and the tree that NAME.left tells
 # must come into being: that which the script left in the directory TREE.
 replay_one() { # name strace|probes tree directory timing
@@ -93,8 +98,7 @@ replay_one() { # name strace|probes tree directory timing
     operations "run.$name.$by/requests.parquet" >replayed.ops
     cmp -s recorded.ops replayed.ops || { fail "the replay of $name by $by did something else"
         diff recorded.ops replayed.ops | head -n 10; cat replay.log; }
-    failed=$(awk -F , 'NR == 1 {for (i = 1; i <= NF; i++) at[$i] = i; next}
-        $at["outcome"] != 0' "run.$name.$by/requests.parquet.csv")
+    failed=$(failed_of "run.$name.$by/requests.parquet.csv")
     [ -z "$failed" ] || { fail "calls of the replay of $name by $by failed"
         echo "$failed" | head -n 10; }
     listed "$below/$tree" >replayed.left 2>/dev/null

@@ -11,6 +11,6 @@ mod tests;
 
 pub use anchor::{Anchor, AnchorState, Found, changed_by, inspect};
 pub use before::{Made, make_before};
-pub use device::{FilesDevice, FilesOptions};
+pub use device::{FilesDevice, FilesOptions, kept_by_each};
 pub use reading::FilesReader;
 pub use recorded::RecordedDevice;

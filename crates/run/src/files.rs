@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 
 use ioecho_linux::MonotonicClock;
 use ioecho_linux::target::Layer;
-use ioecho_linux::tree::{Anchor, FilesDevice, FilesOptions, inspect};
+use ioecho_linux::tree::{Anchor, FilesDevice, FilesOptions, inspect, kept_by_each};
 use ioecho_replay::tree::{Clients, FileFlow, Names, Tree};
 use ioecho_trace::{Nanos, TraceError};
 
@@ -142,6 +142,7 @@ impl Forest {
 
     /// The lanes.
     fn lanes(&self, plan: &ReplayPlan, places: &[LanePlace], clock: MonotonicClock) -> Vec<Lane> {
+        let kept_max = kept_by_each(places.len());
         let lane = |at: &LanePlace| {
             let place = &self.places[at.target];
             match (&place.target.place, &place.anchor, at.client) {
@@ -160,6 +161,7 @@ impl Forest {
                         fsync_at_close: open.fsync,
                         writes: load.changes(),
                         length_max: load.sizes.largest(),
+                        kept_max,
                     };
                     let device = Box::new(FilesDevice::new(here, there, options, clock));
                     Lane::Real { device, clock, claims: Vec::new() }

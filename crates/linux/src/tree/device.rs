@@ -11,14 +11,15 @@ use rustix::fs::{
     mkdirat, openat2, renameat, renameat_with, statat, unlinkat, utimensat,
 };
 use rustix::io::{Errno, retry_on_intr};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use rustix::time::Timespec;
 
 use super::anchor::{Anchor, BENEATH};
 use super::inline::{Buffer, Calls, Inline, close_told, transfer};
 use crate::MonotonicClock;
 
-/// Places for directories that are kept open.
-const OPEN_MAX: usize = 256;
+/// The most directories of a tree that a thread keeps open.
+const KEPT_MAX: usize = 256;
 
 /// So much is copied at a time where the kernel does not copy by itself.
 const COPY_BYTES: usize = 1 << 20;
@@ -36,6 +37,25 @@ pub struct FilesOptions {
     pub writes: bool,
     /// The longest read or write.
     pub length_max: u64,
+    /// How many directories of a tree are kept open, at least one ([`kept_by_each`]).
+    pub kept_max: usize,
+}
+
+/// Lets this process have as many descriptors as so many threads want, as far as it may, and
+/// answers how many directories of a tree each of them can keep open: all together leave half of
+/// the descriptors to others.
+pub fn kept_by_each(threads: usize) -> usize {
+    // Copies and moves have two trees.
+    let threads = 2 * threads.max(1) as u64;
+    let wanted = 2 * threads.saturating_mul(KEPT_MAX as u64);
+    let limit = getrlimit(Resource::Nofile);
+    if limit.current.is_some_and(|current| current < wanted) {
+        let more = limit.maximum.map_or(wanted, |maximum| maximum.min(wanted));
+        // Where that is refused, fewer are kept.
+        let _ = setrlimit(Resource::Nofile, Rlimit { current: Some(more), ..limit });
+    }
+    let current = getrlimit(Resource::Nofile).current.unwrap_or(wanted);
+    usize::try_from(current / 2 / threads).unwrap_or(KEPT_MAX).clamp(1, KEPT_MAX)
 }
 
 /// A thread's device: a tree below an anchor.
@@ -85,26 +105,28 @@ impl Place {
         }
         let open = self.opened(directory)?;
         let done = call(open.as_fd());
-        self.directories[place_of(directory)] = Some((directory, open));
+        let place = self.place_of(directory);
+        self.directories[place] = Some((directory, open));
         done
     }
 
     /// The directory, if it is kept open.
     fn kept(&self, directory: u64) -> Option<BorrowedFd<'_>> {
-        let kept = self.directories[place_of(directory)].as_ref();
+        let kept = self.directories[self.place_of(directory)].as_ref();
         kept.filter(|(number, _)| *number == directory).map(|(_, open)| open.as_fd())
     }
 
     fn forget(&mut self, directory: u64) {
         if self.kept(directory).is_some() {
-            self.directories[place_of(directory)] = None;
+            let place = self.place_of(directory);
+            self.directories[place] = None;
         }
     }
-}
 
-/// Where a directory is kept.
-const fn place_of(directory: u64) -> usize {
-    directory as usize % OPEN_MAX
+    /// Where a directory is kept.
+    fn place_of(&self, directory: u64) -> usize {
+        directory as usize % self.directories.len()
+    }
 }
 
 impl FilesDevice {
@@ -115,7 +137,7 @@ impl FilesDevice {
         options: FilesOptions,
         clock: MonotonicClock,
     ) -> Self {
-        let directories = || (0..OPEN_MAX).map(|_| None).collect();
+        let directories = || (0..options.kept_max.max(1)).map(|_| None).collect();
         let place = |(anchor, tree)| Place { anchor, tree, directories: directories() };
         let files = Files {
             here: place((anchor, tree)),

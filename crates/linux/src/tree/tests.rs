@@ -27,8 +27,12 @@ fn does(
 ) -> Vec<(Call, Outcome)> {
     let to = there.as_ref().map(|(_, tree)| Arc::clone(tree));
     let flow = FileFlow::new(line.parse().unwrap(), Arc::clone(tree), to).unwrap();
-    let options =
-        FilesOptions { writes: flow.load.changes(), length_max: 1 << 16, ..Default::default() };
+    let options = FilesOptions {
+        writes: flow.load.changes(),
+        length_max: 1 << 16,
+        kept_max: 3,
+        ..Default::default()
+    };
     let here = (anchor.clone(), Arc::clone(tree));
     let mut device = FilesDevice::new(here, there, options, MonotonicClock::new());
     let mut clients = Clients::new(Arc::new(flow), 0, 1);
@@ -203,4 +207,15 @@ fn a_failing_call_is_the_callers_to_know() {
     assert_eq!(short.len(), 1);
     assert_eq!(short[0].1, Outcome::Short);
     let _ = fs::remove_dir_all(directory.path().join("vdb.1_1.dir"));
+}
+
+#[test]
+fn threads_keep_fewer_directories_open_than_the_process_may_have_descriptors() {
+    let may_have = rustix::process::getrlimit(rustix::process::Resource::Nofile).maximum;
+    for threads in [0, 1, 8, 100_000] {
+        let kept = kept_by_each(threads) as u64;
+        assert!((1..=256).contains(&kept), "{threads}: {kept}");
+        let all = 2 * threads as u64 * kept;
+        assert!(kept == 1 || may_have.is_none_or(|most| all <= most / 2), "{threads}: {kept}");
+    }
 }
