@@ -11,6 +11,7 @@ use crate::lane::{LaneEnd, TargetSeen};
 use crate::load;
 use crate::plan::ReplayPlan;
 use crate::start::Agreed;
+use crate::target::Target;
 use crate::verification::{self, Verified};
 use crate::writer::WriterEnd;
 
@@ -144,14 +145,14 @@ pub(crate) fn engine_facts(
         paced_rate_max: (request_cost > 0).then(|| 1e9 / request_cost as f64),
         demanded_rate_peak: ends.feeder.peak_per_s,
         host: host_facts(ends),
-        file_io: file_io(facts, &ends.lanes),
+        file_io: file_io(plan, facts, &ends.lanes),
         load: load::facts(plan, facts, below, &ends.seen, &ends.feeder),
         ..facts_beforehand(plan, facts)
     }
 }
 
 /// What all threads on trees of files moved; `None` where that is not known of each of them.
-fn file_io(facts: &RunFacts, lanes: &[LaneEnd]) -> Option<FileIo> {
+fn file_io(plan: &ReplayPlan, facts: &RunFacts, lanes: &[LaneEnd]) -> Option<FileIo> {
     let trees: Vec<&TreeEntry> = facts.targets.iter().filter_map(TargetEntry::tree).collect();
     if trees.is_empty() {
         return None;
@@ -160,12 +161,20 @@ fn file_io(facts: &RunFacts, lanes: &[LaneEnd]) -> Option<FileIo> {
     let all = all?;
     let sum = |of: fn(&FileIoState) -> u64| all.iter().map(of).sum::<u64>();
     let is_counted = trees.iter().all(|tree| tree.counts_fetched());
+    let opened = || {
+        plan.targets.iter().filter_map(|target| match target {
+            Target::Tree(tree) => Some(tree),
+            _ => None,
+        })
+    };
+    let written_bytes = sum(|lane| lane.written_bytes);
+    let is_synced = opened().all(|tree| tree.open.waits_for_disk());
+    let is_recorded = opened().any(|tree| tree.recorded.is_some());
     Some(FileIo {
         read_bytes: sum(|lane| lane.read_bytes),
         fetched_bytes: is_counted.then(|| sum(|lane| lane.fetched_bytes)),
-        written_bytes: sum(|lane| lane.written_bytes),
-        // Each of them has seen the whole host.
-        unsaved_bytes: all.iter().map(|lane| lane.unsaved_bytes).max().unwrap_or_default(),
+        written_bytes,
+        unsynced_bytes: (!is_recorded).then_some(if is_synced { 0 } else { written_bytes }),
     })
 }
 

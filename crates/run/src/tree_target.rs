@@ -75,6 +75,13 @@ pub struct OpenWords {
     pub fsync: bool,
 }
 
+impl OpenWords {
+    /// Whether what is written has waited for the disk when the file is closed.
+    pub(crate) const fn waits_for_disk(self) -> bool {
+        self.direct || self.sync || self.fsync
+    }
+}
+
 impl TreeTarget {
     /// The tree of this name, if it is one, and looks at its anchor.
     pub(crate) fn look_at(name: &str) -> Option<Result<Self>> {

@@ -307,7 +307,7 @@ impl Outcome {
             31 => "too many links",
             36 => "the name is too long",
             39 => "the directory is not empty",
-            40 => "too many symbolic links",
+            40 => "a symbolic link stands in the way",
             52 => "reservation conflict",
             61 => "medium error",
             67 => "transport error",

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-/// Counters of the calling thread, and of memory that waits to be written. Bytes.
+/// Counters of the calling thread. Bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FileIoState {
     /// Read by its calls (`rchar` of `/proc/PID/io`, `proc_pid_io(5)`).
@@ -12,26 +12,19 @@ pub struct FileIoState {
     pub fetched_bytes: u64,
     /// Written by its calls (`wchar` there).
     pub written_bytes: u64,
-    /// What waits in memory to be written, or is being written, of the whole host (`Dirty` and
-    /// `Writeback` of `/proc/meminfo`, `proc_meminfo(5)`).
-    pub unsaved_bytes: u64,
 }
 
 impl FileIoState {
     /// The counters now; `None` where the kernel has none or does not tell this thread.
     pub fn of_this_thread() -> Option<Self> {
-        let io = fs::read_to_string("/proc/thread-self/io").ok()?;
-        let memory = fs::read_to_string("/proc/meminfo").ok()?;
-        Self::parse(&io, &memory)
+        Self::parse(&fs::read_to_string("/proc/thread-self/io").ok()?)
     }
 
-    fn parse(io: &str, memory: &str) -> Option<Self> {
-        let unsaved_kib = number(memory, "Dirty")?.checked_add(number(memory, "Writeback")?)?;
+    fn parse(io: &str) -> Option<Self> {
         Some(Self {
             read_bytes: number(io, "rchar")?,
             fetched_bytes: number(io, "read_bytes")?,
             written_bytes: number(io, "wchar")?,
-            unsaved_bytes: unsaved_kib.checked_mul(1024)?,
         })
     }
 
@@ -42,12 +35,11 @@ impl FileIoState {
             read_bytes: self.read_bytes.saturating_sub(before.read_bytes),
             fetched_bytes: self.fetched_bytes.saturating_sub(before.fetched_bytes),
             written_bytes: self.written_bytes.saturating_sub(before.written_bytes),
-            unsaved_bytes: self.unsaved_bytes.saturating_sub(before.unsaved_bytes),
         }
     }
 }
 
-/// The number in the line `NAME: NUMBER`, whatever its unit.
+/// The number in the line `NAME: NUMBER`.
 fn number(text: &str, name: &str) -> Option<u64> {
     let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
     line.split_whitespace().next()?.parse().ok()
@@ -59,17 +51,11 @@ mod tests {
 
     const IO: &str = "rchar: 8192\nwchar: 4096\nsyscr: 2\nsyscw: 1\nread_bytes: 512\n\
                       write_bytes: 0\ncancelled_write_bytes: 0\n";
-    const MEMORY: &str = "MemTotal: 100 kB\nDirty:             3 kB\nWriteback:         1 kB\n\
-                          WritebackTmp:      9 kB\n";
-
     #[test]
     fn the_counters_are_found_by_their_names() {
-        let state = FileIoState::parse(IO, MEMORY).unwrap();
-        let counted =
-            [state.read_bytes, state.fetched_bytes, state.written_bytes, state.unsaved_bytes];
-        assert_eq!(counted, [8192, 512, 4096, 4096]);
+        let state = FileIoState::parse(IO).unwrap();
+        assert_eq!([state.read_bytes, state.fetched_bytes, state.written_bytes], [8192, 512, 4096]);
         assert_eq!(state.since(&state), FileIoState::default());
-        assert_eq!(FileIoState::parse("", MEMORY), None);
-        assert_eq!(FileIoState::parse(IO, "Dirty: many kB\n"), None);
+        assert_eq!(FileIoState::parse("rchar: many\n"), None);
     }
 }

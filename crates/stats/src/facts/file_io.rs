@@ -16,10 +16,10 @@ pub struct FileIo {
     pub fetched_bytes: Option<u64>,
     /// Written by calls (`wchar` there).
     pub written_bytes: u64,
-    /// By how much more data waited in memory to be written, at the end of the run than before it
-    /// (`Dirty` and `Writeback` of `/proc/meminfo`). It is counted for the whole host, so at most
-    /// so much of what was written.
-    pub unsaved_bytes: u64,
+    /// Written to files that were opened neither past the page cache nor to wait for the disk, so
+    /// that each of these calls was over when its data were in memory; `None` where a recording
+    /// decides who waits.
+    pub unsynced_bytes: Option<u64>,
 }
 
 impl FileIo {
@@ -30,22 +30,25 @@ impl FileIo {
         Some(share(self.read_bytes.saturating_sub(fetched), self.read_bytes))
     }
 
-    /// The share of what was written that was in memory alone at the end, at most.
-    pub fn written_to_memory(&self) -> f64 {
-        share(self.unsaved_bytes.min(self.written_bytes), self.written_bytes)
+    /// The share of what was written that nobody waited for. `None` where it is not known.
+    pub fn written_to_memory(&self) -> Option<f64> {
+        Some(share(self.unsynced_bytes?, self.written_bytes))
     }
 
     /// Adds what another run moved that went on at the same time.
     pub(super) fn merge(&mut self, other: &Self) {
-        let Self { read_bytes, fetched_bytes, written_bytes, unsaved_bytes } = other;
+        let Self { read_bytes, fetched_bytes, written_bytes, unsynced_bytes } = other;
         merging::add_each([
             (&mut self.read_bytes, read_bytes),
             (&mut self.written_bytes, written_bytes),
-            (&mut self.unsaved_bytes, unsaved_bytes),
         ]);
         // Not known of one, so not of both together.
-        let both = self.fetched_bytes.zip(*fetched_bytes);
-        self.fetched_bytes = both.map(|(mine, theirs)| mine.saturating_add(theirs));
+        for (mine, theirs) in
+            [(&mut self.fetched_bytes, fetched_bytes), (&mut self.unsynced_bytes, unsynced_bytes)]
+        {
+            let both = mine.zip(*theirs);
+            *mine = both.map(|(mine, theirs)| mine.saturating_add(theirs));
+        }
     }
 }
 

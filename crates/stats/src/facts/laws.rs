@@ -119,7 +119,7 @@ impl Draw {
             read_bytes: self.count(),
             fetched_bytes: self.maybe(Self::count),
             written_bytes: self.count(),
-            unsaved_bytes: self.count(),
+            unsynced_bytes: self.maybe(Self::count),
         }
     }
 

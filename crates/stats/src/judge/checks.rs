@@ -47,8 +47,9 @@ const REFUSED_SHARE: f64 = 0.01;
 /// a finding about the target.
 const REFUSED_FEW: f64 = 0.001;
 /// Errors of calls on names that are not there, are there already, or are of another kind: ENOENT,
-/// EEXIST, ENOTDIR, EISDIR and ENOTEMPTY (`asm-generic/errno-base.h`, `errno.h`).
-const NAMES: [i32; 5] = [2, 17, 20, 21, 39];
+/// EEXIST, ENOTDIR, EISDIR, ENOTEMPTY and, as no link is followed, ELOOP
+/// (`asm-generic/errno-base.h`, `errno.h`).
+const NAMES: [i32; 6] = [2, 17, 20, 21, 39, 40];
 /// The share of failed requests above which a run shows nothing about an intact device.
 const FAILED_SHARE: f64 = 0.01;
 
@@ -468,7 +469,8 @@ pub(super) fn failures(figures: &RunFigures, engine: &EngineFacts) -> Check {
         measured.push(format!("{names} of them met a name that is not as this load left it"));
     }
     let advice = if names > 0 {
-        "Something else makes or removes names in this tree: find it, and make the tree anew."
+        "Something else makes or removes names in this tree, or it loses them itself: find out what \
+         does, and make the tree anew."
     } else if unanswered == failed && failed > 0 {
         "The device never answered these: look for one that hangs, and see the kernel log."
     } else {

@@ -190,7 +190,7 @@ impl Drift {
         let buckets = self.line.cells();
         let width = self.line.width().0;
         if buckets.is_empty() {
-            return Course::Unknown("no request was done");
+            return Course::Unknown("no request that moves data was done");
         }
         if width.saturating_mul(buckets.len() as i64) < RUN_MIN.0 {
             return Course::Unknown("a run of less than a second says nothing of the device after");

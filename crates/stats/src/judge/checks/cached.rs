@@ -33,7 +33,7 @@ pub(super) fn of_files(engine: &EngineFacts) -> Check {
         "page-cache",
         graded(most, MEMORY_SHARE, f64::INFINITY),
         told,
-        "at most 10 % of what was read, and of what was written, in memory",
+        "at most 10 % of what was read from memory, and of what was written into it alone",
         "Part of these figures are the speed of memory. Open files past the page cache \
          (open=direct) or bring them to the disk (open=sync, open=fsync), or use more data than \
          memory holds.",
@@ -61,7 +61,10 @@ fn written(io: &FileIo) -> Option<(Option<f64>, String)> {
     }
     let all = Bytes(io.written_bytes);
     let share = io.written_to_memory();
-    let percent = share * 100.0;
-    let told = format!("at most {percent:.1} % of {all} written was in memory alone at the end");
-    Some((Some(share), told))
+    let told = match share {
+        Some(0.0) => format!("{all} written, all of which waited for the disk"),
+        Some(share) => format!("{:.1} % of {all} written waited for memory alone", share * 100.0),
+        None => format!("{all} written, which waited for the disk where the recorded calls did"),
+    };
+    Some((share, told))
 }
