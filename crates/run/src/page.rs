@@ -9,6 +9,7 @@ use ioecho_stats::headline::Headline;
 use ioecho_stats::picture::RunPicture;
 use ioecho_stats::run_summary::{FlowFigures, Percentiles, RunSummary};
 use ioecho_stats::verdict::Validity;
+use ioecho_trace::header::{Note, NoteKind};
 use ioecho_trace::units::{counted, two_digits};
 use ioecho_trace::{Bytes, Header, Nanos};
 use serde::Serialize;
@@ -52,7 +53,9 @@ pub fn warnings(header: &Header) -> Vec<String> {
         warnings.push(format!("The trace ends before its end: {damage}"));
     }
     for (kind, notes) in [("Lost", &header.losses), ("Guessed", &header.guesses)] {
-        for note in notes.iter() {
+        // Threads on files end their calls in any order, which their results are sorted out of.
+        let is_usual = |note: &&Note| summary.engine.files && note.kind == NoteKind::Order;
+        for note in notes.iter().filter(|note| !is_usual(note)) {
             warnings.push(format!("{kind} when the trace was read: {note}"));
         }
     }

@@ -33,7 +33,7 @@ pub(super) fn of_files(engine: &EngineFacts) -> Check {
         "page-cache",
         graded(most, MEMORY_SHARE, f64::INFINITY),
         told,
-        "at most 10 % of what was read from memory, and of what was written into it alone",
+        "at most 10 % read from memory, and written into it alone",
         "Part of these figures are the speed of memory. Open files past the page cache \
          (open=direct) or bring them to the disk (open=sync, open=fsync), or use more data than \
          memory holds.",
@@ -63,7 +63,9 @@ fn written(io: &FileIo) -> Option<(Option<f64>, String)> {
     let share = io.written_to_memory();
     let told = match share {
         Some(0.0) => format!("{all} written, all of which waited for the disk"),
-        Some(share) => format!("{:.1} % of {all} written waited for memory alone", share * 100.0),
+        Some(share) => {
+            format!("{:.1} % of {all} written was complete once in memory", share * 100.0)
+        }
         None => format!("{all} written, which waited for the disk where the recorded calls did"),
     };
     Some((share, told))
