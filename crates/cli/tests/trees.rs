@@ -151,6 +151,46 @@ fn nobodys_files_are_touched_whatever_is_named() {
 }
 
 #[test]
+fn a_file_with_the_name_of_a_mark_is_known_by_what_it_holds() {
+    let home = TempDir::new().unwrap();
+    let target = "tree:a?width=2&files=3&size=4k";
+    replay(&home, "made", target, &["files:format?do=mkdir,fill;threads=1"], &[]);
+    let mark = home.path().join("a/ioecho.tree");
+    let ours = fs::read(&mark).unwrap();
+    let lines: Vec<&[u8]> = ours.split_inclusive(|byte| *byte == b'\n').collect();
+    assert_eq!(lines.len(), 3);
+    let clean = "files:format?do=delete,rmdir;threads=1";
+    let arguments =
+        ["replay", "-q", "--output=no", "--target", target, "--flow", clean, "--destroy=a"];
+    for other in [
+        &b"my notes\n"[..],
+        b"",
+        &ours[..60],
+        lines[0],
+        &[lines[0], &lines[1][..lines[1].len() - 1]].concat(),
+        &[lines[0], b"my notes\n"].concat(),
+        &[&ours, &b"my notes\n"[..]].concat(),
+        &[0xff, 0, 0x9f, 0x92, 10].repeat(20_000),
+    ] {
+        fs::write(&mark, other).unwrap();
+        let (code, text) = does(&home, &arguments);
+        assert_eq!(code, 6, "{other:?}: {text}");
+        assert!(text.contains("ioecho.tree") && text.contains("not ours"), "{text}");
+        assert!(fs::read(&mark).unwrap() == other);
+        assert!(home.path().join("a/vdb.1_2.dir/vdb_f0003.file").exists());
+    }
+    // The mark of an earlier version names no results.
+    fs::write(&mark, [lines[0], lines[1]].concat()).unwrap();
+    let cleaned = replay(&home, "cleaned", target, &[clean], &["--destroy=a"]);
+    assert_eq!(counts(&cleaned)["delete"], 6);
+    // What a killed run has left of its mark locks nobody out.
+    fs::remove_file(&mark).unwrap();
+    fs::write(home.path().join("a/.ioecho.tree.7.partial"), &ours[..60]).unwrap();
+    replay(&home, "again", target, &["files:format?do=mkdir,fill;threads=1"], &[]);
+    assert!(fs::read_to_string(&mark).unwrap().ends_with("again\n"));
+}
+
+#[test]
 fn a_simulated_tree_keeps_its_rate_and_is_repeated_exactly() {
     let home = TempDir::new().unwrap();
     let target = format!("sim:tree?{SHAPE}&calls=model=const,service=100us,units=8");

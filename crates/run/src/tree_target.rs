@@ -7,7 +7,7 @@ use std::sync::Arc;
 use ioecho_linux::tree::{AnchorState, changed_by, inspect};
 use ioecho_replay::device::TargetLimits;
 use ioecho_replay::sim::SimSpec;
-use ioecho_replay::tree::{Found, Geometry};
+use ioecho_replay::tree::{Found, Geometry, MARKER};
 use ioecho_trace::recorded::RecordedFiles;
 use ioecho_trace::wording::Wording;
 use ioecho_trace::{Bytes, Op};
@@ -202,6 +202,14 @@ impl TreeTarget {
                 let help = Wording::from("if the files of that tree may be lost: ");
                 Err(RunError::with_help(Kind::Refused, text, help.set("destroy", name.to_string())))
             }
+            AnchorState::FalseMark => {
+                let text = format!(
+                    "{MARKER} in {name} is not ours, though it has the name of our mark; nothing \
+                     was touched"
+                );
+                let help = "take a directory that is empty or not there yet";
+                Err(RunError::with_help(Kind::Refused, text, help))
+            }
             AnchorState::Foreign(example) => {
                 let text = format!(
                     "{name} is not empty ({example}), and bears no mark of a tree; nothing was \
@@ -226,7 +234,7 @@ pub fn is_free(target: &str, results: &Path) -> bool {
     match state {
         AnchorState::Absent | AnchorState::Empty => true,
         AnchorState::Ours => is_of_results() == Some(true),
-        AnchorState::Vdbench | AnchorState::Foreign(_) => false,
+        AnchorState::Vdbench | AnchorState::FalseMark | AnchorState::Foreign(_) => false,
     }
 }
 

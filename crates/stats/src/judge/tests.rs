@@ -720,7 +720,10 @@ fn cached(fetched: Option<u64>, unsaved: u64) -> Check {
 fn files_whose_data_were_in_memory_are_told_with_the_share() {
     let all = cached(Some(0), 0);
     assert_eq!(all.grade, Grade::Suspect);
-    assert!(all.measured.starts_with("100.0 % of 100 MiB read came from memory; at most 0.0 %"), "{all:?}");
+    assert!(
+        all.measured.starts_with("100.0 % of 100 MiB read came from memory; at most 0.0 %"),
+        "{all:?}"
+    );
     // More is fetched than was asked for where it is read ahead.
     for (fetched, unsaved) in [(90, 0), (300, 0), (100, 10)] {
         assert_eq!(cached(Some(fetched), unsaved).grade, Grade::Pass, "{fetched} {unsaved}");
