@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Arc, Mutex};
 use std::thread::sleep;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use ioecho_fixture::{LoopDevice, MountPoint, or_skip};
 use ioecho_replay::pattern::Pattern;
@@ -313,16 +313,20 @@ fn a_file_system_without_room_fails_what_it_cannot_hold_and_the_rest_can_be_remo
     }
 }
 
-/// Writes to the files of a tree below `place` until the journal shows that they are under way,
-/// lets something happen to the file system, and answers how often each outcome is in the results.
-fn outcomes_of_writes_while(place: &Path, happens: impl FnOnce()) -> BTreeMap<String, u64> {
+/// Does a load on the files of a tree below `place` until the journal shows that it is under way,
+/// lets something happen, and answers the exit code and how often each outcome is in the results.
+fn outcomes_while(
+    place: &Path,
+    load: &str,
+    happens: impl FnOnce(),
+) -> (i32, BTreeMap<String, u64>) {
     let home = TempDir::new().unwrap();
     let anchor = place.join("a");
     let target = format!("tree:{}?width=2&files=20&size=64k", anchor.display());
     replay(&home, "made", &target, &["files:format?do=mkdir,fill;threads=2"], &[]);
     let mut child = Command::new(env!("CARGO_BIN_EXE_ioecho"))
         .args(["replay", "-q", "-o", "run", "--target", &target, "--end-after", "3s"])
-        .args(["--flow", "files:write?size=4k;threads=2", "--destroy"])
+        .args(["--flow", load, "--destroy"])
         .arg(&anchor)
         .current_dir(home.path())
         .spawn()
@@ -333,8 +337,38 @@ fn outcomes_of_writes_while(place: &Path, happens: impl FnOnce()) -> BTreeMap<St
         sleep(Duration::from_millis(2));
     }
     happens();
-    assert_eq!(child.wait().unwrap().code(), Some(14));
-    outcomes(&home.path().join("run"))
+    let patience = Instant::now() + Duration::from_secs(60);
+    let status = loop {
+        if let Some(status) = child.try_wait().unwrap() {
+            break status;
+        }
+        if Instant::now() > patience {
+            child.kill().unwrap();
+            child.wait().unwrap();
+            panic!("the run does not end");
+        }
+        sleep(Duration::from_millis(10));
+    };
+    (status.code().unwrap(), outcomes(&home.path().join("run")))
+}
+
+/// The same of writes, of which so many fail that the figures may not be used.
+fn outcomes_of_writes_while(place: &Path, happens: impl FnOnce()) -> BTreeMap<String, u64> {
+    let (code, outcomes) = outcomes_while(place, "files:write?size=4k;threads=2", happens);
+    assert_eq!(code, 14, "{outcomes:?}");
+    outcomes
+}
+
+#[test]
+fn a_fifo_in_the_place_of_a_file_fails_its_calls_and_holds_no_run() {
+    let place = TempDir::new().unwrap();
+    let load = "files:read?size=4k&select=random;threads=2";
+    let (_, outcomes) = outcomes_while(place.path(), load, || {
+        let fifo = place.path().join("fifo");
+        assert!(Command::new("mkfifo").arg(&fifo).status().unwrap().success());
+        fs::rename(fifo, place.path().join("a/vdb.1_1.dir/vdb_f0007.file")).unwrap();
+    });
+    assert!(outcomes["ok"] > 0 && outcomes["errno 29"] > 0, "{outcomes:?}");
 }
 
 #[test]
