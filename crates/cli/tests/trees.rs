@@ -191,6 +191,32 @@ fn a_file_with_the_name_of_a_mark_is_known_by_what_it_holds() {
 }
 
 #[test]
+fn a_run_writes_to_no_file_that_has_another_name() {
+    let home = TempDir::new().unwrap();
+    let (a, b) = ("tree:a?width=2&files=3&size=4k", "tree:b?width=2&files=3&size=4k");
+    replay(&home, "made", a, &["files:format?do=mkdir,fill;threads=1"], &[]);
+    let place = |name: &str| home.path().join(name).to_string_lossy().into_owned();
+    ioecho_fixture::run("cp", &["-al", &place("a"), &place("b")]).unwrap();
+    let name = "vdb.1_2.dir/vdb_f0003.file";
+    let (file, mark) = (home.path().join("a").join(name), home.path().join("a/ioecho.tree"));
+    let (before, marked) = (fs::read(&file).unwrap(), fs::read(&mark).unwrap());
+    for load in ["write?size=4k", "mixed?size=4k", "setattr?", "create?", "format?do=fill"] {
+        let flow = format!("files:{load}&once=yes;threads=1").replace("fill&once=yes", "fill");
+        let arguments = ["replay", "-q", "--output=no", "--target", b, "--flow", &flow];
+        let (code, text) = does(&home, &[&arguments[..], &["--destroy=b"]].concat());
+        assert_eq!(code, 6, "{load}: {text}");
+        assert!(text.contains(".file has another name"), "{text}");
+        assert!(text.contains("cp --reflink") && text.contains("do=delete,rmdir"), "{text}");
+    }
+    let read = counts(&replay(&home, "read", b, &["files:read?once=yes;threads=1"], &[]));
+    assert_eq!(read["read"], 6);
+    let clean = "files:format?do=delete,rmdir;threads=1";
+    let cleaned = counts(&replay(&home, "cleaned", b, &[clean], &["--destroy=b"]));
+    assert_eq!(cleaned["delete"], 6);
+    assert!(fs::read(&file).unwrap() == before && fs::read(&mark).unwrap() == marked);
+}
+
+#[test]
 fn a_simulated_tree_keeps_its_rate_and_is_repeated_exactly() {
     let home = TempDir::new().unwrap();
     let target = format!("sim:tree?{SHAPE}&calls=model=const,service=100us,units=8");

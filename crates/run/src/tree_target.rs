@@ -190,6 +190,17 @@ impl TreeTarget {
         Err(RunError::with_help(Kind::Refused, text, help))
     }
 
+    /// Refuses to write to a file that has another name: it would be changed there too.
+    pub(crate) fn guard_linked(linked: &Path) -> Result<()> {
+        let text = format!(
+            "{} has another name, by which it may be somebody's data; nothing was touched",
+            linked.display()
+        );
+        let help = "take a tree that shares no files, such as a copy by cp --reflink; to remove \
+                    the names of this one alone: 'files:format?do=delete,rmdir'";
+        Err(RunError::with_help(Kind::Refused, text, help))
+    }
+
     /// Refuses to change a tree whose anchor may hold somebody's files.
     pub(crate) fn guard(&self, is_named: bool) -> Result<()> {
         let TreePlace::Anchor { path, state, .. } = &self.place else { return Ok(()) };

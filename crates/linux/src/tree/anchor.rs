@@ -110,6 +110,8 @@ pub struct Found {
     pub foreign: u64,
     /// One of those.
     pub example: Option<PathBuf>,
+    /// A file of the tree that has another name too, by which it may be somebody's data.
+    pub linked: Option<PathBuf>,
 }
 
 impl Anchor {
@@ -206,9 +208,12 @@ impl Anchor {
     pub fn look(&self, tree: &Tree) -> io::Result<Found> {
         let mut found = Found::default();
         self.walk(&tree.geometry, &mut |seen| match seen {
-            Seen::File { file, bytes } => {
+            Seen::File { file, bytes, is_linked } => {
                 tree.put_file(file, bytes);
                 found.files += 1;
+                if is_linked {
+                    found.linked.get_or_insert_with(|| self.path_of(&tree.geometry, file));
+                }
             }
             Seen::Directory { directory } => {
                 tree.put_directory(directory);
@@ -227,6 +232,12 @@ impl Anchor {
         Ok(found)
     }
 
+    fn path_of(&self, geometry: &Geometry, file: u64) -> PathBuf {
+        let mut name = String::new();
+        geometry.file_name(file, &mut name);
+        self.path.join(geometry.path_of(geometry.directory_of(file))).join(name)
+    }
+
     /// Finds out which names of a tree are there, and what is under them.
     ///
     /// # Errors
@@ -235,7 +246,7 @@ impl Anchor {
     pub fn names(&self, geometry: &Geometry) -> io::Result<FoundNames> {
         let mut found = FoundNames::nothing(geometry);
         self.walk(geometry, &mut |seen| match seen {
-            Seen::File { file, bytes } => found.add_file(file, bytes),
+            Seen::File { file, bytes, .. } => found.add_file(file, bytes),
             Seen::Directory { directory } => found.add_directory(directory),
             Seen::Foreign { file: Some(file), is_directory: true, .. } => {
                 found.add_other_file(file, FoundName::Directory);
@@ -270,7 +281,9 @@ impl Anchor {
                     DirectoryName::parse(&name).and_then(|name| geometry.child(directory, name));
                 match (file, below) {
                     (Some(file), _) if kind == FileType::RegularFile => {
-                        see(Seen::File { file, bytes: data.st_size.unsigned_abs() });
+                        let bytes = data.st_size.unsigned_abs();
+                        let is_linked = data.st_nlink > 1;
+                        see(Seen::File { file, bytes, is_linked });
                     }
                     (_, Some(below)) if is_directory => {
                         see(Seen::Directory { directory: below });
@@ -290,8 +303,8 @@ impl Anchor {
 
 /// Something below an anchor.
 enum Seen<'n> {
-    /// A file of the tree.
-    File { file: u64, bytes: u64 },
+    /// A file of the tree, and whether it has another name.
+    File { file: u64, bytes: u64, is_linked: bool },
     /// A directory of the tree.
     Directory { directory: u64 },
     /// Something else in a directory, or in the anchor. It may have the name of one of the tree's

@@ -80,6 +80,11 @@ impl Task {
         !matches!(self, Self::Read | Self::Open | Self::Getattr | Self::Access)
     }
 
+    /// Whether it writes to a file, or sets its attributes, which all names of the file share.
+    const fn changes_files(self) -> bool {
+        matches!(self, Self::Write | Self::Mixed | Self::Create | Self::Fill | Self::Setattr)
+    }
+
     /// The states in which a file must be, as bits.
     pub(super) const fn wants(self) -> u8 {
         match self {
@@ -326,6 +331,16 @@ impl FileLoad {
     /// Whether it changes its tree.
     pub fn changes(&self) -> bool {
         self.then_delete || self.tasks.iter().any(|task| task.changes())
+    }
+
+    /// Whether it changes files of its own tree, and not only their names.
+    pub fn changes_files(&self) -> bool {
+        self.tasks.iter().any(|task| task.changes_files())
+    }
+
+    /// Whether it writes to files of the tree that it copies to.
+    pub fn copies(&self) -> bool {
+        self.tasks.contains(&Task::Copy)
     }
 }
 

@@ -139,6 +139,14 @@ impl Flow {
         self.of_files.as_ref().is_some_and(|of| of.load.changes() && is_its(of))
     }
 
+    /// Whether it changes files of the tree of this number, and not only their names.
+    pub(crate) fn changes_files(&self, target: usize) -> bool {
+        self.of_files.as_ref().is_some_and(|of| {
+            let is_own = self.target() == target;
+            is_own && of.load.changes_files() || of.to == Some(target) && of.load.copies()
+        })
+    }
+
     /// What results call it.
     pub(crate) fn name(&self, number: usize) -> String {
         self.spec.name.clone().unwrap_or_else(|| number.to_string())
