@@ -217,6 +217,25 @@ fn a_run_writes_to_no_file_that_has_another_name() {
 }
 
 #[test]
+fn a_dry_run_tells_which_trees_would_be_changed_and_makes_nothing() {
+    let home = TempDir::new().unwrap();
+    let make = "files:format?do=mkdir,fill;threads=4";
+    let target = "tree:a?depth=0&files=3&size=4k";
+    let arguments = ["replay", "--target", target, "--flow", make, "--dry-run"];
+    let (code, text) = does(&home, &arguments);
+    assert_eq!(code, 0, "{text}");
+    assert!(text.contains("changed       a\n"), "{text}");
+    assert!(!home.path().join("a").exists());
+    replay(&home, "made", target, &[make], &[]);
+    let read = "files:read?once=yes;threads=1";
+    let (code, text) = does(&home, &["replay", "--target", target, "--flow", read, "--dry-run"]);
+    assert_eq!(code, 0, "{text}");
+    assert!(text.contains("changed       nothing"), "{text}");
+    let (code, text) = does(&home, &arguments);
+    assert_eq!(code, 6, "{text}");
+}
+
+#[test]
 fn a_simulated_tree_keeps_its_rate_and_is_repeated_exactly() {
     let home = TempDir::new().unwrap();
     let target = format!("sim:tree?{SHAPE}&calls=model=const,service=100us,units=8");
