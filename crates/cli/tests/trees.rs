@@ -217,6 +217,29 @@ fn a_run_writes_to_no_file_that_has_another_name() {
 }
 
 #[test]
+fn a_copy_asks_only_for_the_tree_that_it_changes() {
+    let home = TempDir::new().unwrap();
+    let (a, b) = ("tree:a?width=2&files=3&size=4k", "tree:b?width=2&files=3&size=4k");
+    let make = "files:format?do=mkdir,fill;threads=1";
+    replay(&home, "a-made", a, &[make], &[]);
+    replay(&home, "b-made", b, &["files:format?do=mkdir;threads=1"], &[]);
+    let mark = home.path().join("a/ioecho.tree");
+    let marked = fs::read(&mark).unwrap();
+    let second = format!("--target={b}");
+    let copy = "files:copy?to=2&once=yes;on=1;threads=1";
+    let copied = replay(&home, "copied", a, &[copy], &[&second, "--destroy=b"]);
+    assert_eq!(counts(&copied)["copy"], 6);
+    assert_eq!(fs::read(&mark).unwrap(), marked);
+    // A move takes the files away.
+    let moved = "--flow=files:move?to=2&once=yes;on=1;threads=1";
+    let on = format!("--target={a}");
+    let all = ["replay", "-q", "--output=no", &on, &second, moved, "--destroy=b"];
+    let (code, text) = does(&home, &all);
+    assert_eq!(code, 6, "{text}");
+    assert!(text.contains("--destroy a"), "{text}");
+}
+
+#[test]
 fn a_dry_run_tells_which_trees_would_be_changed_and_makes_nothing() {
     let home = TempDir::new().unwrap();
     let make = "files:format?do=mkdir,fill;threads=4";

@@ -328,9 +328,15 @@ impl FileLoad {
         consists_of_sectors(&self.sizes)
     }
 
-    /// Whether it changes its tree.
+    /// Whether it changes a tree: its own, or the one that it copies to.
     pub fn changes(&self) -> bool {
         self.then_delete || self.tasks.iter().any(|task| task.changes())
+    }
+
+    /// Whether it changes its own tree. A copy only reads there.
+    pub fn changes_own(&self) -> bool {
+        let changes = |task: &Task| task.changes() && *task != Task::Copy;
+        self.then_delete || self.tasks.iter().any(changes)
     }
 
     /// Whether it changes files of its own tree, and not only their names.
