@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Arc, Mutex};
 use std::thread::sleep;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use ioecho_fixture::{LoopDevice, MountPoint, or_skip};
 use ioecho_replay::pattern::Pattern;
@@ -151,6 +151,114 @@ fn nobodys_files_are_touched_whatever_is_named() {
 }
 
 #[test]
+fn a_file_with_the_name_of_a_mark_is_known_by_what_it_holds() {
+    let home = TempDir::new().unwrap();
+    let target = "tree:a?width=2&files=3&size=4k";
+    replay(&home, "made", target, &["files:format?do=mkdir,fill;threads=1"], &[]);
+    let mark = home.path().join("a/ioecho.tree");
+    let ours = fs::read(&mark).unwrap();
+    let lines: Vec<&[u8]> = ours.split_inclusive(|byte| *byte == b'\n').collect();
+    assert_eq!(lines.len(), 3);
+    let clean = "files:format?do=delete,rmdir;threads=1";
+    let arguments =
+        ["replay", "-q", "--output=no", "--target", target, "--flow", clean, "--destroy=a"];
+    for other in [
+        &b"my notes\n"[..],
+        b"",
+        &ours[..60],
+        lines[0],
+        &[lines[0], &lines[1][..lines[1].len() - 1]].concat(),
+        &[lines[0], b"my notes\n"].concat(),
+        &[&ours, &b"my notes\n"[..]].concat(),
+        &[0xff, 0, 0x9f, 0x92, 10].repeat(20_000),
+    ] {
+        fs::write(&mark, other).unwrap();
+        let (code, text) = does(&home, &arguments);
+        assert_eq!(code, 6, "{other:?}: {text}");
+        assert!(text.contains("ioecho.tree") && text.contains("not ours"), "{text}");
+        assert!(fs::read(&mark).unwrap() == other);
+        assert!(home.path().join("a/vdb.1_2.dir/vdb_f0003.file").exists());
+    }
+    // The mark of an earlier version names no results.
+    fs::write(&mark, [lines[0], lines[1]].concat()).unwrap();
+    let cleaned = replay(&home, "cleaned", target, &[clean], &["--destroy=a"]);
+    assert_eq!(counts(&cleaned)["delete"], 6);
+    // What a killed run has left of its mark locks nobody out.
+    fs::remove_file(&mark).unwrap();
+    fs::write(home.path().join("a/.ioecho.tree.7.partial"), &ours[..60]).unwrap();
+    replay(&home, "again", target, &["files:format?do=mkdir,fill;threads=1"], &[]);
+    assert!(fs::read_to_string(&mark).unwrap().ends_with("again\n"));
+}
+
+#[test]
+fn a_run_writes_to_no_file_that_has_another_name() {
+    let home = TempDir::new().unwrap();
+    let (a, b) = ("tree:a?width=2&files=3&size=4k", "tree:b?width=2&files=3&size=4k");
+    replay(&home, "made", a, &["files:format?do=mkdir,fill;threads=1"], &[]);
+    let place = |name: &str| home.path().join(name).to_string_lossy().into_owned();
+    ioecho_fixture::run("cp", &["-al", &place("a"), &place("b")]).unwrap();
+    let name = "vdb.1_2.dir/vdb_f0003.file";
+    let (file, mark) = (home.path().join("a").join(name), home.path().join("a/ioecho.tree"));
+    let (before, marked) = (fs::read(&file).unwrap(), fs::read(&mark).unwrap());
+    for load in ["write?size=4k", "mixed?size=4k", "setattr?", "create?", "format?do=fill"] {
+        let flow = format!("files:{load}&once=yes;threads=1").replace("fill&once=yes", "fill");
+        let arguments = ["replay", "-q", "--output=no", "--target", b, "--flow", &flow];
+        let (code, text) = does(&home, &[&arguments[..], &["--destroy=b"]].concat());
+        assert_eq!(code, 6, "{load}: {text}");
+        assert!(text.contains(".file has another name"), "{text}");
+        assert!(text.contains("cp --reflink") && text.contains("do=delete,rmdir"), "{text}");
+    }
+    let read = counts(&replay(&home, "read", b, &["files:read?once=yes;threads=1"], &[]));
+    assert_eq!(read["read"], 6);
+    let clean = "files:format?do=delete,rmdir;threads=1";
+    let cleaned = counts(&replay(&home, "cleaned", b, &[clean], &["--destroy=b"]));
+    assert_eq!(cleaned["delete"], 6);
+    assert!(fs::read(&file).unwrap() == before && fs::read(&mark).unwrap() == marked);
+}
+
+#[test]
+fn a_copy_asks_only_for_the_tree_that_it_changes() {
+    let home = TempDir::new().unwrap();
+    let (a, b) = ("tree:a?width=2&files=3&size=4k", "tree:b?width=2&files=3&size=4k");
+    let make = "files:format?do=mkdir,fill;threads=1";
+    replay(&home, "a-made", a, &[make], &[]);
+    replay(&home, "b-made", b, &["files:format?do=mkdir;threads=1"], &[]);
+    let mark = home.path().join("a/ioecho.tree");
+    let marked = fs::read(&mark).unwrap();
+    let second = format!("--target={b}");
+    let copy = "files:copy?to=2&once=yes;on=1;threads=1";
+    let copied = replay(&home, "copied", a, &[copy], &[&second, "--destroy=b"]);
+    assert_eq!(counts(&copied)["copy"], 6);
+    assert_eq!(fs::read(&mark).unwrap(), marked);
+    // A move takes the files away.
+    let moved = "--flow=files:move?to=2&once=yes;on=1;threads=1";
+    let on = format!("--target={a}");
+    let all = ["replay", "-q", "--output=no", &on, &second, moved, "--destroy=b"];
+    let (code, text) = does(&home, &all);
+    assert_eq!(code, 6, "{text}");
+    assert!(text.contains("--destroy a"), "{text}");
+}
+
+#[test]
+fn a_dry_run_tells_which_trees_would_be_changed_and_makes_nothing() {
+    let home = TempDir::new().unwrap();
+    let make = "files:format?do=mkdir,fill;threads=4";
+    let target = "tree:a?depth=0&files=3&size=4k";
+    let arguments = ["replay", "--target", target, "--flow", make, "--dry-run"];
+    let (code, text) = does(&home, &arguments);
+    assert_eq!(code, 0, "{text}");
+    assert!(text.contains("changed       a\n"), "{text}");
+    assert!(!home.path().join("a").exists());
+    replay(&home, "made", target, &[make], &[]);
+    let read = "files:read?once=yes;threads=1";
+    let (code, text) = does(&home, &["replay", "--target", target, "--flow", read, "--dry-run"]);
+    assert_eq!(code, 0, "{text}");
+    assert!(text.contains("changed       nothing"), "{text}");
+    let (code, text) = does(&home, &arguments);
+    assert_eq!(code, 6, "{text}");
+}
+
+#[test]
 fn a_simulated_tree_keeps_its_rate_and_is_repeated_exactly() {
     let home = TempDir::new().unwrap();
     let target = format!("sim:tree?{SHAPE}&calls=model=const,service=100us,units=8");
@@ -273,16 +381,20 @@ fn a_file_system_without_room_fails_what_it_cannot_hold_and_the_rest_can_be_remo
     }
 }
 
-/// Writes to the files of a tree below `place` until the journal shows that they are under way,
-/// lets something happen to the file system, and answers how often each outcome is in the results.
-fn outcomes_of_writes_while(place: &Path, happens: impl FnOnce()) -> BTreeMap<String, u64> {
+/// Does a load on the files of a tree below `place` until the journal shows that it is under way,
+/// lets something happen, and answers the exit code and how often each outcome is in the results.
+fn outcomes_while(
+    place: &Path,
+    load: &str,
+    happens: impl FnOnce(),
+) -> (i32, BTreeMap<String, u64>) {
     let home = TempDir::new().unwrap();
     let anchor = place.join("a");
     let target = format!("tree:{}?width=2&files=20&size=64k", anchor.display());
     replay(&home, "made", &target, &["files:format?do=mkdir,fill;threads=2"], &[]);
     let mut child = Command::new(env!("CARGO_BIN_EXE_ioecho"))
         .args(["replay", "-q", "-o", "run", "--target", &target, "--end-after", "3s"])
-        .args(["--flow", "files:write?size=4k;threads=2", "--destroy"])
+        .args(["--flow", load, "--destroy"])
         .arg(&anchor)
         .current_dir(home.path())
         .spawn()
@@ -293,8 +405,38 @@ fn outcomes_of_writes_while(place: &Path, happens: impl FnOnce()) -> BTreeMap<St
         sleep(Duration::from_millis(2));
     }
     happens();
-    assert_eq!(child.wait().unwrap().code(), Some(14));
-    outcomes(&home.path().join("run"))
+    let patience = Instant::now() + Duration::from_mins(1);
+    let status = loop {
+        if let Some(status) = child.try_wait().unwrap() {
+            break status;
+        }
+        if Instant::now() > patience {
+            child.kill().unwrap();
+            child.wait().unwrap();
+            panic!("the run does not end");
+        }
+        sleep(Duration::from_millis(10));
+    };
+    (status.code().unwrap(), outcomes(&home.path().join("run")))
+}
+
+/// The same of writes, of which so many fail that the figures may not be used.
+fn outcomes_of_writes_while(place: &Path, happens: impl FnOnce()) -> BTreeMap<String, u64> {
+    let (code, outcomes) = outcomes_while(place, "files:write?size=4k;threads=2", happens);
+    assert_eq!(code, 14, "{outcomes:?}");
+    outcomes
+}
+
+#[test]
+fn a_fifo_in_the_place_of_a_file_fails_its_calls_and_holds_no_run() {
+    let place = TempDir::new().unwrap();
+    let load = "files:read?size=4k&select=random;threads=2";
+    let (_, outcomes) = outcomes_while(place.path(), load, || {
+        let fifo = place.path().join("fifo");
+        assert!(Command::new("mkfifo").arg(&fifo).status().unwrap().success());
+        fs::rename(fifo, place.path().join("a/vdb.1_1.dir/vdb_f0007.file")).unwrap();
+    });
+    assert!(outcomes["ok"] > 0 && outcomes["errno 29"] > 0, "{outcomes:?}");
 }
 
 #[test]

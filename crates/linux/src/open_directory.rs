@@ -15,7 +15,7 @@ use std::io::{
     ErrorKind::{AlreadyExists, NotADirectory, NotFound},
     Write as _,
 };
-use std::os::fd::AsRawFd as _;
+use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
@@ -49,6 +49,11 @@ impl OpenDirectory {
         let flags = flags | OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let directory = Arc::new(File::from(open(path, flags, Mode::empty())?));
         Ok(Self { directory, path: path.to_owned() })
+    }
+
+    /// The directory that is open here, and was opened by this path.
+    pub(crate) fn of(directory: OwnedFd, path: &Path) -> Self {
+        Self { directory: Arc::new(File::from(directory)), path: path.to_owned() }
     }
 
     /// The directory that a file of this path lies in, and the file's name there.

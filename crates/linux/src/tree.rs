@@ -4,6 +4,7 @@ mod anchor;
 mod before;
 mod device;
 mod inline;
+mod mark;
 mod reading;
 mod recorded;
 #[cfg(test)]

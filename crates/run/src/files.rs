@@ -31,6 +31,17 @@ struct Place {
     names: Option<Arc<Mutex<Names>>>,
 }
 
+impl Place {
+    /// Marks the tree as changed last by the run of this plan.
+    fn mark(&self, plan: &ReplayPlan) -> Result<()> {
+        let Some(anchor) = &self.anchor else { return Ok(()) };
+        let results = plan.output.canonicalize().unwrap_or_else(|_| plan.output.clone());
+        anchor.mark(&self.tree, &results).map_err(|error| {
+            RunError::new(Kind::Target, format!("{}: {error}", anchor.path().display()))
+        })
+    }
+}
+
 /// The trees of a run.
 pub(crate) struct Forest {
     places: Vec<Place>,
@@ -41,7 +52,7 @@ pub(crate) struct Forest {
 impl Forest {
     /// Opens the trees of a plan, and looks at what of them is there.
     pub(crate) fn open(plan: &ReplayPlan, observer: &dyn Observer) -> Result<Self> {
-        let mut places = Vec::new();
+        let (mut places, mut changed) = (Vec::new(), Vec::new());
         for (number, target) in plan.targets.iter().enumerate() {
             let Target::Tree(target) = target else { continue };
             let tree = Arc::new(Tree::new(target.geometry.clone()));
@@ -60,10 +71,11 @@ impl Forest {
                     }
                     let anchor = Anchor::open(path, changes, *with_parents).map_err(failed)?;
                     let found = anchor.look(&tree).map_err(failed)?;
-                    if changes {
-                        let results = plan.output.canonicalize();
-                        let results = results.unwrap_or_else(|_| plan.output.clone());
-                        anchor.mark(&tree, &results).map_err(failed)?;
+                    let flows = plan.flows.list();
+                    if let Some(linked) = &found.linked
+                        && flows.iter().any(|flow| flow.changes_files(number))
+                    {
+                        TreeTarget::guard_linked(linked)?;
                     }
                     if let Some(example) = found.example {
                         observer.tell(&format!(
@@ -82,7 +94,14 @@ impl Forest {
                     Place { target: (**target).clone(), tree, anchor: None, names }
                 }
             };
+            if changes {
+                changed.push(places.len());
+            }
             places.push(place);
+        }
+        // Now that no tree is refused.
+        for place in changed.into_iter().map(|at| &places[at]) {
+            place.mark(plan)?;
         }
         let flow = |flow: &Flow| -> std::result::Result<Arc<FileFlow>, TraceError> {
             let Some(OfFiles { load, to }) = flow.of_files() else {

@@ -26,6 +26,8 @@ pub struct Forecast {
     waiting: Option<u64>,
     /// Whether nobody knows how far the replay comes in a load without an end.
     endless: bool,
+    /// The trees that loads on files change; how far these come depends on what is there.
+    trees: Option<Vec<String>>,
     changes: Vec<Changes>,
 }
 
@@ -40,7 +42,12 @@ struct Changes {
 
 impl fmt::Display for Forecast {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { totals, wraparound, refused, timed, waiting, endless, changes } = self;
+        let Self { totals, wraparound, refused, timed, waiting, endless, trees, changes } = self;
+        if let Some(trees) = trees {
+            writeln!(f, "would replay  loads on files, as far as what is there lets them come")?;
+            let which = if trees.is_empty() { "nothing" } else { &trees.join(", ") };
+            return write!(f, "changed       {which}");
+        }
         if *endless {
             writeln!(f, "would replay  a load without an end, as far as it comes")?;
             let is_changed = !changes.is_empty();
@@ -150,6 +157,12 @@ impl Forecast {
 
 /// Previews a replay of flows, each to its end: how far they come together depends on the device.
 fn of_flows(plan: &ReplayPlan, limits: &[TargetLimits]) -> Result<Forecast> {
+    if plan.is_of_files() {
+        let changes = |number: &usize| plan.flows.list().iter().any(|it| it.changes(*number));
+        let changed = (0..plan.targets.len()).filter(changes);
+        let trees = Some(changed.map(|number| plan.targets[number].name()).collect());
+        return Ok(Forecast { trees, ..Forecast::default() });
+    }
     let changes =
         plan.targets.iter().map(|target| Changes { target: target.name(), ..Changes::default() });
     if plan.flows.are_endless() {

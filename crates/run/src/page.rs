@@ -53,9 +53,7 @@ pub fn warnings(header: &Header) -> Vec<String> {
         warnings.push(format!("The trace ends before its end: {damage}"));
     }
     for (kind, notes) in [("Lost", &header.losses), ("Guessed", &header.guesses)] {
-        // Threads on files end their calls in any order, which their results are sorted out of.
-        let is_usual = |note: &&Note| summary.engine.files && note.kind == NoteKind::Order;
-        for note in notes.iter().filter(|note| !is_usual(note)) {
+        for note in notes.iter() {
             warnings.push(format!("{kind} when the trace was read: {note}"));
         }
     }
@@ -104,7 +102,9 @@ pub fn of_found(run: &RunDirectory, summary: &RunSummary, found: &AllFigures) ->
     }
     let header = &found.header;
     for (kind, notes) in [("Lost", &header.losses), ("Guessed", &header.guesses)] {
-        for note in notes.iter() {
+        // Threads on files end their calls in any order, which their results are sorted out of.
+        let is_usual = |note: &&Note| summary.engine.files && note.kind == NoteKind::Order;
+        for note in notes.iter().filter(|note| !is_usual(note)) {
             warnings.push(format!("{kind} when the trace was read: {note}"));
         }
     }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use ioecho_linux::tree::{AnchorState, changed_by, inspect};
 use ioecho_replay::device::TargetLimits;
 use ioecho_replay::sim::SimSpec;
-use ioecho_replay::tree::{Found, Geometry};
+use ioecho_replay::tree::{Found, Geometry, MARKER};
 use ioecho_trace::recorded::RecordedFiles;
 use ioecho_trace::wording::Wording;
 use ioecho_trace::{Bytes, Op};
@@ -197,6 +197,17 @@ impl TreeTarget {
         Err(RunError::with_help(Kind::Refused, text, help))
     }
 
+    /// Refuses to write to a file that has another name: it would be changed there too.
+    pub(crate) fn guard_linked(linked: &Path) -> Result<()> {
+        let text = format!(
+            "{} has another name, by which it may be somebody's data; nothing was touched",
+            linked.display()
+        );
+        let help = "take a tree that shares no files, such as a copy by cp --reflink; to remove \
+                    the names of this one alone: 'files:format?do=delete,rmdir'";
+        Err(RunError::with_help(Kind::Refused, text, help))
+    }
+
     /// Refuses to change a tree whose anchor may hold somebody's files.
     pub(crate) fn guard(&self, is_named: bool) -> Result<()> {
         let TreePlace::Anchor { path, state, .. } = &self.place else { return Ok(()) };
@@ -208,6 +219,14 @@ impl TreeTarget {
                 let text = format!("{name} holds a tree of files; nothing was touched");
                 let help = Wording::from("if the files of that tree may be lost: ");
                 Err(RunError::with_help(Kind::Refused, text, help.set("destroy", name.to_string())))
+            }
+            AnchorState::FalseMark => {
+                let text = format!(
+                    "{MARKER} in {name} is not ours, though it has the name of our mark; nothing \
+                     was touched"
+                );
+                let help = "take a directory that is empty or not there yet";
+                Err(RunError::with_help(Kind::Refused, text, help))
             }
             AnchorState::Foreign(example) => {
                 let text = format!(
@@ -233,7 +252,7 @@ pub fn is_free(target: &str, results: &Path) -> bool {
     match state {
         AnchorState::Absent | AnchorState::Empty => true,
         AnchorState::Ours => is_of_results() == Some(true),
-        AnchorState::Vdbench | AnchorState::Foreign(_) => false,
+        AnchorState::Vdbench | AnchorState::FalseMark | AnchorState::Foreign(_) => false,
     }
 }
 

@@ -6,9 +6,9 @@
 //! followed, so nothing that somebody puts there leads out of it.
 
 use std::fs;
-use std::io::{self, Read as _, Write as _};
+use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
-use std::os::unix::fs::MetadataExt as _;
+use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -20,17 +20,12 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
-use crate::mounts;
+use super::mark::{Mark, is_draft};
+use crate::{OpenDirectory, mounts};
 
 /// How a path below an anchor is resolved.
 pub(super) const BENEATH: ResolveFlags =
     ResolveFlags::BENEATH.union(ResolveFlags::NO_SYMLINKS).union(ResolveFlags::NO_MAGICLINKS);
-
-/// What a line of a mark begins with that names the results of the last run on the tree.
-const RESULTS: &str = "results ";
-
-/// So much of a mark is read.
-const MARK_MAX: u64 = 64 << 10;
 
 /// What an anchor is before a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,6 +36,8 @@ pub enum AnchorState {
     Empty,
     /// It bears our mark.
     Ours,
+    /// What has the name of our mark in it is none, so it is somebody's.
+    FalseMark,
     /// Vdbench made it.
     Vdbench,
     /// It is a directory with something in it, such as this, and without a mark.
@@ -60,16 +57,21 @@ pub fn inspect(path: &Path) -> io::Result<AnchorState> {
         Ok(_) => fs::read_dir(path)?,
     };
     let is_there = |name: &str| fs::symlink_metadata(path.join(name)).is_ok_and(|it| it.is_file());
-    if is_there(MARKER) {
-        return Ok(AnchorState::Ours);
+    // It would be overwritten, so it decides alone, whatever else is there.
+    match fs::symlink_metadata(path.join(MARKER)) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        Err(error) => return Err(error),
+        Ok(_) => {
+            let is_ours = is_there(MARKER) && mark_of(path)?.is_some();
+            return Ok(if is_ours { AnchorState::Ours } else { AnchorState::FalseMark });
+        }
     }
     if is_there(CONTROL) {
         return Ok(AnchorState::Vdbench);
     }
     for entry in entries {
         let name = entry?.file_name().to_string_lossy().into_owned();
-        // A file system of its own has this directory.
-        if name != "lost+found" {
+        if !is_ours(&name) {
             return Ok(AnchorState::Foreign(name));
         }
     }
@@ -79,12 +81,15 @@ pub fn inspect(path: &Path) -> io::Result<AnchorState> {
 /// The directory with the results of the run that changed the tree of this anchor last, as its mark
 /// has it.
 pub fn changed_by(path: &Path) -> Option<PathBuf> {
-    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
-    let mark = fs::File::from(open(path.join(MARKER), flags, Mode::empty()).ok()?);
-    let mut text = Vec::new();
-    mark.take(MARK_MAX).read_to_end(&mut text).ok()?;
-    let text = String::from_utf8_lossy(&text);
-    text.lines().find_map(|line| line.strip_prefix(RESULTS)).map(PathBuf::from)
+    Mark::read(path).ok()??.results
+}
+
+/// The mark of an anchor. One that its user may not read is none for him.
+fn mark_of(path: &Path) -> io::Result<Option<Mark>> {
+    match Mark::read(path) {
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Ok(None),
+        read => read,
+    }
 }
 
 /// An anchor that is open.
@@ -105,6 +110,8 @@ pub struct Found {
     pub foreign: u64,
     /// One of those.
     pub example: Option<PathBuf>,
+    /// A file of the tree that has another name too, by which it may be somebody's data.
+    pub linked: Option<PathBuf>,
 }
 
 impl Anchor {
@@ -143,16 +150,29 @@ impl Anchor {
     ///
     /// If the mark cannot be written.
     pub fn mark(&self, tree: &Tree, results: &Path) -> io::Result<()> {
-        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC | OFlags::NOFOLLOW;
-        let mode = Mode::from_raw_mode(0o644);
-        let file = openat(self.directory.as_fd(), MARKER, flags | OFlags::CLOEXEC, mode)?;
-        let text = format!(
-            "The files and directories of this tree were made by ioecho, and may be removed by \
-             it.\n{}\n{RESULTS}{}\n",
-            tree.geometry,
-            results.display()
-        );
-        fs::File::from(file).write_all(text.as_bytes())
+        // In one step: half a mark, such as after a crash, would be none.
+        let directory = OpenDirectory::of(self.directory.try_clone()?, &self.path);
+        let bytes = Mark::new(&tree.geometry, results).to_bytes();
+        directory.put(MARKER, &bytes).or_else(|error| match error.kind() {
+            // Its tree may be what fills the file system, and must be removable all the same.
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+                self.write_over_mark(&bytes).map_err(|_| error)
+            }
+            _ => Err(error),
+        })
+    }
+
+    /// Writes over the mark that is there, which needs no room. It is never emptied first.
+    fn write_over_mark(&self, bytes: &[u8]) -> io::Result<()> {
+        let flags = OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
+        let file = fs::File::from(openat(&self.directory, MARKER, flags, Mode::empty())?);
+        let data = file.metadata()?;
+        // By another name it may be the mark of another tree.
+        if !data.is_file() || data.nlink() > 1 {
+            return Err(io::ErrorKind::AlreadyExists.into());
+        }
+        file.write_all_at(bytes, 0)?;
+        file.set_len(bytes.len() as u64)
     }
 
     /// Brings everything on its file system to the medium.
@@ -188,9 +208,12 @@ impl Anchor {
     pub fn look(&self, tree: &Tree) -> io::Result<Found> {
         let mut found = Found::default();
         self.walk(&tree.geometry, &mut |seen| match seen {
-            Seen::File { file, bytes } => {
+            Seen::File { file, bytes, is_linked } => {
                 tree.put_file(file, bytes);
                 found.files += 1;
+                if is_linked {
+                    found.linked.get_or_insert_with(|| self.path_of(&tree.geometry, file));
+                }
             }
             Seen::Directory { directory } => {
                 tree.put_directory(directory);
@@ -209,6 +232,12 @@ impl Anchor {
         Ok(found)
     }
 
+    fn path_of(&self, geometry: &Geometry, file: u64) -> PathBuf {
+        let mut name = String::new();
+        geometry.file_name(file, &mut name);
+        self.path.join(geometry.path_of(geometry.directory_of(file))).join(name)
+    }
+
     /// Finds out which names of a tree are there, and what is under them.
     ///
     /// # Errors
@@ -217,7 +246,7 @@ impl Anchor {
     pub fn names(&self, geometry: &Geometry) -> io::Result<FoundNames> {
         let mut found = FoundNames::nothing(geometry);
         self.walk(geometry, &mut |seen| match seen {
-            Seen::File { file, bytes } => found.add_file(file, bytes),
+            Seen::File { file, bytes, .. } => found.add_file(file, bytes),
             Seen::Directory { directory } => found.add_directory(directory),
             Seen::Foreign { file: Some(file), is_directory: true, .. } => {
                 found.add_other_file(file, FoundName::Directory);
@@ -252,7 +281,9 @@ impl Anchor {
                     DirectoryName::parse(&name).and_then(|name| geometry.child(directory, name));
                 match (file, below) {
                     (Some(file), _) if kind == FileType::RegularFile => {
-                        see(Seen::File { file, bytes: data.st_size.unsigned_abs() });
+                        let bytes = data.st_size.unsigned_abs();
+                        let is_linked = data.st_nlink > 1;
+                        see(Seen::File { file, bytes, is_linked });
                     }
                     (_, Some(below)) if is_directory => {
                         see(Seen::Directory { directory: below });
@@ -272,8 +303,8 @@ impl Anchor {
 
 /// Something below an anchor.
 enum Seen<'n> {
-    /// A file of the tree.
-    File { file: u64, bytes: u64 },
+    /// A file of the tree, and whether it has another name.
+    File { file: u64, bytes: u64, is_linked: bool },
     /// A directory of the tree.
     Directory { directory: u64 },
     /// Something else in a directory, or in the anchor. It may have the name of one of the tree's
@@ -287,7 +318,8 @@ enum Seen<'n> {
     },
 }
 
-/// Whether this is a name that an anchor has beside its tree.
+/// Whether this is a name that an anchor has beside its tree. A file system of its own has
+/// `lost+found`.
 fn is_ours(name: &str) -> bool {
-    [MARKER, CONTROL, "lost+found"].contains(&name)
+    [MARKER, CONTROL, "lost+found"].contains(&name) || is_draft(name)
 }

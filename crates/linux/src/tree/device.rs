@@ -10,7 +10,7 @@ use rustix::fs::{
     Access, AtFlags, Mode, OFlags, RenameFlags, Timestamps, accessat, copy_file_range, fsync,
     mkdirat, openat2, renameat, renameat_with, statat, unlinkat, utimensat,
 };
-use rustix::io::{Errno, retry_on_intr};
+use rustix::io::{Errno, pread, pwrite, retry_on_intr};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use rustix::time::Timespec;
 
@@ -20,6 +20,11 @@ use crate::MonotonicClock;
 
 /// The most directories of a tree that a thread keeps open.
 const KEPT_MAX: usize = 256;
+
+/// Nobody waits for a file to be opened: a FIFO that somebody puts in its place meanwhile would hold
+/// the thread for good, out of reach of every end of the run. The calls on what was opened fail then
+/// (a FIFO has no places). A regular file does not mind: its reads and writes are the same.
+const AT_ONCE: OFlags = OFlags::NONBLOCK;
 
 /// So much is copied at a time where the kernel does not copy by itself.
 const COPY_BYTES: usize = 1 << 20;
@@ -157,6 +162,7 @@ impl Files {
         OFlags::CLOEXEC
             | OFlags::NOFOLLOW
             | OFlags::NOCTTY
+            | AT_ONCE
             | when(self.options.direct, OFlags::DIRECT)
             | when(self.options.sync, OFlags::SYNC)
     }
@@ -231,7 +237,7 @@ impl Files {
         let Some(there) = &mut self.there else { return Err(Errno::NOENT) };
         let directory = there.tree.geometry.directory_of(file);
         let is_new = there.tree.states.file(file) == ioecho_replay::tree::FileState::Absent;
-        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC | OFlags::NOFOLLOW;
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC | OFlags::NOFOLLOW | AT_ONCE;
         let mode = Mode::from_raw_mode(0o666);
         let to = there.within(directory, |at| {
             let flags = flags | OFlags::CLOEXEC;
@@ -248,7 +254,7 @@ impl Files {
     fn open_for_copy(&mut self, file: u64) -> Result<(), Errno> {
         let directory = self.name_of(file);
         let name = self.name.as_str();
-        let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW | AT_ONCE;
         let from = self.here.within(directory, |at| {
             retry_on_intr(|| openat2(at, name, flags, Mode::empty(), BENEATH))
         })?;
@@ -305,13 +311,15 @@ fn copy_all(from: &OwnedFd, to: &OwnedFd) -> Result<(), Errno> {
     }
     let mut bytes = vec![0; COPY_BYTES];
     loop {
-        let part = retry_on_intr(|| rustix::io::read(from, &mut bytes[..]))?;
+        // By place, which a FIFO does not have: it is no file without data.
+        let part = retry_on_intr(|| pread(from, &mut bytes[..], copied))?;
         if part == 0 {
             return Ok(());
         }
-        let mut written = 0;
-        while written < part {
-            written += retry_on_intr(|| rustix::io::write(to, &bytes[written..part]))?;
+        let end = copied + part as u64;
+        while copied < end {
+            let left = &bytes[part - (end - copied) as usize..part];
+            copied += retry_on_intr(|| pwrite(to, left, copied))? as u64;
         }
     }
 }

@@ -60,7 +60,9 @@ impl Recorded {
             (false, true) => OFlags::WRONLY,
             _ => OFlags::RDONLY,
         };
-        let mut flags = access | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NOCTTY;
+        // A FIFO that somebody puts in the place of a file must not hold the thread.
+        let at_once = OFlags::NOCTTY | OFlags::NONBLOCK;
+        let mut flags = access | OFlags::CLOEXEC | OFlags::NOFOLLOW | at_once;
         for (word, flag, makes) in [
             (OpenWord::Create, OFlags::CREATE, true),
             (OpenWord::Exclusive, OFlags::EXCL, true),

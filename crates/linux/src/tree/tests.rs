@@ -10,6 +10,7 @@ use ioecho_replay::tree::{Call, Clients, FileFlow, FileState, MARKER, Next, Tree
 use ioecho_replay::{Completion, Device, Io};
 use ioecho_trace::{Bytes, Flags, Nanos, Outcome};
 
+use super::mark::Mark;
 use super::*;
 use crate::MonotonicClock;
 
@@ -170,6 +171,22 @@ fn no_link_leads_out_of_the_anchor() {
     let failed = does(&anchor, &made, None, "files:write?size=4k&once=yes", usize::MAX);
     assert_eq!(failed.len(), 1, "{failed:?}");
     assert!(fs::read(&letter).unwrap().iter().all(|byte| *byte == b'x'));
+}
+
+#[test]
+fn a_mark_is_taken_whole_or_not_at_all() {
+    for shape in [SHAPE, "", "depth=0", "size=5m:0", "depth=1&everywhere=yes&total=1m"] {
+        let geometry = shape.parse().unwrap();
+        for results in ["/results/two words", "/results/of two\nlines"] {
+            let mark = Mark::new(&geometry, Path::new(results));
+            let bytes = mark.to_bytes();
+            assert_eq!(Mark::parse(&bytes), Some(mark), "{shape}");
+            // Its first two lines are the mark of an earlier version.
+            let is_mark = |end: usize| Mark::parse(&bytes[..end]).is_some();
+            let marks = (0..=bytes.len()).filter(|end| is_mark(*end)).count();
+            assert_eq!(marks, if results.contains('\n') { 1 } else { 2 });
+        }
+    }
 }
 
 #[test]

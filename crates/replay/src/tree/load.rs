@@ -91,6 +91,11 @@ impl Task {
         !needs_it_alone && !matches!(self, Self::Create | Self::Fill | Self::Copy)
     }
 
+    /// Whether it writes to a file, or sets its attributes, which all names of the file share.
+    const fn changes_files(self) -> bool {
+        matches!(self, Self::Write | Self::Mixed | Self::Create | Self::Fill | Self::Setattr)
+    }
+
     /// The states in which a file must be, as bits.
     pub(super) const fn wants(self) -> u8 {
         match self {
@@ -334,9 +339,25 @@ impl FileLoad {
         consists_of_sectors(&self.sizes)
     }
 
-    /// Whether it changes its tree.
+    /// Whether it changes a tree: its own, or the one that it copies to.
     pub fn changes(&self) -> bool {
         self.then_delete || self.tasks.iter().any(|task| task.changes())
+    }
+
+    /// Whether it changes its own tree. A copy only reads there.
+    pub fn changes_own(&self) -> bool {
+        let changes = |task: &Task| task.changes() && *task != Task::Copy;
+        self.then_delete || self.tasks.iter().any(changes)
+    }
+
+    /// Whether it changes files of its own tree, and not only their names.
+    pub fn changes_files(&self) -> bool {
+        self.tasks.iter().any(|task| task.changes_files())
+    }
+
+    /// Whether it writes to files of the tree that it copies to.
+    pub fn copies(&self) -> bool {
+        self.tasks.contains(&Task::Copy)
     }
 }
 

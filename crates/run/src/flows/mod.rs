@@ -135,8 +135,18 @@ impl Flow {
 
     /// Whether it changes the tree of this number.
     pub(crate) fn changes(&self, target: usize) -> bool {
-        let is_its = |of: &OfFiles| of.to == Some(target) || self.target() == target;
-        self.of_files.as_ref().is_some_and(|of| of.load.changes() && is_its(of))
+        self.of_files.as_ref().is_some_and(|of| {
+            let is_own = self.target() == target && of.load.changes_own();
+            is_own || of.to == Some(target) && of.load.changes()
+        })
+    }
+
+    /// Whether it changes files of the tree of this number, and not only their names.
+    pub(crate) fn changes_files(&self, target: usize) -> bool {
+        self.of_files.as_ref().is_some_and(|of| {
+            let is_own = self.target() == target;
+            is_own && of.load.changes_files() || of.to == Some(target) && of.load.copies()
+        })
     }
 
     /// What results call it.
