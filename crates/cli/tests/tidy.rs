@@ -161,6 +161,7 @@ fn no_library_speaks_flags() {
         "--long",
         "--write",
         "--log",
+        "--reflink",
     ];
     let mut places = Vec::new();
     for (name, text) in files(&[".rs"]) {

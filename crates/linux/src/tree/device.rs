@@ -21,9 +21,10 @@ use crate::MonotonicClock;
 /// The most directories of a tree that a thread keeps open.
 const KEPT_MAX: usize = 256;
 
-/// Nobody waits for a file to be opened: a FIFO that somebody puts in its place meanwhile would hold
-/// the thread for good, out of reach of every end of the run. The calls on what was opened fail then
-/// (a FIFO has no places). A regular file does not mind: its reads and writes are the same.
+/// Nobody waits for a file to be opened: a FIFO that somebody puts in its place meanwhile would
+/// hold the thread for good, out of reach of every end of the run. The calls on what was opened
+/// fail then, because a FIFO has no places. A regular file does not mind: its reads and writes are
+/// the same.
 const AT_ONCE: OFlags = OFlags::NONBLOCK;
 
 /// So much is copied at a time where the kernel does not copy by itself.

@@ -469,8 +469,8 @@ pub(super) fn failures(figures: &RunFigures, engine: &EngineFacts) -> Check {
         measured.push(format!("{names} of them met a name that is not as this load left it"));
     }
     let advice = if names > 0 {
-        "Something else makes or removes names in this tree, or it loses them itself: find out what \
-         does, and make the tree anew."
+        "Something else makes or removes names in this tree, or it loses them itself: find out \
+         what does, and make the tree anew."
     } else if unanswered == failed && failed > 0 {
         "The device never answered these: look for one that hangs, and see the kernel log."
     } else {
