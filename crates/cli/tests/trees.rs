@@ -278,6 +278,22 @@ fn a_simulated_tree_keeps_its_rate_and_is_repeated_exactly() {
 }
 
 #[test]
+fn copies_and_moves_in_memory_end_by_themselves_though_nothing_works_on_their_destination() {
+    let home = TempDir::new().unwrap();
+    let tree = "sim:tree?width=2&files=20&size=64k";
+    for (task, threads, expected) in [("copy", 2, 40), ("move", 1, 40), ("copy", 1, 40)] {
+        let name = format!("{task}-{threads}");
+        let to = format!("--target={tree}&found=directories");
+        let flow = format!("c=files:{task}?to=2&once=yes;threads={threads};on=1");
+        // The end that is asked for is not come to: it takes 2 ms of simulated time.
+        let rows = replay(&home, &name, tree, &[&flow], &[&to, "--end-after=100ms"]);
+        assert_eq!(counts(&rows), BTreeMap::from([(task, expected)]));
+        let summary = summary(&home.path().join(&name));
+        assert_eq!(summary["engine"]["ended_after"], Value::Null, "{name}");
+    }
+}
+
+#[test]
 fn threads_on_a_simulated_tree_are_late_by_themselves_alone_and_never_by_the_host() {
     let home = TempDir::new().unwrap();
     let line = "--flow=read=files:read?size=4k&select=random&rate=3000&duration=2s;cap=8";

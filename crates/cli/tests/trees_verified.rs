@@ -173,6 +173,8 @@ fn whenever_threads_are_killed_nothing_is_missed_and_nothing_is_false() {
         home.kills(&format!("r{turn}"), &more, Duration::from_millis(random.below(150)));
         let found = home.is_intact();
         in_flight += found["in_flight"].as_u64().unwrap();
+        // Each name once, in however many runs it was.
+        assert!((20..=500).contains(&found["figures"]["names"].as_u64().unwrap()), "{found}");
         assert!(found["notes"].as_array().unwrap().is_empty(), "{found}");
     }
     assert!(in_flight > 0, "nothing was ever in flight");
@@ -364,6 +366,7 @@ fn names_that_are_lost_extra_of_other_size_or_kind_or_swapped_are_named() {
     }
     let (code, told, found) = home.verifies();
     assert_eq!(code, 15, "{told}");
+    assert_eq!(found["figures"]["names"], 380 + 20 + 20, "also what is lost, and what is extra");
     let named = names(&found);
     assert_eq!(named.keys().collect::<Vec<_>>(), damaged.keys().collect::<Vec<_>>());
     for (path, kind) in &damaged {

@@ -189,9 +189,9 @@ impl Scheduler {
     /// A scheduler of flows. Each has a queue and a cap of its own; the cap of all should be no
     /// lower than those together, or flows wait for each other.
     pub fn with_flows(config: Config, flows: Vec<FlowConfig>, numbering: Numbering) -> Self {
-        let look_ahead = flows.iter().map(FlowConfig::look_ahead).sum();
-        let flows = Some(Box::new(Flows::new(flows, numbering)));
-        Self { flows, ..Self::new(Config { look_ahead, ..config }) }
+        let flows = Box::new(Flows::new(flows, numbering));
+        let look_ahead = flows.look_ahead();
+        Self { flows: Some(flows), ..Self::new(Config { look_ahead, ..config }) }
     }
 
     /// How it behaves.

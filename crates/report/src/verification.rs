@@ -30,10 +30,11 @@ pub(crate) fn view(figures: &VerifyFigures) -> VerificationView<'_> {
         grouped(figures.requests),
         grouped(figures.sectors)
     )];
-    parts.push(match figures.damaged_sectors {
-        0 if figures.sectors == 0 => "nothing was looked at".to_owned(),
-        0 => "none damaged".to_owned(),
-        sectors => format!("{} damaged, each as often as it was looked at", grouped(sectors)),
+    let has_names = figures.names > 0 || figures.names_damaged() > 0;
+    parts.extend(match figures.damaged_sectors {
+        0 if figures.sectors == 0 => (!has_names).then(|| "nothing was looked at".to_owned()),
+        0 => Some("none damaged".to_owned()),
+        sectors => Some(format!("{} damaged, each as often as it was looked at", grouped(sectors))),
     });
     if figures.unreadable_sectors > 0 {
         parts.push(format!("{} could not be read", grouped(figures.unreadable_sectors)));
@@ -42,7 +43,7 @@ pub(crate) fn view(figures: &VerifyFigures) -> VerificationView<'_> {
         let count = grouped(figures.unverifiable_sectors);
         parts.push(format!("of {count} nobody can say what they must hold"));
     }
-    if figures.names > 0 || figures.names_damaged() > 0 {
+    if has_names {
         let damaged = figures.names_told().unwrap_or_else(|| "none of them damaged".to_owned());
         parts.push(format!("{} names looked at, {damaged}", grouped(figures.names)));
     }
@@ -57,10 +58,10 @@ pub(crate) fn view(figures: &VerifyFigures) -> VerificationView<'_> {
     });
     let more = figures.findings.saturating_sub(figures.first_findings.len() as u64);
     VerificationView {
-        class: match (damaged, figures.sectors) {
-            (true, _) => "invalid",
-            (false, 0) => "none",
-            (false, _) => "pass",
+        class: match damaged {
+            true => "invalid",
+            false if figures.sectors == 0 && !has_names => "none",
+            false => "pass",
         },
         mode: figures.mode.to_string(),
         line: parts.join(", "),

@@ -325,6 +325,11 @@ fn sound_data_are_said_to_be_and_without_verification_nothing_is_said() {
     let text = html(&Page { verification: Some(nothing), ..small() }).unwrap();
     assert!(text.contains("<section class=\"verification none\""));
     assert!(text.contains("nothing was looked at"));
+    // Of a tree of empty files names are all that there is.
+    let names = VerifyFigures { names: 49, ..VerifyFigures::default() };
+    let text = html(&Page { verification: Some(names), ..small() }).unwrap();
+    assert!(text.contains("<section class=\"verification pass\""));
+    assert!(text.contains("49 names looked at") && !text.contains("nothing was looked at"));
     assert!(!html(&small()).unwrap().contains("<section class=\"verification"));
 }
 

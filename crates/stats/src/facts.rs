@@ -427,7 +427,7 @@ pub struct VerifyFigures {
     /// The first of them, a sentence each.
     #[serde(default)]
     pub first_findings: Vec<String>,
-    /// Names of trees of files that were looked at and are there.
+    /// Names of trees of files that were looked at, and are there or should be: each once.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub names: u64,
     /// Names that are not as they must be, by what is wrong.

@@ -34,7 +34,7 @@ pub struct FlowFigures {
     pub bytes_read: u64,
     /// Bytes of writes that completed.
     pub bytes_written: u64,
-    /// When its last request completed.
+    /// When its last request completed, whatever came of it.
     pub last_completed_ns: i64,
     /// Requests that completed in full, per second until then.
     pub per_second: f64,
@@ -69,22 +69,22 @@ impl PerFlow {
             return;
         }
         figures.issued += 1;
+        // Also of one that failed: a device that dies early is no faster for it.
+        if let Some(completed) = measured.completed {
+            figures.last_completed_ns = figures.last_completed_ns.max(completed.0);
+        }
         if let Some(late_by) = measured.lateness() {
             figures.late += u64::from(late_by > LATE);
             lateness.record(late_by);
         }
-        let (Some(served), Some(responded), Some(completed), Outcome::Ok) = (
-            measured.service_time(),
-            measured.response_time(),
-            measured.completed,
-            measured.outcome,
-        ) else {
+        let (Some(served), Some(responded), Outcome::Ok) =
+            (measured.service_time(), measured.response_time(), measured.outcome)
+        else {
             figures.failed += 1;
             return;
         };
         service.record(served.max(Nanos::ZERO));
         response.record(responded.max(Nanos::ZERO));
-        figures.last_completed_ns = figures.last_completed_ns.max(completed.0);
         let bytes = match request.op {
             Op::Read => &mut figures.bytes_read,
             Op::Write => &mut figures.bytes_written,
@@ -185,6 +185,20 @@ mod tests {
 
     fn facts(flow: u16, threads: Option<u32>) -> FlowFacts {
         FlowFacts { flow, name: format!("f{flow}"), threads, ..FlowFacts::default() }
+    }
+
+    #[test]
+    fn a_flow_whose_device_dies_early_is_no_faster_for_it() {
+        let mut flows = PerFlow::default();
+        for at in 0..300 {
+            let outcome = if at < 100 { Outcome::Ok } else { Outcome::Error(5) };
+            let request = request(1, at * 10, outcome);
+            flows.observe(&request, request.measured.as_ref().unwrap());
+        }
+        let row = &flows.figures(&[facts(1, None)])[0];
+        assert_eq!((row.requests, row.failed), (300, 200));
+        assert_eq!(row.last_completed_ns, 2_990_001_100);
+        assert!((row.per_second - 100.0 / 2.99).abs() < 0.1, "{}", row.per_second);
     }
 
     #[test]

@@ -168,9 +168,11 @@ impl Flows {
         }
     }
 
-    /// How many requests all of them hold.
+    /// How many requests all of them hold. Where there are none, as for a tree that is only copied
+    /// to, there is room for one all the same: without room the input is never asked, and so never
+    /// says that it has ended.
     pub(super) fn look_ahead(&self) -> usize {
-        self.all.iter().map(|flow| flow.look_ahead).sum()
+        self.all.iter().map(|flow| flow.look_ahead).sum::<usize>().max(1)
     }
 
     /// The requests that come next, as far as they have numbers.

@@ -248,9 +248,13 @@ impl Clients {
         match begun {
             Begun::Visit(visit) => {
                 self.set_stuck(number, false);
+                self.flow.has_found();
                 Begun::Visit(Visit { due, ..visit })
             }
             other => {
+                if self.flow.load.once && matches!(other, Begun::Over) {
+                    self.flow.chose_all();
+                }
                 self.all[number as usize].due = due;
                 self.flow.set_active(false);
                 other

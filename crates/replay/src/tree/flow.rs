@@ -1,12 +1,15 @@
 //! What the threads of a load on files share: which file is next, and when something is due.
 
-use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::sync::atomic::{
+    AtomicBool, AtomicU64,
+    Ordering::{Relaxed, SeqCst},
+};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ioecho_trace::{Batch, Nanos, Source, TraceError, generate};
 
 use super::load::{FileLoad, Select, Task};
-use super::{Apart, Tree};
+use super::{Apart, FileState, Tree};
 use crate::pattern::SplitMix64;
 
 /// Instants that are made at a time.
@@ -29,6 +32,8 @@ pub struct FileFlow {
     active: Apart<AtomicU64>,
     /// Threads that wait for something that another has.
     waiting: Apart<AtomicU64>,
+    /// Whether a thread has found something to work on.
+    has_begun: AtomicBool,
     arrivals: Option<Mutex<Arrivals>>,
     ran_out: Mutex<Option<&'static str>>,
     start: u64,
@@ -92,6 +97,7 @@ impl FileFlow {
             cursor: Apart::default(),
             active: Apart::default(),
             waiting: Apart::default(),
+            has_begun: AtomicBool::new(false),
             arrivals,
             ran_out: Mutex::new(None),
             start,
@@ -218,7 +224,41 @@ impl FileFlow {
 
     /// A thread found nothing to work on.
     pub(super) fn ran_out(&self, task: Task) {
-        *locked(&self.ran_out) = Some(task.lacks());
+        *locked(&self.ran_out) = Some(self.lacks(task));
+    }
+
+    /// A thread found something to work on.
+    pub(super) fn has_found(&self) {
+        if !self.has_begun.load(Relaxed) {
+            self.has_begun.store(true, Relaxed);
+        }
+    }
+
+    /// A thread has ended where each was to be chosen once: nothing ran out, unless all threads
+    /// found nothing at all. A tree that need not be made is made already.
+    pub(super) fn chose_all(&self) {
+        if let [task] = self.load.tasks[..]
+            && !self.load.is_format
+            && !self.has_begun.load(Relaxed)
+        {
+            self.ran_out(task);
+        }
+    }
+
+    /// What is missing for a task.
+    fn lacks(&self, task: Task) -> &'static str {
+        let wanted = task.wants() & self.load.only;
+        match (task, &self.to) {
+            _ if self.tree.states.count(wanted) == 0 => task.lacks(wanted),
+            (Task::Move, Some(to)) if to.states.count(FileState::Absent as u8) == 0 => {
+                "the other tree has all of its files already"
+            }
+            (Task::Move, Some(_)) => {
+                "no file is left whose directory is in the other tree and which is not there itself"
+            }
+            (Task::Copy, Some(_)) => "no file is left whose directory is in the other tree",
+            _ => task.lacks(wanted),
+        }
     }
 
     /// Why threads ended before the run did, if they did.

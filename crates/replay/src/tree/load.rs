@@ -121,14 +121,18 @@ impl Task {
         }
     }
 
-    /// What a load ran out of.
-    pub(super) const fn lacks(self) -> &'static str {
-        match self {
-            Self::Read | Self::Mixed | Self::Copy => "no file has its data",
-            Self::Create | Self::Fill => "no file is left to make whose directory is there",
-            Self::Mkdir => "no directory is left to make",
-            Self::Rmdir => "no directory is left that is empty",
-            _ => "no file is there",
+    /// What a load ran out of that works on files in these states, as bits.
+    pub(super) const fn lacks(self, wanted: u8) -> &'static str {
+        const FULL: u8 = FileState::Full as u8;
+        const EMPTY: u8 = FileState::Empty as u8;
+        match (self, wanted) {
+            (Self::Mkdir, _) => "no directory is left to make",
+            (Self::Rmdir, _) => "no directory is left that is empty",
+            (_, 0) => "no file is both as its task needs it and as `only` asks for",
+            (_, FULL) => "no file has its data",
+            (_, EMPTY) => "no file is there without its data",
+            (_, FileState::THERE) => "no file is there",
+            _ => "no file is left to make whose directory is there",
         }
     }
 }

@@ -296,6 +296,34 @@ fn a_load_that_runs_out_of_files_ends_and_says_of_what() {
 }
 
 #[test]
+fn what_ran_out_is_what_the_task_asked_for_also_where_each_file_is_chosen_once() {
+    let why = |load: &str, other: Found| {
+        let mut story = Story::new(&[TREE, TREE], Found::Nothing);
+        story.trees[0].suppose(Found::Full);
+        story.trees[1].suppose(other);
+        story.does(&[load], 2, 10_000, SIM).is_clean();
+        story.flows[0].why_ended()
+    };
+    for once in ["", "&once=yes"] {
+        let why = |load: &str, other: Found| why(&format!("{load}{once}"), other);
+        let neither = "no file is both as its task needs it and as `only` asks for";
+        assert_eq!(why("files:read?only=empty", Found::Nothing), Some(neither));
+        let with_data = "no file is there without its data";
+        assert_eq!(why("files:write?only=empty", Found::Nothing), Some(with_data));
+        let beneath = "no file is left whose directory is in the other tree";
+        assert_eq!(why("files:copy?to=2", Found::Nothing), Some(beneath));
+        assert!(why("files:move?to=2", Found::Nothing).unwrap().starts_with(beneath));
+        let full = "the other tree has all of its files already";
+        assert_eq!(why("files:move?to=2", Found::Full), Some(full));
+    }
+    // All were moved, and none is left.
+    assert_eq!(why("files:move?to=2", Found::Directories), Some("no file is there"));
+    for load in ["files:move?to=2&once=yes", "files:copy?to=2&once=yes", "files:read?once=yes"] {
+        assert_eq!(why(load, Found::Directories), None, "{load}: each was chosen once");
+    }
+}
+
+#[test]
 fn loads_that_change_a_tree_at_once_never_err_about_what_is_there() {
     let loads = [
         "files:create?select=random&seed=1",

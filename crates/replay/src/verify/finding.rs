@@ -232,7 +232,7 @@ pub struct VerifyFigures {
     pub damaged: Damage,
     /// Findings, those included that were not kept.
     pub findings: u64,
-    /// Names of a tree of files that were looked at and are there.
+    /// Names of a tree of files that were looked at, and are there or should be: each once.
     #[serde(skip_serializing_if = "is_none")]
     pub names: u64,
     /// Names that are not as they must be, by what is wrong.

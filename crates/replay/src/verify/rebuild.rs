@@ -180,7 +180,7 @@ impl Rebuild {
     /// it goes on from there.
     pub fn begin_with(&mut self, book: NameBook) {
         if self.verifier.names().is_some() {
-            self.verifier.begin_with(&book.found());
+            self.verifier.begun_with(&book.found());
         } else {
             self.verifier.put_names(book);
         }

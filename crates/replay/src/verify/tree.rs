@@ -86,6 +86,26 @@ pub(super) struct TreeSide {
     findings: Vec<NameFinding>,
     /// Names and what is wrong with them: nothing is told twice.
     told: FxHashSet<(u64, NameDamage)>,
+    looked: Looked,
+}
+
+/// The names that were looked at, a bit each: at the begin of a run, by its calls, and at its end
+/// the same name may be, and counts once.
+#[derive(Debug)]
+struct Looked(Box<[u64]>);
+
+impl Looked {
+    fn of(names: u64) -> Self {
+        Self(vec![0; names.div_ceil(64) as usize].into())
+    }
+
+    /// Notes a name; answers whether it was none of them yet.
+    fn is_new(&mut self, name: u64) -> bool {
+        let Some(word) = self.0.get_mut((name / 64) as usize) else { return false };
+        let before = *word;
+        *word |= 1 << (name % 64);
+        *word != before
+    }
 }
 
 /// Reads the files of a tree.
@@ -101,7 +121,8 @@ pub trait ReadFiles {
 impl Verifier {
     /// The target is a tree of files, of which this may be there.
     pub fn put_names(&mut self, book: NameBook) {
-        let side = TreeSide { book, findings: Vec::new(), told: FxHashSet::default() };
+        let looked = Looked::of(book.count());
+        let side = TreeSide { book, findings: Vec::new(), told: FxHashSet::default(), looked };
         self.tree = Some(Box::new(side));
     }
 
@@ -119,6 +140,15 @@ impl Verifier {
     /// began, with it.
     pub fn begin_with(&mut self, found: &FoundNames) {
         self.look_at_names(found, Nanos::ZERO);
+        if let Some(tree) = &mut self.tree {
+            tree.book.adopt(found);
+        }
+    }
+
+    /// The same of a run in the past, as its records say: they are compared, but nothing is looked
+    /// at now.
+    pub(super) fn begun_with(&mut self, found: &FoundNames) {
+        self.judge_names(found, Nanos::ZERO, false);
         if let Some(tree) = &mut self.tree {
             tree.book.adopt(found);
         }
@@ -167,6 +197,7 @@ impl Verifier {
         at: Nanos,
     ) {
         let Some(tree) = &mut self.tree else { return };
+        self.figures.names += u64::from(tree.looked.is_new(number));
         if !tree.told.insert((number, kind)) {
             return;
         }
@@ -187,11 +218,18 @@ impl Verifier {
 
     /// Compares all names with what must be there.
     fn look_at_names(&mut self, found: &FoundNames, at: Nanos) {
+        self.judge_names(found, at, true);
+    }
+
+    /// `is_looked`: what is there was looked at, and is not read from a record.
+    fn judge_names(&mut self, found: &FoundNames, at: Nanos, is_looked: bool) {
         let count = self.tree.as_ref().map_or(0, |tree| tree.book.count());
         for number in 0..count {
-            let Some(tree) = &self.tree else { return };
+            let Some(tree) = &mut self.tree else { return };
             let there = found.get(number);
-            self.figures.names += u64::from(there != FoundName::Nothing);
+            if is_looked && there != FoundName::Nothing {
+                self.figures.names += u64::from(tree.looked.is_new(number));
+            }
             if let Some(kind) = tree.book.judge(number, there) {
                 self.tell_name(number, kind, there, None, at);
             }

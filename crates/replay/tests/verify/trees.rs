@@ -9,8 +9,8 @@ use std::sync::atomic::AtomicBool;
 use ioecho_replay::pattern::{Pattern, SplitMix64};
 use ioecho_replay::tree::{Call, Clients, FileFlow, Geometry, Next, Tree};
 use ioecho_replay::verify::{
-    After, Change, DurableBefore, FoundName, FoundNames, MemoryTable, NameBook, ReadFiles, Rebuild,
-    Verifier, VerifyConfig, VersionTable,
+    After, Change, DurableBefore, FoundName, FoundNames, MemoryTable, NameBook, NameDamage,
+    ReadFiles, Rebuild, Verifier, VerifyConfig, VersionTable,
 };
 use ioecho_replay::{Completion, Io, Payload as _};
 use ioecho_trace::{Bytes, Flags, Integrity, Nanos, Op, Outcome};
@@ -272,6 +272,11 @@ fn said(
         all.entry(path).or_default().insert(finding.kind.name());
     }
     assert_eq!(verifier.figures().unreadable, 0);
+    // What is there, and what should be, each once, in however many runs.
+    let there =
+        disk.files.iter().flatten().count() + disk.directories.iter().filter(|it| **it).count();
+    let lost = verifier.name_findings().iter().filter(|name| name.kind == NameDamage::Lost).count();
+    assert_eq!(verifier.figures().names, (there + lost) as u64);
     (all, verifier.figures().intact)
 }
 
@@ -411,7 +416,9 @@ fn a_call_that_meets_with_a_wrong_name_is_a_finding() {
         // Twice is not told twice.
         verifier.completed(&io, &completion, &[]);
         verifier.completed(&io, &completion, &[]);
-        verifier.name_findings().iter().map(|it| it.kind.name()).collect::<Vec<_>>()
+        let found = verifier.name_findings();
+        assert_eq!(verifier.figures().names, found.len() as u64, "it was looked at");
+        found.iter().map(|it| it.kind.name()).collect::<Vec<_>>()
     };
     assert_eq!(told(Op::Open, 0, Outcome::Error(ENOENT)), ["lost"]);
     assert_eq!(told(Op::Delete, 1, Outcome::Error(ENOENT)), ["lost"]);
