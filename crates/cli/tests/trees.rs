@@ -446,7 +446,7 @@ fn outcomes_of_writes_while(place: &Path, happens: impl FnOnce()) -> BTreeMap<St
 #[test]
 fn a_fifo_in_the_place_of_a_file_fails_its_calls_and_holds_no_run() {
     let place = TempDir::new().unwrap();
-    let load = "files:read?size=4k&select=random;threads=2";
+    let load = "files:read?size=64k&select=random&rate=5000&duration=3s;cap=2";
     let (_, outcomes) = outcomes_while(place.path(), load, || {
         let fifo = place.path().join("fifo");
         assert!(Command::new("mkfifo").arg(&fifo).status().unwrap().success());

@@ -496,7 +496,14 @@ pub(super) fn integrity(figures: &RunFigures, engine: &EngineFacts) -> Check {
                 0 => String::new(),
                 requests => format!("; {} of the load read such", counted(requests, "request")),
             };
-            format!("{kinds}, of {} that were looked at, each time counted{read}", verify.sectors)
+            let sectors = format!("{} that were looked at, each time counted", verify.sectors);
+            let names = counted(verify.names, "name");
+            let looked = match (verify.sectors, verify.names) {
+                (0, 1..) => format!("{names} that were looked at"),
+                (_, 0) => sectors,
+                (_, _) => format!("{sectors}, and {names}"),
+            };
+            format!("{kinds}, of {looked}{read}")
         }
         // Reading only sectors that the run never wrote proves nothing.
         Some(verify)
