@@ -10,8 +10,8 @@ set -u
 
 need_calls
 command -v git >/dev/null 2>&1 || skip 'no git'
-mkdir -p /tmp/work
-cd /tmp/work || exit 1
+mkdir -p /tmp/made
+cd /tmp/made || exit 1
 
 loop_file_system ext4 || skip 'no ext4'
 ! command -v mkfs.xfs >/dev/null 2>&1 || loop_file_system xfs || fail 'no xfs'
@@ -27,17 +27,17 @@ make_repository source
 echo 'git clone -q source linked' >linked.sh
 record_both linked linked.sh linked
 compare_both linked operations
-elsewhere linked tmp/work/linked
+elsewhere linked tmp/made/linked
 
 # Objects come as a pack, through a pipe from one process to another.
 echo 'git clone -q --no-local source packed' >packed.sh
 record_both packed packed.sh packed
 compare_both packed amounts
-elsewhere packed tmp/work/packed
+elsewhere packed tmp/made/packed
 
 write_build build.sh
 record_both build build.sh tree
 compare_both build operations
-elsewhere build tmp/work/tree
+elsewhere build tmp/made/tree
 
 finish

@@ -76,12 +76,12 @@ recorded() {
         make_repository source
         echo 'git clone -q source linked' >linked.sh
         record_both linked linked.sh linked
-        replay_both linked tmp/work/linked "$mounted" afap
+        replay_both linked tmp/made/linked "$mounted" afap
     fi
     write_build build.sh
     record_both build build.sh tree
-    replay_both build tmp/work/tree "$mounted" afap
-    replay_both build tmp/work/tree "$mounted" dependency
+    replay_both build tmp/made/tree "$mounted" afap
+    replay_both build tmp/made/tree "$mounted" dependency
 }
 
 verified() {
@@ -185,10 +185,10 @@ hung() {
 }
 
 loop_file_system ext4 || skip 'no ext4'
-mkdir -p "$mounted" /tmp/work
+mkdir -p "$mounted" /tmp/made
 serve || skip 'the kernel serves no files'
 attach || skip 'no NFS'
-cd /tmp/work || exit 1
+cd /tmp/made || exit 1
 
 parts 'recorded verified published hung' "$@"
 finish

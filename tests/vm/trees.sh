@@ -3,6 +3,8 @@
 # shellcheck shell=sh
 
 tracing=/sys/kernel/tracing
+# Where a test begins: a tmpfs.
+memory=$PWD
 
 need_calls() {
     command -v strace >/dev/null 2>&1 || skip 'no strace'
@@ -61,8 +63,8 @@ record_both() { # name script directory
 
 # Makes a file system on a loop device in memory, mounted at /mnt/KIND. Of xfs 300 MB is the least.
 loop_file_system() { # ext4|xfs
-    truncate -s 400M "/work/$1.image" && mkdir -p "/mnt/$1" && "mkfs.$1" -q "/work/$1.image" &&
-        modprobe "$1" && mount -o loop -t "$1" "/work/$1.image" "/mnt/$1"
+    truncate -s 400M "$memory/$1.image" && mkdir -p "/mnt/$1" && "mkfs.$1" -q "$memory/$1.image" &&
+        modprobe "$1" && mount -o loop -t "$1" "$memory/$1.image" "/mnt/$1"
 }
 
 # Holds the two recordings against each other, as `operations` or `amounts` has them.
