@@ -77,9 +77,13 @@ impl Home {
 
     /// Kills a run some time after its first results.
     fn kills(&self, run: &str, more: &[&str], after: Duration) {
-        let line = Self::line(run, &FLOWS, more);
+        self.is_killed(run, &Self::line(run, &FLOWS, more), after);
+    }
+
+    /// The same of the replay of this line.
+    fn is_killed(&self, run: &str, line: &[String], after: Duration) {
         let mut command = Command::new(env!("CARGO_BIN_EXE_ioecho"));
-        command.args(&line).current_dir(self.directory.path());
+        command.args(line).current_dir(self.directory.path());
         let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
         let journal = self.path(run).join("requests.journal");
         let until = Instant::now() + Duration::from_mins(1);
@@ -385,6 +389,141 @@ fn names_that_are_lost_extra_of_other_size_or_kind_or_swapped_are_named() {
     assert!(gone.into_iter().all(|path| named[path] == ["lost"]));
 }
 
+/// The words of a replay on two trees of one shape, of which files go from one to the other.
+fn between(run: &str, flows: &[&str], more: &[&str]) -> Vec<String> {
+    let mut line: Vec<String> =
+        ["replay", "-q", "--family=family", "--destroy=here", "--destroy=there"]
+            .map(str::to_owned)
+            .to_vec();
+    line.push(format!("--output={run}"));
+    line.extend(["here", "there"].map(|anchor| format!("--target=tree:{anchor}?{SHAPE}")));
+    line.extend(flows.iter().map(|flow| format!("--flow={flow}")));
+    line.extend(more.iter().map(|word| (*word).to_owned()));
+    line
+}
+
+/// What is done to both trees; the first is full, and the other has its directories alone.
+const MAKE_BOTH: [&str; 2] = [
+    "here=files:format?do=mkdir,fill&size=16k;threads=1;on=1",
+    "there=files:format?do=mkdir;threads=1;on=2",
+];
+
+/// Files go to and fro, and are written meanwhile.
+const TO_AND_FRO: [&str; 8] = [
+    "fill=files:fill?size=4k&select=random;threads=1;on=1",
+    "go=files:move?to=2&select=random;threads=2;on=1",
+    "come=files:move?to=1&select=random;threads=1;on=2",
+    "copy=files:copy?to=1&select=random;threads=1;on=2",
+    "write=files:write?size=4k&access=random&select=random;threads=1;on=2",
+    "write1=files:write?size=16k&select=random;threads=1;on=1",
+    "read=files:read?size=8k&select=random;threads=1;on=2",
+    "remove=files:delete?select=random;threads=1;on=1",
+];
+
+impl Home {
+    /// A replay that finds no damage, however the host was busy meanwhile.
+    fn goes(&self, line: &[String]) {
+        let (code, told) = self.does(line);
+        assert!(matches!(code, 0 | 10 | 11 | 12 | 14), "{code}: {told}");
+        assert!(!told.contains("warning: "), "{told}");
+    }
+
+    /// Reads both trees back: the exit code, and the results.
+    fn both(&self, what: &str) -> (i32, String, [Value; 2]) {
+        let (code, told) = self.does(&["verify", what, "-q"].map(str::to_owned));
+        let json = fs::read(self.path(what).join("verify.json")).unwrap();
+        let json: Value = serde_json::from_slice(&json).unwrap();
+        (code, told, [json["targets"][0].clone(), json["targets"][1].clone()])
+    }
+}
+
+#[test]
+fn moved_files_are_verified_where_they_are_and_moves_by_halves_are_torn() {
+    let home = Home::new();
+    let reads = &["--verify=reads"][..];
+    home.goes(&between("made", &MAKE_BOTH, reads));
+    let go = "go=files:move?to=2&once=yes&select=random;threads=2;on=1;requests=100";
+    let write = "write=files:write?size=4k&access=random&select=random;threads=1;on=2;requests=300";
+    home.goes(&between("moved", &[go, write], &["--verify=final"]));
+    let (code, told, found) = home.both("family");
+    assert_eq!(code, 0, "{told}");
+    let looked: u64 = found.iter().map(|it| it["figures"]["names"].as_u64().unwrap()).sum();
+    assert_eq!(looked, 480 + 2 * (4 + 16));
+    let (here, there) = (home.path("here"), home.path("there"));
+    let mut moved: Vec<String> = contents(&there).into_keys().collect();
+    assert_eq!(moved.len(), 200);
+    let mut random = SplitMix64(9);
+    let mut take = || moved.swap_remove(random.below(moved.len() as u64) as usize);
+    let mut damaged = [BTreeMap::new(), BTreeMap::new()];
+    for _ in 0..20 {
+        let (in_both, in_neither, flipped, undone) = (take(), take(), take(), take());
+        fs::copy(there.join(&in_both), here.join(&in_both)).unwrap();
+        damaged[0].insert(in_both, "torn");
+        fs::remove_file(there.join(&in_neither)).unwrap();
+        damaged[1].insert(in_neither, "torn");
+        let mut bytes = fs::read(there.join(&flipped)).unwrap();
+        bytes[512 * 3 + 100] ^= 4;
+        fs::write(there.join(&flipped), bytes).unwrap();
+        damaged[1].insert(flipped, "flipped");
+        // As if it had never been moved: that is whole.
+        fs::rename(there.join(&undone), here.join(&undone)).unwrap();
+        damaged[0].insert(undone.clone(), "extra");
+        damaged[1].insert(undone, "lost");
+    }
+    let (code, told, found) = home.both("family");
+    assert_eq!(code, 15, "{told}");
+    for (found, damaged) in found.iter().zip(&damaged) {
+        let named = names(found);
+        let expected = damaged.iter().map(|(path, kind)| (path.clone(), vec![(*kind).to_owned()]));
+        assert_eq!(named, expected.collect::<BTreeMap<_, _>>());
+    }
+    // The records say the same as the states that were kept.
+    for name in ["versions-0", "versions-1", "names-0"] {
+        fs::remove_file(home.path("family").join(format!("{name}.state"))).unwrap();
+    }
+    let (_, _, again) = home.both("family");
+    assert_eq!(again.each_ref().map(names), found.each_ref().map(names));
+    // The next run tells of it as it begins, and goes on from there.
+    let read = "read=files:read?size=16k&once=yes;threads=1;on=1;requests=5";
+    let other = "other=files:read?size=16k&once=yes;threads=1;on=2;requests=5";
+    let (code, told) = home.does(&between("later", &[read, other], reads));
+    assert!(code == 15 && told.contains("torn: "), "{code}: {told}");
+}
+
+#[test]
+fn whenever_threads_that_move_files_are_killed_nothing_is_false() {
+    let home = Home::new();
+    home.goes(&between("made", &MAKE_BOTH, &["--verify=reads"]));
+    let mut random = SplitMix64(4);
+    let mut intact = 0;
+    for turn in 0..times() / 2 {
+        let journal = if turn % 3 == 2 { "--journal=durable" } else { "--journal=kill" };
+        let run = format!("r{turn}");
+        let line = between(&run, &TO_AND_FRO, &["--verify=reads", journal, "--end-after=60s"]);
+        home.is_killed(&run, &line, Duration::from_millis(random.below(150)));
+        let (code, told, found) = home.both("family");
+        assert_eq!(code, 0, "{told}");
+        intact += found.iter().map(|it| it["figures"]["intact"].as_u64().unwrap()).sum::<u64>();
+    }
+    assert!(intact > 10_000, "{intact}");
+    // A move by half is seen in what was killed, too.
+    let (here, there) = (home.path("here"), home.path("there"));
+    let (first, other) = (contents(&here), contents(&there));
+    let only_there = other.keys().filter(|path| !first.contains_key(*path));
+    let damaged: Vec<String> = only_there.take(3).cloned().collect();
+    for path in &damaged {
+        fs::copy(there.join(path), here.join(path)).unwrap();
+    }
+    let (code, told, found) = home.both("family");
+    assert_eq!((code, damaged.len()), (15, 3), "{told}");
+    let named = names(&found[0]);
+    for path in &damaged {
+        // What was removed here since, or never moved, is no half of a move.
+        assert!(matches!(named[path][0].as_str(), "torn" | "extra"), "{named:?}");
+    }
+    assert!(names(&found[1]).is_empty(), "{found:?}");
+}
+
 /// A workload of three operations on a tree that is made first, with Vdbench's words.
 const FILE: &str = "fsd=fsd1,anchor=anchor,depth=2,width=3,files=20,size=16k\n\
     fwd=default,fsd=fsd1,xfersize=4k,threads=2\n\
@@ -492,6 +631,30 @@ fn a_tree_in_memory_is_verified_with_the_same_words_and_what_it_lies_about_is_na
     let kinds: Vec<String> = names(&found).into_values().flatten().collect();
     let has = |kind: &str| kinds.iter().any(|it| it == kind);
     assert!(has("stale") && has("zeroed") && has("lost") && has("extra"), "{kinds:?}");
+    // So do two of them, of which files go from one to the other.
+    let moved = |run: &str, calls: &str| {
+        let target = |found: &str| {
+            let shape = format!("depth=2&width=2&files=5&size=4k:50,20k:50&found={found}");
+            format!("--target=sim:tree?{shape}&calls=model=exp,seed=5{calls}")
+        };
+        let words = ["replay", "-q", "--end-after=100ms", "--verify=final"].map(str::to_owned);
+        let targets = ["full", "directories"].map(target);
+        let output = [format!("--output={run}")];
+        let flows = TO_AND_FRO.map(|flow| format!("--flow={flow}"));
+        let words = words.into_iter().chain(targets).chain(output).chain(flows);
+        let (code, told) = home.does(&words.collect::<Vec<_>>());
+        let json = fs::read(home.path(run).join("verify.json")).unwrap();
+        let json: Value = serde_json::from_slice(&json).unwrap();
+        (code, told, json["targets"].clone())
+    };
+    let (code, told, found) = moved("moved", "");
+    assert_eq!(code, 0, "{told}");
+    let intact = |number: usize| found[number]["figures"]["intact"].as_u64().unwrap();
+    assert!(found[0]["complete"] == true && intact(0) > 10 && intact(1) > 50, "{found}");
+    let (code, told, found) = moved("halved", ",lies=0.02");
+    assert_eq!(code, 15, "{told}");
+    let kinds = (0..2).flat_map(|number| names(&found[number]).into_values().flatten());
+    assert!(kinds.into_iter().any(|kind| kind == "torn"), "{found}");
     // A described workload does so of each of its runs.
     let file = FILE.replace("elapsed=30", "elapsed=1").replace("threads=2", "threads=1");
     fs::write(home.path("a.vdb"), file).unwrap();
@@ -521,6 +684,14 @@ fn what_cannot_be_verified_of_trees_is_refused() {
     let many = "--flow=m=files:format?do=mkdir,fill&size=4k;threads=200";
     refused("--target=tree:a?files=3&size=4k", many, "128 threads");
     refused("--target=sim:tree?files=3&size=700", make, "sectors of 512 bytes");
+    let two = |shape: &str, flow: &str, reason: &str| {
+        let targets = ["--target=sim:tree?files=3&size=4k", shape];
+        let words = ["replay", "-q", "--output=no", "--verify=reads", flow].into_iter();
+        let (code, told) = home.does(&words.chain(targets).map(str::to_owned).collect::<Vec<_>>());
+        assert_eq!((code, told.contains(reason)), (2, true), "{told}");
+    };
+    let go = "--flow=m=files:move?to=2&once=yes;threads=1;on=1";
+    two("--target=sim:tree?files=4&size=4k", go, "a tree of another shape");
     home.makes();
     let family = ["replay", "-q", "--output=no", "--verify=reads", "--family=family"];
     let other = ["--target=tree:anchor?files=7&size=4k", "--destroy=anchor", make];

@@ -26,7 +26,7 @@ pub use clients::{Call, Clients, Next};
 pub use flow::FileFlow;
 pub use geometry::{CONTROL, DirectoryName, Geometry, MARKER, TreeError, file_number};
 pub use load::{Access, FileLoad, LOAD_PREFIX, Select, Task};
-pub use memory::{InMemory, NameMischief, NameMisdeed, Names};
+pub use memory::{AtRest, InMemory, NameMischief, NameMisdeed, Names};
 use states::taken;
 pub use states::{Claim, FileState, States};
 

@@ -21,7 +21,7 @@ use crate::observer::Observer;
 use crate::plan::ReplayPlan;
 use crate::target::Target;
 use crate::tree_target::{TreePlace, TreeTarget};
-use crate::verify::tree::PastTree;
+use crate::verify::tree::{PastTree, TreePlaces};
 
 /// A tree of a run.
 struct Place {
@@ -123,23 +123,30 @@ impl Forest {
         places: &[LanePlace],
         clock: MonotonicClock,
     ) -> (Vec<Lane>, Vec<TargetEntry>, Vec<Vec<Layer>>) {
-        let entries = self.entries();
+        let entries = self.entries(plan);
         let below = entries.iter().map(|_| Vec::new()).collect();
         (self.lanes(plan, places, clock), entries, below)
     }
 
-    /// The trees that can be verified, with their numbers among the targets.
-    pub(crate) fn to_verify(&self) -> impl Iterator<Item = (usize, (Anchor, PastTree))> {
-        self.places.iter().enumerate().filter_map(|(number, place)| {
+    /// The trees whose verifiers are shared by several lanes, in the order of their numbers: those
+    /// below directories, and those in memory that hand files to each other.
+    pub(crate) fn to_verify(&self, plan: &ReplayPlan) -> impl Iterator<Item = (usize, TreePlaces)> {
+        let hand_over = plan.flows.hand_over();
+        self.places.iter().enumerate().filter_map(move |(number, place)| {
             let geometry = place.target.geometry.clone();
             let tree = PastTree { geometry, direct: place.target.open.direct };
-            Some((number, (place.anchor.clone()?, tree)))
+            let place = match (&place.anchor, &place.names) {
+                (Some(anchor), _) => TreePlaces::Below(anchor.clone(), tree),
+                (None, Some(names)) if hand_over => TreePlaces::InMemory(Arc::clone(names)),
+                _ => return None,
+            };
+            Some((number, place))
         })
     }
 
     /// The trees in the facts of a run.
-    fn entries(&self) -> Vec<TargetEntry> {
-        let entry = |place: &Place| {
+    fn entries(&self, plan: &ReplayPlan) -> Vec<TargetEntry> {
+        let entry = |(number, place): (usize, &Place)| {
             let text = place.target.text.clone();
             let Some(anchor) = &place.anchor else {
                 return TargetEntry::Simulated(SimulatedTarget { simulated: text });
@@ -154,9 +161,10 @@ impl Forest {
                 direct: place.target.open.direct,
                 file_system: mount.as_ref().map(|(kind, _)| kind.clone()),
                 mount_point: mount.map(|(_, point)| point),
+                to: plan.flows.to(number).map(|to| to as u16),
             })
         };
-        self.places.iter().map(entry).collect()
+        self.places.iter().enumerate().map(entry).collect()
     }
 
     /// The lanes.
@@ -186,12 +194,7 @@ impl Forest {
                     Lane::Real { device, clock, claims: Vec::new() }
                 }
                 (TreePlace::Memory { calls, .. }, ..) => {
-                    let mut flows = plan.flows.list().iter();
-                    // All of them go to one.
-                    let other = flows.find_map(|flow| {
-                        let of = flow.of_files().filter(|_| flow.target() == at.target);
-                        of.and_then(|of| of.to)
-                    });
+                    let other = plan.flows.to(at.target);
                     let other = other.and_then(|other| self.places[other].names.clone());
                     let names = place.names.clone();
                     let device = Simulated { spec: calls.clone(), learnt: None };

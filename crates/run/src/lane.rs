@@ -22,7 +22,7 @@ use ioecho_replay::plan::TargetLimits;
 use ioecho_replay::schedule::Counts;
 use ioecho_replay::sim::models::Learnt;
 use ioecho_replay::sim::{JoinedDevices, Pace, SimClock, SimDevice, SimSpec};
-use ioecho_replay::tree::{InMemory, Names};
+use ioecho_replay::tree::{AtRest, InMemory, Names};
 use ioecho_replay::verify::{FinalPass, Following, FoundNames, Verifier, final_pass};
 use ioecho_replay::{Clock, Device, Planned, Scheduler};
 use ioecho_trace::{Bytes, Nanos, VerifyMode};
@@ -37,6 +37,7 @@ use crate::observer::Observer;
 use crate::plan::ReplayPlan;
 use crate::start::{Agreed, Start};
 use crate::target::{Target, reads_alone};
+use crate::verify::tree::SharedVerifier;
 use crate::watch::lane::{LaneSeen, LaneWatch};
 use crate::writer::RingSink;
 
@@ -207,8 +208,8 @@ pub(crate) struct LaneWork {
     pub(crate) recorder: RingSink,
     pub(crate) control: Arc<Control>,
     pub(crate) verifier: Option<Verifier>,
-    /// The verifier that it shares with the other lanes of its tree, and its tag there.
-    pub(crate) shared: Option<(Arc<Mutex<Verifier>>, u32)>,
+    /// The verifier that it shares with other lanes.
+    pub(crate) shared: Option<SharedVerifier>,
     pub(crate) run_number: u64,
 }
 
@@ -230,6 +231,8 @@ pub(crate) struct LaneEnd {
     /// Whether the final verification was completed.
     pub(crate) verify_passed: bool,
     pub(crate) verify_read: Bytes,
+    /// The tree in memory, where that is looked at when all lanes have ended.
+    pub(crate) at_rest: Option<AtRest>,
     /// What its flows have come to, if it has such.
     pub(crate) flows: Option<FlowsEnd>,
     /// What was seen of each of its targets.
@@ -286,6 +289,7 @@ impl LaneEnd {
             verify_stopped: false,
             verify_passed: false,
             verify_read: Bytes::ZERO,
+            at_rest: None,
             flows: None,
             targets: Vec::new(),
             file_io: None,
@@ -525,8 +529,8 @@ struct Rings {
     recorder: RingSink,
     control: Arc<Control>,
     pattern: Pattern,
-    /// The verifier that it shares with other lanes, and its tag there.
-    shared: Option<(Arc<Mutex<Verifier>>, u32)>,
+    /// The verifier that it shares with other lanes.
+    shared: Option<SharedVerifier>,
 }
 
 /// Looks at the places where the load begins on each target, and warns where they are empty;
@@ -580,6 +584,9 @@ fn replay_simulated(
                 let pass = verifier.look_at_tree(&found, &mut tree, now, stop, &mut |_| {});
                 end.looked(pass);
             }
+            if rings.shared.is_some() {
+                end.at_rest = Some(tree.at_rest());
+            }
         }
     }
 }
@@ -623,7 +630,7 @@ fn go_through<C: Clock>(
         }
     };
     let own = end.verifier.as_mut().map(Following::Own);
-    let of_several = || shared.as_ref().map(|(shared, tag)| Following::Shared(shared, *tag));
+    let of_several = || shared.as_ref().map(SharedVerifier::following);
     let verify = own.or_else(of_several).map(|verifier| Verification {
         verifier,
         reread_writes: plan.spec.verify == VerifyMode::Paranoia,

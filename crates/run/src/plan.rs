@@ -361,7 +361,7 @@ fn refused_with_verification(
     spec: &ReplaySpec,
     targets: &[Target],
     flows: &Flows,
-) -> [(bool, &'static str, &'static str); 4] {
+) -> [(bool, &'static str, &'static str); 5] {
     let is_on = spec.verify.is_on();
     let threads: u32 = flows.list().iter().map(Flow::places).sum();
     let trees = || {
@@ -375,9 +375,14 @@ fn refused_with_verification(
     let help = "take multiples of 512 as sizes of files and of requests";
     [
         (
-            is_on && flows.list().iter().any(Flow::copies),
-            "copied and moved files bear the stamps of others, and are not verified",
-            "leave verification out, or the copies",
+            is_on && flows.hand_over() && flows.share_files(),
+            "files that are copied or moved are not verified where threads share files",
+            "leave verification out, or access=shared, or the copies and moves",
+        ),
+        (
+            is_on && (0..targets.len()).any(|target| !is_alike(targets, target, flows)),
+            "files that are copied or moved to a tree of another shape are not verified",
+            "give both trees the same shape, or leave verification out",
         ),
         (is_on && is_unstamped, "what is verified is stamped in sectors of 512 bytes", help),
         (
@@ -391,6 +396,15 @@ fn refused_with_verification(
             "take 128 threads at most",
         ),
     ]
+}
+
+/// Whether the files of this tree go to none but a tree of the same shape.
+fn is_alike(targets: &[Target], target: usize, flows: &Flows) -> bool {
+    let shape = |number: usize| match targets.get(number) {
+        Some(Target::Tree(tree)) => Some(tree.geometry.to_string()),
+        _ => None,
+    };
+    flows.to(target).is_none_or(|to| shape(to) == shape(target))
 }
 
 /// Refuses what is not possible where several targets are one volume.

@@ -80,6 +80,7 @@ fn opened(
         direct: false,
         file_system: mount.as_ref().map(|(kind, _)| kind.clone()),
         mount_point: mount.map(|(_, point)| point),
+        to: None,
     });
     let device = Box::new(RecordedDevice::new(anchor, Arc::clone(files), clock));
     let lane = Lane::Real { device, clock, claims: Vec::new() };

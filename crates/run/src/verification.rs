@@ -5,9 +5,10 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 
-use ioecho_replay::verify::{FoundNames, NameBook, Verifier, VerifyConfig};
+use ioecho_replay::tree::AtRest;
+use ioecho_replay::verify::{FoundNames, NameBook, Verifier, VerifyConfig, torn_moves};
 use ioecho_stats::facts::VerifyFigures;
-use ioecho_trace::Bytes;
+use ioecho_trace::{Bytes, Nanos};
 
 use crate::directory::RunDirectory;
 use crate::error::{Result, RunError};
@@ -20,7 +21,7 @@ use crate::verify;
 use crate::verify::family::Member;
 use crate::verify::later::TargetFindings;
 use crate::verify::result;
-use crate::verify::tree::TreeVerifier;
+use crate::verify::tree::{TreePlaces, TreeVerifier};
 
 /// The number of findings in `summary.json` and in the report; `verify.json` has all that are kept.
 const SHOWN: usize = 20;
@@ -47,7 +48,9 @@ fn verifier(
     tell: &dyn Fn(&str),
 ) -> Result<Option<Verifier>> {
     let names = lane.names();
-    if !plan.spec.verify.is_on() || plan.is_of_files() && names.is_none() {
+    // Others share theirs.
+    let has_own = !plan.is_of_files() || names.is_some() && !plan.flows.hand_over();
+    if !plan.spec.verify.is_on() || !has_own {
         return Ok(None);
     }
     let config =
@@ -70,8 +73,8 @@ fn verifier(
     Ok(Some(verifier))
 }
 
-/// The verifiers of a run's trees below directories, which their lanes share; empty if nothing is
-/// verified, or its targets are no such trees. One in memory has one lane.
+/// The verifiers of a run's trees that several lanes share; empty if nothing is verified, or its
+/// targets are no such trees. One in memory has one lane, unless it hands over files.
 pub(crate) fn of_trees(
     plan: &ReplayPlan,
     run: &RunDirectory,
@@ -81,16 +84,18 @@ pub(crate) fn of_trees(
 ) -> Result<Vec<TreeVerifier>> {
     let tell: &dyn Fn(&str) = &|text| observer.tell(text);
     let Some(forest) = forest.filter(|_| plan.spec.verify.is_on()) else { return Ok(Vec::new()) };
-    let trees = forest.to_verify().map(|(target, place)| {
+    let verifier = |(target, place): (usize, TreePlaces)| {
         let config =
             VerifyConfig { run: run_number, target: target as u16, isolated: plan.is_isolated() };
-        let capacity = place.1.geometry.extent();
+        let capacity = plan.targets[target].limits().capacity;
         let tags = plan.flows.list().iter().map(Flow::places).sum();
-        let (before, journal) = (plan.before.as_ref(), Some(plan.spec.journal));
+        let journal = (!plan.targets[target].is_simulated()).then_some(plan.spec.journal);
+        let before = plan.before.as_ref();
         let verifier = verify::verifier(run, config, before, capacity, tags, journal, tell)?;
-        TreeVerifier::begin(run, config, verifier, place, tell)
-    });
-    trees.collect()
+        Ok((config, verifier, place, plan.flows.to(target)))
+    };
+    let verifiers = forest.to_verify(plan).map(verifier).collect::<Result<_>>()?;
+    TreeVerifier::begin(run, verifiers, tell)
 }
 
 /// What was verified of a target, when all of its lanes have ended.
@@ -124,7 +129,7 @@ pub(crate) fn verified(
     let is_whole = is_over && !lanes.iter().any(|lane| lane.totals.stopped);
     let looks = plan.spec.verify.ends_with_a_look() && is_whole;
     let of_tree = |tree: &TreeVerifier| {
-        let mut verified = Verified {
+        Some(Verified {
             target: tree.target(),
             verifier: tree.take()?,
             is_over,
@@ -132,20 +137,47 @@ pub(crate) fn verified(
             stopped: false,
             read: Bytes::ZERO,
             passed: false,
-        };
-        if looks {
-            match tree.look(&mut verified.verifier, stop) {
-                Ok(pass) => {
-                    verified.read = pass.read;
-                    verified.stopped = pass.stopped;
-                    verified.passed = !pass.stopped;
-                }
-                Err(error) => verified.error = Some(error),
-            }
-        }
-        Some(verified)
+        })
     };
-    trees.iter().filter_map(of_tree).collect()
+    let mut all: Vec<Verified> = trees.iter().filter_map(of_tree).collect();
+    if looks && all.len() == trees.len() {
+        let mut in_memory: Vec<_> = lanes.iter_mut().map(|lane| lane.at_rest.take()).collect();
+        look(trees, &mut all, &mut in_memory, stop);
+    }
+    all
+}
+
+/// Compares the names of all trees with what must be there, and reads back all that was written.
+fn look(
+    trees: &[TreeVerifier],
+    all: &mut [Verified],
+    in_memory: &mut [Option<AtRest>],
+    stop: &AtomicBool,
+) {
+    let found = trees.iter().map(|tree| tree.found(in_memory)).collect::<io::Result<Vec<_>>>();
+    let found = match found {
+        Ok(found) => found,
+        Err(error) => {
+            // What was done by half is known of both trees or of none.
+            let text = error.to_string();
+            for one in all.iter_mut() {
+                one.error = Some(io::Error::other(text.clone()));
+            }
+            return;
+        }
+    };
+    let mut pairs: Vec<_> = all.iter_mut().map(|one| &mut one.verifier).zip(&found).collect();
+    torn_moves(&mut pairs, Nanos::ZERO);
+    for ((tree, verified), found) in trees.iter().zip(all).zip(&found) {
+        match tree.look(&mut verified.verifier, found, in_memory, stop) {
+            Ok(pass) => {
+                verified.read = pass.read;
+                verified.stopped = pass.stopped;
+                verified.passed = !pass.stopped;
+            }
+            Err(error) => verified.error = Some(error),
+        }
+    }
 }
 
 fn of_lane(target: usize, lane: &mut LaneEnd) -> Option<Verified> {

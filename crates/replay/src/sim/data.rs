@@ -297,6 +297,22 @@ impl Held {
         }
     }
 
+    /// What these sectors hold, of those that somebody wrote.
+    pub(super) fn copied(&self, range: Range<u64>) -> Vec<Option<Box<Sector>>> {
+        range.map(|sector| self.sectors.copied(sector)).collect()
+    }
+
+    /// Makes sectors, from this one on, those that were copied elsewhere.
+    pub(super) fn take_over(&mut self, first: u64, copied: Vec<Option<Box<Sector>>>) {
+        for (sector, bytes) in (first..).zip(copied) {
+            let before = match bytes {
+                Some(bytes) => self.sectors.put(sector, &bytes[..]),
+                None => self.sectors.take(sector),
+            };
+            self.changed(sector, before, false);
+        }
+    }
+
     /// Keeps what a sector held: the last version for stale reads, the last safe one for a loss of
     /// power.
     fn changed(&mut self, sector: u64, before: Option<Box<Sector>>, durable: bool) {

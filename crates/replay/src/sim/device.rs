@@ -17,7 +17,7 @@ use super::faults::ENODEV;
 use super::mischief::{Mischief, MischiefKind, Misdeed};
 use super::models::{Arrival, Drawing, Learnt, Model};
 use super::pace::Pace;
-use super::sectors::{SECTOR_BYTES, SectorStore};
+use super::sectors::{SECTOR_BYTES, Sector, SectorStore};
 use super::spec::SimSpec;
 use crate::clock::Clock;
 use crate::device::{Completion, Device, Io, Payload};
@@ -51,6 +51,14 @@ fn times(ns: i64, speed: f64) -> i64 {
     if is_its_own { ns } else { (ns as f64 * speed).round() as i64 }
 }
 
+/// What some sectors of a device hold that are put elsewhere.
+#[derive(Debug)]
+pub(crate) struct Copied {
+    first: u64,
+    /// Those that somebody wrote; `None` if the device holds no data.
+    sectors: Option<Vec<Option<Box<Sector>>>>,
+}
+
 /// A device that exists only in simulated time.
 #[derive(Debug)]
 pub struct SimDevice {
@@ -72,6 +80,15 @@ pub struct SimDevice {
     learnt: Option<String>,
     /// What keeps its clock in step with those of other devices.
     pace: Option<Pace>,
+}
+
+impl Copied {
+    /// Puts them in the same place of data at rest.
+    pub(crate) fn put_into(self, data: &mut SectorStore) {
+        for (sector, bytes) in (self.first..).zip(self.sectors.into_iter().flatten()) {
+            data.restore(sector, bytes);
+        }
+    }
 }
 
 impl SimDevice {
@@ -151,6 +168,20 @@ impl SimDevice {
         if let Some(held) = &mut self.held {
             let first = offset.sectors();
             held.clear(first..first + length.0.div_ceil(SECTOR_BYTES as u64));
+        }
+    }
+
+    /// What lies there, to be put elsewhere; nothing without data.
+    pub(crate) fn copied(&self, offset: Bytes, length: Bytes) -> Copied {
+        let first = offset.sectors();
+        let range = first..first + length.0.div_ceil(SECTOR_BYTES as u64);
+        Copied { first, sectors: self.held.as_ref().map(|held| held.copied(range)) }
+    }
+
+    /// Puts what was copied from another device in the same place here.
+    pub(crate) fn take_over(&mut self, copied: Copied) {
+        if let (Some(held), Some(sectors)) = (&mut self.held, copied.sectors) {
+            held.take_over(copied.first, sectors);
         }
     }
 

@@ -22,6 +22,7 @@ mod sectors;
 mod spec;
 
 pub use clock::SimClock;
+pub(crate) use device::Copied;
 pub use device::SimDevice;
 pub use faults::Faults;
 pub use joined::JoinedDevices;

@@ -34,6 +34,13 @@ impl SectorStore {
         bytes.or_else(by_stamp).unwrap_or([0; SECTOR_BYTES])
     }
 
+    /// What a sector holds, if somebody wrote it.
+    pub(super) fn copied(&self, sector: u64) -> Option<Box<Sector>> {
+        let is_stamped = || self.stamped.as_ref().is_some_and(|it| it.contains_key(&sector));
+        let is_written = self.written.contains_key(&sector) || is_stamped();
+        is_written.then(|| Box::new(self.get(sector)))
+    }
+
     /// What a sector holds, to damage it.
     pub fn get_mut(&mut self, sector: u64) -> &mut [u8; SECTOR_BYTES] {
         let stamp = self.stamped.as_mut().and_then(|stamped| stamped.remove(&sector));

@@ -18,7 +18,7 @@ use super::geometry::Geometry;
 use super::{FileState, Tree};
 use crate::device::{Completion, Device, Io, Payload};
 use crate::pattern::SplitMix64;
-use crate::sim::{Mischief, SECTOR_BYTES, SimDevice};
+use crate::sim::{Copied, Mischief, SECTOR_BYTES, SectorStore, SimDevice};
 
 /// The kernel's error numbers.
 const ENOENT: i32 = 2;
@@ -42,11 +42,13 @@ pub enum NameMischief {
     Kept,
     /// A file that was written beyond its end is as short as before.
     Short,
+    /// A file that was moved to another tree is in both, or in neither.
+    Half,
 }
 
 impl NameMischief {
     /// Every kind.
-    pub const ALL: [Self; 3] = [Self::Lost, Self::Kept, Self::Short];
+    pub const ALL: [Self; 4] = [Self::Lost, Self::Kept, Self::Short, Self::Half];
 
     /// What can be done to a call.
     const fn of(op: Op) -> Option<Self> {
@@ -54,6 +56,7 @@ impl NameMischief {
             Op::Create | Op::Mkdir => Some(Self::Lost),
             Op::Delete | Op::Rmdir => Some(Self::Kept),
             Op::Write => Some(Self::Short),
+            Op::Move => Some(Self::Half),
             _ => None,
         }
     }
@@ -82,6 +85,8 @@ pub struct Names {
     capacity: u64,
     count: u64,
     count_limit: u64,
+    /// The data of files that came from other trees and that nothing has been done with since.
+    arrived: Vec<Copied>,
 }
 
 impl Names {
@@ -103,6 +108,7 @@ impl Names {
             directories,
             capacity: capacity.0,
             count_limit,
+            arrived: Vec::new(),
             geometry,
         };
         for file in 0..names.files.len() as u64 {
@@ -291,6 +297,29 @@ impl Names {
         }
         Ok(())
     }
+
+    /// Reads from a file whose data these are.
+    fn read(&self, data: &SectorStore, (file, at): (u64, u64), into: &mut [u8]) -> Option<usize> {
+        let length = self.file(file)?.saturating_sub(at).min(into.len() as u64) as usize;
+        let first = (self.geometry.place_of_file(file) + at) / SECTOR_BYTES as u64;
+        for (sector, part) in (first..).zip(into[..length].chunks_mut(SECTOR_BYTES)) {
+            part.copy_from_slice(&data.get(sector)[..part.len()]);
+        }
+        Some(length)
+    }
+
+    /// Makes a move one that was done by half: the file is in both trees, or in neither.
+    fn halve(&mut self, file: u64, other: &mut Self, in_both: bool) -> Result<(), i32> {
+        if !in_both {
+            return other.remove(file).map(|_| ());
+        }
+        let size = other.size(file)?;
+        self.make(file)?;
+        self.resize(file, size).or_else(|error| {
+            self.remove(file)?;
+            Err(error)
+        })
+    }
 }
 
 /// A tree in memory as a device in simulated time.
@@ -357,14 +386,9 @@ impl InMemory {
     /// returns how much, which is less only at its end. `None` if the file is not there, or the
     /// tree holds no data.
     pub fn read(&mut self, file: u64, at: u64, into: &mut [u8]) -> Option<usize> {
-        let size = locked(&self.names).file(file)?;
-        let length = size.saturating_sub(at).min(into.len() as u64) as usize;
-        let first = (self.geometry.place_of_file(file) + at) / SECTOR_BYTES as u64;
-        let sectors = self.device.sectors_mut()?;
-        for (sector, part) in (first..).zip(into[..length].chunks_mut(SECTOR_BYTES)) {
-            part.copy_from_slice(&sectors.get(sector)[..part.len()]);
-        }
-        Some(length)
+        self.unpack();
+        let data = self.device.sectors_mut()?;
+        locked(&self.names).read(data, (file, at), into)
     }
 
     /// Whether a call is falsified.
@@ -394,6 +418,9 @@ impl InMemory {
     /// Does a call, or pretends to.
     fn call(&mut self, io: &Io) -> Outcome {
         if self.lies_about(io) {
+            if let (Op::Move, Some(other)) = (io.op, self.other.clone()) {
+                return self.hand_over(io, &other, true);
+            }
             let outcome = locked(&self.names).pretend(io);
             if let Some(kind) = NameMischief::of(io.op).filter(|_| outcome == Outcome::Ok) {
                 let number = self.geometry.number_at(io.offset.0);
@@ -401,23 +428,86 @@ impl InMemory {
             }
             return outcome;
         }
-        let outcome = match &self.other {
-            None => locked(&self.names).apply(io, None),
-            // Only copies and moves go from one tree to the other, so the order is one.
-            Some(other) => {
-                let mut names = locked(&self.names);
-                match io.op {
-                    Op::Copy | Op::Move => names.apply(io, Some(&mut locked(other))),
-                    _ => names.apply(io, None),
-                }
-            }
-        };
+        if matches!(io.op, Op::Copy | Op::Move)
+            && let Some(other) = self.other.clone()
+        {
+            return self.hand_over(io, &other, false);
+        }
+        let outcome = locked(&self.names).apply(io, None);
         if matches!(io.op, Op::Create | Op::Delete) && outcome == Outcome::Ok {
             // Also what was written to a name that was not there.
             let number = self.geometry.number_at(io.offset.0);
             self.device.clear(io.offset, Bytes(self.geometry.size(number)));
         }
         outcome
+    }
+}
+
+/// What a tree in memory has come to when nobody works on it any more.
+#[derive(Debug)]
+pub struct AtRest {
+    names: Arc<Mutex<Names>>,
+    data: SectorStore,
+}
+
+impl AtRest {
+    /// What is there.
+    pub fn names(&self) -> MutexGuard<'_, Names> {
+        locked(&self.names)
+    }
+
+    /// Reads from a file, as [`InMemory::read`].
+    pub fn read(&mut self, file: u64, at: u64, into: &mut [u8]) -> Option<usize> {
+        let mut names = locked(&self.names);
+        names.arrived.drain(..).for_each(|copied| copied.put_into(&mut self.data));
+        names.read(&self.data, (file, at), into)
+    }
+}
+
+impl InMemory {
+    /// Ends the work on it; what it holds stays, and what other trees still hand over comes.
+    pub fn at_rest(mut self) -> AtRest {
+        let data = self.device.sectors_mut().map(std::mem::take).unwrap_or_default();
+        AtRest { names: self.names, data }
+    }
+
+    /// Copies or moves a file to the other tree, or does so by half.
+    fn hand_over(&mut self, io: &Io, other: &Mutex<Names>, by_half: bool) -> Outcome {
+        let number = self.geometry.number_at(io.offset.0);
+        let own = Arc::clone(&self.names);
+        // Of two trees that hand files to each other one is the first, whoever asks.
+        let is_first = std::ptr::from_ref::<Mutex<Names>>(&own) < std::ptr::from_ref(other);
+        let (mut names, mut others);
+        if is_first {
+            names = locked(&own);
+            others = locked(other);
+        } else {
+            others = locked(other);
+            names = locked(&own);
+        }
+        let outcome = names.apply(io, Some(&mut others));
+        if outcome != Outcome::Ok {
+            return outcome;
+        }
+        let size = Bytes(self.geometry.size(number));
+        others.arrived.push(self.device.copied(io.offset, size));
+        let in_both = by_half && self.random.below(2) == 0;
+        if by_half && names.halve(number, &mut others, in_both).is_ok() {
+            let (kind, request) = (NameMischief::Half, io.request);
+            self.misdeeds.push(NameMisdeed { kind, request, number });
+        }
+        if io.op == Op::Move && !in_both {
+            self.device.clear(io.offset, size);
+        }
+        outcome
+    }
+
+    /// Puts the data of files that came from other trees where they belong.
+    fn unpack(&mut self) {
+        let arrived = std::mem::take(&mut locked(&self.names).arrived);
+        for copied in arrived {
+            self.device.take_over(copied);
+        }
     }
 }
 
@@ -460,6 +550,8 @@ impl Device for InMemory {
             self.asked.resize(tag + 1, None);
         }
         self.asked[tag] = Some(*io);
+        // Whoever works on such a file has seen its move end.
+        self.unpack();
         self.device.prepare(io, payload);
     }
 

@@ -23,6 +23,9 @@ pub enum Legal {
     /// Anything that the run wrote to this place, or the earlier content: too much happened at
     /// once.
     Ambiguous,
+    /// What this request wrote to the same place of a tree of files from which the file was copied
+    /// or moved here.
+    Moved(u64),
 }
 
 const TAG_SHIFT: u32 = 60;
@@ -32,6 +35,7 @@ const ANYTHING: u64 = 2 << TAG_SHIFT;
 const AT_LEAST: u64 = 3 << TAG_SHIFT;
 const AMBIGUOUS: u64 = 4 << TAG_SHIFT;
 const SET: u64 = 5 << TAG_SHIFT;
+const MOVED: u64 = 6 << TAG_SHIFT;
 
 /// An entry of the table: one [`Legal`], or the number of a set of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,6 +72,7 @@ impl Legal {
             Self::Anything(request) => ANYTHING | (request & VALUE),
             Self::AtLeast(request) => AT_LEAST | (request & VALUE),
             Self::Ambiguous => AMBIGUOUS,
+            Self::Moved(request) => MOVED | (request & VALUE),
         }
     }
 
@@ -80,6 +85,7 @@ impl Legal {
             (ZEROES, _) => Self::Zeroes(value),
             (ANYTHING, _) => Self::Anything(value),
             (AT_LEAST, _) => Self::AtLeast(value),
+            (MOVED, _) => Self::Moved(value),
             _ => Self::Ambiguous,
         }
     }
@@ -90,7 +96,8 @@ impl Legal {
             Self::Version(version)
             | Self::Zeroes(version)
             | Self::Anything(version)
-            | Self::AtLeast(version) => Some(version),
+            | Self::AtLeast(version)
+            | Self::Moved(version) => Some(version),
             Self::Untouched | Self::Ambiguous => None,
         }
     }
@@ -102,6 +109,7 @@ impl Legal {
             Self::Zeroes(version) => Self::Zeroes(to(version)),
             Self::Anything(version) => Self::Anything(to(version)),
             Self::AtLeast(version) => Self::AtLeast(to(version)),
+            Self::Moved(version) => Self::Moved(to(version)),
             Self::Untouched | Self::Ambiguous => self,
         }
     }
@@ -119,6 +127,7 @@ mod tests {
                 Legal::Zeroes(request),
                 Legal::Anything(request),
                 Legal::AtLeast(request),
+                Legal::Moved(request),
             ] {
                 assert_eq!(Entry::decode(legal.encode()), Entry::One(legal));
                 assert_eq!(legal.version(), Some(request));

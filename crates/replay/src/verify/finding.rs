@@ -116,6 +116,9 @@ impl fmt::Display for Expected {
             Legal::Anything(request) => write!(f, "anything, discarded by {request}")?,
             Legal::AtLeast(request) => write!(f, "what request {request} or a younger one wrote")?,
             Legal::Ambiguous => write!(f, "anything written there")?,
+            Legal::Moved(request) => {
+                write!(f, "what request {request} wrote in the tree that the file came from")?;
+            }
         }
         match self {
             Self::Own(_) => Ok(()),

@@ -1,14 +1,16 @@
 //! Who follows the requests of a lane.
 //!
 //! A device or file has one lane, and a verifier for itself. A tree of files has a lane for each of
-//! its threads, and one of them reads what another wrote: so all of them share one verifier.
+//! its threads, and one of them reads what another wrote: so all of them share one verifier. A
+//! thread that copies or moves files to another tree shares that tree's verifier, too.
 
 use std::sync::{Mutex, PoisonError};
 
-use ioecho_trace::{Integrity, Nanos};
+use ioecho_trace::{Integrity, Nanos, Op, Outcome};
 
 use super::Verifier;
 use super::finding::Look;
+use super::moves::{Ended, HandedOver};
 use crate::device::{Completion, Io};
 
 /// The verifier of a lane: each method is that of [`Verifier`].
@@ -16,8 +18,45 @@ use crate::device::{Completion, Io};
 pub enum Following<'a> {
     /// The lane's own.
     Own(&'a mut Verifier),
-    /// That of several lanes, each of which has one request in flight, under this tag.
-    Shared(&'a Mutex<Verifier>, u32),
+    /// That of several lanes.
+    Shared(Sharing<'a>),
+}
+
+/// A verifier that several lanes share.
+#[expect(missing_debug_implementations, reason = "a verifier has none")]
+pub struct Sharing<'a> {
+    verifier: &'a Mutex<Verifier>,
+    /// The tag of the lane's only request there.
+    tag: Option<u32>,
+    /// That of the tree to which the lane copies or moves files, and the file on its way there.
+    other: Option<(&'a Mutex<Verifier>, HandedOver)>,
+}
+
+impl<'a> Sharing<'a> {
+    /// The verifier of a lane that has one request in flight, under this tag, or several under
+    /// their own; `other` is that of the tree to which it copies or moves files.
+    pub fn new(
+        verifier: &'a Mutex<Verifier>,
+        tag: Option<u32>,
+        other: Option<&'a Mutex<Verifier>>,
+    ) -> Self {
+        Self { verifier, tag, other: other.map(|other| (other, HandedOver::new())) }
+    }
+
+    /// Follows the end of a copy or move; `end_there` is that in the lane's own tree.
+    fn hand_over(&mut self, io: &Io, ended: Ended, end_there: &mut dyn FnMut(&mut Verifier)) {
+        let Some((other, handed)) = &mut self.other else {
+            return end_there(&mut locked(self.verifier));
+        };
+        let source = &mut |then: &mut dyn FnMut(&mut Verifier)| then(&mut locked(self.verifier));
+        let other = &mut |then: &mut dyn FnMut(&mut Verifier)| then(&mut locked(other));
+        handed.follow(io, ended, (source, end_there), other);
+    }
+}
+
+/// A lane that panicked ends the run, and its results are not used.
+fn locked(verifier: &Mutex<Verifier>) -> std::sync::MutexGuard<'_, Verifier> {
+    verifier.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl<'a> From<&'a mut Verifier> for Following<'a> {
@@ -31,10 +70,7 @@ impl Following<'_> {
     fn with<T>(&mut self, then: impl FnOnce(&mut Verifier) -> T) -> T {
         match self {
             Self::Own(verifier) => then(verifier),
-            // A lane that panicked ends the run, and its results are not used.
-            Self::Shared(shared, _) => {
-                then(&mut shared.lock().unwrap_or_else(PoisonError::into_inner))
-            }
+            Self::Shared(shared) => then(&mut locked(shared.verifier)),
         }
     }
 
@@ -42,7 +78,7 @@ impl Following<'_> {
     fn tagged(&self, io: &Io) -> Io {
         match self {
             Self::Own(_) => *io,
-            Self::Shared(_, tag) => Io { tag: *tag, ..*io },
+            Self::Shared(shared) => Io { tag: shared.tag.unwrap_or(io.tag), ..*io },
         }
     }
 
@@ -81,6 +117,16 @@ impl Following<'_> {
 
     pub fn completed(&mut self, io: &Io, completion: &Completion, data: &[u8]) -> Integrity {
         let io = self.tagged(io);
+        if let Self::Shared(shared) = self
+            && matches!(io.op, Op::Copy | Op::Move)
+        {
+            let (outcome, at) = (completion.outcome, Some(completion.completed));
+            let mut integrity = Integrity::Unchecked;
+            shared.hand_over(&io, Ended { outcome, is_certain: true, at }, &mut |verifier| {
+                integrity = verifier.completed(&io, completion, data);
+            });
+            return integrity;
+        }
         self.with(|verifier| verifier.completed(&io, completion, data))
     }
 
@@ -97,6 +143,12 @@ impl Following<'_> {
 
     pub fn abandoned(&mut self, io: &Io) {
         let io = self.tagged(io);
+        if let Self::Shared(shared) = self
+            && matches!(io.op, Op::Copy | Op::Move)
+        {
+            let ended = Ended { outcome: Outcome::Abandoned, is_certain: false, at: None };
+            return shared.hand_over(&io, ended, &mut |verifier| verifier.abandoned(&io));
+        }
         self.with(|verifier| verifier.abandoned(&io));
     }
 

@@ -4,7 +4,7 @@ use std::io;
 
 use super::names::FoundNames;
 use super::tree::ReadFiles;
-use crate::tree::{InMemory, Names};
+use crate::tree::{AtRest, InMemory, Names};
 
 impl FoundNames {
     /// What is there of a tree in memory.
@@ -23,6 +23,12 @@ impl FoundNames {
 }
 
 impl ReadFiles for InMemory {
+    fn read(&mut self, file: u64, at: u64, into: &mut [u8]) -> io::Result<usize> {
+        Self::read(self, file, at, into).ok_or_else(|| io::ErrorKind::NotFound.into())
+    }
+}
+
+impl ReadFiles for AtRest {
     fn read(&mut self, file: u64, at: u64, into: &mut [u8]) -> io::Result<usize> {
         Self::read(self, file, at, into).ok_or_else(|| io::ErrorKind::NotFound.into())
     }

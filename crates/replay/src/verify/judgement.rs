@@ -90,7 +90,10 @@ fn compare(
             if anything {
                 return Judgement::Unknown;
             }
-            if stamp.position != position || !is_target {
+            // What was copied or moved here bears the number of the tree in which it was written.
+            let may_come = may_be(|legal| matches!(legal, Legal::Moved(_)))
+                || ambiguous && origins.is_of_tree();
+            if stamp.position != position || !(is_target || may_come) {
                 return Judgement::Damaged(Integrity::Misdirected);
             }
             judge_version(version, legal, unrecorded)
@@ -119,7 +122,7 @@ fn compare(
 /// Judges data of a request of the line, in its own place.
 fn judge_version(found: u64, legal: &[Legal], unrecorded: &[Unrecorded]) -> Judgement {
     let permits = |legal: &Legal| match legal {
-        Legal::Version(version) => found == *version,
+        Legal::Version(version) | Legal::Moved(version) => found == *version,
         Legal::AtLeast(version) => found >= *version,
         _ => false,
     };
@@ -149,6 +152,9 @@ fn judge_shared(
     match stamp.is_shared_by(position) {
         None => return Judgement::Shared,
         Some(is_home) if is_home && is_target => {}
+        Some(true) if legal.iter().any(|legal| matches!(legal, Legal::Moved(_))) => {
+            return Judgement::Shared;
+        }
         Some(_) => return Judgement::Damaged(Integrity::Misdirected),
     }
     let run = generation(version);

@@ -22,6 +22,7 @@ mod following;
 mod in_memory;
 mod intents;
 mod judgement;
+mod moves;
 mod names;
 mod origins;
 mod races;
@@ -54,14 +55,15 @@ use unrecorded::Unrecorded;
 pub use entry::Legal;
 pub use final_pass::{FinalPass, PassProgress, final_pass};
 pub use finding::{Damage, Expected, FINDINGS_MAX, Finding, InFile, Look, VerifyFigures};
-pub use following::Following;
+pub use following::{Following, Sharing};
 pub use intents::{
     INTENT_BYTES, INTENTS_HEADER_BYTES, INTENTS_MAX, Intent, Intents, IntentsHeader, NOTED_AHEAD,
     RingSlots,
 };
+pub use moves::torn_moves;
 pub use names::{FoundName, FoundNames, MayBe, NameBook, NameDamage};
 pub use origins::LINE_MAX;
-pub use rebuild::{After, Change, DurableBefore, Rebuild};
+pub use rebuild::{After, Change, DurableBefore, Rebuild, apply_together, begin_together};
 pub use sector::SectorContent;
 pub use table::{MemoryTable, VersionTable, first_touched};
 pub use tree::{NameFinding, ReadFiles};
@@ -554,10 +556,11 @@ impl Verifier {
         // Nearly every sector holds the one version that it must, or was never written by anybody.
         match &stamp {
             Some(stamp) if quiet && !stamp.shared && stamp.position == position => {
-                if let Some((version, true)) = self.origins.version_of(stamp)
-                    && Legal::Version(version).encode() == entry
-                {
-                    return Judgement::Intact;
+                if let Some((version, is_target)) = self.origins.version_of(stamp) {
+                    let is_own = is_target && Legal::Version(version).encode() == entry;
+                    if is_own || Legal::Moved(version).encode() == entry {
+                        return Judgement::Intact;
+                    }
                 }
             }
             None if quiet

@@ -28,8 +28,12 @@ const EEXIST: i32 = 17;
 const ENOTDIR: i32 = 20;
 const EISDIR: i32 = 21;
 const ELOOP: i32 = 40;
+const EXDEV: i32 = 18;
 
-const MAGIC: &[u8; 16] = b"IOECHO-NAMES-001";
+const MAGIC: &[u8; 16] = b"IOECHO-NAMES-002";
+
+/// Of a book without moves, as earlier versions wrote it.
+const MAGIC_WITHOUT_MOVES: &[u8; 16] = b"IOECHO-NAMES-001";
 
 /// What may be there under a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -72,18 +76,28 @@ impl MayBe {
         let (least, most) = self.bytes.unwrap_or((0, SIZE_MAX));
         match op {
             Op::Create | Op::Mkdir => Self::there(0),
-            Op::Delete | Op::Rmdir => Self::NOTHING,
+            Op::Delete | Op::Rmdir | Op::Move => Self::NOTHING,
             Op::Write => Self { absent: false, bytes: Some((least.max(end), most.max(end))) },
             // Whoever has used it has seen it.
             Op::Read => {
                 let (least, most) = (least.max(end), most.max(end));
                 Self { absent: false, bytes: Some((least, most)) }
             }
-            Op::Open | Op::Getattr | Op::Setattr | Op::Access => {
+            Op::Open | Op::Getattr | Op::Setattr | Op::Access | Op::Copy => {
                 Self { absent: false, bytes: Some((least, most)) }
             }
             _ => self,
         }
+    }
+}
+
+/// Whether a call that ended so may have done anything. Some errors say that it did nothing.
+fn may_have_done(op: Op, outcome: Outcome) -> bool {
+    match outcome {
+        Outcome::Error(ENOENT | EEXIST | ENOTDIR) => false,
+        // Both trees are not on one file system.
+        Outcome::Error(EXDEV) => op != Op::Move,
+        outcome => outcome.was_issued(),
     }
 }
 
@@ -101,12 +115,14 @@ pub enum NameDamage {
     Grown,
     /// It names something of another kind: a directory, a file, a link.
     WrongKind,
+    /// A move to another tree was done by half: it is there in both trees, or in neither.
+    Torn,
 }
 
 impl NameDamage {
     /// All of them.
-    pub const ALL: [Self; 5] =
-        [Self::Lost, Self::Extra, Self::Truncated, Self::Grown, Self::WrongKind];
+    pub const ALL: [Self; 6] =
+        [Self::Lost, Self::Extra, Self::Truncated, Self::Grown, Self::WrongKind, Self::Torn];
 
     /// The name in messages, JSON and documentation.
     pub const fn name(self) -> &'static str {
@@ -116,6 +132,7 @@ impl NameDamage {
             Self::Truncated => "truncated",
             Self::Grown => "grown",
             Self::WrongKind => "wrong-kind",
+            Self::Torn => "torn",
         }
     }
 }
@@ -191,18 +208,37 @@ impl FoundNames {
     }
 }
 
+/// The move that was the last to change a name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Moved {
+    /// Its version, which it has in both trees.
+    pub(super) version: u64,
+    /// The first of the moves between the same two trees, before which it was certain whether the
+    /// name is here.
+    pub(super) since: u64,
+    /// Whether it brought the file here.
+    pub(super) came: bool,
+}
+
 /// What may be there of a tree.
 #[derive(Debug)]
 pub struct NameBook {
     geometry: Geometry,
     known: Vec<u64>,
     unsure: FxHashMap<u64, MayBe>,
+    /// Names that nothing has changed since they were moved.
+    moves: FxHashMap<u64, Moved>,
 }
 
 impl NameBook {
     /// Of a tree of which this was found.
     pub fn of(geometry: Geometry, found: &FoundNames) -> Self {
-        let mut book = Self { geometry, known: found.known.clone(), unsure: FxHashMap::default() };
+        let mut book = Self {
+            geometry,
+            known: found.known.clone(),
+            unsure: FxHashMap::default(),
+            moves: FxHashMap::default(),
+        };
         // What is of another kind is nothing that the tree has.
         found.others.keys().for_each(|number| book.known[*number as usize] = ABSENT);
         book
@@ -267,22 +303,94 @@ impl NameBook {
         !absent && bytes.is_some_and(|(least, _)| least >= end)
     }
 
-    /// A call has ended, or never will. `is_certain`: if it succeeded, what it did is there.
-    pub(super) fn apply(&mut self, io: &Io, outcome: Outcome, is_certain: bool) {
+    /// A call of this version has ended, or never will. `is_certain`: if it succeeded, what it did
+    /// is there.
+    pub(super) fn apply(&mut self, io: &Io, version: u64, outcome: Outcome, is_certain: bool) {
         let (number, end) = self.place(io);
-        let changes = io.op.changes_names() || io.op == Op::Write;
+        // A copy changes a name of the other tree.
+        let changes = io.op.changes_names() && io.op != Op::Copy || io.op == Op::Write;
         let before = self.may_be(number);
         let after = before.after(io.op, end);
+        if changes && io.op != Op::Write && may_have_done(io.op, outcome) {
+            self.is_changed(number, version, (io.op == Op::Move).then_some(false));
+        }
         match outcome {
             Outcome::Ok if is_certain => self.put(number, after),
             // That it was seen then says nothing of what a power cut has left.
             Outcome::Ok if !changes => {}
-            outcome if !outcome.was_issued() || !changes => {}
-            // These say that nothing was done.
-            Outcome::Error(ENOENT | EEXIST | ENOTDIR) => {}
+            outcome if !changes || !may_have_done(io.op, outcome) => {}
             _ if after == before => {}
             _ => self.put(number, before.or(after)),
         }
+    }
+
+    /// A file that is `there` in another tree was copied or moved here by a call of this version,
+    /// or that has failed. Answers whether anything may have come.
+    pub(super) fn arrive(
+        &mut self,
+        (number, version): (u64, u64),
+        (op, there): (Op, MayBe),
+        outcome: Outcome,
+        is_certain: bool,
+    ) -> bool {
+        if !may_have_done(op, outcome) {
+            return false;
+        }
+        self.is_changed(number, version, (op == Op::Move).then_some(true));
+        let before = self.may_be(number);
+        let (least, most) = there.bytes.unwrap_or((0, SIZE_MAX));
+        let whole = MayBe { absent: false, bytes: Some((least, most)) };
+        self.put(
+            number,
+            match (outcome, op) {
+                (Outcome::Ok, _) if is_certain => whole,
+                (_, Op::Move) => before.or(whole),
+                // Some of it.
+                _ => before.or(MayBe { absent: false, bytes: Some((0, most)) }),
+            },
+        );
+        true
+    }
+
+    /// A call of this version may have changed a name. `came`: it was a move, from here or here.
+    fn is_changed(&mut self, number: u64, version: u64, came: Option<bool>) {
+        let before = if self.moves.is_empty() { None } else { self.moves.remove(&number) };
+        let Some(came) = came else { return };
+        let MayBe { absent, bytes } = self.may_be(number);
+        let is_settled = absent != bytes.is_some();
+        let since = if is_settled { Some(version) } else { before.map(|before| before.since) };
+        if let Some(since) = since {
+            self.moves.insert(number, Moved { version, since, came });
+        }
+    }
+
+    /// The names that nothing has changed since they were moved, each with its move, in order.
+    pub(super) fn moved(&self) -> Vec<(u64, Moved)> {
+        let mut moved: Vec<_> =
+            self.moves.iter().map(|(number, moved)| (*number, *moved)).collect();
+        moved.sort_unstable_by_key(|(number, _)| *number);
+        moved
+    }
+
+    /// The move of a name, if that was the last to change it.
+    pub(super) fn moved_last(&self, number: u64) -> Option<Moved> {
+        if self.moves.is_empty() { None } else { self.moves.get(&number).copied() }
+    }
+
+    /// What is wrong with a name that was found, or was not, against what must be: where a move was
+    /// the last to change it, that was not wholly done.
+    pub(super) fn met(&self, number: u64, kind: NameDamage) -> NameDamage {
+        match (kind, self.moved_last(number)) {
+            (NameDamage::Lost, Some(Moved { came: true, .. }))
+            | (NameDamage::Extra, Some(Moved { came: false, .. })) => NameDamage::Torn,
+            (kind, _) => kind,
+        }
+    }
+
+    /// What the end of a move to this tree says of the name here, if that is not as it must be.
+    pub(super) fn contradicts_arrival(&self, number: u64, op: Op, outcome: Outcome) -> bool {
+        let is_in_the_way = op == Op::Move && outcome == Outcome::Error(EEXIST);
+        is_in_the_way && self.may_be(number).bytes.is_none()
     }
 
     /// What the end of a call says of the name it went to, if that is not as it must be.
@@ -292,6 +400,8 @@ impl NameBook {
         let must_be = !may_be.absent;
         let makes = matches!(io.op, Op::Create | Op::Mkdir);
         match outcome {
+            // It may speak of either tree.
+            Outcome::Error(_) if matches!(io.op, Op::Copy | Op::Move) => None,
             Outcome::Error(ENOENT | ENOTDIR) if must_be && !makes => {
                 Some((NameDamage::Lost, FoundName::Nothing))
             }
@@ -367,10 +477,13 @@ impl NameBook {
         is_file.then(|| self.geometry.size(number as u64))
     }
 
-    /// Writes it down: 16 bytes `IOECHO-NAMES-001`; how many names; stretches of names in one
+    /// Writes it down: 16 bytes `IOECHO-NAMES-002`; how many names; stretches of names in one
     /// state, how many and which (0 absent, 1 a file of its size, otherwise two more than its
     /// size), until zero; how many are uncertain, of each its number, whether it may be absent,
-    /// whether it may be there, and its least and largest size; the CRC-32C of all before.
+    /// whether it may be there, and its least and largest size; how many have not changed since
+    /// they were moved, of each its number, the version of the move, that of the first of several
+    /// in doubt, and whether it came here; the CRC-32C of all before. `IOECHO-NAMES-001` has no
+    /// moves.
     /// Numbers have eight bytes, little-endian.
     ///
     /// # Errors
@@ -401,6 +514,13 @@ impl NameBook {
                 writing.number(value)?;
             }
         }
+        let moved = self.moved();
+        writing.number(moved.len() as u64)?;
+        for (number, Moved { version, since, came }) in moved {
+            for value in [number, version, since, u64::from(came)] {
+                writing.number(value)?;
+            }
+        }
         writing.finish()
     }
 
@@ -414,10 +534,13 @@ impl NameBook {
         let mut book = Self {
             known: Vec::with_capacity(names as usize),
             unsure: FxHashMap::default(),
+            moves: FxHashMap::default(),
             geometry,
         };
         let mut reading = Reading::new(input);
-        if reading.bytes::<16>()? != *MAGIC || reading.number()? != names {
+        let magic = reading.bytes::<16>()?;
+        let has_moves = magic == *MAGIC;
+        if !(has_moves || magic == *MAGIC_WITHOUT_MOVES) || reading.number()? != names {
             return Err(wrong());
         }
         loop {
@@ -441,6 +564,13 @@ impl NameBook {
             let (least, most) = (reading.number()?, reading.number()?);
             let bytes = is_there.then_some((least, most));
             book.unsure.insert(number, MayBe { absent, bytes });
+        }
+        let moved = if has_moves { reading.count(names)? } else { 0 };
+        for _ in 0..moved {
+            let number = reading.count(names.saturating_sub(1))?;
+            let (version, since) = (reading.number()?, reading.number()?);
+            let came = reading.count(1)? == 1;
+            book.moves.insert(number, Moved { version, since, came });
         }
         reading.finish()?;
         if book.count() == names { Ok(book) } else { Err(wrong()) }

@@ -71,6 +71,8 @@ pub(crate) struct Origins {
     /// Oldest first; the last is the run itself.
     line: Vec<Member>,
     strangers: Vec<Stranger>,
+    /// Whether the target is a tree of files, to which others of its kind may have handed files.
+    of_tree: bool,
 }
 
 impl Origins {
@@ -81,12 +83,33 @@ impl Origins {
 
     /// The runs of a line that is not empty, oldest first.
     pub(super) fn of_line(line: Vec<Member>) -> Self {
-        Self { line, strangers: Vec::with_capacity(STRANGERS_MAX) }
+        Self { line, strangers: Vec::with_capacity(STRANGERS_MAX), of_tree: false }
     }
 
     /// The runs of the line, oldest first.
     pub(super) fn line(&self) -> &[Member] {
         &self.line
+    }
+
+    /// The target is a tree of files.
+    pub(super) fn are_of_tree(&mut self) {
+        self.of_tree = true;
+    }
+
+    /// Whether the target is a tree of files.
+    pub(crate) fn is_of_tree(&self) -> bool {
+        self.of_tree
+    }
+
+    /// Data of the other tree come here. Answers whether its versions mean the same here: whether
+    /// the same runs stand in the same line.
+    pub(super) fn learn(&mut self, other: &[Member]) -> bool {
+        let mut is_same = self.line.len() == other.len();
+        for (mine, theirs) in self.line.iter_mut().zip(other) {
+            is_same &= mine.run == theirs.run;
+            mine.highest = mine.highest.max(theirs.highest);
+        }
+        is_same
     }
 
     /// Another run goes on where this one ended.

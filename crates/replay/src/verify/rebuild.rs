@@ -12,9 +12,10 @@ use serde::{Deserialize, Serialize};
 
 use super::entry::Legal;
 use super::intents::Intent;
+use super::moves::{Ended, HandedOver, torn_moves};
 use super::races::{Racing, Span, unending};
 use super::unrecorded::Erasing;
-use super::{NameBook, Verifier, VerifyConfig, VersionTable, effect, sectors};
+use super::{FoundNames, NameBook, Verifier, VerifyConfig, VersionTable, effect, sectors};
 use crate::device::Io;
 
 /// What happened between the run and the verification.
@@ -62,6 +63,19 @@ pub struct Change {
     pub outcome: Outcome,
 }
 
+impl Change {
+    /// The request.
+    const fn io(&self) -> Io {
+        let Self { request, op, flags, offset, length, .. } = *self;
+        Io { tag: 0, request, scheduled: Nanos::ZERO, op, flags, offset, length }
+    }
+
+    /// How it ended, or that nobody saw its end.
+    fn ended(&self) -> Outcome {
+        if self.completed.is_some() { self.outcome } else { Outcome::Abandoned }
+    }
+}
+
 /// Until when everything that had completed was made durable: found by looking at all requests once
 /// before the state is rebuilt.
 #[derive(Clone, Copy, Debug, Default)]
@@ -90,6 +104,47 @@ impl DurableBefore {
         change.flags.contains(Flags::FUA)
             || change.completed.is_some_and(|completed| Some(completed) < self.0)
     }
+}
+
+/// The run began with this in its trees: what is not as it must be is told, and the rest is how it
+/// goes on from there.
+pub fn begin_together(trees: &mut [Rebuild], books: Vec<NameBook>) {
+    let found: Vec<FoundNames> = books.iter().map(NameBook::found).collect();
+    let mut all: Vec<_> = trees.iter_mut().map(|tree| &mut tree.verifier).zip(&found).collect();
+    torn_moves(&mut all, Nanos::ZERO);
+    for ((tree, book), found) in trees.iter_mut().zip(books).zip(&found) {
+        if tree.verifier.names().is_some() {
+            tree.verifier.begun_with(found);
+        } else {
+            tree.verifier.put_names(book);
+        }
+    }
+}
+
+/// Takes the next change of the tree at this place, whose copies and moves go to that at `to`.
+pub fn apply_together(trees: &mut [Rebuild], at: usize, to: Option<usize>, change: &Change) {
+    let pair = match to {
+        Some(to) if matches!(change.op, Op::Copy | Op::Move) && to != at => {
+            let (low, high) = (at.min(to), at.max(to));
+            let (before, behind) = trees.split_at_mut(high);
+            let (low, high) = (&mut before[low], &mut behind[0]);
+            if at < to { (low, high) } else { (high, low) }
+        }
+        _ => return trees[at].apply(change),
+    };
+    let (source, other) = pair;
+    let outcome = change.ended();
+    let is_certain = other.after == After::Kill || other.durable.covers(change);
+    let ended = Ended { outcome, is_certain, at: None };
+    let (after, durable) = (source.after, source.durable);
+    HandedOver::new().follow(
+        &change.io(),
+        ended,
+        (&mut |then| then(&mut source.verifier), &mut |verifier| {
+            verifier.apply(change, after, durable);
+        }),
+        &mut |then| then(&mut other.verifier),
+    );
 }
 
 /// Rebuilds what the target may hold.
@@ -135,9 +190,7 @@ impl Rebuild {
     /// Notes what requests without a record may have left, besides the operations seen in applied
     /// changes.
     pub fn may_leave(&mut self, erasing: Erasing) {
-        if let Some(unrecorded) = self.verifier.unrecorded.last_mut() {
-            unrecorded.may_leave(erasing);
-        }
+        self.verifier.may_leave(erasing);
     }
 
     /// Takes the notes on requests below `number`, which has a record of its own and needs none;
@@ -160,30 +213,7 @@ impl Rebuild {
     /// Takes the next change, in the order of the requests' numbers. Reads, flushes and requests
     /// that were never issued change nothing.
     pub fn apply(&mut self, change: &Change) {
-        let Change { request, op, flags, offset, length, .. } = *change;
-        let io = Io { tag: 0, request, scheduled: Nanos::ZERO, op, flags, offset, length };
-        self.verifier.origins.issued(request);
-        let durable = self.after == After::Kill || self.durable.covers(change);
-        let ended = if change.completed.is_some() { change.outcome } else { Outcome::Abandoned };
-        self.verifier.name_ended(&io, ended, durable);
-        let io = self.verifier.versioned(&io);
-        let Some(effect) = effect(&io) else { return };
-        self.may_leave(Erasing::by(op));
-        if !change.outcome.was_issued() {
-            return;
-        }
-        let certain = change.outcome == Outcome::Ok && change.completed.is_some() && durable;
-        self.verifier.put(sectors(&io), effect, certain, change);
-    }
-
-    /// The run began with this in its tree: what is not as it must be is told, and the rest is how
-    /// it goes on from there.
-    pub fn begin_with(&mut self, book: NameBook) {
-        if self.verifier.names().is_some() {
-            self.verifier.begun_with(&book.found());
-        } else {
-            self.verifier.put_names(book);
-        }
+        self.verifier.apply(change, self.after, self.durable);
     }
 
     /// The verifier that knows what the target may hold. `tail_lost` tells that younger requests
@@ -197,6 +227,28 @@ impl Rebuild {
 }
 
 impl Verifier {
+    /// Takes the next change, in the order of the requests' numbers.
+    fn apply(&mut self, change: &Change, after: After, durable: DurableBefore) {
+        let io = change.io();
+        self.origins.issued(io.request);
+        let durable = after == After::Kill || durable.covers(change);
+        self.name_ended(&io, change.ended(), durable);
+        let io = self.versioned(&io);
+        let Some(effect) = effect(&io) else { return };
+        self.may_leave(Erasing::by(io.op));
+        if !change.outcome.was_issued() {
+            return;
+        }
+        let certain = change.outcome == Outcome::Ok && change.completed.is_some() && durable;
+        self.put(sectors(&io), effect, certain, change);
+    }
+
+    fn may_leave(&mut self, erasing: Erasing) {
+        if let Some(unrecorded) = self.unrecorded.last_mut() {
+            unrecorded.may_leave(erasing);
+        }
+    }
+
     /// Puts a change into the table after the fact.
     fn put(&mut self, range: (u64, u64), effect: Legal, certain: bool, change: &Change) {
         if let Some(races) = &mut self.races {

@@ -56,7 +56,7 @@ impl fmt::Display for NameFinding {
             FoundName::Directory => write!(f, "a directory")?,
             FoundName::Other => match kind {
                 NameDamage::Truncated => write!(f, "a file that ends before")?,
-                NameDamage::Extra => write!(f, "something")?,
+                NameDamage::Extra | NameDamage::Torn => write!(f, "something")?,
                 _ => write!(f, "something of another kind")?,
             },
         }
@@ -72,6 +72,18 @@ impl fmt::Display for NameFinding {
         if expected.absent && expected.bytes.is_some() {
             write!(f, " or nothing")?;
         }
+        if *kind == NameDamage::Torn {
+            write!(
+                f,
+                "{}",
+                match (request, found) {
+                    (Some(_), _) => ", after its move from one tree to another",
+                    (None, FoundName::Nothing) =>
+                        ", and it is not in the other tree of its move either",
+                    (None, _) => ", and it is in the other tree of its move, too",
+                }
+            )?;
+        }
         match request {
             Some(request) => write!(f, " (met by request {request} at {at})"),
             None => write!(f, " (found by the verification at {at})"),
@@ -86,6 +98,8 @@ pub(super) struct TreeSide {
     findings: Vec<NameFinding>,
     /// Names and what is wrong with them: nothing is told twice.
     told: FxHashSet<(u64, NameDamage)>,
+    /// Names that are as if their last move had not been done at all.
+    pub(super) unmoved: FxHashSet<u64>,
     looked: Looked,
 }
 
@@ -122,8 +136,15 @@ impl Verifier {
     /// The target is a tree of files, of which this may be there.
     pub fn put_names(&mut self, book: NameBook) {
         let looked = Looked::of(book.count());
-        let side = TreeSide { book, findings: Vec::new(), told: FxHashSet::default(), looked };
+        let side = TreeSide {
+            book,
+            findings: Vec::new(),
+            told: FxHashSet::default(),
+            unmoved: FxHashSet::default(),
+            looked,
+        };
         self.tree = Some(Box::new(side));
+        self.origins.are_of_tree();
     }
 
     /// What may be there of the tree, if it is one.
@@ -159,6 +180,7 @@ impl Verifier {
         let Some(tree) = &mut self.tree else { return };
         if let Some((kind, found)) = tree.book.contradicts(io, outcome) {
             let number = tree.book.geometry().number_at(io.offset.0);
+            let kind = tree.book.met(number, kind);
             self.tell_name(number, kind, found, Some(io.request), at);
         }
         self.name_ended(io, outcome, true);
@@ -168,7 +190,8 @@ impl Verifier {
     /// there.
     pub(super) fn name_ended(&mut self, io: &Io, outcome: Outcome, is_certain: bool) {
         if let Some(tree) = &mut self.tree {
-            tree.book.apply(io, outcome, is_certain);
+            let version = self.origins.version(io.request);
+            tree.book.apply(io, version, outcome, is_certain);
         }
     }
 
@@ -188,7 +211,7 @@ impl Verifier {
         Some(InFile { path: book.path(number), offset, belongs_to })
     }
 
-    fn tell_name(
+    pub(super) fn tell_name(
         &mut self,
         number: u64,
         kind: NameDamage,
@@ -230,7 +253,11 @@ impl Verifier {
             if is_looked && there != FoundName::Nothing {
                 self.figures.names += u64::from(tree.looked.is_new(number));
             }
-            if let Some(kind) = tree.book.judge(number, there) {
+            let Some(kind) = tree.book.judge(number, there) else { continue };
+            let half = tree.book.met(number, kind);
+            let is_told = half != kind && tree.told.contains(&(number, half));
+            if !is_told {
+                let kind = if tree.unmoved.contains(&number) { kind } else { half };
                 self.tell_name(number, kind, there, None, at);
             }
         }

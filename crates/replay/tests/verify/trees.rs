@@ -10,7 +10,7 @@ use ioecho_replay::pattern::{Pattern, SplitMix64};
 use ioecho_replay::tree::{Call, Clients, FileFlow, Geometry, Next, Tree};
 use ioecho_replay::verify::{
     After, Change, DurableBefore, FoundName, FoundNames, MemoryTable, NameBook, NameDamage,
-    ReadFiles, Rebuild, Verifier, VerifyConfig, VersionTable,
+    ReadFiles, Rebuild, Verifier, VerifyConfig, VersionTable, begin_together,
 };
 use ioecho_replay::{Completion, Io, Payload as _};
 use ioecho_trace::{Bytes, Flags, Integrity, Nanos, Op, Outcome};
@@ -235,7 +235,7 @@ fn change(io: &Io, submitted: Nanos, completed: Option<Nanos>, outcome: Outcome)
 /// What may be there behind a run, from its records.
 fn rebuilt(rebuild: Rebuild, killed: &Killed) -> Verifier {
     let mut rebuild = rebuild;
-    rebuild.begin_with(again(&killed.book));
+    begin_together(std::slice::from_mut(&mut rebuild), vec![again(&killed.book)]);
     for change in &killed.changes {
         rebuild.record(change.request, true);
         rebuild.apply(change);

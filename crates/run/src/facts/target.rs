@@ -59,6 +59,9 @@ pub struct TreeEntry {
     pub file_system: Option<String>,
     /// Where that is mounted.
     pub mount_point: Option<PathBuf>,
+    /// Which of the run's targets its files are copied or moved to, counted from 0.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub to: Option<u16>,
 }
 
 impl TreeEntry {
@@ -166,6 +169,11 @@ impl TargetEntry {
             Self::Tree(target) => Some(target),
             _ => None,
         }
+    }
+
+    /// Which of the run's targets its files are copied or moved to.
+    pub fn to(&self) -> Option<u16> {
+        self.tree().and_then(|tree| tree.to)
     }
 
     /// Whether it is a tree of files, below a directory or in memory.

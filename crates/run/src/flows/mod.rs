@@ -269,6 +269,17 @@ impl Flows {
         }
     }
 
+    /// The number of the tree that files of this one are copied or moved to.
+    pub(crate) fn to(&self, target: usize) -> Option<usize> {
+        let its = self.list.iter().filter(|flow| flow.target() == target);
+        its.filter_map(|flow| flow.of_files.as_ref()).find_map(|of| of.to)
+    }
+
+    /// Whether files go from one tree to another.
+    pub(crate) fn hand_over(&self) -> bool {
+        self.list.iter().any(Flow::copies)
+    }
+
     /// Whether any flow goes on for ever by itself.
     pub(crate) fn are_endless(&self) -> bool {
         let has_end = |flow: &Flow| flow.spec.ends != FlowEnds::default();

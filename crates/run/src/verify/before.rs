@@ -4,6 +4,7 @@ use std::fmt;
 use std::path::Path;
 
 use ioecho_replay::verify::{Intents, Verifier, VerifyConfig, VersionTable};
+use ioecho_trace::Bytes;
 
 use super::family::{Family, Member};
 use super::line::Continues;
@@ -62,16 +63,16 @@ impl Before {
     }
 
     /// A verifier for a target of the run, which knows the state that the earlier runs left.
-    /// `open` makes a table without entries.
+    /// `open` makes a table without entries, for this target or for another of so many bytes.
     pub(super) fn verifier(
         &self,
         config: VerifyConfig,
-        mut open: impl FnMut() -> Result<Box<dyn VersionTable + Send>>,
+        mut open: impl FnMut(Option<(u16, Bytes)>) -> Result<Box<dyn VersionTable + Send>>,
         intents: Option<Box<dyn Intents + Send>>,
         tell: &dyn Fn(&str),
     ) -> Result<Verifier> {
         match self {
-            Self::Run(continues) => continues.verifier(config, open()?, intents, tell),
+            Self::Run(continues) => continues.verifier(config, open(None)?, intents, tell),
             Self::Family(family) => family.verifier(config, open, intents, tell),
         }
     }

@@ -25,7 +25,7 @@ use ioecho_trace::wording::Wording;
 use serde::{Deserialize, Serialize};
 
 use super::later::{Past, PastTarget, Since, TargetFindings, look};
-use super::rebuilt::{Known, Link, Rebuilt, rebuilt};
+use super::rebuilt::{Known, Link, Part, Rebuilt, rebuilt_together};
 use super::tree::PastTree;
 use super::{result, table, tree};
 use crate::directory::RunDirectory;
@@ -71,7 +71,13 @@ struct FamilyTarget {
     /// The shape of a tree of files, whose directory the path is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     tree: Option<String>,
+    /// Whether files were copied or moved between it and others.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    hands_over: bool,
 }
+
+/// Makes a table without entries for a target of a family.
+type OpenTable<'a> = &'a mut dyn FnMut(u16) -> Result<Box<dyn VersionTable + Send>>;
 
 /// A run of a family.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -198,6 +204,7 @@ impl FamilyTarget {
                 capacity: geometry.extent(),
                 direct: open.direct,
                 tree: Some(geometry.to_string()),
+                hands_over: false,
             });
         }
         let real = entry.real()?;
@@ -207,6 +214,7 @@ impl FamilyTarget {
             capacity: real.capacity,
             direct: real.direct,
             tree: None,
+            hands_over: false,
         })
     }
 
@@ -326,8 +334,17 @@ impl Family {
         for (number, entry) in self.numbers.iter().zip(entries) {
             let Some(target) = FamilyTarget::of(entry) else { continue };
             match facts.targets.get_mut(usize::from(*number)) {
-                Some(known) => *known = target,
+                Some(known) => *known = FamilyTarget { hands_over: known.hands_over, ..target },
                 None => facts.targets.push(target),
+            }
+        }
+        let hands_over = self.numbers.iter().zip(entries).filter_map(|(number, entry)| {
+            let to = self.numbers.get(usize::from(entry.to()?))?;
+            Some([*number, *to])
+        });
+        for number in hands_over.flatten() {
+            if let Some(target) = facts.targets.get_mut(usize::from(number)) {
+                target.hands_over = true;
             }
         }
         if let Some(last) = facts.runs.last_mut() {
@@ -348,64 +365,112 @@ impl Family {
     pub(super) fn verifier(
         &self,
         config: VerifyConfig,
-        mut open: impl FnMut() -> Result<Box<dyn VersionTable + Send>>,
+        mut open: impl FnMut(Option<(u16, Bytes)>) -> Result<Box<dyn VersionTable + Send>>,
         intents: Option<Box<dyn Intents + Send>>,
         tell: &dyn Fn(&str),
     ) -> Result<Verifier> {
         let number = self.numbers.get(usize::from(config.target)).copied().unwrap_or_default();
         if self.facts.runs.is_empty() {
-            return Ok(Verifier::new(config, open()?, intents));
+            return Ok(Verifier::new(config, open(None)?, intents));
         }
         let never = AtomicBool::new(false);
         let since = Since { after: self.after, acknowledged: false };
-        let rebuilt = self.rebuilt(number, since, &mut open, &never)?;
+        let together = self.together(number);
+        let mut open = |other: u16| match self.facts.targets.get(usize::from(other)) {
+            Some(its) if other != number => open(Some((other, its.capacity))),
+            _ => open(None),
+        };
+        let mut all = self.rebuilt(&together, since, &mut open, &never)?;
+        let its = together.iter().position(|it| *it == number).unwrap_or(0);
+        let rebuilt = all.swap_remove(its);
         for note in &rebuilt.notes {
             tell(&format!("note: of the earlier runs: {note}"));
         }
         Ok(rebuilt.verifier.go_on(config, intents))
     }
 
-    /// The state that the runs have left on a target.
+    /// The targets that are rebuilt together with this one: the trees that may have handed files to
+    /// each other, or it alone.
+    fn together(&self, number: u16) -> Vec<u16> {
+        let hands_over = |number: &u16| {
+            self.facts.targets.get(usize::from(*number)).is_some_and(|it| it.hands_over)
+        };
+        if !hands_over(&number) {
+            return vec![number];
+        }
+        (0..self.facts.targets.len() as u16).filter(hands_over).collect()
+    }
+
+    /// The states that the runs have left on these targets.
     fn rebuilt(
         &self,
-        number: u16,
+        numbers: &[u16],
         since: Since,
-        open: &mut dyn FnMut() -> Result<Box<dyn VersionTable + Send>>,
+        open: OpenTable<'_>,
         stop: &AtomicBool,
-    ) -> Result<Rebuilt> {
+    ) -> Result<Vec<Rebuilt>> {
         let runs = &self.facts.runs;
         let is_last = |at: usize| at + 1 == runs.len();
         let after_of = |at: usize| if is_last(at) { Some(since.after) } else { runs[at].after };
-        let state = self.state(number, open()?);
-        let (known, begin) = match state {
-            Ok(state) => {
-                let knows = state.runs().count();
-                let is_cut = |at: usize| after_of(at) == Some(After::PowerCut);
-                if (knows - 1..runs.len()).any(is_cut) {
-                    drop(state);
-                    (Known::Nothing(open()?), 0)
-                } else {
-                    (Known::State(Box::new(state)), knows)
+        let (known, begin) = self.known(numbers, &after_of, open)?;
+        let is_here = |run: &FamilyRun| run.targets.iter().any(|its| numbers.contains(its));
+        let past = |run: &FamilyRun| is_here(run).then(|| self.past(run)).transpose();
+        let pasts = runs[begin..].iter().map(past).collect::<Result<Vec<_>>>()?;
+        let part = |(number, known): (&u16, Known)| {
+            let links = (begin..).zip(&pasts).map(|(at, past)| {
+                let here = runs[at].targets.iter().position(|its| its == number);
+                Link {
+                    run: runs[at].run.0,
+                    after: after_of(at).unwrap_or_default(),
+                    here: past.as_ref().zip(here.map(|here| here as u16)),
                 }
-            }
-            Err(table) => (Known::Nothing(table.map_or_else(&mut *open, Ok)?), 0),
+            });
+            Part { line: links.collect(), known }
         };
-        let mut pasts = Vec::new();
-        for run in &runs[begin..] {
-            let here = run.targets.iter().position(|its| *its == number);
-            let past = here.map(|_| self.past(run)).transpose()?;
-            pasts.push(past.zip(here.map(|here| here as u16)));
+        let parts = numbers.iter().zip(known).map(part).collect();
+        rebuilt_together(parts, since.acknowledged, stop)
+    }
+
+    /// What is kept of these targets, and how many runs all of that knows. What is not kept of one
+    /// of them, or is not certain any more, must be rebuilt from the records of all runs.
+    fn known(
+        &self,
+        numbers: &[u16],
+        after_of: &dyn Fn(usize) -> Option<After>,
+        open: OpenTable<'_>,
+    ) -> Result<(Vec<Known>, usize)> {
+        let runs = &self.facts.runs;
+        let is_cut = |at: usize| after_of(at) == Some(After::PowerCut);
+        let mut all = Vec::new();
+        for number in numbers {
+            all.push(match self.state(*number, open(*number)?) {
+                Ok(state) => {
+                    let knows = state.runs().count();
+                    if (knows - 1..runs.len()).any(is_cut) {
+                        drop(state);
+                        (Known::Nothing(open(*number)?), 0)
+                    } else {
+                        (Known::State(Box::new(state)), knows)
+                    }
+                }
+                Err(Some(table)) => (Known::Nothing(table), 0),
+                Err(None) => (Known::Nothing(open(*number)?), 0),
+            });
         }
-        let links: Vec<Link<'_>> = pasts
-            .iter()
-            .enumerate()
-            .map(|(at, past)| Link {
-                run: runs[begin + at].run.0,
-                after: after_of(begin + at).unwrap_or_default(),
-                here: past.as_ref().map(|(past, here)| (past, *here)),
-            })
-            .collect();
-        rebuilt(&links, known, since.acknowledged, stop)
+        let begin = all.iter().map(|(_, knows)| *knows).max().unwrap_or(0);
+        // Those of runs that did not have one of the targets leave it as it was.
+        let lacks = |(number, (_, knows)): (&u16, &(Known, usize))| {
+            runs[*knows..begin].iter().any(|run| run.targets.contains(number))
+        };
+        if numbers.iter().zip(&all).any(lacks) {
+            drop(all);
+            let nothing = numbers.iter().map(|number| Ok(Known::Nothing(open(*number)?)));
+            return Ok((nothing.collect::<Result<_>>()?, 0));
+        }
+        let passed = |(known, knows): (Known, usize)| {
+            runs[knows..begin].iter().fold(known, |known, run| known.passed_by(run.run.0))
+        };
+        Ok((all.into_iter().map(passed).collect(), begin))
     }
 
     /// The state that is kept of a target, in an empty table. If there is none that can be used,
@@ -494,8 +559,24 @@ impl Family {
     ) -> Result<TargetFindings> {
         let Some(run) = &self.place else { return Ok(TargetFindings::nothing(past)) };
         let path = run.versions(usize::from(past.number));
-        let mut open = || table::open(run, &path, Bytes(past.capacity));
-        let mut rebuilt = || self.rebuilt(past.number, since, &mut open, stop);
+        let mut open = |number: u16| {
+            let beside = (number != past.number).then_some(number);
+            let its = self.facts.targets.get(usize::from(number));
+            let capacity = its.map_or(Bytes(past.capacity), |its| its.capacity);
+            table::open(run, &table::beside(&path, beside), capacity)
+        };
+        if let Some(tree) = &past.tree {
+            let together = self.together(past.number);
+            let is_one = |it: &&PastTarget| together.contains(&it.number);
+            let all: Vec<&PastTarget> = self.targets.iter().filter(is_one).collect();
+            let mut rebuilt = |_: &[&PastTarget]| self.rebuilt(&together, since, &mut open, stop);
+            return tree::look((past, tree), &all, since, &path, &mut rebuilt, stop, progress);
+        }
+        let alone = [past.number];
+        let mut rebuilt = || {
+            let mut all = self.rebuilt(&alone, since, &mut open, stop)?;
+            Ok(all.swap_remove(0))
+        };
         look(past, since, &path, &mut rebuilt, stop, progress)
     }
 
@@ -604,6 +685,7 @@ mod tests {
             capacity: Bytes(4096),
             direct: true,
             tree: None,
+            hands_over: false,
         };
         let facts = FamilyFacts {
             version: VERSION,

@@ -21,7 +21,7 @@ use ioecho_trace::{Bytes, VerifyMode};
 use serde::Serialize;
 
 use super::line::{self, Continues};
-use super::rebuilt::{Known, Link, Rebuilt, rebuilt};
+use super::rebuilt::{Known, Link, Part, Rebuilt, rebuilt, rebuilt_together};
 use super::records::Records;
 use super::tree::{self, PastTree};
 use super::{notes, table};
@@ -50,6 +50,8 @@ pub struct Past {
     pub(super) complete: bool,
     /// Whether the position of a row of its final results is the request's number.
     numbered: bool,
+    /// Of each of its targets, which of them its files are copied or moved to.
+    pub(super) to: Vec<Option<u16>>,
     /// Whether it verified, and so has rings.
     pub(super) verified: bool,
     /// The trace that it replayed.
@@ -195,8 +197,10 @@ impl Past {
             let help = help.setting("verify").text(", or without ").setting("dedup");
             return Err(RunError::with_help(Kind::Usage, text, help));
         }
+        let to = facts.targets.iter().map(TargetEntry::to).collect();
         Ok(Self {
             number,
+            to,
             targets: targets(path, facts.targets)?,
             ordered: plan.conflicts != Some(ConflictMode::Allow),
             complete: facts.state == State::Complete && has_all_results(&run)?,
@@ -219,10 +223,27 @@ impl Past {
     ) -> Result<TargetFindings> {
         let number = usize::from(past.number);
         let path = self.run.versions(number);
+        if let Some(tree) = &past.tree {
+            let is_one = self.to.iter().all(Option::is_none);
+            let theirs = self.targets.iter().filter(|it| it.number == past.number || !is_one);
+            let mut rebuilt = |all: &[&PastTarget]| {
+                let part = |it: &&PastTarget| {
+                    let beside = (it.number != past.number).then_some(it.number);
+                    let path = table::beside(&path, beside);
+                    let known = table::open(&self.run, &path, Bytes(it.capacity))?;
+                    let line = self.links(it.number, since.after);
+                    Ok(Part { line, known: Known::Nothing(known) })
+                };
+                let parts = all.iter().map(part).collect::<Result<_>>()?;
+                rebuilt_together(parts, since.acknowledged, stop)
+            };
+            let all: Vec<&PastTarget> = theirs.collect();
+            return tree::look((past, tree), &all, since, &path, &mut rebuilt, stop, progress);
+        }
         let mut rebuilt = || {
             let table = table::open(&self.run, &path, Bytes(past.capacity))?;
             let links = self.links(past.number, since.after);
-            rebuilt(&links, Known::Nothing(table), since.acknowledged, stop)
+            rebuilt(links, Known::Nothing(table), since.acknowledged, stop)
         };
         look(past, since, &path, &mut rebuilt, stop, progress)
     }
@@ -292,9 +313,6 @@ pub(super) fn look(
     stop: &AtomicBool,
     progress: &mut dyn FnMut(PassProgress),
 ) -> Result<TargetFindings> {
-    if let Some(tree) = &past.tree {
-        return tree::look(past, tree, since, table, rebuilt, stop, progress);
-    }
     let allow_cached = !past.direct;
     let options = OpenOptions { allow_cached, ..OpenOptions::new(Access::ReadOnly) };
     let opened = target::open(&past.path, options)?;

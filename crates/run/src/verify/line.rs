@@ -119,7 +119,7 @@ impl Continues {
         }
         let never = AtomicBool::new(false);
         let links = self.past.links(config.target, self.after);
-        let rebuilt = rebuilt(&links, Known::Nothing(table), false, &never)?;
+        let rebuilt = rebuilt(links, Known::Nothing(table), false, &never)?;
         for note in &rebuilt.notes {
             tell(&format!("note: of the run that this one continues: {note}"));
         }

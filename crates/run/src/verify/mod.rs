@@ -40,7 +40,11 @@ pub(crate) fn verifier(
     tell: &dyn Fn(&str),
 ) -> Result<Verifier> {
     let target = usize::from(config.target);
-    let open = || table::open(run, &run.versions(target), capacity);
+    // Another one's is needed for as long as that is rebuilt beside this target.
+    let open = |other: Option<(u16, Bytes)>| {
+        let path = table::beside(&run.versions(target), other.map(|(number, _)| number));
+        table::open(run, &path, other.map_or(capacity, |(_, capacity)| capacity))
+    };
     let mut intents: Option<Box<dyn Intents + Send>> = None;
     if let Some(journal) = journal {
         let path = run.intents(target);
@@ -48,7 +52,7 @@ pub(crate) fn verifier(
         intents = Some(Box::new(ring));
     }
     match before {
-        None => Ok(Verifier::new(config, open()?, intents)),
+        None => Ok(Verifier::new(config, open(None)?, intents)),
         Some(before) => before.verifier(config, open, intents, tell),
     }
 }

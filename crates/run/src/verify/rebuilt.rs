@@ -6,10 +6,14 @@
 //! loses its last records, and a power cut, however late, loses all data that were not made durable
 //! before it.
 
+use std::collections::VecDeque;
+use std::iter::Peekable;
 use std::sync::atomic::AtomicBool;
+use std::vec::IntoIter;
 
 use ioecho_replay::verify::{
-    After, Change, DurableBefore, Erasing, Rebuild, Verifier, VerifyConfig, VersionTable,
+    After, Change, DurableBefore, Erasing, Intent, Rebuild, Verifier, VerifyConfig, VersionTable,
+    apply_together, begin_together,
 };
 use ioecho_trace::Request;
 
@@ -52,6 +56,17 @@ pub(super) enum Known {
 /// The number of a target that a run did not have.
 const ELSEWHERE: u16 = u16::MAX;
 
+impl Known {
+    /// The same behind a run that did not have this target.
+    pub(super) fn passed_by(self, run: u64) -> Self {
+        let config = VerifyConfig { run, target: ELSEWHERE, isolated: true };
+        Self::State(Box::new(match self {
+            Self::Nothing(table) => Verifier::new(config, table, None),
+            Self::State(known) => known.go_on(config, None),
+        }))
+    }
+}
+
 /// The findings of a first pass over a run's records.
 #[derive(Default)]
 struct Survey {
@@ -76,49 +91,113 @@ struct Member<'a> {
     survey: Survey,
 }
 
+/// A target, and what is known of it.
+pub(super) struct Part<'a> {
+    /// The runs, oldest first; those of all targets that are rebuilt together.
+    pub(super) line: Vec<Link<'a>>,
+    /// What is known of it before them.
+    pub(super) known: Known,
+}
+
+/// A target on its way through the runs.
+struct Course<'a> {
+    line: Vec<Link<'a>>,
+    known: Option<Known>,
+    members: VecDeque<Option<Member<'a>>>,
+    /// Which of the runs have made durable what was there before.
+    flushed: Vec<bool>,
+    in_flight: u64,
+    notes: Vec<String>,
+    damaged: u64,
+}
+
 /// Rebuilds the possible states of a target after the runs of a line, oldest first.
 /// `acknowledged`: a power cut must not have lost what the device had acknowledged, flushed or not.
 pub(super) fn rebuilt(
-    line: &[Link<'_>],
+    line: Vec<Link<'_>>,
     known: Known,
     acknowledged: bool,
     stop: &AtomicBool,
 ) -> Result<Rebuilt> {
-    let mut members = Vec::new();
-    for (at, link) in line.iter().enumerate() {
-        let Some((past, target)) = link.here else {
-            members.push(None);
-            continue;
-        };
-        let is_cut = |link: &Link<'_>| link.after == After::PowerCut;
-        let cut = line[at..].iter().position(is_cut).map(|behind| at + behind);
-        let number = usize::from(target);
-        let ring = ring::read(&past.run.intents(number), past.number, target);
-        let survey = survey(past, number, link.after, cut.is_some(), &ring, stop)?;
-        members.push(Some(Member { past, after: link.after, target, cut, ring, survey }));
+    let all = rebuilt_together(vec![Part { line, known }], acknowledged, stop)?;
+    all.into_iter().next().ok_or_else(no_runs)
+}
+
+fn no_runs() -> RunError {
+    RunError::new(Kind::Failure, "a line of no runs")
+}
+
+/// The same of trees of files that hand files to each other: what one of them holds follows from
+/// the records of the others, too.
+pub(super) fn rebuilt_together(
+    parts: Vec<Part<'_>>,
+    acknowledged: bool,
+    stop: &AtomicBool,
+) -> Result<Vec<Rebuilt>> {
+    let mut all = Vec::new();
+    for part in parts {
+        all.push(Course::begin(part, stop)?);
     }
-    // A run on a tree syncs the file system before it begins.
-    let is_flushed = |member: &Option<Member<'_>>| {
-        member.as_ref().is_some_and(|it| it.survey.durable.is_any() || it.is_of_files())
+    let runs = all.iter().map(|course| course.line.len()).max().unwrap_or(0);
+    for at in 0..runs {
+        let (mut here, mut members, mut rebuilds) = (Vec::new(), Vec::new(), Vec::new());
+        for (number, course) in all.iter_mut().enumerate() {
+            if let Some((member, rebuild)) = course.next(at, acknowledged) {
+                here.push(number);
+                members.push(member);
+                rebuilds.push(rebuild);
+            }
+        }
+        for (number, (verifier, flying)) in here.into_iter().zip(rebuild(members, rebuilds)?) {
+            all[number].in_flight += flying;
+            all[number].known = Some(Known::State(Box::new(verifier)));
+        }
+    }
+    let end = |course: Course<'_>| {
+        let Some(Known::State(verifier)) = course.known else { return Err(no_runs()) };
+        let Course { in_flight, notes, damaged, .. } = course;
+        Ok(Rebuilt { verifier: *verifier, in_flight, notes, damaged })
     };
-    let flushed: Vec<bool> = members.iter().map(is_flushed).collect();
-    let (mut notes, mut in_flight, mut damaged) = (Vec::new(), 0, 0);
-    let last = members.len().saturating_sub(1);
-    let mut known = known;
-    for (at, (member, link)) in members.into_iter().zip(line).enumerate() {
-        let Some(member) = member else {
-            let config = VerifyConfig { run: link.run, target: ELSEWHERE, isolated: true };
-            let verifier = match known {
-                Known::Nothing(table) => Verifier::new(config, table, None),
-                Known::State(known) => known.go_on(config, None),
+    all.into_iter().map(end).collect()
+}
+
+impl<'a> Course<'a> {
+    /// Looks at all records once.
+    fn begin(part: Part<'a>, stop: &AtomicBool) -> Result<Self> {
+        let Part { line, known } = part;
+        let mut members = VecDeque::new();
+        for (at, link) in line.iter().enumerate() {
+            let Some((past, target)) = link.here else {
+                members.push_back(None);
+                continue;
             };
-            known = Known::State(Box::new(verifier));
-            continue;
+            let is_cut = |link: &Link<'_>| link.after == After::PowerCut;
+            let cut = line[at..].iter().position(is_cut).map(|behind| at + behind);
+            let number = usize::from(target);
+            let ring = ring::read(&past.run.intents(number), past.number, target);
+            let survey = survey(past, number, link.after, cut.is_some(), &ring, stop)?;
+            members.push_back(Some(Member { past, after: link.after, target, cut, ring, survey }));
+        }
+        // A run on a tree syncs the file system before it begins.
+        let is_flushed = |member: &Option<Member<'_>>| {
+            member.as_ref().is_some_and(|it| it.survey.durable.is_any() || it.is_of_files())
         };
-        notes.extend(member.notes(at < last));
-        damaged += member.survey.damaged;
+        let flushed: Vec<bool> = members.iter().map(is_flushed).collect();
+        let (known, notes) = (Some(known), Vec::new());
+        Ok(Self { line, known, members, flushed, in_flight: 0, notes, damaged: 0 })
+    }
+
+    /// Goes on to the next run, at this place of the line; `None` if it did not have this target.
+    fn next(&mut self, at: usize, acknowledged: bool) -> Option<(Member<'a>, Rebuild)> {
+        let (known, link) = (self.known.take()?, self.line.get(at)?);
+        let Some(member) = self.members.pop_front().flatten() else {
+            self.known = Some(known.passed_by(link.run));
+            return None;
+        };
+        self.notes.extend(member.notes(at + 1 < self.line.len()));
+        self.damaged += member.survey.damaged;
         // A flush of a later run also makes the writes of earlier ones durable.
-        let later = member.cut.is_some_and(|cut| flushed[at + 1..=cut].contains(&true));
+        let later = member.cut.is_some_and(|cut| self.flushed[at + 1..=cut].contains(&true));
         let durable = if later { DurableBefore::EVERYTHING } else { member.survey.durable };
         let may_lose = member.cut.is_some() && !acknowledged;
         let effective = if may_lose { After::PowerCut } else { After::Kill };
@@ -131,14 +210,8 @@ pub(super) fn rebuilt(
             Known::State(known) => Rebuild::go_on(*known, config, effective, durable),
             Known::Nothing(table) => Rebuild::new(config, table, effective, durable),
         };
-        let (verifier, flying) = member.rebuild(rebuild)?;
-        in_flight += flying;
-        known = Known::State(Box::new(verifier));
+        Some((member, rebuild))
     }
-    let Known::State(verifier) = known else {
-        return Err(RunError::new(Kind::Failure, "a line of no runs"));
-    };
-    Ok(Rebuilt { verifier: *verifier, in_flight, notes, damaged })
 }
 
 /// The first pass over the records, for facts that the rebuilding needs. `is_cut`: the power failed
@@ -199,34 +272,78 @@ impl Member<'_> {
         }
         notes
     }
+}
 
-    /// Applies its records; returns the resulting state, and how many of its requests were in
-    /// flight at its end.
-    fn rebuild(self, mut rebuild: Rebuild) -> Result<(Verifier, u64)> {
-        let Self { past, after, target, ring, survey, .. } = self;
-        if let Some(tree) = past.targets.get(usize::from(target)).and_then(|it| it.tree.as_ref()) {
-            rebuild.begin_with(tree::begun(&past.run, past.number, target, tree)?);
+/// A target of a run whose records are applied.
+struct Applied {
+    target: usize,
+    /// The place among those that are rebuilt together of the tree that its files go to.
+    to: Option<usize>,
+    noted: Peekable<IntoIter<Intent>>,
+    in_flight: u64,
+}
+
+/// Applies the records of a run to the targets of these; returns of each the resulting state, and
+/// how many of its requests were in flight at its end.
+fn rebuild(members: Vec<Member<'_>>, rebuilds: Vec<Rebuild>) -> Result<Vec<(Verifier, u64)>> {
+    let Some(past) = members.first().map(|member| member.past) else { return Ok(Vec::new()) };
+    let mut rebuilds = rebuilds;
+    let mut books = Vec::new();
+    for Member { target, .. } in &members {
+        if let Some(tree) = past.targets.get(usize::from(*target)).and_then(|it| it.tree.as_ref()) {
+            books.push(tree::begun(&past.run, past.number, *target, tree)?);
         }
-        let target = usize::from(target);
-        rebuild.may_leave(survey.erasing);
-        let is_noted = all_noted(&ring, after);
-        let all_noted = is_noted && survey.damaged == 0;
-        let tail_lost = (!past.complete && !is_noted) || survey.damaged > 0;
-        let intents = if let Ring::Whole { intents, .. } = ring { intents } else { Vec::new() };
-        let mut noted = intents.into_iter().peekable();
-        let mut in_flight = 0;
-        let mut records = past.records()?;
-        while let Some((number, request)) = records.next()? {
-            in_flight += rebuild.apply_noted(&mut noted, number);
+    }
+    begin_together(&mut rebuilds, books);
+    // What came to one of them stands in the records of another.
+    let is_noted = members.iter().all(|member| all_noted(&member.ring, member.after));
+    let is_sound = members.iter().all(|member| member.survey.damaged == 0);
+    let tail_lost = (!past.complete && !is_noted) || !is_sound;
+    let place = |target: u16| members.iter().position(|member| member.target == target);
+    let to = |member: &Member<'_>| past.to.get(usize::from(member.target)).copied().flatten();
+    let tos: Vec<Option<usize>> = members.iter().map(|member| to(member).and_then(place)).collect();
+    let mut all = Vec::new();
+    for ((member, to), rebuild) in members.into_iter().zip(tos).zip(&mut rebuilds) {
+        rebuild.may_leave(member.survey.erasing);
+        let intents = if let Ring::Whole { intents, .. } = member.ring { intents } else { vec![] };
+        let (target, noted) = (usize::from(member.target), intents.into_iter().peekable());
+        all.push(Applied { target, to, noted, in_flight: 0 });
+    }
+    let mut records = past.records()?;
+    while let Some((number, request)) = records.next()? {
+        apply_noted(&mut all, &mut rebuilds, number);
+        for rebuild in &mut rebuilds {
             // If the ring has a note of every change, a request without a record and a note changed
             // nothing.
-            rebuild.record(number, all_noted);
-            if let Some(change) = change(number, &request, target) {
-                rebuild.apply(&change);
+            rebuild.record(number, is_noted && is_sound);
+        }
+        for (at, one) in all.iter().enumerate() {
+            if let Some(change) = change(number, &request, one.target) {
+                apply_together(&mut rebuilds, at, one.to, &change);
             }
         }
-        in_flight += rebuild.apply_noted(&mut noted, u64::MAX);
-        Ok((rebuild.finish(tail_lost), in_flight))
+    }
+    apply_noted(&mut all, &mut rebuilds, u64::MAX);
+    let end = |(one, rebuild): (Applied, Rebuild)| (rebuild.finish(tail_lost), one.in_flight);
+    Ok(all.into_iter().zip(rebuilds).map(end).collect())
+}
+
+/// Takes the notes on requests below `number`, in the order of their numbers; that one has a record
+/// of its own and needs none.
+fn apply_noted(all: &mut [Applied], rebuilds: &mut [Rebuild], number: u64) {
+    loop {
+        let next = all.iter_mut().enumerate().filter_map(|(at, one)| {
+            let noted = one.noted.peek().filter(|intent| intent.request < number)?;
+            Some((noted.request, at))
+        });
+        let Some((_, at)) = next.min() else { break };
+        let Some(intent) = all[at].noted.next() else { break };
+        let is_over = intent.acknowledged.is_some() || !intent.op.changes_data();
+        all[at].in_flight += u64::from(!is_over);
+        apply_together(rebuilds, at, all[at].to, &intent.change());
+    }
+    for one in all {
+        while one.noted.next_if(|intent| intent.request == number).is_some() {}
     }
 }
 

@@ -28,6 +28,14 @@ const ENTRY: u64 = 8;
 /// Entries that are written at once.
 const GO: usize = 8192;
 
+/// Where the table of another target is that is rebuilt beside the one whose table is at `path`.
+pub(super) fn beside(path: &Path, other: Option<u16>) -> PathBuf {
+    match other {
+        Some(other) => path.with_extension(format!("beside-{other}")),
+        None => path.to_owned(),
+    }
+}
+
 /// A table for a target of this capacity: in memory if it is small, otherwise in a new file at
 /// `path`, which is removed with the table.
 pub(crate) fn open(
