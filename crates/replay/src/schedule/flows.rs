@@ -339,6 +339,12 @@ impl Scheduler {
         self.flows.as_ref().map_or(0, |flows| flows.len())
     }
 
+    /// Whether any flow has clients, who ask again when they are answered.
+    pub fn has_clients(&self) -> bool {
+        let is_closed = |flow: &Flow| matches!(flow.config.admission, Admission::Closed { .. });
+        self.flows.as_ref().is_some_and(|flows| flows.all.iter().any(is_closed))
+    }
+
     /// How many more planned requests this flow takes, counted from 0 in the lane.
     pub fn flow_room(&self, flow: usize) -> usize {
         self.flows.as_ref().map_or(0, |flows| flows.room(flow))
