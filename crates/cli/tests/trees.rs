@@ -384,6 +384,27 @@ fn what_a_tree_cannot_be_asked_for_is_refused_with_the_remedy() {
     assert!(text.contains("'open'") && text.contains("--filter"), "{text}");
 }
 
+#[test]
+fn clients_of_what_is_gone_do_not_ask_for_ever_and_what_they_saw_is_kept() {
+    let home = TempDir::new().unwrap();
+    let calls = "calls=model=const,service=100us,vanish=50ms";
+    let tree = format!("--target=sim:tree?{SHAPE}&{calls}");
+    let device = "--target=sim:size=16M,service=100us,vanish=50ms".to_owned();
+    for (run, target, load) in
+        [("tree", tree, "files:read?size=4k"), ("device", device, "gen:random?endless=yes")]
+    {
+        let output = format!("--output={run}");
+        let flow = format!("--flow={load};threads=2");
+        let (code, text) =
+            does(&home, &["replay", "-q", &output, &target, &flow, "--end-after=10s"]);
+        assert_eq!(code, 13, "{text}");
+        assert!(text.contains(" is gone: 1000 requests in a row failed: errno 19"), "{text}");
+        let rows = rows(&home.path().join(run));
+        let well = rows.iter().filter(|row| row.measured.unwrap().outcome == Outcome::Ok).count();
+        assert!(well > 500 && rows.len() - well < 1100, "{well} of {}", rows.len());
+    }
+}
+
 /// A small ext4 on a loop device of its own, with room for so many names.
 fn small(names: u32) -> Result<(MountPoint, LoopDevice), String> {
     let device = LoopDevice::new(16 << 20)?;
@@ -463,7 +484,8 @@ fn outcomes_while(
 /// The same of writes, of which so many fail that the figures may not be used.
 fn outcomes_of_writes_while(place: &Path, happens: impl FnOnce()) -> BTreeMap<String, u64> {
     let (code, outcomes) = outcomes_while(place, "files:write?size=4k;threads=2", happens);
-    assert_eq!(code, 14, "{outcomes:?}");
+    // A fast host comes to a million failures in a row, which end the load, before its end.
+    assert!(matches!(code, 13 | 14), "{code}: {outcomes:?}");
     outcomes
 }
 

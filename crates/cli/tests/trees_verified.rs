@@ -460,6 +460,8 @@ fn a_killed_workload_on_files_is_read_back_with_vdbenchs_arguments() {
     let (code, told) = vdbench(&home, "-jro");
     assert_eq!(code, 15, "{told}");
     assert!(told.contains(&format!("lost: {path}")), "{told}");
+    let log = fs::read_to_string(home.path("out/errorlog.html")).unwrap();
+    assert!(log.contains("1 lost") && log.contains(&path), "{log}");
     // Who goes on after that must repair it first.
     let (code, told) = vdbench(&home, "-jrn -e 1");
     assert_eq!(code, 15, "{told}");

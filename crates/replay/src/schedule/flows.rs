@@ -345,6 +345,12 @@ impl Scheduler {
         self.flows.as_ref().map_or(0, |flows| flows.len())
     }
 
+    /// Whether any flow has clients, who ask again when they are answered.
+    pub fn has_clients(&self) -> bool {
+        let has = |flow: &Flow| flow.config.admission != Admission::Open;
+        self.flows.as_ref().is_some_and(|flows| flows.all.iter().any(has))
+    }
+
     /// How many more planned requests this flow takes, counted from 0 in the lane.
     pub fn flow_room(&self, flow: usize) -> usize {
         self.flows.as_ref().map_or(0, |flows| flows.room(flow))
