@@ -6,7 +6,7 @@
 #[path = "fixture/program.rs"]
 mod program;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -326,6 +326,30 @@ fn threads_on_a_simulated_tree_are_late_by_themselves_alone_and_never_by_the_hos
 }
 
 #[test]
+fn a_thread_of_a_closed_load_is_due_when_it_is_free_itself_and_no_other_for_it() {
+    let home = TempDir::new().unwrap();
+    let target = "sim:tree?width=2&files=1&size=64k&calls=model=exp,service=50us,units=8";
+    let flows = ["write=files:write?size=4k;threads=8", "stat=files:getattr?;threads=2"];
+    // There are six threads more than files, and none of them is late.
+    let rows = replay(&home, "run", target, &flows, &["--end-after=200ms"]);
+    let mut free = BTreeMap::new();
+    let ends = |row: &Request| row.measured.unwrap().completed.unwrap();
+    let freed: BTreeSet<Nanos> = rows.iter().map(ends).collect();
+    for row in &rows {
+        let measured = row.measured.unwrap();
+        let since = free.insert((measured.flow, row.origin.unwrap().pid), ends(row));
+        let is_own = measured.scheduled == since.unwrap_or(Nanos::ZERO);
+        // A look at the clock takes some 20 ns, in simulation, too.
+        let looks = Nanos(200);
+        let mut just = freed.range(measured.scheduled - looks..=measured.scheduled);
+        assert!(is_own || just.next().is_some(), "{row:?}");
+        assert_eq!(measured.late_cause, LateCause::None, "{row:?}");
+    }
+    assert_eq!(free.len(), 10, "threads that have worked");
+    assert!(rows.len() > 5_000, "{}", rows.len());
+}
+
+#[test]
 fn what_a_tree_cannot_be_asked_for_is_refused_with_the_remedy() {
     let home = TempDir::new().unwrap();
     let tree = "--target=sim:tree?files=3";
@@ -358,6 +382,27 @@ fn what_a_tree_cannot_be_asked_for_is_refused_with_the_remedy() {
     let (code, text) = does(&home, &["replay", "-q", "--output=r", "--target=sim", "files"]);
     assert_eq!(code, 3, "{text}");
     assert!(text.contains("'open'") && text.contains("--filter"), "{text}");
+}
+
+#[test]
+fn clients_of_what_is_gone_do_not_ask_for_ever_and_what_they_saw_is_kept() {
+    let home = TempDir::new().unwrap();
+    let calls = "calls=model=const,service=100us,vanish=50ms";
+    let tree = format!("--target=sim:tree?{SHAPE}&{calls}");
+    let device = "--target=sim:size=16M,service=100us,vanish=50ms".to_owned();
+    for (run, target, load) in
+        [("tree", tree, "files:read?size=4k"), ("device", device, "gen:random?endless=yes")]
+    {
+        let output = format!("--output={run}");
+        let flow = format!("--flow={load};threads=2");
+        let (code, text) =
+            does(&home, &["replay", "-q", &output, &target, &flow, "--end-after=10s"]);
+        assert_eq!(code, 13, "{text}");
+        assert!(text.contains(" is gone: 1000 requests in a row failed: errno 19"), "{text}");
+        let rows = rows(&home.path().join(run));
+        let well = rows.iter().filter(|row| row.measured.unwrap().outcome == Outcome::Ok).count();
+        assert!(well > 500 && rows.len() - well < 1100, "{well} of {}", rows.len());
+    }
 }
 
 /// A small ext4 on a loop device of its own, with room for so many names.
@@ -439,7 +484,8 @@ fn outcomes_while(
 /// The same of writes, of which so many fail that the figures may not be used.
 fn outcomes_of_writes_while(place: &Path, happens: impl FnOnce()) -> BTreeMap<String, u64> {
     let (code, outcomes) = outcomes_while(place, "files:write?size=4k;threads=2", happens);
-    assert_eq!(code, 14, "{outcomes:?}");
+    // A fast host comes to a million failures in a row, which end the load, before its end.
+    assert!(matches!(code, 13 | 14), "{code}: {outcomes:?}");
     outcomes
 }
 
@@ -687,14 +733,14 @@ fn loads_of_published_files_never_err_about_their_trees() {
     assert!(done >= 29 && made >= done, "{done} files have loads on trees, {made} make calls");
 }
 
-/// The same by the program, each of the first runs of each file to its end, with all its results:
-/// some minutes. `--ignored` asks for it.
+/// The same by the program, each of the first runs of each file to its end, with all its results.
+/// No figure is called into doubt but those of a load that found nothing to do: four files make
+/// what their own format has made, or read a directory in which there is no file.
 #[test]
-#[ignore = "it takes minutes"]
 fn published_files_of_trees_run_in_simulation() {
     let Some(files) = published() else { return };
     let home = TempDir::new().unwrap();
-    let (mut done, mut wrong) = (0, Vec::new());
+    let (mut done, mut idle, mut wrong) = (0, 0, Vec::new());
     for (number, (file, description)) in files.into_iter().enumerate() {
         let only = &description.workload.runs[0].name;
         let store = format!("{number}.s");
@@ -705,11 +751,23 @@ fn published_files_of_trees_run_in_simulation() {
             &["--set", "warmup=0s", "--set", "pause=0s"],
         ];
         let (code, told) = does(&home, &words.concat());
-        if code != 0 || !told.contains(" 0 failed, 0 skipped, 0 missing") {
+        let (mut has_idle, mut has_doubtful) = (false, false);
+        for cell in fs::read_dir(home.path().join(&store).join("cells")).unwrap() {
+            let told = fs::read_to_string(cell.unwrap().path().join("1/output.txt")).unwrap();
+            let found_nothing = told.contains("; threads of it ended")
+                && told.contains("nothing was replayed: no request was issued. [INVALID]");
+            has_idle |= found_nothing;
+            has_doubtful |= !found_nothing && !told.contains("[faithful, VALID]");
+        }
+        let expected = if has_idle { 14 } else { 0 };
+        let are_all = told.contains(" 0 failed, 0 skipped, 0 missing");
+        if code != expected || has_doubtful || !are_all {
             wrong.push(format!("{}: {code}: {told}", file.display()));
         }
+        idle += u32::from(has_idle);
         done += 1;
     }
     assert!(wrong.is_empty(), "{} of {done}:\n{}", wrong.len(), wrong.join("\n"));
+    assert_eq!(idle, 4, "files of which a run finds nothing to do");
     assert!(done >= 29, "only {done} files have loads on trees");
 }

@@ -599,6 +599,8 @@ fn a_killed_workload_on_files_is_read_back_with_vdbenchs_arguments() {
     let (code, told) = vdbench(&home, "-jro");
     assert_eq!(code, 15, "{told}");
     assert!(told.contains(&format!("lost: {path}")), "{told}");
+    let log = fs::read_to_string(home.path("out/errorlog.html")).unwrap();
+    assert!(log.contains("1 lost") && log.contains(&path), "{log}");
     // Who goes on after that must repair it first.
     let (code, told) = vdbench(&home, "-jrn -e 1");
     assert_eq!(code, 15, "{told}");
@@ -630,7 +632,7 @@ fn a_tree_in_memory_is_verified_with_the_same_words_and_what_it_lies_about_is_na
     assert_eq!(code, 15, "{told}");
     let kinds: Vec<String> = names(&found).into_values().flatten().collect();
     let has = |kind: &str| kinds.iter().any(|it| it == kind);
-    assert!(has("stale") && has("zeroed") && has("lost") && has("extra"), "{kinds:?}");
+    assert!(has("stale") && has("flipped") && has("lost") && has("extra"), "{kinds:?}");
     // So do two of them, of which files go from one to the other.
     let moved = |run: &str, calls: &str| {
         let target = |found: &str| {
@@ -650,8 +652,8 @@ fn a_tree_in_memory_is_verified_with_the_same_words_and_what_it_lies_about_is_na
     let (code, told, found) = moved("moved", "");
     assert_eq!(code, 0, "{told}");
     let intact = |number: usize| found[number]["figures"]["intact"].as_u64().unwrap();
-    assert!(found[0]["complete"] == true && intact(0) > 10 && intact(1) > 50, "{found}");
-    let (code, told, found) = moved("halved", ",lies=0.02");
+    assert!(found[0]["complete"] == true && intact(0) + intact(1) > 50, "{found}");
+    let (code, told, found) = moved("halved", ",lies=0.05");
     assert_eq!(code, 15, "{told}");
     let kinds = (0..2).flat_map(|number| names(&found[number]).into_values().flatten());
     assert!(kinds.into_iter().any(|kind| kind == "torn"), "{found}");

@@ -230,11 +230,17 @@ fn a_killed_workload_is_read_back_and_six_kinds_of_damage_are_named() {
         let is_right = named[at] == *kind || *kind == "stale" && named[at] == "torn";
         assert!(is_right, "sector {at}: {} is named {}", kind, named[at]);
     }
+    let log = || fs::read_to_string(home.path("out/errorlog.html")).unwrap();
+    let told = "file; Data Validation: 120 sectors not as written: ";
+    assert!(log().contains(told) && log().contains(" 20 zeroed"), "{}", log());
+    assert!(log().contains("and 100 more, in out/family/verify.json"), "{}", log());
     // Who goes on after that must repair it first.
     let (code, told) = home.vdbench("-jrn");
     assert_eq!(code, 15, "{told}");
+    assert!(log().contains("120 sectors not as written"), "{}", log());
     fs::write(home.path("file"), &sound).unwrap();
     home.does("-jrn -e 2");
+    assert!(log().contains("No errors"), "{}", log());
 }
 
 #[test]

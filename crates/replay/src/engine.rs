@@ -11,6 +11,7 @@
 mod across;
 mod audit;
 mod cut;
+mod failing;
 mod hand_over;
 mod refill;
 pub mod telemetry;
@@ -19,7 +20,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering::Relaxed};
 
-use ioecho_trace::{Bytes, Flags, LateCause, Nanos, Op, Outcome};
+use ioecho_trace::{Bytes, Flags, LateCause, Nanos, Op};
 
 use crate::across::Across;
 use crate::clock::Clock;
@@ -31,6 +32,7 @@ use crate::schedule::{Counts, LATENESS_TOLERATED, Record, Scheduler, Wake};
 use crate::verify::Following;
 use audit::Audit;
 pub use cut::CutOff;
+pub use failing::Hopeless;
 use telemetry::{Doing, Gauges, Levels, Telemetry};
 
 /// How long the engine sleeps at most, so that it notices a stop.
@@ -101,6 +103,9 @@ fn payload_cost(clock: &impl Clock, pattern: &mut Pattern) -> f64 {
 pub enum Feed {
     /// The next request.
     Request(Planned),
+    /// The next request of a client that waited until another gave back what it needed: it is due
+    /// now.
+    Found(Planned),
     /// There will be more, but not yet.
     NotYet,
     /// There is no more.
@@ -218,6 +223,8 @@ pub struct Totals {
     /// Whether it was ended because more requests failed, or more places were found damaged, than
     /// may.
     pub too_many_errors: bool,
+    /// Whether it was ended because nothing that its clients asked for succeeded any more.
+    pub hopeless: Option<Hopeless>,
     /// What was left when it came to the end that was asked for ([`Pacing::end_after`]); `None` if
     /// it ended with its input or earlier.
     pub cut_off: Option<CutOff>,
@@ -283,6 +290,7 @@ impl<C: Clock> Replay<'_, C> {
         let payload_cost = payload_cost(clock, pattern);
         let timing = scheduler.config().timing;
         let has_flows = scheduler.flows() > 0;
+        let has_clients = scheduler.has_clients();
         let mut audit = verify.map(|verify| Audit::new(verify, scheduler.config()));
         scheduler.look_ahead_numbered(audit.as_mut().map_or(0, Audit::notes_ahead));
         device.keep_data(audit.is_some());
@@ -318,6 +326,9 @@ impl<C: Clock> Replay<'_, C> {
             has_told: false,
             was_woken: false,
             flow_counted: 0,
+            flow_asked: 0,
+            has_clients,
+            in_a_row: failing::InARow::default(),
             totals: Totals::default(),
         };
         control.replaying.store(true, Relaxed);
@@ -418,6 +429,12 @@ struct Engine<'a, C> {
     was_woken: bool,
     /// How many flows were counted to the end that was asked for.
     flow_counted: usize,
+    /// The flow that is asked first next.
+    flow_asked: usize,
+    /// Whether clients ask again as soon as they are answered.
+    has_clients: bool,
+    /// The failures since the last success.
+    in_a_row: failing::InARow,
     totals: Totals,
 }
 
@@ -546,18 +563,7 @@ impl<C: Clock> Engine<'_, C> {
             }
         }
         // The reads of verification were already taken out here.
-        for completion in &self.completions {
-            if !matches!(completion.outcome, Outcome::Ok | Outcome::Unsupported) {
-                self.totals.errors += 1;
-            }
-        }
-        if let Some(max) = self.pacing.errors_max {
-            let damaged = self.audit.as_mut().map_or(0, Audit::places);
-            if self.totals.errors + damaged >= max && !self.totals.too_many_errors {
-                self.totals.too_many_errors = true;
-                self.control.stop.store(true, Relaxed);
-            }
-        }
+        self.count_failures();
     }
 
     /// Tells of the results, and records them.

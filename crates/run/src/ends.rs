@@ -7,6 +7,7 @@ use ioecho_trace::units::counted;
 
 use crate::facts::{RunFacts, TargetEntry, TreeEntry};
 use crate::feeder::FeederEnd;
+use crate::flows::LanePlace;
 use crate::lane::{LaneEnd, TargetSeen};
 use crate::load;
 use crate::plan::ReplayPlan;
@@ -55,6 +56,8 @@ impl Ends {
                 places => format!(" and {} of damage", counted(places, "place")),
             };
             format!("ended after {errors} failed requests{damaged}, as was asked for")
+        } else if let Some(hopeless) = self.hopeless(plan) {
+            hopeless
         } else if self.lanes.iter().any(|lane| lane.totals.stopped) {
             "stopped by a signal".to_owned()
         } else if self.verified.iter().any(|it| it.stopped) {
@@ -64,6 +67,28 @@ impl Ends {
         } else {
             String::new()
         }
+    }
+}
+
+impl Ends {
+    /// What ended a load of which nothing succeeded any more.
+    fn hopeless(&self, plan: &ReplayPlan) -> Option<String> {
+        let mut lanes = LanePlace::all(&plan.targets, &plan.flows).into_iter().zip(&self.lanes);
+        let (at, hopeless) = lanes.find_map(|(at, lane)| Some((at, lane.totals.hopeless?)))?;
+        let groups = plan.flows.groups(plan.targets.len());
+        let group = groups.into_iter().find(|group| group.contains(&at.target));
+        let names = group.unwrap_or_else(|| vec![at.target]).into_iter();
+        let names: Vec<String> = names.map(|target| plan.targets[target].name()).collect();
+        let names = names.join(" + ");
+        let last = hopeless.last.told();
+        let row = counted(hopeless.in_a_row, "request");
+        Some(if hopeless.is_gone {
+            format!("{names} is gone: {row} in a row failed: {last}")
+        } else {
+            format!(
+                "nothing on {names} succeeded any more: {row} in a row failed, the last: {last}"
+            )
+        })
     }
 }
 

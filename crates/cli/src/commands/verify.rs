@@ -34,6 +34,14 @@ const STUCK: Duration = Duration::from_secs(1);
 const PRINT_EVERY: Duration = Duration::from_secs(10);
 
 pub(crate) fn run(args: &VerifyArgs, out: &mut Out) -> anyhow::Result<u8> {
+    read_back(args, out).map(|(code, _)| code)
+}
+
+/// Reads data back and tells what was found; answers the exit code and what was found.
+pub(crate) fn read_back(
+    args: &VerifyArgs,
+    out: &mut Out,
+) -> anyhow::Result<(u8, Vec<TargetFindings>)> {
     let mut subject = Subject::open(&args.run)?;
     subject.retarget(&args.target)?;
     let after = args.after.unwrap_or_else(|| subject.after());
@@ -67,7 +75,7 @@ pub(crate) fn run(args: &VerifyArgs, out: &mut Out) -> anyhow::Result<u8> {
         };
         writeln!(out, "verdict       {verdict}")?;
     }
-    Ok(code)
+    Ok((code, found))
 }
 
 /// Verifies a target in a thread of its own. If a device hangs, the kernel holds that thread, and

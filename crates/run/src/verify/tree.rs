@@ -73,8 +73,8 @@ pub(crate) struct TreeVerifier {
     to: Option<usize>,
 }
 
-/// A tree whose run begins: what its verifier knows of it, where it lies, and the number of the tree
-/// that its files go to.
+/// A tree whose run begins: what its verifier knows of it, where it lies, and the number of the
+/// tree that its files go to.
 pub(crate) type Beginning = (VerifyConfig, Verifier, TreePlaces, Option<usize>);
 
 /// A verifier as one of the lanes that share it has it.

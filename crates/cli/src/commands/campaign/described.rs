@@ -43,6 +43,8 @@ pub(in crate::commands) fn is_finished(store: &Path) -> bool {
 
 /// A run that was done.
 pub(in crate::commands) struct Done {
+    /// What the workload calls it.
+    pub(in crate::commands) name: String,
     /// Its directory.
     pub(in crate::commands) run: PathBuf,
     /// Its requests per second.
@@ -68,7 +70,9 @@ impl Results {
             let (_, measured) = row.done?;
             let run = store.path().join(row.run()?);
             let iops = measured.figures.get("iops").copied();
-            Some(Done { run, iops, finding: measured.finding })
+            let name = row.cell.point.iter().find(|(axis, _)| axis == "run");
+            let name = name.map(|(_, value)| value.clone()).unwrap_or_default();
+            Some(Done { name, run, iops, finding: measured.finding })
         };
         let done = rows(&executor).iter().map(done).collect();
         Ok(Self { store, done })

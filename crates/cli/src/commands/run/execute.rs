@@ -9,12 +9,13 @@ use std::path::{Path, PathBuf};
 use ioecho_campaign::plan::is_simulated;
 use ioecho_campaign::workload::{Verification, names_of, written};
 use ioecho_run::tree_target::is_free;
+use ioecho_run::verify::later::TargetFindings;
 use ioecho_run::verify::subject::FAMILY_PLACE;
 use ioecho_trace::workload::files::replays;
 use ioecho_trace::workload::plan::{Leaf, Plan};
 use ioecho_trace::workload::{Description, Recover};
 
-use super::{Finished, Then};
+use super::{Ended, Finished, Then};
 use crate::args::{DoingArgs, RunArgs, VerifyArgs};
 use crate::commands::campaign::described::{self, Described};
 use crate::commands::verify;
@@ -73,8 +74,11 @@ impl Order<'_> {
         }
         let store = store_of(args, files);
         let recover = description.workload.general.recovery();
-        if let Some(code) = recovered(recover, &store, args, out)? {
-            return Ok(code);
+        if let Some((code, found)) = recovered(recover, &store, args, out)? {
+            return exit::unless_worse(
+                code,
+                then(&Ended::ReadBack { store: &store, found: &found }),
+            );
         }
         let leaves: Vec<Leaf> = replays(plan.leaves());
         let destroy = destroyed(&leaves, &args.destroy, &store)?;
@@ -102,18 +106,18 @@ impl Order<'_> {
             size_of(storages.find(|storage| storage.name == name)?)
         };
         let finished = Finished { leaves: &leaves, store: &store, size_of: &size_of };
-        exit::unless_worse(code, then(&finished))
+        exit::unless_worse(code, then(&Ended::Runs(finished)))
     }
 }
 
-/// Reads back what earlier runs wrote, if that is asked for; answers how it ended if no run is to
-/// be done now.
+/// Reads back what earlier runs wrote, if that is asked for; answers how it ended and what it found
+/// if no run is to be done now.
 fn recovered(
     recover: Recover,
     store: &Path,
     args: &RunArgs,
     out: &mut Out,
-) -> anyhow::Result<Option<u8>> {
+) -> anyhow::Result<Option<(u8, Vec<TargetFindings>)>> {
     if recover == Recover::No {
         return Ok(None);
     }
@@ -138,8 +142,8 @@ fn recovered(
         json: args.json,
         quiet: args.quiet,
     };
-    let code = verify::run(&asked, out)?;
-    Ok((recover == Recover::Only || code != exit::OK).then_some(code))
+    let (code, found) = verify::read_back(&asked, out)?;
+    Ok((recover == Recover::Only || code != exit::OK).then_some((code, found)))
 }
 
 /// The paths whose data may be lost. Every storage that is written to must be named, by its name or

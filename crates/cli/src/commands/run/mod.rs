@@ -8,6 +8,7 @@ use std::cell::Cell;
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use ioecho_run::verify::later::TargetFindings;
 use ioecho_stats::verdict::Finding;
 use ioecho_trace::workload::model::General;
 use ioecho_trace::workload::plan::{Asked, Leaf, LeafRate, Plan};
@@ -28,16 +29,31 @@ pub(crate) struct Finished<'f> {
     pub(crate) size_of: &'f dyn Fn(&str) -> Option<u64>,
 }
 
-/// What is done when runs are done.
-pub(crate) type Then<'t> = &'t dyn Fn(&Finished<'_>) -> anyhow::Result<()>;
+/// How a command about runs ended.
+pub(crate) enum Ended<'f> {
+    /// Runs were done.
+    Runs(Finished<'f>),
+    /// No run was done, as what earlier ones wrote was only to be read back, or is damaged.
+    ReadBack {
+        /// The directory of the results.
+        store: &'f Path,
+        /// What was found.
+        found: &'f [TargetFindings],
+    },
+}
+
+/// What is done at the end.
+pub(crate) type Then<'t> = &'t dyn Fn(&Ended<'_>) -> anyhow::Result<()>;
 
 /// Runs that are named where their rates were not reached.
 const NAMED_MAX: usize = 5;
 
 pub(crate) fn run(args: &RunArgs, out: &mut Out) -> anyhow::Result<u8> {
     let is_missed = Cell::new(false);
-    let look = |finished: &Finished<'_>| {
-        is_missed.set(is_a_rate_missed(finished)?);
+    let look = |ended: &Ended<'_>| {
+        if let Ended::Runs(finished) = ended {
+            is_missed.set(is_a_rate_missed(finished)?);
+        }
         Ok(())
     };
     let code = run_and(args, out, &look)?;

@@ -5,6 +5,7 @@
 //! that such scripts know. The guard stays: what is written to must be named with `--destroy`.
 
 mod count;
+mod errors;
 mod layout;
 mod reports;
 mod words;
@@ -16,7 +17,7 @@ use clap::{ArgAction, FromArgMatches as _};
 
 use crate::args::{Args, Command, VdbenchArgs};
 use crate::commands::campaign::described;
-use crate::commands::run;
+use crate::commands::run::{self, Ended};
 use crate::exit::{self, Coded};
 use crate::print::{Out, tell, visible};
 
@@ -62,7 +63,10 @@ pub(crate) fn run(args: &VdbenchArgs, out: &mut Out) -> anyhow::Result<u8> {
     if asked.seed.is_none() && does_runs && described::is_finished(&directory) {
         asked.seed = Some(run::drawn());
     }
-    run::run_and(&asked, out, &|done| reports::write(done))
+    run::run_and(&asked, out, &|ended| match ended {
+        Ended::Runs(finished) => reports::write(finished),
+        Ended::ReadBack { store, found } => reports::read_back(store, found),
+    })
 }
 
 /// Whether a flag of `ioecho run` takes a value.

@@ -6,26 +6,31 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
+use std::path::Path;
 
 use ioecho_campaign::rate::Part as RateOf;
 use ioecho_campaign::workload::targets;
 use ioecho_run::directory::RunDirectory;
+use ioecho_run::verify::later::TargetFindings;
+use ioecho_run::verify::subject::FAMILY_PLACE;
 use ioecho_stats::interval::Interval;
-use ioecho_stats::run_summary::RunSummary;
 use ioecho_trace::Nanos;
-use ioecho_trace::units::counted;
 use ioecho_trace::workload::plan::{Leaf, LeafRate, PlannedFlow};
 use jiff::Timestamp;
 
 use super::count::{Division, Part, count};
+use super::errors::ErrorLog;
 use super::layout::{self, Share};
 use crate::commands::campaign::described::{Done, Results};
 use crate::commands::run::Finished;
 use crate::run::live::{About, flatfile};
 
+/// The name of the error log.
+const ERRORS: &str = "errorlog";
+
 /// Names that are those of other files in the directory.
 const TAKEN: [&str; 8] =
-    ["summary", "totals", "flatfile", "histogram", "skew", "errorlog", "report", "parmfile"];
+    ["summary", "totals", "flatfile", "histogram", "skew", ERRORS, "report", "parmfile"];
 
 /// Writes all report files.
 pub(super) fn write(finished: &Finished<'_>) -> anyhow::Result<()> {
@@ -39,10 +44,19 @@ pub(super) fn write(finished: &Finished<'_>) -> anyhow::Result<()> {
         let rate = requested(leaf, &results.done);
         reports.run(leaf, done, rate, finished)?;
     }
-    for (name, text) in reports.files() {
+    for (name, text) in reports.files(ErrorLog::of(&results)?.text()) {
         results.put(&name, text.as_bytes())?;
     }
     Ok(())
+}
+
+/// Writes what reading data back has found behind what the runs found themselves. Their other
+/// reports are as they were.
+pub(super) fn read_back(store: &Path, found: &[TargetFindings]) -> anyhow::Result<()> {
+    let results = Results::of(store)?;
+    let mut log = ErrorLog::of(&results)?;
+    log.read_back(found, &store.join(FAMILY_PLACE).join("verify.json").display());
+    results.put(&format!("{ERRORS}.html"), layout::page(ERRORS, &log.text()).as_bytes())
 }
 
 /// The rate that a run was asked for; none if it was as fast as possible, or changed.
@@ -79,8 +93,6 @@ struct Reports {
     flatfile: String,
     histogram: String,
     skew: String,
-    /// What is wrong with data and requests.
-    errors: String,
     /// The intervals of each storage and of each load, by the names of their files.
     parts: BTreeMap<String, String>,
     /// The same of their histograms.
@@ -105,7 +117,6 @@ impl Reports {
         let run = RunDirectory::at(&done.run)
             .ok_or_else(|| anyhow::anyhow!("{} is no run", done.run.display()))?;
         let facts = run.read_facts()?;
-        self.errors(leaf, done, &run.read_summary()?);
         let started = facts.started.parse::<Timestamp>().unwrap_or_default();
         let division = division(leaf, started);
         // All first, then the storages, then the loads.
@@ -143,40 +154,6 @@ impl Reports {
             self.part(name, &begun, part, &division);
         }
         Ok(())
-    }
-
-    /// What a run found wrong: its failed requests, and data that are not as they must be.
-    fn errors(&mut self, leaf: &Leaf, done: &Done, summary: &RunSummary) {
-        let run = layout::escaped(&leaf.run);
-        let mut line = |text: &str| {
-            let _ = writeln!(self.errors, "RD={run}; {}", layout::escaped(text));
-        };
-        let failed = summary.failed;
-        if failed > 0 {
-            line(&format!("{} failed", counted(failed, "request")));
-        }
-        let Some(figures) = summary.engine.verify.as_ref().filter(|it| it.is_damaged()) else {
-            return;
-        };
-        let kinds: Vec<String> =
-            figures.damaged.iter().map(|(kind, sectors)| format!("{sectors} {kind}")).collect();
-        if figures.damaged_sectors > 0 {
-            let sectors = counted(figures.damaged_sectors, "sector");
-            line(&format!("Data Validation: {sectors} not as written: {}", kinds.join(", ")));
-        }
-        if let Some(names) = figures.names_told() {
-            line(&format!("Data Validation: names not as they must be: {names}"));
-        }
-        if figures.unreadable_sectors > 0 {
-            line(&format!("{} unreadable", counted(figures.unreadable_sectors, "sector")));
-        }
-        for finding in &figures.first_findings {
-            line(finding);
-        }
-        let more = figures.findings.saturating_sub(figures.first_findings.len() as u64);
-        if more > 0 {
-            line(&format!("and {more} more, in {}/verify.json", done.run.display()));
-        }
     }
 
     /// The lines of the flat file.
@@ -238,9 +215,9 @@ impl Reports {
     }
 
     /// The files with their names.
-    fn files(self) -> Vec<(String, String)> {
+    fn files(self, errors: String) -> Vec<(String, String)> {
         let names: BTreeSet<&String> = self.parts.keys().collect();
-        let of_all = ["totals", "histogram", "skew", "flatfile", "errorlog"].map(str::to_owned);
+        let of_all = ["totals", "histogram", "skew", "flatfile", ERRORS].map(str::to_owned);
         let links = of_all.iter().chain(names).map(|name| {
             let name = layout::escaped(name);
             format!("<a href=\"{name}.html\">{name}</a>\n")
@@ -248,15 +225,13 @@ impl Reports {
         let links: String = links.collect();
         let summary = format!("{links}\n{}", self.summary);
         let flatfile = format!("{}\n{}", flatfile::header(), self.flatfile);
-        let none = "No errors\n".to_owned();
-        let errors = if self.errors.is_empty() { none } else { self.errors };
         let pages = [
             ("summary", summary),
             ("totals", self.totals),
             ("histogram", self.histogram),
             ("skew", self.skew),
             ("flatfile", flatfile),
-            ("errorlog", errors),
+            (ERRORS, errors),
         ];
         let pages = pages.into_iter().map(|(name, text)| (name.to_owned(), text));
         let histograms =
