@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use ioecho_fixture::{LoopDevice, MountPoint, or_skip};
+use ioecho_fixture::{Backing, LoopDevice, MountPoint, or_skip};
 use ioecho_replay::pattern::Pattern;
 use ioecho_replay::sim::{SimClock, SimDevice, SimSpec};
 use ioecho_replay::tree::{Call, Clients, FileFlow, Found, InMemory, Names, Next, Tree};
@@ -272,6 +272,12 @@ fn a_simulated_tree_keeps_its_rate_and_is_repeated_exactly() {
     assert!(reads.abs_diff(1000) < 120, "{reads}");
     let late = one.iter().filter(|row| row.measured.unwrap().lateness().unwrap().0 > 1_000_000);
     assert_eq!(late.count(), 0);
+    // The rate is told as it was asked for: opens and closes come along.
+    let output = format!("--target={target}");
+    let flow = format!("--flow={};cap=8", line.replace("dist=poisson", "dist=constant"));
+    let (code, text) = does(&home, &["replay", "-q", "--output=alone", &output, &flow]);
+    assert_eq!(code, 0, "{text}");
+    assert!(text.contains("500 IOPS of 500 demanded"), "{text}");
     // A closed thread is served one call after the other: 10,000 a second.
     let stats = one.iter().filter(|row| row.op == Op::Getattr).count();
     assert!(stats.abs_diff(20_000) < 200, "{stats}");
@@ -345,6 +351,22 @@ fn what_a_tree_cannot_be_asked_for_is_refused_with_the_remedy() {
             "a tree that lies",
         ),
         (&[tree, "--flow=files:read?", "--end-after=1s"], "threads="),
+        (&[tree, "--flow=files:getattr?;threads=1;data=1M"], "requests=1000"),
+        (&[tree, "--flow=files:read?;threads=1;written-data=1M"], "requests=1000"),
+        (&["--target=sim:tree?files=3&open=direct", read, "--end-after=1s"], "leave open out"),
+        (&["--target=tree:a?parents=maybe", read, "--end-after=1s"], "parents is yes or no"),
+        (
+            &["--target=tree:a?files=3&open=direct", "--flow=files:write?size=700;threads=1"],
+            "goes on for ever",
+        ),
+        (
+            &["--target=tree:a?open=direct", "--flow=files:write?size=700&once=yes;threads=1"],
+            "leave open=direct out",
+        ),
+        (
+            &["--target=tree:a?open=direct&size=700", "--flow=files:format?do=fill;threads=1"],
+            "leave open=direct out",
+        ),
     ] {
         let all = [&["replay", "-q", "--output=r"], arguments].concat();
         let (code, text) = does(&home, &all);
@@ -358,6 +380,40 @@ fn what_a_tree_cannot_be_asked_for_is_refused_with_the_remedy() {
     let (code, text) = does(&home, &["replay", "-q", "--output=r", "--target=sim", "files"]);
     assert_eq!(code, 3, "{text}");
     assert!(text.contains("'open'") && text.contains("--filter"), "{text}");
+}
+
+#[test]
+fn reports_of_a_format_have_the_intervals_that_it_took() {
+    let home = TempDir::new().unwrap();
+    let file = "fsd=fsd1,anchor=/nowhere,depth=1,width=2,files=5,size=4k\n\
+        fwd=f,fsd=fsd1,operation=read,xfersize=4k,threads=2\n\
+        rd=one,fwd=f,fwdrate=max,format=yes,elapsed=3,interval=1\n";
+    fs::write(home.path().join("a.vdb"), file).unwrap();
+    let words = ["vdbench", "-f", "a.vdb", "-o", "out", "--target=fsd1=sim", "--seed=7", "--quiet"];
+    let (code, text) = does(&home, &words);
+    assert_eq!(code, 0, "{text}");
+    let flat = fs::read_to_string(home.path().join("out/flatfile.html")).unwrap();
+    let rows = flat.lines().filter_map(|line| {
+        let mut columns = line.split_whitespace().skip(2);
+        let is_one = columns.next() == Some("one");
+        columns.next().and_then(|number| number.parse::<u32>().ok()).filter(|_| is_one)
+    });
+    // The tree is made within the first second.
+    assert_eq!(rows.collect::<Vec<_>>(), [1, 1, 2, 3]);
+}
+
+#[test]
+fn results_and_a_tree_do_not_lie_in_each_other() {
+    let home = TempDir::new().unwrap();
+    let flow = "--flow=files:format?do=mkdir,fill;threads=1";
+    for (output, target) in [("a/r", "tree:a?files=3"), ("a", "tree:a/tree?parents=yes")] {
+        let output = format!("--output={output}");
+        let target = format!("--target={target}");
+        let (code, text) = does(&home, &["replay", "-q", &output, &target, flow]);
+        assert_eq!(code, 6, "{text}");
+        assert!(text.contains("lie in each other"), "{text}");
+        assert_eq!(fs::read_dir(home.path()).unwrap().count(), 0);
+    }
 }
 
 #[test]
@@ -455,6 +511,33 @@ fn outcomes_while(
         sleep(Duration::from_millis(10));
     };
     (status.code().unwrap(), outcomes(&home.path().join("run")))
+}
+
+#[test]
+fn what_goes_past_the_page_cache_has_whole_blocks_of_its_file_system() {
+    let backing = Backing::on_disk(16 << 20);
+    let device = or_skip!(LoopDevice::over(backing, &["--sector-size", "4096"]));
+    or_skip!(ioecho_fixture::run("mkfs.ext4", &["-q", device.path()]));
+    let mount = or_skip!(MountPoint::of(Path::new(device.path())));
+    let home = TempDir::new().unwrap();
+    let anchor = mount.path().join("a");
+    let target = format!("--target=tree:{}?files=4&size=64k&open=direct", anchor.display());
+    let made = |flow: &str| does(&home, &["replay", "-q", "--output=r", &target, flow]);
+    let (code, text) = made("--flow=files:format?do=mkdir,fill&size=512;threads=1");
+    assert_eq!(code, 2, "{text}");
+    assert!(
+        text.contains("blocks of 4.00 KiB") && text.contains("leave open=direct out"),
+        "{text}"
+    );
+    assert!(!anchor.join("ioecho.tree").exists(), "nothing was marked");
+    let (code, text) = made("--flow=files:format?do=mkdir,fill&size=16k;threads=1");
+    assert!([0, 11, 12].contains(&code), "{code}: {text}");
+    let mount = or_skip!(MountPoint::of_ramfs());
+    let target = format!("--target=tree:{}/a?open=direct", mount.path().display());
+    let flow = "--flow=files:format?do=mkdir,fill;threads=1";
+    let (code, text) = does(&home, &["replay", "-q", "--output=cached", &target, flow]);
+    assert_eq!(code, 5, "{text}");
+    assert!(text.contains("cannot go past the page cache"), "{text}");
 }
 
 /// The same of writes, of which so many fail that the figures may not be used.
