@@ -5,7 +5,8 @@
 
 With one thread and with two: files made (create, write 4 KiB, close), stat, and removed, of a tree of
 ten directories, by bench/trees/loop.c and by ioecho; then 4 KiB read at random places of 64 files of
-16 MiB, by fio (psync) and by ioecho. Each turn does every row once; a figure is the median of the
+16 MiB, by fio (psync) and by ioecho: "read" those in DIRECTORY, "direct" past the memory such files
+among the temporary ones, if their file system has direct reads. Each turn does every row once; a figure is the median of the
 turns, and the ratio that of the medians. The loop writes one block of constant data and stores
 nothing; ioecho writes data of its own into each file and stores a row for each call.
 Rates are files for a second, where they are made, and calls for the others. Beside the loop come the
@@ -125,7 +126,17 @@ def others(programs, place, files, threads):
     return found
 
 
-def reads(ioecho, anchor, shape, seconds, threads, has_fio):
+def has_direct(directory):
+    """Whether files there are read past the memory."""
+    try:
+        with tempfile.NamedTemporaryFile(dir=directory) as file:
+            os.close(os.open(file.name, os.O_RDONLY | os.O_DIRECT))
+        return True
+    except OSError:
+        return False
+
+
+def reads(ioecho, row, anchor, shape, seconds, threads, has_fio):
     """The figures of a turn of reads."""
     found = {}
     if has_fio:
@@ -133,12 +144,13 @@ def reads(ioecho, anchor, shape, seconds, threads, has_fio):
         words = ["fio", "--name=x", f"--filename={files}", "--rw=randread", "--bs=4k", "--ioengine=psync",
                  f"--numjobs={threads}", "--thread=1", "--group_reporting=1", "--norandommap=1",
                  "--time_based=1", f"--runtime={seconds}", "--invalidate=0",
+                 f"--direct={int(row == 'direct')}",
                  f"--file_service_type=roundrobin:{READ_SIZE // 4096}", "--output-format=json"]
         output = done(words)
         job = json.loads(output[output.index("{"):])["jobs"][0]
-        found["read: fio"] = job["read"]["iops"]
+        found[f"{row}: fio"] = job["read"]["iops"]
     flow = "files:read?size=4k&access=random&select=random"
-    found["read: ioecho"] = ioecho.rate(anchor, shape, flow, threads, "read", seconds)
+    found[f"{row}: ioecho"] = ioecho.rate(anchor, shape, flow, threads, "read", seconds)
     return found
 
 
@@ -160,15 +172,21 @@ def main():
         loop = home / "loop"
         done(["cc", "-O2", "-o", loop, HOME / "bench/trees/loop.c", "-lpthread"])
         ioecho = Ioecho(program, home)
-        anchor = place / "read"
         shape = f"depth=0&files={READ_FILES}&size={READ_SIZE}"
-        ioecho.rate(anchor, shape, "files:format?do=fill&size=1M", 2, "create")
+        to_read = {"read": (place / "read", shape)}
+        if has_direct(home):
+            to_read["direct"] = (home / "direct", f"{shape}&open=direct")
+        else:
+            print(f"{home} has no direct reads: their rows are left out", flush=True)
+        for anchor, shape in to_read.values():
+            ioecho.rate(anchor, shape, "files:format?do=fill&size=1M", 2, "create")
         found = {}
         for turn in range(turns):
             for threads in (1, 2):
                 figures = names(ioecho, loop, place, seconds, files, threads)
                 figures |= others(programs, place, files, threads)
-                figures |= reads(ioecho, anchor, shape, seconds, threads, "fio" in programs)
+                for row, (anchor, shape) in to_read.items():
+                    figures |= reads(ioecho, row, anchor, shape, seconds, threads, "fio" in programs)
                 for row, rate in figures.items():
                     found.setdefault((threads, row), []).append(rate)
                 told = ", ".join(f"{row} {rate:.0f}/s" for row, rate in figures.items())
@@ -180,7 +198,7 @@ def main():
         ours = medians[threads, f"{what}: ioecho"]
         if who != "ioecho":
             print(f"{threads:7} {what:7}{who:9}{rate:10.0f} {ours:10.0f} {ours / rate:6.2f}")
-        elif (threads, f"{what}: fio") not in medians and what == "read":
+        elif (threads, f"{what}: fio") not in medians and what in to_read:
             print(f"{threads:7} {what:7}{'':9}{'':10} {ours:10.0f}")
 
 

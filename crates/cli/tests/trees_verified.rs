@@ -493,7 +493,7 @@ fn a_tree_in_memory_is_verified_with_the_same_words_and_what_it_lies_about_is_na
     assert_eq!(code, 15, "{told}");
     let kinds: Vec<String> = names(&found).into_values().flatten().collect();
     let has = |kind: &str| kinds.iter().any(|it| it == kind);
-    assert!(has("stale") && has("zeroed") && has("lost") && has("extra"), "{kinds:?}");
+    assert!(has("stale") && has("flipped") && has("lost") && has("extra"), "{kinds:?}");
     // A described workload does so of each of its runs.
     let file = FILE.replace("elapsed=30", "elapsed=1").replace("threads=2", "threads=1");
     fs::write(home.path("a.vdb"), file).unwrap();

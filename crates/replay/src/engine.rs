@@ -103,6 +103,9 @@ fn payload_cost(clock: &impl Clock, pattern: &mut Pattern) -> f64 {
 pub enum Feed {
     /// The next request.
     Request(Planned),
+    /// The next request of a client that waited until another gave back what it needed: it is due
+    /// now.
+    Found(Planned),
     /// There will be more, but not yet.
     NotYet,
     /// There is no more.
@@ -323,6 +326,7 @@ impl<C: Clock> Replay<'_, C> {
             has_told: false,
             was_woken: false,
             flow_counted: 0,
+            flow_asked: 0,
             has_clients,
             in_a_row: failing::InARow::default(),
             totals: Totals::default(),
@@ -425,6 +429,8 @@ struct Engine<'a, C> {
     was_woken: bool,
     /// How many flows were counted to the end that was asked for.
     flow_counted: usize,
+    /// The flow that is asked first next.
+    flow_asked: usize,
     /// Whether clients ask again as soon as they are answered.
     has_clients: bool,
     /// The failures since the last success.

@@ -25,6 +25,10 @@ pub enum Admission {
         /// The think time of a client.
         think: Nanos,
     },
+    /// When its client is free, and the load says since when that is (closed loop of threads that
+    /// the load knows, as those on files). Clients are not alike there: one may wait for a file
+    /// that another has, and its instant is no other's.
+    Threads,
 }
 
 /// A flow as the scheduler of its lane knows it.

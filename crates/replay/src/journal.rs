@@ -5,7 +5,7 @@
 //! completion, which is readable up to its last whole record at any moment; when the run ends (or
 //! later, if it was killed) it is put into the order of issue and becomes the native file.
 //!
-//! Layout, little-endian: 16 bytes `IOECHO-JOURNAL-4`, 8 the run's number, then records of
+//! Layout, little-endian: 16 bytes `IOECHO-JOURNAL-5`, 8 the run's number, then records of
 //! [`RECORD_BYTES`]:
 //!
 //! ```text
@@ -54,6 +54,11 @@ const RECORD_BYTES_3: usize = 104;
 /// The size of the record's checksum, with which it ends.
 const CRC_BYTES: usize = 4;
 
+/// Where the instants and the outcome stand that are looked at on the way.
+const SCHEDULED_AT: usize = 8;
+const SUBMITTED_AT: usize = 24;
+const OUTCOME_AT: usize = 88;
+
 /// Where `behind` stands.
 const BEHIND_AT: usize = 100;
 
@@ -72,8 +77,26 @@ pub fn header(run: u64) -> [u8; JOURNAL_HEADER_BYTES] {
     bytes
 }
 
-/// The record's bytes.
-pub fn encode(record: &Record) -> [u8; RECORD_BYTES] {
+/// A record as the journal has it. On its way there it has no checksum yet: the thread that makes
+/// the load passes half as many bytes on as the record itself has, and the one that writes seals
+/// them.
+pub type Row = [u8; RECORD_BYTES];
+
+/// The record's bytes, with their checksum.
+pub fn encode(record: &Record) -> Row {
+    let mut row = unsealed(record);
+    seal(&mut row);
+    row
+}
+
+/// Adds the checksum.
+pub fn seal(row: &mut Row) {
+    let crc = crc32c::crc32c(&row[..RECORD_BYTES - CRC_BYTES]);
+    row[RECORD_BYTES - CRC_BYTES..].copy_from_slice(&crc.to_le_bytes());
+}
+
+/// The record's bytes without a checksum.
+pub fn unsealed(record: &Record) -> Row {
     let Record { planned, measured } = record;
     let instant = |value: Option<Nanos>| value.map_or(UNKNOWN, |nanos| nanos.0);
     let origin = planned.origin.unwrap_or_default();
@@ -107,10 +130,19 @@ pub fn encode(record: &Record) -> [u8; RECORD_BYTES] {
     put(&[measured.integrity as u8, 0]);
     put(&measured.behind.to_le_bytes());
     put(&measured.flow.to_le_bytes());
-    put(&[0, 0]);
-    let crc = crc32c::crc32c(&bytes[..RECORD_BYTES - CRC_BYTES]);
-    bytes[RECORD_BYTES - CRC_BYTES..].copy_from_slice(&crc.to_le_bytes());
     bytes
+}
+
+/// By how much the request was submitted after it was due; `None` if it was not submitted.
+pub fn lateness(row: &Row) -> Option<Nanos> {
+    let instant = |at: usize| i64::from_le_bytes(row[at..at + 8].try_into().expect("eight bytes"));
+    let (scheduled, submitted) = (instant(SCHEDULED_AT), instant(SUBMITTED_AT));
+    (submitted != UNKNOWN).then(|| Nanos(submitted).saturating_sub(Nanos(scheduled)))
+}
+
+/// Whether the request succeeded.
+pub fn succeeded(row: &Row) -> bool {
+    row[OUTCOME_AT..OUTCOME_AT + 4] == Outcome::Ok.code().to_le_bytes()
 }
 
 /// The record that these bytes hold, of this version or of versions 3 and 4; `None` if they hold
@@ -119,13 +151,17 @@ pub fn decode(bytes: &[u8]) -> Option<Record> {
     if ![RECORD_BYTES, RECORD_BYTES_4, RECORD_BYTES_3].contains(&bytes.len()) {
         return None;
     }
+    let (row, crc) = bytes.split_at(bytes.len() - CRC_BYTES);
+    let is_whole = crc32c::crc32c(row).to_le_bytes() == crc;
+    is_whole.then(|| of_row(bytes)).flatten()
+}
+
+/// The same of bytes that were made by [`unsealed`], whatever their checksum.
+pub fn of_row(bytes: &[u8]) -> Option<Record> {
     let word = |at: usize| i64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"));
     let half = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"));
     let instant = |at: usize| (word(at) != UNKNOWN).then_some(Nanos(word(at)));
     let crc_at = bytes.len() - CRC_BYTES;
-    if half(crc_at) != crc32c::crc32c(&bytes[..crc_at]) {
-        return None;
-    }
     let behind = if crc_at > BEHIND_AT { half(BEHIND_AT) } else { 0 };
     let quarter = |at: usize| u16::from_le_bytes([bytes[at], bytes[at + 1]]);
     let flow = if crc_at > FLOW_AT { quarter(FLOW_AT) } else { 0 };
@@ -410,6 +446,20 @@ mod tests {
             bytes.extend(encode(&record(*seq)));
         }
         bytes
+    }
+
+    #[test]
+    fn a_row_tells_what_its_record_does_before_it_is_sealed() {
+        for seq in 0..6 {
+            let mut one = record(seq);
+            one.measured.submitted = (seq % 2 == 0).then_some(Nanos(seq as i64 * 13));
+            one.measured.outcome = [Outcome::Ok, one.measured.outcome][seq as usize % 2];
+            let row = unsealed(&one);
+            assert_eq!(lateness(&row), one.measured.lateness());
+            assert_eq!(succeeded(&row), one.measured.outcome == Outcome::Ok);
+            assert_eq!(of_row(&row), Some(one));
+            assert_eq!((decode(&row), decode(&encode(&one))), (None, Some(one)));
+        }
     }
 
     #[test]

@@ -111,8 +111,8 @@ function take(figures) {
     name, cells, shown: kept(`volume.${i}`, true), layers: null,
   }));
   sonarLayers = data.sonar.map((packed, i) => ({
-    name: packed.name, colour: `--c${i}`, shown: kept(`sonar.${i}`, true),
-    most: run.service_max_ns[i], exact: data.exact.sonar[i],
+    name: packed.name, colour: packed.colour, shown: kept(`sonar.${packed.name}`, true),
+    most: packed.most, exact: data.exact.sonar[i],
     ...unpack(packed.cells, run.buckets, data.rows),
   }));
   latenessLayer = {

@@ -8,10 +8,6 @@ class Curves {
     this.own = true;
     this.title = "Percentile curves";
     this.height = 300;
-    const kinds = [...new Set(data.curves.map((curve) => curve.kind))];
-    const order = ["read", "write", "flush", "discard, write-zeroes", "zone",
-      "mkdir", "rmdir", "create", "open", "close", "delete", "getattr", "setattr", "access",
-      "copy", "move", "rename", "link", "symlink", "fsync", "truncate", "readdir"];
     this.shown = kept("curves", { service: true, response: true, lateness: false });
     this.legend = element("div", { className: "legend" });
     for (const [span, name] of [["service", "service time ―"], ["response", "response time - -"],
@@ -25,8 +21,9 @@ class Curves {
       this.legend.append(toggle(name, this.shown[span], show));
     }
     this.colours = {};
-    for (const kind of kinds) {
-      this.colours[kind] = `--k${order.indexOf(kind)}`;
+    for (const { kind, colour } of data.curves) {
+      if (kind in this.colours) continue;
+      this.colours[kind] = colour;
       this.legend.append(element("span", { className: "item" }, swatch(this.colours[kind]), kind));
     }
     this.plot = element("div", { className: "plot" });

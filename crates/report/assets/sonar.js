@@ -14,11 +14,11 @@ class Sonar extends Panel {
     });
     [this.low, this.high] = rowsOf(sonarLayers);
     this.lines = kept("sonar.lines", false);
-    this.values = sonarLayers.map((layer, i) => {
+    this.values = sonarLayers.map((layer) => {
       const value = element("span", { className: "value" });
       const name = ` ${layer.name} `;
       const button = toggle([swatch(layer.colour), name, value], layer.shown, (on) => {
-        layer.shown = chosen[`sonar.${i}`] = on;
+        layer.shown = chosen[`sonar.${layer.name}`] = on;
         drawAll();
       });
       button.disabled = layer.total === 0;

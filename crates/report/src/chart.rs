@@ -147,9 +147,25 @@ pub enum Ink {
     Pale,
     /// The nth of several alike: windows, sizes, volumes. The colours repeat from the seventh on.
     Nth(u8),
+    /// The nth most frequent operation on files, reads and writes aside; there are
+    /// [`Ink::OPERATIONS`] colours.
+    Operation(u8),
 }
 
 impl Ink {
+    /// How many operations on files have a colour of their own.
+    pub const OPERATIONS: u8 = Self::OF_OPERATIONS.len() as u8;
+
+    const OF_OPERATIONS: [(&'static str, &'static str); 8] = [
+        ("--f0", "#116655"),
+        ("--f1", "#ee00ff"),
+        ("--f2", "#aacc00"),
+        ("--f3", "#0000bb"),
+        ("--f4", "#88cccc"),
+        ("--f5", "#cc3366"),
+        ("--f6", "#443311"),
+        ("--f7", "#ddaa99"),
+    ];
     const NTH: [(&'static str, &'static str); 6] = [
         ("--n0", "#0068b0"),
         ("--n1", "#c25400"),
@@ -171,6 +187,7 @@ impl Ink {
             Self::Recorded => ("--recorded", "#1b1f24"),
             Self::Pale => ("--peak", "#7fbfac"),
             Self::Nth(n) => Self::NTH[n as usize % Self::NTH.len()],
+            Self::Operation(n) => Self::OF_OPERATIONS[n as usize % Self::OF_OPERATIONS.len()],
         }
     }
 

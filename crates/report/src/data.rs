@@ -9,13 +9,14 @@ mod volumes;
 
 use ioecho_stats::analysis::seconds::Extremes;
 use ioecho_stats::histogram::{BEYOND, Latencies};
-use ioecho_stats::picture::{Class, Kind, Moment, Panels, Span};
+use ioecho_stats::picture::{Class, Kind, Moment, Panels, RunPicture, Sonar, Span};
 use ioecho_stats::raster::{LOWEST_NS, ROWS, ROWS_PER_DECADE, Raster};
 use serde::Serialize;
 
 use crate::chart::{self, ChartData};
+use crate::layers::{Layer, layers};
 use crate::packed::{base64, leb128};
-use crate::{Page, Subject};
+use crate::{Ink, Page, Subject};
 
 #[derive(Serialize)]
 pub(crate) struct Data<'a> {
@@ -31,7 +32,7 @@ pub(crate) struct Data<'a> {
     extremes: &'a Extremes,
     sonar: Vec<Packed>,
     volumes: volumes::Volumes,
-    lateness: Packed,
+    lateness: Cells,
     exact: Exact,
     /// Requests that must lie beyond a percentile for it to be shown.
     beyond: f64,
@@ -45,7 +46,8 @@ pub(crate) struct Data<'a> {
 /// raster are exact to a row of 10 % only, and would contradict them.
 #[derive(Serialize)]
 struct Exact {
-    sonar: [Option<Percentiles>; Class::ALL.len()],
+    /// By layer.
+    sonar: Vec<Option<Percentiles>>,
     lateness: Option<Percentiles>,
 }
 
@@ -76,13 +78,21 @@ const MOMENTS_SHOWN: usize = 6;
 /// The slowest moments of a run, and how many there are in all.
 #[derive(Serialize)]
 struct SlowMoments {
-    shown: Vec<Moment>,
+    shown: Vec<SlowMoment>,
     all: usize,
+}
+
+/// A moment, and the layer of its slowest request.
+#[derive(Serialize)]
+struct SlowMoment {
+    #[serde(flatten)]
+    moment: Moment,
+    class: usize,
 }
 
 impl SlowMoments {
     /// Those of a run; a load has none, for its device is not the one in question.
-    fn of(page: &Page, panels: &Panels) -> Self {
+    fn of(page: &Page, panels: &Panels, layers: &[Layer]) -> Self {
         let mut shown = match page.subject {
             Subject::Run => panels.slow_moments(),
             Subject::Load => Vec::new(),
@@ -90,21 +100,36 @@ impl SlowMoments {
         let all = shown.len();
         shown.sort_by_key(|moment| std::cmp::Reverse(moment.slowest_ns));
         shown.truncate(MOMENTS_SHOWN);
-        Self { shown, all }
+        let of_layer = |moment: Moment| {
+            let class = layers.iter().position(|layer| layer.classes.contains(&moment.class))?;
+            Some(SlowMoment { moment, class })
+        };
+        Self { shown: shown.into_iter().filter_map(of_layer).collect(), all }
     }
 }
 
 /// A raster under its name.
 #[derive(Serialize)]
-struct Packed {
+struct Cells {
     name: &'static str,
     cells: String,
+}
+
+/// A layer of the sonar diagram.
+#[derive(Serialize)]
+struct Packed {
+    name: String,
+    colour: &'static str,
+    cells: String,
+    /// The longest service time of each bucket, in nanoseconds.
+    most: Vec<Option<i64>>,
 }
 
 #[derive(Serialize)]
 struct Curve {
     span: Span,
     kind: &'static str,
+    colour: String,
     /// Pairs of nines and nanoseconds.
     points: Vec<(f64, u64)>,
 }
@@ -118,9 +143,12 @@ pub(crate) fn json(page: &Page, panels: &Panels) -> Result<String, serde_json::E
 /// Everything that the page draws.
 pub(crate) fn data<'a>(page: &'a Page, panels: &'a Panels) -> Data<'a> {
     let picture = &page.picture;
-    let sonar = Class::ALL.map(|class| Packed {
-        name: class.name(),
-        cells: base64(&pack(&panels.sonar[class as usize])),
+    let layers = layers(|class| picture.service_of_class(class).count());
+    let sonar = layers.iter().map(|layer| Packed {
+        name: layer.name.clone(),
+        colour: layer.ink.variable(),
+        cells: base64(&pack(&raster(&panels.sonar, layer))),
+        most: most(panels, layer),
     });
     Data {
         kind: match page.subject {
@@ -131,34 +159,69 @@ pub(crate) fn data<'a>(page: &'a Page, panels: &'a Panels) -> Data<'a> {
         rows_per_decade: ROWS_PER_DECADE,
         lowest_ns: LOWEST_NS,
         panels,
-        slow_moments: SlowMoments::of(page, panels),
+        slow_moments: SlowMoments::of(page, panels, &layers),
         stamp: &page.stamp,
         has_schedule: page.has_schedule(),
         has_due_instants: page.has_due_instants(),
         extremes: &page.extremes,
-        sonar: sonar.into(),
-        volumes: volumes::packed(panels, &page.volumes),
-        lateness: Packed { name: "lateness", cells: base64(&pack(&panels.lateness)) },
+        sonar: sonar.collect(),
+        volumes: volumes::packed(panels, &layers, &page.volumes),
+        lateness: Cells { name: "lateness", cells: base64(&pack(&panels.lateness)) },
         exact: Exact {
-            sonar: Class::ALL.map(|class| Percentiles::of(picture.service_of_class(class))),
+            sonar: layers.iter().map(|layer| exact(picture, layer)).collect(),
             lateness: Percentiles::of(&picture.spans_of_all(Span::Lateness)),
         },
         beyond: BEYOND,
-        curves: curves(page),
+        curves: curves(page, &layers),
         charts: chart::json_of(&page.charts),
         witness: page.witness.as_ref().map(|seen| chart::json_of(&seen.charts)).unwrap_or_default(),
         expert: chart::json_of(&page.expert),
     }
 }
 
-fn curves(page: &Page) -> Vec<Curve> {
+/// The raster of a layer.
+fn raster(sonar: &Sonar, layer: &Layer) -> Raster {
+    let mut whole = Raster::new();
+    layer.classes.iter().for_each(|class| whole.merge(&sonar[class.index()]));
+    whole
+}
+
+/// The longest service time of a layer in each bucket; empty where it has no request.
+fn most(panels: &Panels, layer: &Layer) -> Vec<Option<i64>> {
+    let mut most: Vec<Option<i64>> = Vec::new();
+    for class in &layer.classes {
+        let column = &panels.service_max_ns[class.index()];
+        most.resize(most.len().max(column.len()), None);
+        most.iter_mut().zip(column).for_each(|(mine, theirs)| *mine = (*mine).max(*theirs));
+    }
+    most
+}
+
+/// The percentiles of a layer.
+fn exact(picture: &RunPicture, layer: &Layer) -> Option<Percentiles> {
+    let mut all = Latencies::new();
+    layer.classes.iter().for_each(|class| all.merge(picture.service_of_class(*class)));
+    Percentiles::of(&all)
+}
+
+fn curves(page: &Page, layers: &[Layer]) -> Vec<Curve> {
+    let colour = |kind: Kind| {
+        if !Layer::are_of_files(layers) {
+            return format!("--k{}", kind.index());
+        }
+        let class = Class::of(kind.op(), false);
+        let of_class = layers.iter().find(|layer| layer.classes.contains(&class));
+        of_class.map_or(Ink::Other, |layer| layer.ink).variable().to_owned()
+    };
+
     let picture = &page.picture;
     let mut curves = Vec::new();
     for span in Span::ALL {
         for kind in Kind::ALL.into_iter().filter(|_| page.tells(span)) {
             let points = thinned(&picture.spans(span, kind).curve());
             if !points.is_empty() {
-                curves.push(Curve { span, kind: kind.name(), points });
+                let (colour, kind) = (colour(kind), kind.name());
+                curves.push(Curve { span, kind, colour, points });
             }
         }
     }

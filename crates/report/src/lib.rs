@@ -17,6 +17,7 @@ pub mod charts;
 mod compare;
 mod data;
 mod first;
+mod layers;
 mod packed;
 mod page;
 #[cfg(feature = "png")]

@@ -96,7 +96,10 @@ fn the_distance_is_that_of_its_definition() {
 fn colours_that_meet_are_told_apart_by_all_readers() {
     for scheme in [0, 1] {
         for meet in [
-            &["--c0", "--c1", "--c2", "--c3", "--failed"][..],
+            &[
+                "--c0", "--c1", "--c2", "--c3", "--failed", "--f0", "--f1", "--f2", "--f3", "--f4",
+                "--f5", "--f6", "--f7",
+            ][..],
             &["--demanded", "--achieved"],
             &["--mean", "--peak", "--recorded"],
             &["--p99", "--max"],

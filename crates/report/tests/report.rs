@@ -136,6 +136,32 @@ fn the_first_screen_of_a_run_that_was_cut_short_tells_no_length_of_its_load() {
 }
 
 #[test]
+fn on_files_each_operation_that_occurred_is_a_layer_and_on_devices_the_same_four_are() {
+    let layers = |text: &str| {
+        let sonar = text.split("\"sonar\":[").nth(1).unwrap();
+        let layers = sonar.split("],\"volumes\"").next().unwrap().split("{\"name\":\"").skip(1);
+        let of = |layer: &str| layer.split("\",\"cells").next().unwrap().to_owned();
+        layers.map(of).collect::<Vec<_>>()
+    };
+    let on_devices = html(&small()).unwrap();
+    let told = ["reads", "writes", "flush, discard, other", "pushed back"];
+    let named = |(at, name): (usize, &str)| format!("{name}\",\"colour\":\"--c{at}");
+    assert_eq!(layers(&on_devices), told.into_iter().enumerate().map(named).collect::<Vec<_>>());
+    let one = |i: i64| {
+        let op = [Op::Getattr, Op::Create, Op::Getattr, Op::Write][i as usize % 4];
+        // The slowest is a creation.
+        let service = if i == 41 { 5_000_000_000 } else { 100_000 };
+        request(op, i * 50_000_000, 0, service, Outcome::Ok)
+    };
+    let on_files = html(&page(&(0..82).map(one).collect::<Vec<_>>())).unwrap();
+    let told = ["getattr,--f0", "create,--f1", "write,--c1"];
+    assert_eq!(layers(&on_files), told.map(|layer| layer.replace(',', "\",\"colour\":\"")));
+    let moments = on_files.split("\"slow_moments\":").nth(1).unwrap();
+    let slowest = moments.split('}').next().unwrap();
+    assert!(slowest.ends_with("\"slowest_ns\":5000000000,\"class\":1"), "{slowest}");
+}
+
+#[test]
 fn checks_that_passed_are_folded_away_and_others_are_not() {
     let mut verdict = verdict(Validity::Suspect, Grade::Suspect);
     let like =

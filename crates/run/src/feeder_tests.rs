@@ -108,7 +108,7 @@ impl Together {
         while self.slow_at + self.slow_ns <= now.0 {
             self.slow_at += self.slow_ns;
             match self.slow.poll() {
-                Feed::Request(planned) => self.slow_took.push(planned.seq),
+                Feed::Request(one) | Feed::Found(one) => self.slow_took.push(one.seq),
                 Feed::NotYet | Feed::Ended => self.slow_at = now.0,
             }
         }

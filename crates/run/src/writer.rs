@@ -16,10 +16,9 @@ use ioecho_replay::Record;
 use ioecho_replay::engine::ResultSink;
 use ioecho_replay::engine::telemetry::Telemetry;
 use ioecho_replay::joint::Joint;
-use ioecho_replay::journal::encode;
+use ioecho_replay::journal::{Row, lateness, of_row, seal, succeeded, unsealed};
 use ioecho_replay::verify::INTENTS_MAX;
 use ioecho_stats::facts::RecorderFacts;
-use ioecho_trace::Outcome;
 use rtrb::{Consumer, Producer, RingBuffer};
 
 use crate::directory::RunDirectory;
@@ -69,7 +68,7 @@ const BUFFER_BYTES: usize = 1 << 20;
 
 /// The engine's end of the ring.
 pub(crate) struct RingSink {
-    producer: Producer<Record>,
+    producer: Producer<Row>,
     /// How many results there is room for.
     room: usize,
     /// Results that did not fit.
@@ -97,8 +96,8 @@ impl ResultSink for RingSink {
             thread::yield_now();
         }
         let pushed = match &self.joint {
-            None => self.producer.push(*record),
-            Some(joint) => self.producer.push(of_target(record, joint)),
+            None => self.producer.push(unsealed(record)),
+            Some(joint) => self.producer.push(unsealed(&of_target(record, joint))),
         };
         self.lost += u64::from(pushed.is_err());
         pushed.is_ok()
@@ -238,7 +237,7 @@ struct Writer {
 }
 
 impl Writer {
-    fn work(mut self, mut consumers: Vec<Consumer<Record>>, moments: &Mutex<Moments>) -> WriterEnd {
+    fn work(mut self, mut consumers: Vec<Consumer<Row>>, moments: &Mutex<Moments>) -> WriterEnd {
         let (mut flushed, mut came) = (Instant::now(), Instant::now());
         let long = if self.end.room < RING { LONG_NAP_OF_MANY } else { LONG_NAP };
         loop {
@@ -282,7 +281,7 @@ impl Writer {
         }
     }
 
-    fn take(&mut self, consumer: &mut Consumer<Record>, moments: &Mutex<Moments>) -> usize {
+    fn take(&mut self, consumer: &mut Consumer<Row>, moments: &Mutex<Moments>) -> usize {
         let waiting = consumer.slots();
         self.end.peak = self.end.peak.max(waiting);
         let count = waiting.min(GO);
@@ -293,16 +292,21 @@ impl Writer {
         let mut moments = moments.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         // Where they lie: this thread takes processor time from those that make the load.
         let (first, second) = chunk.as_slices();
-        for record in first.iter().chain(second) {
-            self.buffer.extend_from_slice(&encode(record));
-            self.buffered += 1;
-            moments.completed += u64::from(record.measured.outcome == Outcome::Ok);
-            if let Some(counter) = &mut self.counter {
-                counter.add(record);
-            }
-            record.measured.lateness().inspect(|lateness| moments.lateness.record(*lateness));
-        }
+        let from = self.buffer.len();
+        self.buffer.extend_from_slice(first.as_flattened());
+        self.buffer.extend_from_slice(second.as_flattened());
         chunk.commit_all();
+        self.buffered += count as u64;
+        for row in self.buffer[from..].as_chunks_mut().0 {
+            seal(row);
+            moments.completed += u64::from(succeeded(row));
+            lateness(row).inspect(|lateness| moments.lateness.record(*lateness));
+            if let Some(counter) = &mut self.counter
+                && let Some(record) = of_row(row)
+            {
+                counter.add(&record);
+            }
+        }
         count
     }
 

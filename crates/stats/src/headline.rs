@@ -137,7 +137,7 @@ const fn by_kind(summary: &RunSummary, span: Span) -> &ByKind {
 fn percentiles(by_kind: &ByKind) -> Vec<(&'static str, Percentiles)> {
     let of = |kind: &Kind| Some((*kind, *by_kind.get(kind.name())?));
     let there: Vec<(Kind, Percentiles)> = Kind::ALL.iter().filter_map(of).collect();
-    let is_data = |kind: Kind| matches!(kind, Kind::Read | Kind::Write);
+    let is_data = |kind: Kind| matches!(kind, Kind::READ | Kind::WRITE);
     let has_data = there.iter().any(|(kind, _)| is_data(*kind));
     // The sentence tells of the slowest of all, which is seen here whatever it was.
     let slowest = by_kind.get("all").map(|all| all.max_ns);

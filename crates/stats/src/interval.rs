@@ -70,7 +70,7 @@ pub struct Interval {
     /// Requests that waited for one that they overlap.
     pub pushed_back: u64,
     /// Requests that completed in full, by [`Kind`].
-    pub completed_by_kind: [u64; Kind::ALL.len()],
+    pub completed_by_kind: [u64; Kind::COUNT],
     /// Bytes of reads that completed.
     pub bytes_read: u64,
     /// Bytes of writes that completed.
@@ -78,9 +78,9 @@ pub struct Interval {
     /// Service times by time and logarithm: a column of the sonar diagram.
     pub sonar: Column,
     late: [LateShare; LateCause::ALL.len()],
-    spans: [[Latencies; Kind::ALL.len()]; Span::ALL.len()],
+    spans: [[Latencies; Kind::COUNT]; Span::ALL.len()],
     /// Sums of squares of service times, ns², by kind.
-    squares: [u128; Kind::ALL.len()],
+    squares: [u128; Kind::COUNT],
 }
 
 impl Interval {
@@ -91,7 +91,7 @@ impl Interval {
 
     /// Adds a result: what it asked for and what was measured.
     pub fn observe(&mut self, op: Op, length: Bytes, measured: &Measured) {
-        let kind = Kind::of(op) as usize;
+        let kind = Kind::of(op).index();
         self.requests += 1;
         self.pushed_back += u64::from(measured.pushed_back);
         self.in_flight_max = self.in_flight_max.max(measured.in_flight);
@@ -196,7 +196,7 @@ impl Interval {
 
     /// Requests of a kind that completed in full.
     pub fn completed_of(&self, kind: Kind) -> u64 {
-        self.completed_by_kind[kind as usize]
+        self.completed_by_kind[kind.index()]
     }
 
     /// Requests per second that fell due; `None` where there is no schedule.
@@ -245,7 +245,7 @@ impl Interval {
 
     /// The spans of one kind of request.
     pub fn spans(&self, span: Span, kind: Kind) -> &Latencies {
-        &self.spans[span as usize][kind as usize]
+        &self.spans[span as usize][kind.index()]
     }
 
     /// The spans of all requests.
@@ -274,7 +274,7 @@ impl Interval {
             let of_kind = spans.count() as f64;
             count += of_kind;
             sum += of_kind * spans.mean().map_or(0.0, |mean| mean.0 as f64);
-            squares += self.squares[*kind as usize] as f64;
+            squares += self.squares[kind.index()] as f64;
         }
         if count < 1.0 { 0.0 } else { (squares / count - (sum / count).powi(2)).max(0.0).sqrt() }
     }

@@ -59,8 +59,8 @@ const KINDS: [&str; 3] = ["reads", "writes", "all"];
 /// needs the whole trace in its order: numbers of requests do not merge.
 #[derive(Clone, Debug, Default)]
 pub struct Orders {
-    latency: [[Raster; Class::ALL.len()]; Order::ALL.len()],
-    delay: [[Raster; Class::ALL.len()]; Order::ALL.len()],
+    latency: [[Raster; Class::COUNT]; Order::ALL.len()],
+    delay: [[Raster; Class::COUNT]; Order::ALL.len()],
     requests: i64,
     longest: [Nanos; 2],
     /// Completions that others may still precede: instant, volume, kind, offset.
@@ -91,7 +91,7 @@ impl Orders {
             (request.issue, Some(request.issue), completed, false)
         };
         let Some(submitted) = submitted else { return };
-        let class = Class::of(request.op, pushed_back) as usize;
+        let class = Class::of(request.op, pushed_back).index();
         let measured = request.measured.is_some();
         if measured {
             let delay = submitted.saturating_sub(scheduled);
@@ -180,11 +180,11 @@ impl Orders {
     }
 }
 
-fn grids(rasters: &[Raster; Class::ALL.len()], order: Order, what: &str) -> Vec<(Class, Grid)> {
+fn grids(rasters: &[Raster; Class::COUNT], order: Order, what: &str) -> Vec<(Class, Grid)> {
     // Maps that are drawn over each other have the same cells.
     let widest = rasters.iter().map(Timeline::doublings).max().unwrap_or(0);
     let one = |class: Class| {
-        let mut raster = rasters[class as usize].clone();
+        let mut raster = rasters[class.index()].clone();
         raster.widen_to(widest);
         let (quantity, step) = if order == Order::Points {
             (Quantity::new("request", "1"), (raster.width().0 / FINEST_NS) as f64)

@@ -14,7 +14,9 @@
 //! * *in flight*: from submission to completion, failed or not. An abandoned request is in flight
 //!   to the end of the run.
 
+mod class;
 mod flow;
+mod kind;
 mod moments;
 mod panels;
 mod rate;
@@ -30,198 +32,14 @@ use crate::late::LATE;
 use crate::raster::Raster;
 use crate::timeline::Timeline;
 
-use flow::Bucket;
+pub use class::Class;
+use flow::{Bucket, Slowest};
+pub use kind::Kind;
 pub use moments::Moment;
 pub use panels::Panels;
 pub use rate::Rate;
 use volumes::Volumes;
 pub use volumes::{Sonar, VOLUMES_MAX};
-
-/// The colours of the sonar diagram.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Class {
-    /// A read that waited for nobody.
-    Read,
-    /// A write that waited for nobody.
-    Write,
-    /// Any other operation that waited for nobody: a flush, a discard, one on files.
-    Other,
-    /// Any request that overlapped one in flight and waited for it.
-    PushedBack,
-}
-
-impl Class {
-    /// Every class, in the order of [`Panels::sonar`].
-    pub const ALL: [Self; 4] = [Self::Read, Self::Write, Self::Other, Self::PushedBack];
-
-    /// The class of a request.
-    pub const fn of(op: Op, pushed_back: bool) -> Self {
-        match op {
-            _ if pushed_back => Self::PushedBack,
-            Op::Read => Self::Read,
-            Op::Write => Self::Write,
-            _ => Self::Other,
-        }
-    }
-
-    /// The name in legends.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Read => "reads",
-            Self::Write => "writes",
-            Self::Other => "flush, discard, other",
-            Self::PushedBack => "pushed back",
-        }
-    }
-}
-
-/// The kinds of requests in the tables of percentiles.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Kind {
-    /// Reads.
-    Read,
-    /// Writes.
-    Write,
-    /// Flushes of the volatile cache.
-    Flush,
-    /// Discards and writes of zeroes: ranges without data.
-    Discard,
-    /// Zone operations.
-    Zone,
-    /// The operation `mkdir` on files.
-    Mkdir,
-    /// The operation `rmdir` on files.
-    Rmdir,
-    /// The operation `create` on files.
-    Create,
-    /// The operation `open` on files.
-    Open,
-    /// The operation `close` on files.
-    Close,
-    /// The operation `delete` on files.
-    Delete,
-    /// The operation `getattr` on files.
-    Getattr,
-    /// The operation `setattr` on files.
-    Setattr,
-    /// The operation `access` on files.
-    Access,
-    /// The operation `copy` on files.
-    Copy,
-    /// The operation `move` on files.
-    Move,
-    /// The operation `rename` on files.
-    Rename,
-    /// The operation `link` on files.
-    Link,
-    /// The operation `symlink` on files.
-    Symlink,
-    /// The operation `fsync` on files.
-    Fsync,
-    /// The operation `truncate` on files.
-    Truncate,
-    /// The operation `readdir` on files.
-    Readdir,
-}
-
-impl Kind {
-    /// Every kind.
-    pub const ALL: [Self; 22] = [
-        Self::Read,
-        Self::Write,
-        Self::Flush,
-        Self::Discard,
-        Self::Zone,
-        Self::Mkdir,
-        Self::Rmdir,
-        Self::Create,
-        Self::Open,
-        Self::Close,
-        Self::Delete,
-        Self::Getattr,
-        Self::Setattr,
-        Self::Access,
-        Self::Copy,
-        Self::Move,
-        Self::Rename,
-        Self::Link,
-        Self::Symlink,
-        Self::Fsync,
-        Self::Truncate,
-        Self::Readdir,
-    ];
-
-    /// The kind of an operation.
-    pub const fn of(op: Op) -> Self {
-        match op {
-            Op::Read => Self::Read,
-            Op::Write => Self::Write,
-            Op::Flush => Self::Flush,
-            Op::Discard | Op::WriteZeroes => Self::Discard,
-            Op::Zone => Self::Zone,
-            Op::Mkdir => Self::Mkdir,
-            Op::Rmdir => Self::Rmdir,
-            Op::Create => Self::Create,
-            Op::Open => Self::Open,
-            Op::Close => Self::Close,
-            Op::Delete => Self::Delete,
-            Op::Getattr => Self::Getattr,
-            Op::Setattr => Self::Setattr,
-            Op::Access => Self::Access,
-            Op::Copy => Self::Copy,
-            Op::Move => Self::Move,
-            Op::Rename => Self::Rename,
-            Op::Link => Self::Link,
-            Op::Symlink => Self::Symlink,
-            Op::Fsync => Self::Fsync,
-            Op::Truncate => Self::Truncate,
-            Op::Readdir => Self::Readdir,
-        }
-    }
-
-    /// Whether only file systems have it.
-    pub const fn is_of_files(self) -> bool {
-        self as usize > Self::Zone as usize
-    }
-
-    /// A single word for it: a label where others take names apart.
-    pub const fn label(self) -> &'static str {
-        match self {
-            Self::Discard => "discard",
-            other => other.name(),
-        }
-    }
-
-    /// The name in tables.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Read => "read",
-            Self::Write => "write",
-            Self::Flush => "flush",
-            Self::Discard => "discard, write-zeroes",
-            Self::Zone => "zone",
-            Self::Mkdir => Op::Mkdir.name(),
-            Self::Rmdir => Op::Rmdir.name(),
-            Self::Create => Op::Create.name(),
-            Self::Open => Op::Open.name(),
-            Self::Close => Op::Close.name(),
-            Self::Delete => Op::Delete.name(),
-            Self::Getattr => Op::Getattr.name(),
-            Self::Setattr => Op::Setattr.name(),
-            Self::Access => Op::Access.name(),
-            Self::Copy => Op::Copy.name(),
-            Self::Move => Op::Move.name(),
-            Self::Rename => Op::Rename.name(),
-            Self::Link => Op::Link.name(),
-            Self::Symlink => Op::Symlink.name(),
-            Self::Fsync => Op::Fsync.name(),
-            Self::Truncate => Op::Truncate.name(),
-            Self::Readdir => Op::Readdir.name(),
-        }
-    }
-}
 
 /// The three spans of a request, which are always told apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -267,11 +85,14 @@ pub struct RunPicture {
     volumes: Volumes,
     lateness: Raster,
     flow: Timeline<Bucket>,
-    spans: [[Latencies; Kind::ALL.len()]; Span::ALL.len()],
+    spans: [[Latencies; Kind::COUNT]; Span::ALL.len()],
     /// By the code of the outcome and the operation.
     outcomes: BTreeMap<(i32, Op), u64>,
     /// Service times by [`Class`], which no sum of [`Kind`]s is.
-    classes: [Latencies; Class::ALL.len()],
+    classes: [Latencies; Class::COUNT],
+    /// The slowest request by [`Class`] and instant of submission. Axes apart from the flow: most
+    /// classes never occur.
+    slowest: [Timeline<Slowest>; Class::COUNT],
     late_causes: [u64; LateCause::ALL.len()],
     unmeasured: u64,
     recorded: bool,
@@ -320,14 +141,14 @@ impl RunPicture {
             self.end = self.end.max(end);
             self.flow.at(issued).recorded.begin(issued);
             self.flow.at(end).recorded.finish(end);
-            let class = Class::of(request.op, false) as usize;
+            let class = Class::of(request.op, false).index();
             if let Some(sonar) = self.volumes.of(request.volume.0, &self.sonar) {
                 sonar[class].at(issued).record(latency);
             }
             self.sonar[class].at(issued).record(latency);
             self.classes[class].record(latency);
-            self.flow.at(issued).serve(class, latency);
-            self.spans[Span::Service as usize][Kind::of(request.op) as usize].record(latency);
+            self.slowest[class].at(issued).serve(latency);
+            self.spans[Span::Service as usize][Kind::of(request.op).index()].record(latency);
         }
     }
 
@@ -335,7 +156,7 @@ impl RunPicture {
         // Discards move no data: counted in MiB/s, one of them would dwarf everything else.
         let moves_data = matches!(request.op, Op::Read | Op::Write);
         let bytes = if moves_data { request.length.0 } else { 0 };
-        let kind = Kind::of(request.op) as usize;
+        let kind = Kind::of(request.op).index();
         let done = measured.outcome == Outcome::Ok;
 
         *self.outcomes.entry((measured.outcome.code(), request.op)).or_default() += 1;
@@ -370,13 +191,13 @@ impl RunPicture {
         self.flow.at(completed).complete(completed, bytes, done);
         if done {
             let service = completed.saturating_sub(submitted);
-            let class = Class::of(request.op, measured.pushed_back) as usize;
+            let class = Class::of(request.op, measured.pushed_back).index();
             if let Some(sonar) = self.volumes.of(request.volume.0, &self.sonar) {
                 sonar[class].at(submitted).record(service);
             }
             self.sonar[class].at(submitted).record(service);
             self.classes[class].record(service);
-            self.flow.at(submitted).serve(class, service);
+            self.slowest[class].at(submitted).serve(service);
             self.spans[Span::Service as usize][kind].record(service);
             let response = completed.saturating_sub(measured.scheduled);
             self.spans[Span::Response as usize][kind].record(response);
@@ -396,6 +217,9 @@ impl RunPicture {
             mine.merge(theirs);
         }
         for (mine, theirs) in self.classes.iter_mut().zip(&other.classes) {
+            mine.merge(theirs);
+        }
+        for (mine, theirs) in self.slowest.iter_mut().zip(&other.slowest) {
             mine.merge(theirs);
         }
         for (which, count) in &other.outcomes {
@@ -438,7 +262,7 @@ impl RunPicture {
 
     /// The spans of one kind of request.
     pub fn spans(&self, span: Span, kind: Kind) -> &Latencies {
-        &self.spans[span as usize][kind as usize]
+        &self.spans[span as usize][kind.index()]
     }
 
     /// The spans of all requests.
@@ -450,7 +274,7 @@ impl RunPicture {
 
     /// The service times of one class of request.
     pub fn service_of_class(&self, class: Class) -> &Latencies {
-        &self.classes[class as usize]
+        &self.classes[class.index()]
     }
 
     /// How often each outcome occurred, success first, only those that did.

@@ -75,7 +75,7 @@ impl<C: Clock> Engine<'_, C> {
                     cut.add(end - planned.scheduled);
                 }
                 Feed::NotYet if timed => return Feeding::NotYet,
-                Feed::Request(_) | Feed::NotYet | Feed::Ended => {
+                Feed::Request(_) | Feed::Found(_) | Feed::NotYet | Feed::Ended => {
                     self.scheduler.end_input(true);
                     return Feeding::Ended;
                 }
@@ -104,7 +104,7 @@ impl<C: Clock> Engine<'_, C> {
                     left -= 1;
                 }
                 Feed::NotYet => return Feeding::NotYet,
-                Feed::Request(_) | Feed::Ended => self.flow_counted += 1,
+                Feed::Request(_) | Feed::Found(_) | Feed::Ended => self.flow_counted += 1,
             }
             if left == 0 {
                 return Feeding::More;

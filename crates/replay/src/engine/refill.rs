@@ -15,7 +15,7 @@ impl<C: Clock> Engine<'_, C> {
         let mut left = self.scheduler.room().min(REFILL);
         while left > 0 && self.scheduler.room() > 0 {
             match input.poll() {
-                Feed::Request(planned) => {
+                Feed::Request(planned) | Feed::Found(planned) => {
                     let now = self.now();
                     if starved && planned.think.is_none() && planned.scheduled < now {
                         self.count_stall();
@@ -34,13 +34,23 @@ impl<C: Clock> Engine<'_, C> {
         Feeding::More
     }
 
-    /// Fills the queues of all flows.
+    /// Fills the queues of all flows. Each is asked first in its turn: of threads on files, those
+    /// asked first would always get the file that was given back.
     fn refill_flows(&mut self, input: &mut dyn Input, starved: bool) -> Feeding {
         let mut left = REFILL;
         let mut feeding = Feeding::More;
-        for flow in 0..self.scheduler.flows() {
+        let flows = self.scheduler.flows();
+        let first = self.flow_asked % flows;
+        self.flow_asked = first + 1;
+        for flow in (first..flows).chain(0..first) {
             while left > 0 && self.scheduler.flow_room(flow) > 0 {
                 match input.poll_flow(flow) {
+                    Feed::Found(planned) => {
+                        let now = self.now();
+                        let planned = Planned { scheduled: now, issue: now, ..planned };
+                        self.scheduler.offer_to(flow, planned);
+                        left -= 1;
+                    }
                     Feed::Request(planned) => {
                         let is_awaited = starved && self.scheduler.is_open(flow);
                         let is_held = planned.held.is_some();

@@ -95,7 +95,9 @@ impl Flow {
     /// From when on its first request can be admitted.
     fn next(&self) -> Nanos {
         match (self.queue.front(), self.config.admission) {
-            (Some(first), Admission::Open) if !self.is_full() => first.scheduled,
+            (Some(first), Admission::Open | Admission::Threads) if !self.is_full() => {
+                first.scheduled
+            }
             (Some(_), Admission::Closed { .. }) => self.free.peek().map_or(NEVER, |free| free.0),
             _ => NEVER,
         }
@@ -196,7 +198,8 @@ impl Flows {
         let planned = Planned { flow: one.config.number, seq, ..planned };
         let is_late = |last: &Planned| last.scheduled > planned.scheduled;
         let is_late = one.queue.back().is_some_and(is_late) && !self.are_numbered;
-        if one.config.admission == Admission::Open && is_late {
+        let has_instants = !matches!(one.config.admission, Admission::Closed { .. });
+        if has_instants && is_late {
             // What a thread on files does next is due before what others wait for.
             let before = |other: &Planned| other.scheduled <= planned.scheduled;
             one.queue.insert(one.queue.partition_point(before), planned);
@@ -250,9 +253,12 @@ impl Flows {
         flow.taken += 1;
         if let Admission::Closed { .. } = flow.config.admission {
             flow.free.pop();
-            // A client that was held back at the gate was free and not to go, and so were all
-            // that were free by then.
-            planned.scheduled = if at <= flow.held_at { now } else { at };
+            planned.scheduled = at;
+        }
+        // A client that was held back at the gate was free and not to go, and so were all that
+        // were free by then.
+        if flow.config.admission != Admission::Open && at <= flow.held_at {
+            planned.scheduled = now;
         }
         flow.was_held = false;
         if let Some((gate, member)) = &flow.config.gate {
@@ -341,8 +347,8 @@ impl Scheduler {
 
     /// Whether any flow has clients, who ask again when they are answered.
     pub fn has_clients(&self) -> bool {
-        let is_closed = |flow: &Flow| matches!(flow.config.admission, Admission::Closed { .. });
-        self.flows.as_ref().is_some_and(|flows| flows.all.iter().any(is_closed))
+        let has = |flow: &Flow| flow.config.admission != Admission::Open;
+        self.flows.as_ref().is_some_and(|flows| flows.all.iter().any(has))
     }
 
     /// How many more planned requests this flow takes, counted from 0 in the lane.

@@ -33,7 +33,8 @@ pub struct Call {
     pub length: u64,
     /// The thread, counted from 0 in its load.
     pub client: u32,
-    /// When it is due; `None`: when its thread is free.
+    /// When it is due; `None`: as soon as it is asked for, because its thread waited for what
+    /// others had, which no rate asked of it.
     pub due: Option<Nanos>,
     /// What kept its thread beyond that instant.
     pub held: Option<Held>,
@@ -349,7 +350,8 @@ impl Clients {
         let flow = &self.flow;
         let visit = client.visit.as_mut()?;
         let geometry = &flow.tree.geometry;
-        let mut due = flow.is_open().then_some(client.last);
+        let is_found = !flow.is_open() && client.has_waited;
+        let mut due = (!is_found).then_some(client.last);
         let (mut within, mut length) = (0, 0);
         let op = match visit.step {
             Step::Create | Step::Open => {
@@ -372,7 +374,7 @@ impl Clients {
                     visit.step = Step::Close;
                     Op::Close
                 } else {
-                    due = next;
+                    due = next.or(due);
                     let is_write = flow.is_write(visit.task, &mut client.random);
                     (within, length) = flow.transfer(visit, &mut client.random);
                     visit.last = (length, is_write);

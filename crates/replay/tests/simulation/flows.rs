@@ -180,7 +180,7 @@ fn check_flow(outcomes: &Outcomes, at: usize) {
                 *clients = clients.checked_sub(1).expect("a client was free once");
             }
         }
-        Admission::Closed { .. } => {}
+        Admission::Closed { .. } | Admission::Threads => {}
     }
     // At no instant more than its cap are in flight.
     let spans = records.iter().filter_map(|record| {

@@ -1,11 +1,14 @@
 //! Clouds of latencies and delays: blkreplay's g01 to g05, as density.
 
+use std::collections::BTreeMap;
+
 use ioecho_stats::analysis::shape::{Grid, Series};
 use ioecho_stats::orders::{Order, Orders};
 use ioecho_stats::picture::Class;
 use ioecho_trace::Nanos;
 
 use super::space;
+use crate::layers;
 use crate::{Chart, Ink, Shape, Side, Stroke};
 
 /// The limit above which graph.sh calls a latency bad.
@@ -28,7 +31,7 @@ pub fn all(orders: &mut Orders, recorded: bool) -> Vec<Chart> {
         ("g03.latency.completed", Order::Completed, "by instant of completion"),
         ("g03.latency.points", Order::Points, "request by request"),
     ] {
-        let chart = cloud(name, &format!("{what} {over}"), order, up, orders.latency(order));
+        let chart = cloud(name, &format!("{what} {over}"), order, up, &orders.latency(order));
         charts.push(limited(chart, latency, BAD_LATENCY, "bad latency"));
     }
     for (name, order, over) in [
@@ -36,7 +39,7 @@ pub fn all(orders: &mut Orders, recorded: bool) -> Vec<Chart> {
         ("g05.delay.points", Order::Points, "request by request"),
     ] {
         let chart =
-            cloud(name, &format!("Lateness {over}"), order, "lateness", orders.delay(order));
+            cloud(name, &format!("Lateness {over}"), order, "lateness", &orders.delay(order));
         charts.push(limited(chart, delay, BAD_DELAY, "bad delay"));
     }
     let turns = space::turns_chart("g43.turns.completed", "Turns by completion");
@@ -55,18 +58,30 @@ pub fn all(orders: &mut Orders, recorded: bool) -> Vec<Chart> {
     charts
 }
 
-fn cloud(name: &str, title: &str, order: Order, up: &str, layers: Vec<(Class, Grid)>) -> Chart {
+fn cloud(name: &str, title: &str, order: Order, up: &str, layers: &[(Class, Grid)]) -> Chart {
     let x = if order == Order::Points { Side::linear("request", "1") } else { Side::time() };
     let chart = Chart::new(name, title, x, Side::logarithmic(up, "ns"));
-    layers.into_iter().fold(chart, |chart, (class, grid)| {
-        let ink = match class {
-            Class::Read => Ink::Read,
-            Class::Write => Ink::Write,
-            Class::Other => Ink::Other,
-            Class::PushedBack => Ink::PushedBack,
-        };
-        chart.with(Shape::Grid(grid), ink, Stroke::Steps)
+    let grid = |class: &Class| layers.iter().find(|(of, _)| of == class).map(|(_, grid)| grid);
+    let requests = |grid: &Grid| grid.cells.iter().map(|(.., count)| count).sum();
+    let drawn = layers::layers(|class| grid(&class).map_or(0, requests));
+    drawn.into_iter().fold(chart, |chart, layer| {
+        let mut grids = layer.classes.iter().filter_map(grid);
+        let Some(first) = grids.next() else { return chart };
+        let mut whole = grids.fold(first.clone(), summed);
+        whole.name = layer.name;
+        chart.with(Shape::Grid(whole), layer.ink, Stroke::Steps)
     })
+}
+
+/// The sum of two grids over the same sides.
+fn summed(mut one: Grid, other: &Grid) -> Grid {
+    one.x.cells = one.x.cells.max(other.x.cells);
+    let mut cells: BTreeMap<(u32, u32), u64> = BTreeMap::new();
+    for (x, y, count) in one.cells.iter().chain(&other.cells) {
+        *cells.entry((*x, *y)).or_default() += count;
+    }
+    one.cells = cells.into_iter().map(|((x, y), count)| (x, y, count)).collect();
+    one
 }
 
 /// Marks the limit if any value exceeds it.

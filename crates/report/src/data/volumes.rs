@@ -4,11 +4,12 @@
 //! most three. So all of them are made coarser in time, by the same factor, until they fit. If each
 //! volume has few requests, as is usual, they keep the full resolution.
 
-use ioecho_stats::picture::{Panels, Sonar};
+use ioecho_stats::picture::Panels;
 use ioecho_stats::raster::Raster;
 use serde::Serialize;
 
-use super::{base64, pack};
+use super::{base64, pack, raster};
+use crate::layers::Layer;
 
 /// The limit of all volumes' packed diagrams together, in bytes before base64, which adds a third.
 const LARGEST: usize = 700_000;
@@ -21,7 +22,7 @@ pub(super) struct Volumes {
     list: Vec<Volume>,
 }
 
-/// A volume with its name; for each class the cells of its diagram.
+/// A volume with its name; for each layer the cells of its diagram.
 #[derive(Serialize)]
 struct Volume {
     name: String,
@@ -29,8 +30,9 @@ struct Volume {
 }
 
 /// The diagrams of all volumes, in the finest resolution that fits.
-pub(super) fn packed(panels: &Panels, names: &[(u32, String)]) -> Volumes {
-    let mut sonars: Vec<Sonar> = panels.volumes.iter().map(|(_, sonar)| sonar.clone()).collect();
+pub(super) fn packed(panels: &Panels, layers: &[Layer], names: &[(u32, String)]) -> Volumes {
+    let of = |sonar| layers.iter().map(|layer| raster(sonar, layer)).collect();
+    let mut sonars: Vec<Vec<Raster>> = panels.volumes.iter().map(|(_, sonar)| of(sonar)).collect();
     let finest = sonars.iter().flatten().map(Raster::doublings).max().unwrap_or(0);
     let mut doublings = 0;
     let packed = loop {
@@ -61,6 +63,7 @@ fn name(volume: u32, names: &[(u32, String)]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::layers::layers;
     use ioecho_stats::picture::RunPicture;
     use ioecho_trace::{Bytes, Nanos, Op, Request, VolumeId};
 
@@ -79,7 +82,7 @@ mod tests {
 
     #[test]
     fn the_diagrams_of_many_busy_volumes_are_made_coarser_until_they_fit() {
-        let busy = packed(&panels(2_000_000, 40), &[]);
+        let busy = packed(&panels(2_000_000, 40), &layers(|_| 0), &[]);
         let size: usize = busy.list.iter().flat_map(|volume| &volume.cells).map(String::len).sum();
         assert!(busy.doublings > 0 && size < LARGEST * 3 / 2, "{} {size}", busy.doublings);
         let names: Vec<&str> = busy.list.iter().map(|volume| &*volume.name).collect();
@@ -89,9 +92,9 @@ mod tests {
     #[test]
     fn those_of_a_quiet_run_stay_as_fine_as_the_whole() {
         let names = [(1, "log".to_owned()), (0, String::new())];
-        let quiet = packed(&panels(100, 2), &names);
+        let quiet = packed(&panels(100, 2), &layers(|_| 0), &names);
         let told: Vec<&str> = quiet.list.iter().map(|volume| &*volume.name).collect();
         assert_eq!((quiet.doublings, told), (0, vec!["volume 0", "log"]));
-        assert!(packed(&panels(100, 1), &names).list.is_empty());
+        assert!(packed(&panels(100, 1), &layers(|_| 0), &names).list.is_empty());
     }
 }

@@ -229,8 +229,10 @@ impl FlowsInput {
         let mut flows: Vec<usize> = (0..self.streams.len()).collect();
         while !flows.is_empty() {
             flows.retain(|flow| {
-                let Feed::Request(planned) = self.poll_flow(*flow) else { return false };
-                see(&planned);
+                match self.poll_flow(*flow) {
+                    Feed::Request(planned) | Feed::Found(planned) => see(&planned),
+                    Feed::NotYet | Feed::Ended => return false,
+                }
                 true
             });
         }
@@ -267,6 +269,7 @@ impl Input for FlowsInput {
         if stream.left.is_over() {
             return Feed::Ended;
         }
+        let mut is_found = false;
         let next = match &mut stream.from {
             Supply::Here(generating) => generating.next(),
             // Nobody has its requests any more, which were due all the same.
@@ -274,7 +277,10 @@ impl Input for FlowsInput {
                 clients.rest().map(|due| place.put(planned(&Call::counted(due), stream.number)))
             }
             Supply::Files(clients, place) => match clients.poll() {
-                Next::Call(call) => Some(place.put(planned(&call, stream.number))),
+                Next::Call(call) => {
+                    is_found = call.due.is_none();
+                    Some(place.put(planned(&call, stream.number)))
+                }
                 Next::NotYet => return Feed::NotYet,
                 Next::Ended => None,
             },
@@ -294,7 +300,7 @@ impl Input for FlowsInput {
         if planned.scheduled < self.until {
             stream.last_scheduled = stream.last_scheduled.max(planned.scheduled);
         }
-        Feed::Request(planned)
+        if is_found { Feed::Found(planned) } else { Feed::Request(planned) }
     }
 
     fn completed(&mut self, record: &Record) -> bool {

@@ -17,7 +17,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
-use ioecho_replay::flow::{FlowConfig, Gate, Numbering};
+use ioecho_replay::flow::{Admission, FlowConfig, Gate, Numbering};
 use ioecho_replay::joint::Joint;
 use ioecho_replay::plan::{Planner, TargetLimits, Timing, TimingMode};
 use ioecho_replay::schedule::{Config, IN_FLIGHT};
@@ -102,6 +102,14 @@ impl Flow {
     /// Its requests that may be in flight.
     pub(crate) fn places(&self) -> u32 {
         self.places
+    }
+
+    /// When its requests are admitted.
+    fn admission(&self) -> Admission {
+        match self.spec.admission() {
+            Admission::Closed { .. } if self.of_files.is_some() => Admission::Threads,
+            admission => admission,
+        }
     }
 
     /// What it does to a tree of files, if it does.
@@ -390,7 +398,7 @@ impl Flows {
                 };
                 lane.configs.push(FlowConfig {
                     number,
-                    admission: flow.spec.admission(),
+                    admission: flow.admission(),
                     cap,
                     gate: place.map(|place| (Arc::clone(&gate), place)),
                 });

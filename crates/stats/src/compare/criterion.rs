@@ -224,7 +224,7 @@ mod tests {
     #[test]
     fn a_criterion_names_its_figure_kind_and_span_and_what_is_not_named_is_all_and_response() {
         let criterion = read("p99.9.write.service>=+5%");
-        assert_eq!((criterion.metric, criterion.kind), (Metric::P999, Some(Kind::Write)));
+        assert_eq!((criterion.metric, criterion.kind), (Metric::P999, Some(Kind::WRITE)));
         assert_eq!((criterion.span, criterion.is_above), (Span::Service, true));
         assert!((criterion.limit - 1.05).abs() < 1e-12);
         let criterion = read(" iops < -3 % ");

@@ -111,7 +111,7 @@ impl Cell {
 
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Block {
-    pub(super) cells: [[Option<Box<Cell>>; SIZES]; Kind::ALL.len()],
+    pub(super) cells: [[Option<Box<Cell>>; SIZES]; Kind::COUNT],
     /// The first submission of a request of this block.
     begin_ns: Option<i64>,
     /// The last completion of a request of this block.
@@ -178,7 +178,7 @@ impl RunProfile {
         block.end_ns = block.end_ns.max(completed.0);
         let submitted = measured.submitted.map(|submitted| submitted.0);
         block.begin_ns = block.begin_ns.into_iter().chain(submitted).min();
-        let cell = &mut block.cells[Kind::of(request.op) as usize][size_class(request.length.0)];
+        let cell = &mut block.cells[Kind::of(request.op).index()][size_class(request.length.0)];
         let cell = cell.get_or_insert_default();
         cell.spans[Span::Service as usize].record(service);
         cell.spans[Span::Response as usize].record(response);
@@ -234,7 +234,7 @@ impl RunProfile {
 
     /// Whether there were completed requests of a kind.
     pub fn has(&self, kind: Kind) -> bool {
-        self.blocks.iter().any(|block| block.cells[kind as usize].iter().any(Option::is_some))
+        self.blocks.iter().any(|block| block.cells[kind.index()].iter().any(Option::is_some))
     }
 
     /// The span of all requests of a kind (`None`: of every kind) and class of size (`None`: of
@@ -297,7 +297,7 @@ impl Block {
     ) -> impl Iterator<Item = &Cell> + '_ {
         let kinds = self.cells.iter().enumerate();
         let kinds =
-            kinds.filter(move |(number, _)| kind.is_none_or(|kind| kind as usize == *number));
+            kinds.filter(move |(number, _)| kind.is_none_or(|kind| kind.index() == *number));
         kinds.flat_map(move |(_, sizes)| {
             let sizes = sizes.iter().enumerate();
             sizes

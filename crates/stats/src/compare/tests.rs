@@ -178,7 +178,7 @@ fn what_got_worse_in_the_second_half_alone_stands_there_first_and_is_a_change() 
     let first = &pair.worst[0];
     assert_eq!(first.decision, Decision::Worse);
     assert!(first.scope.phase.is_some_and(|phase| phase >= 2), "{first:?}");
-    assert_eq!(first.scope.kind, Some(crate::picture::Kind::Read), "{first:?}");
+    assert_eq!(first.scope.kind, Some(crate::picture::Kind::READ), "{first:?}");
     let [change] = pair.over_time.tracks[0].changes[..] else {
         panic!("{:?}", pair.over_time.tracks[0].changes)
     };

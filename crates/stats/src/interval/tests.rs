@@ -118,8 +118,8 @@ fn the_deviation_is_that_of_what_was_seen() {
     let served = |ns: i64| request((0, 0, 0), (0, 0, ns));
     // 2 and 4: the mean is 3, and each lies 1 from it.
     let interval = of(&[served(2_000_000), served(4_000_000)], 1);
-    assert!((interval.service_deviation(&[Kind::Read]) - 1e6).abs() < 1.0);
-    assert!(interval.service_deviation(&[Kind::Write]) < f64::EPSILON);
+    assert!((interval.service_deviation(&[Kind::READ]) - 1e6).abs() < 1.0);
+    assert!(interval.service_deviation(&[Kind::WRITE]) < f64::EPSILON);
 }
 
 #[test]

@@ -2,7 +2,6 @@
 
 use ioecho_trace::Nanos;
 
-use super::Class;
 use crate::count::steps::Steps;
 use crate::timeline::Cell;
 
@@ -28,11 +27,25 @@ pub(super) struct Bucket {
     pub(super) failed: u64,
     pub(super) submitted: u64,
     pub(super) latest_ns: i64,
-    /// The slowest request submitted here that completed in full, by [`Class`].
-    pub(super) slowest_ns: [Option<i64>; Class::ALL.len()],
     pub(super) most_in_flight: u32,
     pub(super) measured: Steps,
     pub(super) recorded: Steps,
+}
+
+/// The longest service time of a bucket, of requests submitted there that completed in full.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Slowest(pub(super) Option<i64>);
+
+impl Slowest {
+    pub(super) fn serve(&mut self, service: Nanos) {
+        self.0 = self.0.max(Some(service.0));
+    }
+}
+
+impl Cell for Slowest {
+    fn merge(&mut self, other: &Self) {
+        self.0 = self.0.max(other.0);
+    }
 }
 
 impl Bucket {
@@ -48,10 +61,6 @@ impl Bucket {
     pub(super) fn submit(&mut self, instant: Nanos, in_flight: u32) {
         self.measured.begin(instant);
         self.most_in_flight = self.most_in_flight.max(in_flight);
-    }
-
-    pub(super) fn serve(&mut self, class: usize, service: Nanos) {
-        self.slowest_ns[class] = self.slowest_ns[class].max(Some(service.0));
     }
 
     pub(super) fn complete(&mut self, instant: Nanos, bytes: u64, done: bool) {
@@ -80,9 +89,6 @@ impl Cell for Bucket {
         self.failed = self.failed.saturating_add(other.failed);
         self.submitted = self.submitted.saturating_add(other.submitted);
         self.latest_ns = self.latest_ns.max(other.latest_ns);
-        for (mine, theirs) in self.slowest_ns.iter_mut().zip(other.slowest_ns) {
-            *mine = (*mine).max(theirs);
-        }
         self.most_in_flight = self.most_in_flight.max(other.most_in_flight);
     }
 }

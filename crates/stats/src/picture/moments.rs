@@ -31,8 +31,9 @@ pub struct Moment {
     pub end: usize,
     /// The slowest of them, in nanoseconds.
     pub slowest_ns: i64,
-    /// Its class, by its place in [`Class::ALL`].
-    pub class: usize,
+    /// Its class.
+    #[serde(skip)]
+    pub class: Class,
 }
 
 impl Panels {
@@ -62,11 +63,12 @@ impl Panels {
         let limit = edge(slow);
         let mut moments: Vec<Moment> = Vec::new();
         for bucket in 0..self.buckets {
-            let slowest = (0..Class::ALL.len())
+            let slowest = Class::ALL
+                .into_iter()
                 .filter_map(|class| {
-                    Some((self.service_max_ns[class].get(bucket).copied()??, class))
+                    Some((self.service_max_ns[class.index()].get(bucket).copied()??, class))
                 })
-                .max();
+                .max_by_key(|(ns, _)| *ns);
             let Some((slowest_ns, class)) = slowest.filter(|(ns, _)| *ns >= limit) else {
                 continue;
             };

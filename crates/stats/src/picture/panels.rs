@@ -51,8 +51,9 @@ pub struct Panels {
     /// The largest lateness, exactly.
     pub lateness_max_ns: Vec<Option<i64>>,
     /// Of requests submitted in the bucket that completed in full: the longest service time by
-    /// [`Class`], exactly; `None` where there were none.
-    pub service_max_ns: [Vec<Option<i64>>; Class::ALL.len()],
+    /// [`Class`], exactly; `None` where there were none. Of a class that never occurred, empty.
+    #[serde(skip)]
+    pub service_max_ns: [Vec<Option<i64>>; Class::COUNT],
     /// Service time over the instant of submission by [`Class`], in the order of [`Class::ALL`].
     #[serde(skip)]
     pub sonar: Sonar,
@@ -122,8 +123,14 @@ impl Panels {
                 .iter()
                 .map(|bucket| (bucket.submitted > 0).then_some(bucket.latest_ns))
                 .collect(),
-            service_max_ns: std::array::from_fn(|class| {
-                flow.iter().map(|bucket| bucket.slowest_ns[class]).collect()
+            service_max_ns: picture.slowest.each_ref().map(|slowest| {
+                let mut slowest = slowest.clone();
+                slowest.widen_to(doublings);
+                let mut column: Vec<_> = slowest.cells().iter().map(|cell| cell.0).collect();
+                if !column.is_empty() {
+                    column.resize(flow.len(), None);
+                }
+                column
             }),
             sonar: picture.sonar.each_ref().map(widened),
             volumes: picture

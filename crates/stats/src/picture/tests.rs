@@ -106,7 +106,7 @@ proptest! {
         let most = picture.spans_of_all(Span::Lateness).max().map(|most| most.0);
         prop_assert!(panels.lateness_quantile_ns(quantile, 0..panels.buckets) <= most);
         for class in Class::ALL {
-            let slowest = panels.service_max_ns[class as usize].iter().flatten().max();
+            let slowest = panels.service_max_ns[class.index()].iter().flatten().max();
             let most = picture.service_of_class(class).max();
             prop_assert_eq!(slowest.copied(), most.map(|most| most.0));
         }
@@ -160,9 +160,9 @@ fn a_pushed_back_write_is_shown_as_pushed_back() {
     let mut pushed = request(Op::Write, 0, 0, 1_000);
     pushed.measured.as_mut().unwrap().pushed_back = true;
     let panels = picture(&[pushed]).finish();
-    let cells: Vec<_> = panels.sonar[Class::PushedBack as usize].filled().collect();
+    let cells: Vec<_> = panels.sonar[Class::PushedBack.index()].filled().collect();
     assert_eq!(cells, [(0, row(Nanos(1_000)), 1)]);
-    assert_eq!(panels.sonar[Class::Write as usize].total(), 0);
+    assert_eq!(panels.sonar[Class::Write.index()].total(), 0);
 }
 
 #[test]
@@ -214,8 +214,8 @@ fn service_times_are_known_exactly_by_class() {
     assert_eq!(slowest(Class::Write), Some(Nanos(333_333)));
     assert_eq!(slowest(Class::Read), None);
     let maxima = picture.finish().service_max_ns;
-    assert_eq!(maxima[Class::PushedBack as usize][0], Some(777_777));
-    assert_eq!(maxima[Class::Write as usize], [None, None, None, Some(333_333)]);
+    assert_eq!(maxima[Class::PushedBack.index()][0], Some(777_777));
+    assert_eq!(maxima[Class::Write.index()], [None, None, None, Some(333_333)]);
 }
 
 #[test]
@@ -228,6 +228,6 @@ fn a_discard_moves_no_bytes() {
 fn all_kinds_together_are_the_sum_of_the_kinds() {
     let picture = picture(&[request(Op::Read, 0, 0, 9), request(Op::Flush, 0, 0, 99)]);
     assert_eq!(picture.spans_of_all(Span::Response).count(), 2);
-    assert_eq!(picture.spans(Span::Service, Kind::Flush).max(), Some(Nanos(99)));
-    assert!(picture.spans(Span::Service, Kind::Write).is_empty());
+    assert_eq!(picture.spans(Span::Service, Kind::FLUSH).max(), Some(Nanos(99)));
+    assert!(picture.spans(Span::Service, Kind::WRITE).is_empty());
 }

@@ -18,7 +18,7 @@ use crate::raster::Raster;
 pub const VOLUMES_MAX: usize = 16;
 
 /// A raster for each [`Class`].
-pub type Sonar = [Raster; Class::ALL.len()];
+pub type Sonar = [Raster; Class::COUNT];
 
 /// The diagrams of several volumes; of one volume, its number alone.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -6,10 +6,9 @@ use ioecho_run::directory::RunDirectory;
 use ioecho_run::error::Result;
 use ioecho_run::open::{self, Files};
 use ioecho_stats::interval::Interval;
-use ioecho_stats::picture::Kind;
 use ioecho_trace::formats::ReadOptions;
 use ioecho_trace::transform::Load;
-use ioecho_trace::{Batch, Nanos, Outcome, Request, Stop};
+use ioecho_trace::{Batch, Nanos, Op, Outcome, Request, Stop};
 
 /// The upper ends of Vdbench's bins of response times, in microseconds; above the last is one
 /// more.
@@ -134,9 +133,9 @@ fn add(part: &mut Part, request: &Request, division: &Division) {
     part.measured.observe(request.op, request.length, measured);
     let times = measured.submitted.zip(measured.completed);
     if let Some((submitted, completed)) = times.filter(|_| measured.outcome == Outcome::Ok) {
-        let kind = match Kind::of(request.op) {
-            Kind::Read => 0,
-            Kind::Write => 1,
+        let kind = match request.op {
+            Op::Read => 0,
+            Op::Write => 1,
             _ => return,
         };
         part.bins.add(kind, completed - submitted);

@@ -101,13 +101,13 @@ pub(super) fn average_of(first: u64, last: u64) -> String {
 
 /// The figures of an interval, each behind a blank.
 fn figures(interval: &Interval) -> String {
-    let (reads, writes) = (interval.completed_of(Kind::Read), interval.completed_of(Kind::Write));
+    let (reads, writes) = (interval.completed_of(Kind::READ), interval.completed_of(Kind::WRITE));
     let requests = reads + writes;
     let some = requests.max(1) as f64;
     let bytes = interval.bytes_read.saturating_add(interval.bytes_written) as f64;
     let of = |kind| interval.spans(Span::Service, kind);
-    let mut of_both = of(Kind::Read).clone();
-    of_both.merge(of(Kind::Write));
+    let mut of_both = of(Kind::READ).clone();
+    of_both.merge(of(Kind::WRITE));
     let ms = |span: Option<Nanos>| span.map_or(0.0, |span| span.0 as f64 / 1e6);
     let values = [
         format!("{:.1}", requests as f64 / interval.seconds()),
@@ -115,11 +115,11 @@ fn figures(interval: &Interval) -> String {
         format!("{:.0}", bytes / some),
         format!("{:.2}", reads as f64 / some * 100.0),
         format!("{:.3}", ms(of_both.mean())),
-        format!("{:.3}", ms(of(Kind::Read).mean())),
-        format!("{:.3}", ms(of(Kind::Write).mean())),
-        format!("{:.2}", ms(of(Kind::Read).max())),
-        format!("{:.2}", ms(of(Kind::Write).max())),
-        format!("{:.3}", interval.service_deviation(&[Kind::Read, Kind::Write]) / 1e6),
+        format!("{:.3}", ms(of(Kind::READ).mean())),
+        format!("{:.3}", ms(of(Kind::WRITE).mean())),
+        format!("{:.2}", ms(of(Kind::READ).max())),
+        format!("{:.2}", ms(of(Kind::WRITE).max())),
+        format!("{:.3}", interval.service_deviation(&[Kind::READ, Kind::WRITE]) / 1e6),
         format!("{:.1}", interval.in_flight_mean()),
     ];
     let padded = values.iter().zip(FIGURES).map(|(value, (.., width))| format!(" {value:>width$}"));

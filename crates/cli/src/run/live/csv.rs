@@ -42,8 +42,8 @@ const SPANS: [(&str, Span, Option<Kind>); 5] = [
     ("service", Span::Service, None),
     ("response", Span::Response, None),
     ("lateness", Span::Lateness, None),
-    ("read_service", Span::Service, Some(Kind::Read)),
-    ("write_service", Span::Service, Some(Kind::Write)),
+    ("read_service", Span::Service, Some(Kind::READ)),
+    ("write_service", Span::Service, Some(Kind::WRITE)),
 ];
 
 /// The columns for each of them.
@@ -79,7 +79,7 @@ fn counts(interval: &Interval) -> Vec<String> {
     let seconds = |ns: i64| format!("{}.{:09}", ns.div_euclid(SECOND), ns.rem_euclid(SECOND));
     let known = |value: Option<String>| value.unwrap_or_default();
     let completed = interval.completed();
-    let (reads, writes) = (interval.completed_of(Kind::Read), interval.completed_of(Kind::Write));
+    let (reads, writes) = (interval.completed_of(Kind::READ), interval.completed_of(Kind::WRITE));
     let late_by = |fault| interval.late_by(fault).to_string();
     vec![
         interval.number.to_string(),

@@ -96,14 +96,14 @@ fn cells(
 ) -> [String; NAMES.len()] {
     let instant = jiff::Timestamp::from_nanosecond(interval.epoch_ns.into()).unwrap_or_default();
     let written = |format: &str| instant.strftime(format).to_string();
-    let (reads, writes) = (interval.completed_of(Kind::Read), interval.completed_of(Kind::Write));
+    let (reads, writes) = (interval.completed_of(Kind::READ), interval.completed_of(Kind::WRITE));
     let moved = (reads + writes).max(1) as f64;
     let bytes = interval.bytes_read.saturating_add(interval.bytes_written);
     let read_share = reads as f64 / moved * 100.0;
     let unknown = || UNKNOWN.to_owned();
     // Only requests that move data, because Vdbench has no others.
-    let mut of_both = interval.spans(Span::Service, Kind::Read).clone();
-    of_both.merge(interval.spans(Span::Service, Kind::Write));
+    let mut of_both = interval.spans(Span::Service, Kind::READ).clone();
+    of_both.merge(interval.spans(Span::Service, Kind::WRITE));
     let of = |kind| interval.spans(Span::Service, kind);
     let ms = |span: Option<Nanos>| short(span.map_or(0.0, |span| span.0 as f64 / 1e6));
     let deviation = |kinds: &[Kind]| short(interval.service_deviation(kinds) / 1e6);
@@ -120,14 +120,14 @@ fn cells(
         format!("{:.0}", bytes as f64 / moved),
         short(read_share),
         ms(of_both.mean()),
-        ms(of(Kind::Read).mean()),
-        ms(of(Kind::Write).mean()),
+        ms(of(Kind::READ).mean()),
+        ms(of(Kind::WRITE).mean()),
         ms(of_both.max()),
-        ms(of(Kind::Read).max()),
-        ms(of(Kind::Write).max()),
-        deviation(&[Kind::Read, Kind::Write]),
-        deviation(&[Kind::Read]),
-        deviation(&[Kind::Write]),
+        ms(of(Kind::READ).max()),
+        ms(of(Kind::WRITE).max()),
+        deviation(&[Kind::READ, Kind::WRITE]),
+        deviation(&[Kind::READ]),
+        deviation(&[Kind::WRITE]),
         format!("{:.0}", bytes as f64 / moved),
         about.in_flight_max.to_string(),
         format!("{read_share:.0}"),
