@@ -380,10 +380,6 @@ fn what_a_tree_cannot_be_asked_for_is_refused_with_the_remedy() {
         (&["--target=sim:tree?files=3&open=direct", read, "--end-after=1s"], "leave open out"),
         (&["--target=tree:a?parents=maybe", read, "--end-after=1s"], "parents is yes or no"),
         (
-            &["--target=tree:a?files=3&open=direct", "--flow=files:write?size=700;threads=1"],
-            "goes on for ever",
-        ),
-        (
             &["--target=tree:a?open=direct", "--flow=files:write?size=700&once=yes;threads=1"],
             "leave open=direct out",
         ),
@@ -404,61 +400,6 @@ fn what_a_tree_cannot_be_asked_for_is_refused_with_the_remedy() {
     let (code, text) = does(&home, &["replay", "-q", "--output=r", "--target=sim", "files"]);
     assert_eq!(code, 3, "{text}");
     assert!(text.contains("'open'") && text.contains("--filter"), "{text}");
-}
-
-#[test]
-fn reports_of_a_format_have_the_intervals_that_it_took() {
-    let home = TempDir::new().unwrap();
-    let file = "fsd=fsd1,anchor=/nowhere,depth=1,width=2,files=5,size=4k\n\
-        fwd=f,fsd=fsd1,operation=read,xfersize=4k,threads=2\n\
-        rd=one,fwd=f,fwdrate=max,format=yes,elapsed=3,interval=1\n";
-    fs::write(home.path().join("a.vdb"), file).unwrap();
-    let words = ["vdbench", "-f", "a.vdb", "-o", "out", "--target=fsd1=sim", "--seed=7", "--quiet"];
-    let (code, text) = does(&home, &words);
-    assert_eq!(code, 0, "{text}");
-    let flat = fs::read_to_string(home.path().join("out/flatfile.html")).unwrap();
-    let rows = flat.lines().filter_map(|line| {
-        let mut columns = line.split_whitespace().skip(2);
-        let is_one = columns.next() == Some("one");
-        columns.next().and_then(|number| number.parse::<u32>().ok()).filter(|_| is_one)
-    });
-    // The tree is made within the first second.
-    assert_eq!(rows.collect::<Vec<_>>(), [1, 1, 2, 3]);
-}
-
-#[test]
-fn results_and_a_tree_do_not_lie_in_each_other() {
-    let home = TempDir::new().unwrap();
-    let flow = "--flow=files:format?do=mkdir,fill;threads=1";
-    for (output, target) in [("a/r", "tree:a?files=3"), ("a", "tree:a/tree?parents=yes")] {
-        let output = format!("--output={output}");
-        let target = format!("--target={target}");
-        let (code, text) = does(&home, &["replay", "-q", &output, &target, flow]);
-        assert_eq!(code, 6, "{text}");
-        assert!(text.contains("lie in each other"), "{text}");
-        assert_eq!(fs::read_dir(home.path()).unwrap().count(), 0);
-    }
-}
-
-#[test]
-fn clients_of_what_is_gone_do_not_ask_for_ever_and_what_they_saw_is_kept() {
-    let home = TempDir::new().unwrap();
-    let calls = "calls=model=const,service=100us,vanish=50ms";
-    let tree = format!("--target=sim:tree?{SHAPE}&{calls}");
-    let device = "--target=sim:size=16M,service=100us,vanish=50ms".to_owned();
-    for (run, target, load) in
-        [("tree", tree, "files:read?size=4k"), ("device", device, "gen:random?endless=yes")]
-    {
-        let output = format!("--output={run}");
-        let flow = format!("--flow={load};threads=2");
-        let (code, text) =
-            does(&home, &["replay", "-q", &output, &target, &flow, "--end-after=10s"]);
-        assert_eq!(code, 13, "{text}");
-        assert!(text.contains(" is gone: 1000 requests in a row failed: errno 19"), "{text}");
-        let rows = rows(&home.path().join(run));
-        let well = rows.iter().filter(|row| row.measured.unwrap().outcome == Outcome::Ok).count();
-        assert!(well > 500 && rows.len() - well < 1100, "{well} of {}", rows.len());
-    }
 }
 
 /// A small ext4 on a loop device of its own, with room for so many names.

@@ -286,8 +286,8 @@ fn ended(leaf: &Leaf, summary: &RunSummary) -> Nanos {
     }
 }
 
-/// How a run that ended then is divided into intervals. Its first interval is left out of averages, or all that
-/// lie in its warm-up, as there; of a run of one interval nothing is.
+/// How a run that ended then is divided into intervals. Its first interval is left out of averages,
+/// or all that lie in its warm-up, as there; of a run of one interval nothing is.
 fn division(leaf: &Leaf, started: Timestamp, end: Nanos) -> Division {
     let width = Nanos(leaf.interval.0.max(1));
     let epoch_ns = i64::try_from(started.as_nanosecond()).unwrap_or_default();
