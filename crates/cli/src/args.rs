@@ -275,6 +275,7 @@ impl ReadArgs {
             described: self.described.description(),
             order: if self.sort_whole { Order::Whole } else { Order::Window },
             dependencies: false,
+            into_another: false,
         }
     }
 }

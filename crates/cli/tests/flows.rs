@@ -10,7 +10,7 @@ use std::fs;
 use std::path::Path;
 
 use ioecho_trace::formats::{ReadOptions, open};
-use ioecho_trace::{Batch, Request};
+use ioecho_trace::{Batch, Outcome, Request};
 use program::{ioecho, said};
 use serde_json::Value;
 use tempfile::TempDir;
@@ -229,4 +229,23 @@ fn shares_are_kept_across_simulated_targets_whose_clocks_go_together() {
     assert!((count(0) / count(1) - 3.0).abs() < 0.02, "{told}");
     replay(home.path(), "two", &flows);
     assert!(rows(home.path(), "one") == rows(home.path(), "two"));
+}
+
+#[test]
+fn clients_of_what_is_gone_do_not_ask_for_ever_and_what_they_saw_is_kept() {
+    let home = TempDir::new().unwrap();
+    let tree = "sim:tree?width=2&files=5&calls=model=const,service=100us,vanish=50ms";
+    let device = "sim:size=16M,service=100us,vanish=50ms";
+    for (run, target, load) in
+        [("tree", tree, "files:read?size=4k"), ("device", device, "gen:random?endless=yes")]
+    {
+        let flow = format!("{load};threads=2");
+        let words = ["-t", target, "--flow", &flow, "--end-after", "10s"];
+        let (code, told, _) = replay(home.path(), run, &words);
+        assert_eq!(code, 13, "{told}");
+        assert!(told.contains(" is gone: 1000 requests in a row failed: errno 19"), "{told}");
+        let rows = rows(home.path(), run);
+        let well = rows.iter().filter(|row| row.measured.unwrap().outcome == Outcome::Ok).count();
+        assert!(well > 500 && rows.len() - well < 1100, "{well} of {}", rows.len());
+    }
 }

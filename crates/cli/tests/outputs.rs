@@ -384,3 +384,17 @@ fn a_target_that_holds_what_the_command_reads_is_refused_by_whatever_name() {
     assert!(fixture.path("new/run.toml").exists(), "{}", said(&answer));
     assert_eq!(fs::read(&load).unwrap(), before[&load]);
 }
+
+#[test]
+fn results_and_a_tree_do_not_lie_in_each_other() {
+    let fixture = Fixture::regular(1, 1);
+    let flow = "--flow=files:format?do=mkdir,fill;threads=1";
+    for (output, target) in [("a/r", "tree:a?files=3"), ("a", "tree:a/tree?parents=yes")] {
+        let output = format!("--output={output}");
+        let target = format!("--target={target}");
+        let output = fixture.run(&["replay", "-q", &output, &target, flow]);
+        assert_eq!(output.status.code(), Some(6), "{}", said(&output));
+        assert!(said(&output).contains("lie in each other"), "{}", said(&output));
+        assert!(!fixture.path("a").exists());
+    }
+}

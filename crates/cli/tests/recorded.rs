@@ -105,6 +105,14 @@ fn a_build_is_converted_and_replayed_to_the_tree_that_it_left() {
     assert!(recorded.iter().all(|row| row.origin.unwrap().pid >= 100));
     assert!(header.losses.iter().all(|note| !note.what.contains("junk")), "{:?}", header.losses);
 
+    let info = does(home.path(), &["info", "build.parquet"], 0);
+    assert!(info.contains("there before: ") && !info.contains("TiB"), "{info}");
+    assert!(!info.contains("requests wait for which"), "{info}");
+    let dry = ["replay", "build.parquet", "--dry-run", "--timing=afap", "-t", "tree:dry"];
+    let dry = does(home.path(), &dry, 0);
+    assert!(dry.contains("changed       dry, by 7 writes of 8.81 KiB together"), "{dry}");
+    assert!(!dry.contains("wraparound") && !dry.contains("overwritten"), "{dry}");
+
     let place = home.path().join("replayed");
     replay(home.path(), "build.parquet", "afap", &place);
     let expected = [
@@ -169,6 +177,11 @@ fn a_recorded_load_takes_a_directory_of_its_own_and_what_it_has_not_is_refused()
     let raw = concat!(env!("CARGO_MANIFEST_DIR"), "/../trace/tests/recordings/files.recording");
     let text = does(home.path(), &["replay", raw, "-q", "--output=r", "--target=tree:a"], 3);
     assert!(text.contains("convert"), "{text}");
+    let text = fs::read_to_string(BUILD).unwrap().replace("/src/app/build", "/ioecho.tree");
+    fs::write(home.path().join("mark.strace"), text).unwrap();
+    does(home.path(), &["convert", "mark.strace", "mark.parquet"], 0);
+    let mark = ["replay", "mark.parquet", "-q", "--output=r", "--target=tree:a"];
+    assert!(does(home.path(), &mark, 3).contains("that of the mark of a tree"));
     let transformed = ["convert", "build.parquet", "less.parquet", "--filter", "op != fsync"];
     does(home.path(), &transformed, 0);
     let less = ["replay", "less.parquet", "-q", "--output=r", "--target=tree:a"];

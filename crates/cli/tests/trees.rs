@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use ioecho_fixture::{LoopDevice, MountPoint, or_skip};
+use ioecho_fixture::{Backing, LoopDevice, MountPoint, or_skip};
 use ioecho_replay::pattern::Pattern;
 use ioecho_replay::sim::{SimClock, SimDevice, SimSpec};
 use ioecho_replay::tree::{Call, Clients, FileFlow, Found, InMemory, Names, Next, Tree};
@@ -272,6 +272,12 @@ fn a_simulated_tree_keeps_its_rate_and_is_repeated_exactly() {
     assert!(reads.abs_diff(1000) < 120, "{reads}");
     let late = one.iter().filter(|row| row.measured.unwrap().lateness().unwrap().0 > 1_000_000);
     assert_eq!(late.count(), 0);
+    // The rate is told as it was asked for: opens and closes come along.
+    let output = format!("--target={target}");
+    let flow = format!("--flow={};cap=8", line.replace("dist=poisson", "dist=constant"));
+    let (code, text) = does(&home, &["replay", "-q", "--output=alone", &output, &flow]);
+    assert_eq!(code, 0, "{text}");
+    assert!(text.contains("500 IOPS of 500 demanded"), "{text}");
     // A closed thread is served one call after the other: 10,000 a second.
     let stats = one.iter().filter(|row| row.op == Op::Getattr).count();
     assert!(stats.abs_diff(20_000) < 200, "{stats}");
@@ -369,6 +375,18 @@ fn what_a_tree_cannot_be_asked_for_is_refused_with_the_remedy() {
             "a tree that lies",
         ),
         (&[tree, "--flow=files:read?", "--end-after=1s"], "threads="),
+        (&[tree, "--flow=files:getattr?;threads=1;data=1M"], "requests=1000"),
+        (&[tree, "--flow=files:read?;threads=1;written-data=1M"], "requests=1000"),
+        (&["--target=sim:tree?files=3&open=direct", read, "--end-after=1s"], "leave open out"),
+        (&["--target=tree:a?parents=maybe", read, "--end-after=1s"], "parents is yes or no"),
+        (
+            &["--target=tree:a?open=direct", "--flow=files:write?size=700&once=yes;threads=1"],
+            "leave open=direct out",
+        ),
+        (
+            &["--target=tree:a?open=direct&size=700", "--flow=files:format?do=fill;threads=1"],
+            "leave open=direct out",
+        ),
     ] {
         let all = [&["replay", "-q", "--output=r"], arguments].concat();
         let (code, text) = does(&home, &all);
@@ -382,27 +400,6 @@ fn what_a_tree_cannot_be_asked_for_is_refused_with_the_remedy() {
     let (code, text) = does(&home, &["replay", "-q", "--output=r", "--target=sim", "files"]);
     assert_eq!(code, 3, "{text}");
     assert!(text.contains("'open'") && text.contains("--filter"), "{text}");
-}
-
-#[test]
-fn clients_of_what_is_gone_do_not_ask_for_ever_and_what_they_saw_is_kept() {
-    let home = TempDir::new().unwrap();
-    let calls = "calls=model=const,service=100us,vanish=50ms";
-    let tree = format!("--target=sim:tree?{SHAPE}&{calls}");
-    let device = "--target=sim:size=16M,service=100us,vanish=50ms".to_owned();
-    for (run, target, load) in
-        [("tree", tree, "files:read?size=4k"), ("device", device, "gen:random?endless=yes")]
-    {
-        let output = format!("--output={run}");
-        let flow = format!("--flow={load};threads=2");
-        let (code, text) =
-            does(&home, &["replay", "-q", &output, &target, &flow, "--end-after=10s"]);
-        assert_eq!(code, 13, "{text}");
-        assert!(text.contains(" is gone: 1000 requests in a row failed: errno 19"), "{text}");
-        let rows = rows(&home.path().join(run));
-        let well = rows.iter().filter(|row| row.measured.unwrap().outcome == Outcome::Ok).count();
-        assert!(well > 500 && rows.len() - well < 1100, "{well} of {}", rows.len());
-    }
 }
 
 /// A small ext4 on a loop device of its own, with room for so many names.
@@ -479,6 +476,33 @@ fn outcomes_while(
         sleep(Duration::from_millis(10));
     };
     (status.code().unwrap(), outcomes(&home.path().join("run")))
+}
+
+#[test]
+fn what_goes_past_the_page_cache_has_whole_blocks_of_its_file_system() {
+    let backing = Backing::on_disk(16 << 20);
+    let device = or_skip!(LoopDevice::over(backing, &["--sector-size", "4096"]));
+    or_skip!(ioecho_fixture::run("mkfs.ext4", &["-q", device.path()]));
+    let mount = or_skip!(MountPoint::of(Path::new(device.path())));
+    let home = TempDir::new().unwrap();
+    let anchor = mount.path().join("a");
+    let target = format!("--target=tree:{}?files=4&size=64k&open=direct", anchor.display());
+    let made = |flow: &str| does(&home, &["replay", "-q", "--output=r", &target, flow]);
+    let (code, text) = made("--flow=files:format?do=mkdir,fill&size=512;threads=1");
+    assert_eq!(code, 2, "{text}");
+    assert!(
+        text.contains("blocks of 4.00 KiB") && text.contains("leave open=direct out"),
+        "{text}"
+    );
+    assert!(!anchor.join("ioecho.tree").exists(), "nothing was marked");
+    let (code, text) = made("--flow=files:format?do=mkdir,fill&size=16k;threads=1");
+    assert!([0, 11, 12].contains(&code), "{code}: {text}");
+    let mount = or_skip!(MountPoint::of_ramfs());
+    let target = format!("--target=tree:{}/a?open=direct", mount.path().display());
+    let flow = "--flow=files:format?do=mkdir,fill;threads=1";
+    let (code, text) = does(&home, &["replay", "-q", "--output=cached", &target, flow]);
+    assert_eq!(code, 5, "{text}");
+    assert!(text.contains("cannot go past the page cache"), "{text}");
 }
 
 /// The same of writes, of which so many fail that the figures may not be used.

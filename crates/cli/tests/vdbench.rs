@@ -150,3 +150,23 @@ fn help_behind_other_words_is_help_and_refused_behind_wrong_ones() {
     let output = ioecho(home.path(), &["vdbench", "-f", "a.vdb", "--nonsense", "--help"]);
     assert_eq!(output.status.code(), Some(2), "{}", said(&output));
 }
+
+#[test]
+fn reports_of_a_format_have_the_intervals_that_it_took() {
+    let home = TempDir::new().unwrap();
+    let file = "fsd=fsd1,anchor=/nowhere,depth=1,width=2,files=5,size=4k\n\
+        fwd=f,fsd=fsd1,operation=read,xfersize=4k,threads=2\n\
+        rd=one,fwd=f,fwdrate=max,format=yes,elapsed=3,interval=1\n";
+    fs::write(home.path().join("a.vdb"), file).unwrap();
+    let line = "-f a.vdb -o out --target fsd1=sim --seed 7 --quiet";
+    let (code, text) = vdbench(&home, line);
+    assert_eq!(code, 0, "{text}");
+    let flat = fs::read_to_string(home.path().join("out/flatfile.html")).unwrap();
+    let rows = flat.lines().filter_map(|line| {
+        let mut columns = line.split_whitespace().skip(2);
+        let is_one = columns.next() == Some("one");
+        columns.next().and_then(|number| number.parse::<u32>().ok()).filter(|_| is_one)
+    });
+    // The tree is made within the first second.
+    assert_eq!(rows.collect::<Vec<_>>(), [1, 1, 2, 3]);
+}

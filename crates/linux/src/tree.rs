@@ -3,6 +3,7 @@
 mod anchor;
 mod before;
 mod device;
+mod direct;
 mod inline;
 mod mark;
 mod reading;

@@ -13,14 +13,15 @@
 mod clients;
 mod flow;
 mod geometry;
+mod idle;
 mod load;
 mod memory;
 mod states;
 #[cfg(test)]
 mod tests;
 
-use std::sync::atomic::AtomicU64;
-use std::sync::atomic::Ordering::SeqCst;
+use std::sync::atomic::Ordering::{Relaxed, SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicU64};
 
 pub use clients::{Call, Clients, Next};
 pub use flow::FileFlow;
@@ -58,6 +59,9 @@ impl<T> std::ops::Deref for Apart<T> {
     }
 }
 
+/// How many files or directories are put before it is looked whether to stop.
+const LOOK_EVERY: u64 = 1 << 16;
+
 /// The bits of [`Tree::stuck`] that count threads.
 const STUCK_BITS: u32 = 32;
 const STUCK: u64 = (1 << STUCK_BITS) - 1;
@@ -72,16 +76,22 @@ impl Tree {
     /// Makes all that the word says be there, as if it had been found: `nothing`, `directories`,
     /// `empty` (files without data) or `full`.
     pub fn suppose(&self, found: Found) {
+        self.suppose_until(found, &AtomicBool::new(false));
+    }
+
+    /// The same; goes no further when `stop` is raised, as a large tree takes seconds.
+    pub fn suppose_until(&self, found: Found, stop: &AtomicBool) {
         if found == Found::Nothing {
             return;
         }
-        for directory in 0..self.geometry.directories() {
+        let is_stopped = |number: u64| number.is_multiple_of(LOOK_EVERY) && stop.load(Relaxed);
+        for directory in (0..self.geometry.directories()).take_while(|it| !is_stopped(*it)) {
             self.put_directory(directory);
         }
         if found == Found::Directories {
             return;
         }
-        for file in 0..self.geometry.files() {
+        for file in (0..self.geometry.files()).take_while(|it| !is_stopped(*it)) {
             let size = self.geometry.size(file);
             self.put_file(file, if found == Found::Full { size } else { 0 });
         }

@@ -91,7 +91,7 @@ fn replay(
     let places = LanePlace::all(&plan.targets, &plan.flows);
     let recorded = recorded_lane::open(plan, clock, observer.as_ref()).transpose()?;
     let has_trees = plan.is_of_files() && recorded.is_none();
-    let forest = has_trees.then(|| Forest::open(plan, observer.as_ref())).transpose()?;
+    let forest = has_trees.then(|| Forest::open(plan, observer.as_ref(), stopping)).transpose()?;
     let opened = forest.as_ref().map(|forest| forest.opened(plan, &places, clock));
     let (lanes, entries, below) = opened.or(recorded).map_or_else(|| open(plan, clock), Ok)?;
     let limits = limits(plan, &lanes);

@@ -4,6 +4,7 @@
 //! each thread of a real tree has a lane of its own, which makes its calls itself. In simulated
 //! time one lane has all threads of a tree.
 
+use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 
@@ -11,14 +12,15 @@ use ioecho_linux::MonotonicClock;
 use ioecho_linux::target::Layer;
 use ioecho_linux::tree::{Anchor, FilesDevice, FilesOptions, inspect, kept_by_each};
 use ioecho_replay::tree::{Clients, FileFlow, Names, Tree};
-use ioecho_trace::{Nanos, TraceError};
+use ioecho_trace::units::counted_in;
+use ioecho_trace::{Bytes, Nanos, TraceError};
 
 use crate::error::{Kind, Result, RunError};
 use crate::facts::{SimulatedTarget, TargetEntry, TreeEntry};
 use crate::flows::{Flow, FlowsInput, LanePlace, OfFiles};
 use crate::lane::{Lane, Simulated};
-use crate::observer::Observer;
-use crate::plan::ReplayPlan;
+use crate::observer::{Observer, Stopping};
+use crate::plan::{ReplayPlan, direct_in_parts};
 use crate::target::Target;
 use crate::tree_target::{TreePlace, TreeTarget};
 use crate::verify::tree::{PastTree, TreePlaces};
@@ -42,6 +44,76 @@ impl Place {
     }
 }
 
+/// Refuses requests in files that are opened past the page cache and are no multiples of the block
+/// of their file system: each of them would fail. What makes directories alone opens no file.
+fn guard_direct(plan: &ReplayPlan, number: usize, anchor: &Anchor, tree: &Tree) -> Result<()> {
+    let path = anchor.path().display();
+    let makes = plan.flows.list().iter().any(|flow| flow.changes_files(number));
+    let block = anchor.direct_block(tree, makes).map_err(|_| {
+        let text = format!("{path} lies on a file system that cannot go past the page cache");
+        RunError::with_help(Kind::Target, text, "leave open=direct out, or take another one")
+    })?;
+    let Some(block) = block else { return Ok(()) };
+    if direct_in_parts(&plan.targets, &plan.flows, block) != Some(number) {
+        return Ok(());
+    }
+    let text = format!("{path} takes blocks of {} past the page cache", Bytes(block));
+    let help = "take multiples of it as sizes of files and of requests, or leave open=direct out";
+    Err(RunError::with_help(Kind::Usage, text, help))
+}
+
+/// Ends the setting up of large trees, which takes a while, when that is asked for: nothing is lost
+/// before the first call.
+fn go_on(stopping: &Stopping) -> Result<()> {
+    if stopping.is_asked() { Err(TraceError::Stopped.into()) } else { Ok(()) }
+}
+
+/// Whether a plan changes the tree of this number.
+fn changes(plan: &ReplayPlan, number: usize) -> bool {
+    plan.flows.list().iter().any(|flow| flow.changes(number))
+}
+
+/// Opens the anchor of a tree, and puts into the tree what of it is there.
+fn opened(
+    plan: &ReplayPlan,
+    (number, target, path, with_parents): (usize, &TreeTarget, &Path, bool),
+    tree: &Tree,
+    observer: &dyn Observer,
+    stopping: &Stopping,
+) -> Result<Anchor> {
+    let failed =
+        |error: std::io::Error| RunError::new(Kind::Target, format!("{}: {error}", path.display()));
+    let changes = changes(plan, number);
+    if changes {
+        // It may be another one since it was looked at.
+        let named = &plan.targets[number];
+        let is_named = plan.spec.destroy.iter().any(|it| named.is_file(it));
+        let state = inspect(path).map_err(failed)?;
+        target.with_state(state).guard(is_named)?;
+    }
+    let anchor = Anchor::open(path, changes, with_parents).map_err(failed)?;
+    let found = anchor.look(tree, stopping.asked());
+    go_on(stopping)?;
+    let found = found.map_err(failed)?;
+    if let Some(linked) = &found.linked
+        && plan.flows.list().iter().any(|flow| flow.changes_files(number))
+    {
+        TreeTarget::guard_linked(linked)?;
+    }
+    if target.open.direct {
+        guard_direct(plan, number, &anchor, tree)?;
+    }
+    if let Some(example) = found.example {
+        observer.tell(&format!(
+            "note: {}: {} not of this tree and left alone, such as {}",
+            path.display(),
+            counted_in(found.foreign, "name is", "names are"),
+            example.display()
+        ));
+    }
+    Ok(anchor)
+}
+
 /// The trees of a run.
 pub(crate) struct Forest {
     places: Vec<Place>,
@@ -51,50 +123,32 @@ pub(crate) struct Forest {
 
 impl Forest {
     /// Opens the trees of a plan, and looks at what of them is there.
-    pub(crate) fn open(plan: &ReplayPlan, observer: &dyn Observer) -> Result<Self> {
+    pub(crate) fn open(
+        plan: &ReplayPlan,
+        observer: &dyn Observer,
+        stopping: &Stopping,
+    ) -> Result<Self> {
         let (mut places, mut changed) = (Vec::new(), Vec::new());
         for (number, target) in plan.targets.iter().enumerate() {
             let Target::Tree(target) = target else { continue };
             let tree = Arc::new(Tree::new(target.geometry.clone()));
-            let changes = plan.flows.list().iter().any(|flow| flow.changes(number));
+            go_on(stopping)?;
             let place = match &target.place {
                 TreePlace::Anchor { path, with_parents, .. } => {
-                    let failed = |error: std::io::Error| {
-                        RunError::new(Kind::Target, format!("{}: {error}", path.display()))
-                    };
-                    if changes {
-                        // It may be another one since it was looked at.
-                        let named = &plan.targets[number];
-                        let is_named = plan.spec.destroy.iter().any(|it| named.is_file(it));
-                        let state = inspect(path).map_err(failed)?;
-                        target.with_state(state).guard(is_named)?;
-                    }
-                    let anchor = Anchor::open(path, changes, *with_parents).map_err(failed)?;
-                    let found = anchor.look(&tree).map_err(failed)?;
-                    let flows = plan.flows.list();
-                    if let Some(linked) = &found.linked
-                        && flows.iter().any(|flow| flow.changes_files(number))
-                    {
-                        TreeTarget::guard_linked(linked)?;
-                    }
-                    if let Some(example) = found.example {
-                        observer.tell(&format!(
-                            "note: {}: {} not of this tree and left alone, such as {}",
-                            path.display(),
-                            ioecho_trace::units::counted_in(found.foreign, "name is", "names are"),
-                            example.display()
-                        ));
-                    }
+                    let at = (number, &**target, path.as_path(), *with_parents);
+                    let anchor = opened(plan, at, &tree, observer, stopping)?;
                     Place { target: (**target).clone(), tree, anchor: Some(anchor), names: None }
                 }
                 TreePlace::Memory { found, capacity, names_max, .. } => {
-                    tree.suppose(*found);
+                    tree.suppose_until(*found, stopping.asked());
+                    go_on(stopping)?;
                     let names = Names::of(&tree, *capacity, *names_max);
                     let names = Some(Arc::new(Mutex::new(names)));
                     Place { target: (**target).clone(), tree, anchor: None, names }
                 }
             };
-            if changes {
+            go_on(stopping)?;
+            if changes(plan, number) {
                 changed.push(places.len());
             }
             places.push(place);

@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use ioecho_replay::plan::{PlanTotals, Planned, TargetLimits, Writes};
 use ioecho_stats::judge;
+use ioecho_trace::recorded::FoundBefore;
 use ioecho_trace::units::counted;
-use ioecho_trace::{Batch, Bytes, Source};
+use ioecho_trace::{Batch, Bytes, Op, Source};
 
 use crate::error::{Kind, Result, RunError};
 use crate::flows::{self, Readers};
@@ -28,7 +29,35 @@ pub struct Forecast {
     endless: bool,
     /// The trees that loads on files change; how far these come depends on what is there.
     trees: Option<Vec<String>>,
+    /// What a recorded load on files does, where it is one.
+    recorded: Option<RecordedChanges>,
     changes: Vec<Changes>,
+}
+
+/// What a recorded load on files does to its directory.
+#[derive(Clone, Debug, Default)]
+struct RecordedChanges {
+    target: String,
+    /// What is made first.
+    before: FoundBefore,
+    writes: u64,
+    bytes: u64,
+    /// Calls that change names, or sizes of files.
+    names: u64,
+}
+
+impl fmt::Display for RecordedChanges {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { target, before, writes, bytes, names } = self;
+        writeln!(f, "made first    {before}")?;
+        write!(
+            f,
+            "changed       {target}, by {} of {} together and {} that change names or sizes",
+            counted(*writes, "write"),
+            Bytes(*bytes),
+            counted(*names, "call")
+        )
+    }
 }
 
 /// The changes to a target.
@@ -42,7 +71,8 @@ struct Changes {
 
 impl fmt::Display for Forecast {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { totals, wraparound, refused, timed, waiting, endless, trees, changes } = self;
+        let Self { totals, wraparound, refused, timed, waiting, endless, trees, .. } = self;
+        let Self { changes, recorded, .. } = self;
         if let Some(trees) = trees {
             writeln!(f, "would replay  loads on files, as far as what is there lets them come")?;
             let which = if trees.is_empty() { "nothing" } else { &trees.join(", ") };
@@ -67,6 +97,9 @@ impl fmt::Display for Forecast {
             totals.left_out,
             totals.unmapped
         )?;
+        if let Some(recorded) = recorded {
+            return write!(f, "{recorded}");
+        }
         let doubt = if judge::WRAPAROUND.contains(wraparound) {
             ""
         } else {
@@ -118,6 +151,7 @@ pub fn forecast(plan: &ReplayPlan, source: &mut dyn Source) -> Result<Forecast> 
     let mut forecast = Forecast {
         timed: plan.timing.mode.has_schedule(),
         changes: changes.collect(),
+        recorded: recorded(plan),
         ..Forecast::default()
     };
     let (mut planned, mut parents): (Vec<Planned>, _) = (Vec::new(), Vec::new());
@@ -140,10 +174,23 @@ pub fn forecast(plan: &ReplayPlan, source: &mut dyn Source) -> Result<Forecast> 
     Ok(forecast)
 }
 
+/// The changes of a recorded load on files, if the plan has one.
+fn recorded(plan: &ReplayPlan) -> Option<RecordedChanges> {
+    let target = plan.targets.first()?;
+    let Target::Tree(tree) = target else { return None };
+    let before = tree.recorded.as_ref()?.found();
+    Some(RecordedChanges { target: target.name(), before, ..RecordedChanges::default() })
+}
+
 impl Forecast {
     fn count(&mut self, planned: &Planned) {
         if planned.refusal.is_some() {
             self.refused += 1;
+        } else if let Some(recorded) = &mut self.recorded {
+            let is_write = planned.op == Op::Write;
+            recorded.writes += u64::from(is_write);
+            recorded.bytes += if is_write { planned.length.0 } else { 0 };
+            recorded.names += u64::from(planned.op.changes_names());
         } else if planned.op.changes_data() {
             let changes = &mut self.changes[usize::from(planned.target)];
             changes.requests += 1;

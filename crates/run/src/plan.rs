@@ -39,6 +39,9 @@ const LOOK_AHEAD_OF_CHAINS: usize = 1 << 16;
 /// The most targets: more than any host has, and as many as a result can name.
 const TARGETS_MAX: usize = 1024;
 
+/// Bytes of a sector.
+const SECTOR: u64 = 512;
+
 /// The most threads on files whose data are verified: results on their way to the journal have
 /// notes in one ring.
 const VERIFYING_THREADS_MAX: u32 = 128;
@@ -217,6 +220,10 @@ impl ReplayPlan {
     fn guard_trees(&self) -> Result<()> {
         for (number, target) in self.targets.iter().enumerate() {
             let Target::Tree(tree) = target else { continue };
+            tree.refuse_results(&self.output)?;
+            if let Some(family) = self.before.as_ref().and_then(Before::family) {
+                tree.refuse_results(family)?;
+            }
             if tree.recorded.is_some() {
                 tree.guard_recorded()?;
             }
@@ -371,7 +378,7 @@ fn refused_with_verification(
         })
     };
     let is_unstamped =
-        trees().any(|tree| !tree.geometry.is_in_sectors()) || !flows.are_in_sectors();
+        trees().any(|tree| !tree.geometry.is_in_blocks(SECTOR)) || !flows.are_in_blocks(SECTOR);
     let help = "take multiples of 512 as sizes of files and of requests";
     [
         (
@@ -383,6 +390,12 @@ fn refused_with_verification(
             is_on && (0..targets.len()).any(|target| !is_alike(targets, target, flows)),
             "files that are copied or moved to a tree of another shape are not verified",
             "give both trees the same shape, or leave verification out",
+        ),
+        (
+            direct_in_parts(targets, flows, SECTOR).is_some(),
+            "what is read and written past the page cache (open=direct) are blocks, of 512 bytes \
+             at least",
+            "take multiples of it as sizes of files and of requests, or leave open=direct out",
         ),
         (is_on && is_unstamped, "what is verified is stamped in sectors of 512 bytes", help),
         (
@@ -405,6 +418,25 @@ fn is_alike(targets: &[Target], target: usize, flows: &Flows) -> bool {
         _ => None,
     };
     flows.to(target).is_none_or(|to| shape(to) == shape(target))
+}
+
+/// The first tree whose files are opened past the page cache, where data are read and written in
+/// pieces that are no multiples of a block.
+pub(crate) fn direct_in_parts(targets: &[Target], flows: &Flows, block: u64) -> Option<usize> {
+    let is_direct = |target: &Target| matches!(target, Target::Tree(tree) if tree.open.direct);
+    let is_whole = |target: &Target| match target {
+        Target::Tree(tree) => tree.geometry.is_in_blocks(block),
+        _ => true,
+    };
+    let has_parts = |number: usize| {
+        let loads = flows.list().iter().filter(|flow| flow.target() == number);
+        let mut loads = loads.filter_map(|flow| Some(&flow.of_files()?.load));
+        loads.any(|load| {
+            let moves = load.reads() || load.writes();
+            moves && !(is_whole(&targets[number]) && load.is_in_blocks(block))
+        })
+    };
+    (0..targets.len()).find(|number| is_direct(&targets[*number]) && has_parts(*number))
 }
 
 /// Refuses what is not possible where several targets are one volume.

@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use ioecho_replay::tree::MARKER;
 use ioecho_trace::recorded::RecordedFiles;
 use ioecho_trace::recording::Recording;
 use ioecho_trace::wording::Wording;
@@ -62,6 +63,11 @@ fn names_of(source: &dyn Source, path: &Path) -> Result<Arc<RecordedFiles>> {
     };
     if let Err(name) = files.check() {
         let reason = format!("one of its names leads out of its directory: '{name}'");
+        return unusable(&reason, "take another trace".into());
+    }
+    // What bears that name in the directory says that its tree is ours.
+    if files.has_name(MARKER) {
+        let reason = format!("one of its names is that of the mark of a tree: '{MARKER}'");
         return unusable(&reason, "take another trace".into());
     }
     Ok(Arc::new(files.clone()))

@@ -99,7 +99,11 @@ impl TreeTarget {
             return Err(usage(name, "it names no directory"));
         }
         let mut settings = Settings::new(settings);
-        let with_parents = settings.take("parents").as_deref() == Some("yes");
+        let with_parents = match settings.take("parents").as_deref() {
+            None | Some("no") => false,
+            Some("yes") => true,
+            Some(_) => return Err(usage(name, "parents is yes or no")),
+        };
         let open = settings.open(name)?;
         let geometry = settings.geometry()?;
         let path = PathBuf::from(path);
@@ -129,6 +133,9 @@ impl TreeTarget {
         let names_max = settings.take("names").map(|text| text.parse()).transpose();
         let names_max = names_max.map_err(|_| wrong("names"))?.unwrap_or(u64::MAX);
         let open = settings.open(name)?;
+        if open != OpenWords::default() {
+            return Err(usage(name, "a tree in memory has no page cache; leave open out"));
+        }
         let geometry = settings.geometry()?;
         let place = TreePlace::Memory { found, calls: Box::new(calls), capacity, names_max };
         Ok(Self { text: name.to_owned(), geometry, place, open, recorded: None })
@@ -162,6 +169,23 @@ impl TreeTarget {
         let (Some(a), Some(b)) = (self.anchor(), other.anchor()) else { return false };
         let (a, b) = (real(a), real(b));
         a.starts_with(&b) || b.starts_with(&a)
+    }
+
+    /// Refuses results in the directory of the tree, and a tree in that of results: a load would
+    /// measure, and may remove, what is written beside it.
+    pub(crate) fn refuse_results(&self, results: &Path) -> Result<()> {
+        let Some(anchor) = self.anchor() else { return Ok(()) };
+        let (there, results_there) = (real(anchor), real(results));
+        if !results_there.starts_with(&there) && !there.starts_with(&results_there) {
+            return Ok(());
+        }
+        let (tree, results) = (anchor.display(), results.display());
+        let text = format!(
+            "the results in {results} and the tree in {tree} would lie in each other; nothing was \
+             touched"
+        );
+        let help = Wording::from("keep results elsewhere: ").set("output", "DIRECTORY");
+        Err(RunError::with_help(Kind::Refused, text, help))
     }
 
     /// The same tree, whose anchor was found like this.

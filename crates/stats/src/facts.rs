@@ -31,6 +31,11 @@ pub use load::{Cache, ContentFacts, LoadFacts, Recording, SizeFacts, TargetFacts
 pub use modes::VerifyModes;
 pub use witness::WitnessFacts;
 
+/// What part of a whole something is; of nothing, nothing.
+pub(crate) fn share(part: u64, whole: u64) -> f64 {
+    if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
+}
+
 /// Facts of a run from the engine and its surroundings.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -11,6 +11,7 @@ use ioecho_trace::{LateCause, Nanos, TimingMode};
 use crate::facts::{EngineFacts, VerifyFigures, clients};
 use crate::judge::{GENERATOR, HOST, IN_FLIGHT_DEFAULT, OWN, is_starved_by};
 use crate::late::{DEVICE, LATE};
+use crate::per_flow::Along;
 use crate::picture::{Kind, Moment, Panels, Span};
 use crate::run_summary::{ByKind, Percentiles, RunSummary, TargetFigures, cause_name};
 use crate::verdict::{Check, Finding, Grade, Validity};
@@ -80,7 +81,7 @@ impl Headline {
     pub fn of(summary: &RunSummary, panels: &Panels) -> Self {
         let is_due = summary.engine.has_due_instants();
         let span = if is_due { Span::Response } else { Span::Service };
-        let throughput = Throughput::of(panels, summary.engine.has_schedule());
+        let throughput = Throughput::of(panels, summary);
         Self {
             sentence: sentence(summary, panels, throughput.as_ref()),
             throughput,
@@ -94,16 +95,31 @@ impl Headline {
 }
 
 impl Throughput {
-    fn of(panels: &Panels, has_schedule: bool) -> Option<Self> {
+    fn of(panels: &Panels, summary: &RunSummary) -> Option<Self> {
         let all = || 0..panels.buckets;
+        let counted = |requests: &[u64]| requests.iter().sum::<u64>();
         // A single request has no rate.
-        if panels.demanded_requests.iter().sum::<u64>() < 2 {
+        if counted(&panels.demanded_requests) < 2 {
             return None;
         }
+        let has_schedule = summary.engine.has_schedule();
+        // A rate that is asked for is one of reads, say, and not of the opens that come along.
+        let own = |rate: f64, all: u64, along: fn(&Along) -> u64| {
+            let flows = summary.per_flow.iter();
+            let along: u64 = flows.map(|flow| along(&flow.along)).sum();
+            if has_schedule && along > 0 {
+                rate * (all.saturating_sub(along) as f64 / all.max(1) as f64)
+            } else {
+                rate
+            }
+        };
+        let (asked, done) = (&panels.demanded_requests, &panels.achieved_requests);
         let demanded = panels.demanded_request_rate().mean(all());
+        let demanded = demanded.map(|rate| own(rate, counted(asked), |along| along.requests));
         let demanded = demanded.zip(panels.demanded_byte_rate().mean(all()));
+        let achieved = panels.achieved_request_rate().mean(all())?;
         Some(Self {
-            achieved_requests: panels.achieved_request_rate().mean(all())?,
+            achieved_requests: own(achieved, counted(done), |along| along.completed),
             achieved_bytes: panels.achieved_byte_rate().mean(all())?,
             demanded: demanded.filter(|_| has_schedule),
         })

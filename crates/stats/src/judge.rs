@@ -13,7 +13,7 @@ mod headline;
 use ioecho_trace::units::counted;
 use ioecho_trace::{Integrity, LateCause};
 
-use crate::facts::{EngineFacts, VerifyFigures};
+use crate::facts::{EngineFacts, VerifyFigures, share};
 pub(crate) use crate::late::DEVICE;
 use crate::load_figures::Growth;
 use crate::picture::Span;
@@ -302,10 +302,6 @@ fn is_held_back(figures: &RunFigures, engine: &EngineFacts) -> bool {
     let own = late_share(figures, &LateCause::ALL);
     let seen = engine.witness.as_ref().filter(|seen| seen.is_there());
     own <= LATE_SHARE_PASS && seen.is_some_and(checks::witness::is_held_back)
-}
-
-fn share(part: u64, whole: u64) -> f64 {
-    if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
 }
 
 #[cfg(test)]

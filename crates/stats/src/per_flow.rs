@@ -36,8 +36,12 @@ pub struct FlowFigures {
     pub bytes_written: u64,
     /// When its last request completed, whatever came of it.
     pub last_completed_ns: i64,
-    /// Requests that completed in full, per second until then.
+    /// Requests that completed in full, per second until then, without those that came along.
     pub per_second: f64,
+    /// Of its requests, those that came along with others ([`FlowFacts::along`]), and how many of
+    /// them completed in full. One that failed stands for what was not asked for then.
+    #[serde(default, skip_serializing_if = "Along::is_empty")]
+    pub along: Along,
     /// Submitted − scheduled; `None` where nothing was issued.
     pub lateness: Option<Percentiles>,
     /// Completed − submitted; `None` where nothing completed in full.
@@ -45,6 +49,26 @@ pub struct FlowFigures {
     /// Completed − scheduled; `None` where nothing completed in full.
     pub response_time: Option<Percentiles>,
 }
+
+/// Requests that came along with others.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Along {
+    /// All of them.
+    pub requests: u64,
+    /// Those that completed in full.
+    pub completed: u64,
+}
+
+impl Along {
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// The operations that may come along with others.
+const ALONG: [Op; 3] = [Op::Open, Op::Close, Op::Delete];
 
 /// The flows of a run, fed request by request.
 #[derive(Clone, Debug, Default)]
@@ -58,13 +82,21 @@ struct One {
     lateness: Latencies,
     service: Latencies,
     response: Latencies,
+    /// Of each of [`ALONG`].
+    along: [Along; ALONG.len()],
 }
 
 impl PerFlow {
     pub(crate) fn observe(&mut self, request: &Request, measured: &Measured) {
         let Some(index) = usize::from(measured.flow).checked_sub(1) else { return };
-        let One { figures, lateness, service, response } = self.at(index);
+        let One { figures, lateness, service, response, along } = self.at(index);
         figures.requests += 1;
+        if let Some(of_op) = ALONG.iter().position(|op| *op == request.op) {
+            let is_done = measured.outcome == Outcome::Ok;
+            // Where a file could not be opened, nothing was asked of it: the open was what is due.
+            along[of_op].requests += u64::from(is_done || request.op != Op::Open);
+            along[of_op].completed += u64::from(is_done);
+        }
         if !measured.outcome.was_issued() {
             return;
         }
@@ -102,7 +134,7 @@ impl PerFlow {
 
     pub(crate) fn merge(&mut self, other: &Self) {
         for (index, theirs) in other.flows.iter().enumerate() {
-            let One { figures, lateness, service, response } = theirs;
+            let One { figures, lateness, service, response, along } = theirs;
             // Names come from the engine's facts; rates and percentiles are made at the end.
             let FlowFigures {
                 flow: _,
@@ -116,6 +148,7 @@ impl PerFlow {
                 bytes_written,
                 last_completed_ns,
                 per_second: _,
+                along: _,
                 lateness: _,
                 service_time: _,
                 response_time: _,
@@ -124,6 +157,10 @@ impl PerFlow {
             mine.lateness.merge(lateness);
             mine.service.merge(service);
             mine.response.merge(response);
+            for (mine, theirs) in mine.along.iter_mut().zip(along) {
+                mine.requests = mine.requests.saturating_add(theirs.requests);
+                mine.completed = mine.completed.saturating_add(theirs.completed);
+            }
             let mine = &mut mine.figures;
             mine.requests = mine.requests.saturating_add(*requests);
             mine.issued = mine.issued.saturating_add(*issued);
@@ -139,15 +176,21 @@ impl PerFlow {
     pub(crate) fn figures(&self, flows: &[FlowFacts]) -> Vec<FlowFigures> {
         let row = |facts: &FlowFacts| {
             let index = usize::from(facts.flow).wrapping_sub(1);
-            let One { figures, lateness, service, response } =
+            let One { figures, lateness, service, response, along } =
                 self.flows.get(index).cloned().unwrap_or_default();
             let seconds = figures.last_completed_ns as f64 / 1e9;
-            let completed = service.count() as f64;
+            let its = ALONG.iter().zip(along).filter(|(op, _)| facts.along.contains(op));
+            let along = its.fold(Along::default(), |sum, (_, of_op)| Along {
+                requests: sum.requests + of_op.requests,
+                completed: sum.completed + of_op.completed,
+            });
+            let completed = service.count().saturating_sub(along.completed) as f64;
             FlowFigures {
                 flow: facts.flow,
                 name: facts.name.clone(),
                 threads: facts.threads,
                 per_second: if seconds > 0.0 { completed / seconds } else { 0.0 },
+                along,
                 lateness: Percentiles::of(&lateness),
                 service_time: Percentiles::of(&service),
                 response_time: Percentiles::of(&response),

@@ -6,8 +6,12 @@
 //! at k · [`PLACE_BYTES`]. What was there before the first call stands beside them, because
 //! without it a replay would fail where the recording did not.
 
+use std::fmt;
+
 use rustc_hash::FxHashSet;
 use serde::{Deserialize, Serialize};
+
+use crate::units::{Bytes, counted, counted_in};
 
 /// So many bytes belong to each place: no file is larger.
 pub const PLACE_BYTES: u64 = 1 << 40;
@@ -30,6 +34,37 @@ impl RecordedFiles {
     pub fn at(&self, offset_bytes: u64) -> Option<(&Place, u64)> {
         let place = self.places.get(usize::try_from(offset_bytes / PLACE_BYTES).ok()?)?;
         Some((place, offset_bytes % PLACE_BYTES))
+    }
+
+    /// How much was there before the first call.
+    pub fn found(&self) -> FoundBefore {
+        let mut found = FoundBefore::default();
+        for before in &self.before {
+            match before.kind {
+                BeforeKind::Directory => found.directories += 1,
+                BeforeKind::Symlink => found.links += 1,
+                // Another name of a file that stands in the list too.
+                BeforeKind::File if before.target.is_some() => found.links += 1,
+                BeforeKind::File => {
+                    found.files += 1;
+                    found.bytes = found.bytes.saturating_add(before.size);
+                }
+            }
+        }
+        found
+    }
+
+    /// How many names calls are about.
+    pub fn names(&self) -> usize {
+        let names = self.places.iter().map(|place| place.path.as_str());
+        names.collect::<FxHashSet<&str>>().len()
+    }
+
+    /// Whether something has this name in the directory that all names are taken from, or gets it.
+    pub fn has_name(&self, name: &str) -> bool {
+        let is_it = |path: &str| path.split('/').next() == Some(name);
+        let is_its = |place: &Place| is_it(&place.path) || place.to.as_deref().is_some_and(is_it);
+        self.before.iter().any(|before| is_it(&before.path)) || self.places.iter().any(is_its)
     }
 
     /// Refuses names that could lead out of the directory that they are taken from: the text of a
@@ -84,6 +119,32 @@ impl RecordedFiles {
             learned += u64::from(is_learned);
         }
         learned
+    }
+}
+
+/// How much was there before the first call.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FoundBefore {
+    /// Files.
+    pub files: u64,
+    /// Their bytes, as far as they are known.
+    pub bytes: u64,
+    /// Directories.
+    pub directories: u64,
+    /// Symbolic links, and further names of files.
+    pub links: u64,
+}
+
+impl fmt::Display for FoundBefore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{} with {}, {}, {}",
+            counted(self.files, "file"),
+            Bytes(self.bytes),
+            counted_in(self.directories, "directory", "directories"),
+            counted(self.links, "link")
+        )
     }
 }
 

@@ -36,6 +36,7 @@ pub(crate) fn run(args: &ConvertArgs) -> anyhow::Result<u8> {
     let stop = stop_on_signals()?;
     let mut options = args.read.options();
     // Transforms do not keep links between requests, and most formats cannot store them.
+    options.into_another = true;
     options.dependencies = load.is_whole() && write::keeps_dependencies(args.to, &args.output);
     let described =
         |source| -> Box<dyn Source> { Box::new(Labelled::new(stop.over(source), label(args))) };

@@ -76,7 +76,8 @@ fn json_of(
                 "name": volume.map(|volume| &volume.name),
                 "size": volume.and_then(|volume| volume.size),
                 "requests": count.requests,
-                "extent": count.extent,
+                // Places of recorded operations on files are numbers of names.
+                "extent": header.files.is_none().then_some(count.extent),
             })
         })
         .collect();
@@ -174,6 +175,22 @@ fn print_text(
         )?;
     }
     print_sizes(&mut out, figures)?;
+    print_volumes(&mut out, header, figures)?;
+    if let (Some(max), Some(mean)) = (figures.in_flight_max, figures.in_flight_mean) {
+        let least = if figures.in_flight_uncounted > 0 { "at least " } else { "" };
+        row!(out, "in flight", "mean {mean:.2}, max {least}{max} (as recorded)")?;
+    }
+    print_latencies(&mut out, figures)?;
+    print_notes(&mut out, header)
+}
+
+/// The volumes, and how far each is used. Of recorded operations on files, whose places are numbers
+/// of names, that is which files there are.
+fn print_volumes(out: &mut impl Write, header: &Header, figures: &TraceFigures) -> io::Result<()> {
+    if let Some(files) = &header.files {
+        row!(out, "files", "there before: {}", files.found())?;
+        return row!(out, "", "calls on {}", counted(files.names() as u64, "name"));
+    }
     for (id, count) in figures.per_volume.iter().take(VOLUMES_SHOWN) {
         let volume = header.volumes.iter().find(|volume| volume.id == *id);
         let name = volume.map(|volume| volume.name.as_str()).filter(|name| !name.is_empty());
@@ -193,12 +210,7 @@ fn print_text(
         let more = figures.per_volume.len() - VOLUMES_SHOWN;
         row!(out, "", "and {} more (--json lists them)", counted(more as u64, "volume"))?;
     }
-    if let (Some(max), Some(mean)) = (figures.in_flight_max, figures.in_flight_mean) {
-        let least = if figures.in_flight_uncounted > 0 { "at least " } else { "" };
-        row!(out, "in flight", "mean {mean:.2}, max {least}{max} (as recorded)")?;
-    }
-    print_latencies(&mut out, figures)?;
-    print_notes(&mut out, header)
+    Ok(())
 }
 
 fn print_provenance(

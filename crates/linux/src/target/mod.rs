@@ -19,5 +19,5 @@ pub use facts::{TargetFacts, TargetKind};
 pub(crate) use ioctl::discard;
 pub use layers::{Layer, layers};
 pub use open::{Access, OpenOptions, OpenedTarget, claim, open};
-pub(crate) use open::{block_of, kind_of, size_of, status};
+pub(crate) use open::{block_of, direct_block, kind_of, size_of, status};
 pub(crate) use storage::{DEPTH_MAX, Keeper, Loop, Storage, loops};

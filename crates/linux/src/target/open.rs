@@ -272,6 +272,19 @@ pub(crate) fn block_of(file: &File, kind: TargetKind) -> u64 {
     told.or_else(|| file.metadata().ok().map(|data| data.blksize())).unwrap_or(512)
 }
 
+/// The block of direct I/O on an open file, if the kernel tells.
+///
+/// # Errors
+///
+/// If it goes through the page cache whatever is asked for.
+pub(crate) fn direct_block(file: &File) -> io::Result<Option<u64>> {
+    match direct_io(file) {
+        DirectIo::Aligned(block) => Ok(Some(block)),
+        DirectIo::Untold => Ok(None),
+        DirectIo::Cannot => Err(io::ErrorKind::Unsupported.into()),
+    }
+}
+
 /// What the kernel tells of direct I/O on a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum DirectIo {

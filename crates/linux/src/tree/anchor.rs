@@ -11,6 +11,7 @@ use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use ioecho_replay::tree::{CONTROL, DirectoryName, Geometry, MARKER, Tree, file_number};
 use ioecho_replay::verify::{FoundName, FoundNames};
@@ -204,10 +205,10 @@ impl Anchor {
     ///
     /// # Errors
     ///
-    /// If a directory cannot be read.
-    pub fn look(&self, tree: &Tree) -> io::Result<Found> {
+    /// If a directory cannot be read; [`io::ErrorKind::Interrupted`] if `stop` is raised meanwhile.
+    pub fn look(&self, tree: &Tree, stop: &AtomicBool) -> io::Result<Found> {
         let mut found = Found::default();
-        self.walk(&tree.geometry, &mut |seen| match seen {
+        self.walk(&tree.geometry, stop, &mut |seen| match seen {
             Seen::File { file, bytes, is_linked } => {
                 tree.put_file(file, bytes);
                 found.files += 1;
@@ -245,7 +246,7 @@ impl Anchor {
     /// If a directory cannot be read.
     pub fn names(&self, geometry: &Geometry) -> io::Result<FoundNames> {
         let mut found = FoundNames::nothing(geometry);
-        self.walk(geometry, &mut |seen| match seen {
+        self.walk(geometry, &AtomicBool::new(false), &mut |seen| match seen {
             Seen::File { file, bytes, .. } => found.add_file(file, bytes),
             Seen::Directory { directory } => found.add_directory(directory),
             Seen::Foreign { file: Some(file), is_directory: true, .. } => {
@@ -259,7 +260,12 @@ impl Anchor {
     }
 
     /// Goes through all that is there, a directory before what lies in it.
-    fn walk(&self, geometry: &Geometry, see: &mut dyn FnMut(Seen<'_>)) -> io::Result<()> {
+    fn walk(
+        &self,
+        geometry: &Geometry,
+        stop: &AtomicBool,
+        see: &mut dyn FnMut(Seen<'_>),
+    ) -> io::Result<()> {
         let mut left = vec![None];
         while let Some(directory) = left.pop() {
             let path = geometry.path_of(directory);
@@ -268,6 +274,9 @@ impl Anchor {
             let opened = openat2(self.directory.as_fd(), at, flags, Mode::empty(), BENEATH)?;
             for entry in Dir::read_from(&opened)? {
                 let entry = entry?;
+                if stop.load(Relaxed) {
+                    return Err(io::ErrorKind::Interrupted.into());
+                }
                 let name = entry.file_name().to_string_lossy();
                 if matches!(&*name, "." | "..") {
                     continue;

@@ -4,6 +4,7 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use ioecho_replay::pattern::Pattern;
 use ioecho_replay::tree::{Call, Clients, FileFlow, FileState, MARKER, Next, Tree};
@@ -16,6 +17,11 @@ use crate::MonotonicClock;
 
 fn tree(line: &str) -> Arc<Tree> {
     Arc::new(Tree::new(line.parse().unwrap()))
+}
+
+/// What nobody raises.
+fn never() -> AtomicBool {
+    AtomicBool::new(false)
 }
 
 /// Does a load with one thread, for so many calls; returns what failed.
@@ -97,7 +103,7 @@ fn a_tree_is_made_found_again_read_and_removed() {
     assert_eq!(names(&path), [MARKER, "vdb.1_1.dir", "vdb.1_2.dir"]);
 
     let again = tree(SHAPE);
-    let found = anchor.look(&again).unwrap();
+    let found = anchor.look(&again, &never()).unwrap();
     assert_eq!((found.files, found.directories, found.foreign), (12, 6, 0));
     assert_eq!(again.states.count(FileState::Full as u8), 12);
     for load in ["read?size=4k", "getattr?", "setattr?", "access?", "open?", "mixed?size=2k"] {
@@ -124,7 +130,7 @@ fn files_are_copied_and_moved_to_another_tree() {
     assert_eq!(does(&b, &there, None, "files:delete?once=yes", usize::MAX), []);
     assert_eq!(does(&a, &here, to, "files:move?to=2&once=yes", usize::MAX), []);
     assert_eq!(here.states.count(FileState::THERE), 0);
-    let found = b.look(&tree(SHAPE)).unwrap();
+    let found = b.look(&tree(SHAPE), &never()).unwrap();
     assert_eq!(found.files, 12);
 }
 
@@ -137,7 +143,7 @@ fn what_is_not_of_the_tree_is_told_and_left() {
     fs::write(&inside, "dear").unwrap();
     fs::write(directory.path().join("vdb.1_2.dir/vdb_f0001.file"), "no files here").unwrap();
     let again = tree(SHAPE);
-    let found = anchor.look(&again).unwrap();
+    let found = anchor.look(&again, &never()).unwrap();
     assert_eq!((found.files, found.foreign), (12, 2));
     assert_eq!(does(&anchor, &again, None, CLEAN, usize::MAX), []);
     assert_eq!(fs::read(inside).unwrap(), b"dear");
@@ -159,7 +165,7 @@ fn no_link_leads_out_of_the_anchor() {
     let failed = does(&anchor, &made, None, "files:delete?once=yes", usize::MAX);
     assert_eq!(failed.len(), 2);
     assert_eq!(names(&other).len(), 2);
-    assert_eq!(anchor.look(&tree(shape)).unwrap().foreign, 1);
+    assert_eq!(anchor.look(&tree(shape), &never()).unwrap().foreign, 1);
     assert!(Anchor::open(&path.join("vdb.1_1.dir"), true, false).is_err());
     fs::remove_file(path.join("vdb.1_1.dir")).unwrap();
     fs::rename(&other, path.join("vdb.1_1.dir")).unwrap();
@@ -235,4 +241,14 @@ fn threads_keep_fewer_directories_open_than_the_process_may_have_descriptors() {
         let all = 2 * threads as u64 * kept;
         assert!(kept == 1 || may_have.is_none_or(|most| all <= most / 2), "{threads}: {kept}");
     }
+}
+
+#[test]
+fn looking_at_a_tree_ends_when_that_is_asked_for() {
+    let home = tempfile::tempdir().unwrap();
+    fs::write(home.path().join("foreign"), "").unwrap();
+    let anchor = Anchor::open(home.path(), false, false).unwrap();
+    let asked = anchor.look(&tree(SHAPE), &AtomicBool::new(true)).unwrap_err();
+    assert_eq!(asked.kind(), std::io::ErrorKind::Interrupted);
+    assert_eq!(anchor.look(&tree(SHAPE), &never()).unwrap().foreign, 1);
 }

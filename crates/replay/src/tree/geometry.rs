@@ -227,9 +227,9 @@ impl Geometry {
         }
     }
 
-    /// Whether all files consist of whole sectors of 512 bytes.
-    pub fn is_in_sectors(&self) -> bool {
-        consists_of_sectors(&self.sizes)
+    /// Whether all files consist of whole blocks of so many bytes.
+    pub fn is_in_blocks(&self, block: u64) -> bool {
+        consists_of_blocks(&self.sizes, block)
     }
 
     /// Where a file begins in its volume.
@@ -339,12 +339,14 @@ pub(super) fn pick(mix: &[(u64, f64)], unit: f64) -> u64 {
     mix.last().map_or(0, |(size, _)| *size)
 }
 
-/// Whether all sizes are multiples of 512 bytes; those around an average are.
-pub(super) fn consists_of_sectors(sizes: &Sizes) -> bool {
-    let is_whole = |bytes: u64| bytes.is_multiple_of(AVERAGE_UNIT);
+/// Whether all sizes are multiples of so many bytes; those around an average are of 512.
+pub(super) fn consists_of_blocks(sizes: &Sizes, block: u64) -> bool {
+    let is_whole = |bytes: u64| bytes.is_multiple_of(block);
     match sizes {
         Sizes::Mix(mix) => match &mix[..] {
-            [(size, share)] if *share <= 0.0 => *size >= 2 * AVERAGE_UNIT || *size == 0,
+            [(size, share)] if *share <= 0.0 => {
+                *size == 0 || *size >= 2 * AVERAGE_UNIT && AVERAGE_UNIT.is_multiple_of(block)
+            }
             mix => mix.iter().all(|(size, _)| is_whole(*size)),
         },
         Sizes::Range { least, step, .. } => is_whole(*least) && is_whole(*step),

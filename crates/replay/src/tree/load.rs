@@ -7,7 +7,8 @@ use ioecho_trace::Op;
 use ioecho_trace::arguments::{ArgumentError, Arguments};
 use ioecho_trace::workload::model::Sizes;
 
-use super::geometry::{consists_of_sectors, parse_sizes};
+use super::geometry::{consists_of_blocks, parse_sizes};
+use super::idle::Typed;
 use super::states::FileState;
 
 /// What the line of a load on files begins with.
@@ -128,7 +129,6 @@ impl Task {
         match (self, wanted) {
             (Self::Mkdir, _) => "no directory is left to make",
             (Self::Rmdir, _) => "no directory is left that is empty",
-            (_, 0) => "no file is both as its task needs it and as `only` asks for",
             (_, FULL) => "no file has its data",
             (_, EMPTY) => "no file is there without its data",
             (_, FileState::THERE) => "no file is there",
@@ -259,6 +259,7 @@ impl FileLoad {
             vec![word(&Task::WORDS, "what is done", what)?]
         };
         let sizes: Option<String> = settings.setting("size")?;
+        let read: Option<f64> = settings.setting("read")?;
         let skew: Option<f64> = settings.setting("skew")?;
         let select = settings.choice(
             "select",
@@ -269,6 +270,7 @@ impl FileLoad {
                 ("skewed", Select::Skewed(3.0)),
             ],
         )?;
+        let is_select_typed = select.is_some();
         let select = match (select.unwrap_or_default(), skew) {
             (Select::Skewed(_), Some(skew)) => Select::Skewed(skew),
             (_, Some(_)) => return Err(ArgumentError::new("skew goes with select=skewed")),
@@ -291,15 +293,29 @@ impl FileLoad {
             (None, None) if dist.is_none() => None,
             _ => return Err(ArgumentError::new("rate and duration go together")),
         };
+        let access = settings.choice("access", &Access::WORDS)?;
+        let once = settings.choice("once", &yes)?;
+        let only = settings.choice("only", &ONLY)?;
+        let then_delete = settings.choice("then-delete", &yes)?;
+        let typed = Typed {
+            size: sizes.is_some(),
+            read: read.is_some(),
+            access: access.is_some(),
+            select: is_select_typed,
+            once: once.is_some(),
+            only: only.is_some(),
+            stop_after: stop.is_some(),
+            then_delete: then_delete.is_some(),
+        };
         let load = Self {
             is_format,
-            read: settings.setting("read")?.unwrap_or(50.0),
+            read: read.unwrap_or(50.0),
             sizes: sizes.map_or(Ok(Sizes::only(4096)), |text| parse_sizes(&text))?,
-            access: settings.choice("access", &Access::WORDS)?.unwrap_or_default(),
+            access: access.unwrap_or_default(),
             select,
-            once: is_format || settings.choice("once", &yes)?.unwrap_or(false),
-            only: settings.choice("only", &ONLY)?.unwrap_or(u8::MAX),
-            then_delete: settings.choice("then-delete", &yes)?.unwrap_or(false),
+            once: is_format || once.unwrap_or(false),
+            only: only.unwrap_or(u8::MAX),
+            then_delete: then_delete.unwrap_or(false),
             stop_after: stop.map(|text| stop_after(&text)).transpose()?,
             to: settings.setting("to")?,
             arrivals,
@@ -308,6 +324,7 @@ impl FileLoad {
         };
         settings.finish()?;
         load.check()?;
+        load.refuse_idle(typed)?;
         Ok(load)
     }
 
@@ -338,9 +355,9 @@ impl FileLoad {
         }
     }
 
-    /// Whether all that it reads and writes consists of whole sectors of 512 bytes.
-    pub fn is_in_sectors(&self) -> bool {
-        consists_of_sectors(&self.sizes)
+    /// Whether all that it reads and writes consists of whole blocks of so many bytes.
+    pub fn is_in_blocks(&self, block: u64) -> bool {
+        !self.reads() && !self.writes() || consists_of_blocks(&self.sizes, block)
     }
 
     /// Whether it changes a tree: its own, or the one that it copies to.

@@ -306,8 +306,6 @@ fn what_ran_out_is_what_the_task_asked_for_also_where_each_file_is_chosen_once()
     };
     for once in ["", "&once=yes"] {
         let why = |load: &str, other: Found| why(&format!("{load}{once}"), other);
-        let neither = "no file is both as its task needs it and as `only` asks for";
-        assert_eq!(why("files:read?only=empty", Found::Nothing), Some(neither));
         let with_data = "no file is there without its data";
         assert_eq!(why("files:write?only=empty", Found::Nothing), Some(with_data));
         let beneath = "no file is left whose directory is in the other tree";
@@ -423,4 +421,13 @@ fn a_load_is_refused_with_the_reason() {
         let error = line.parse::<FileLoad>().unwrap_err().to_string();
         assert!(error.contains(reason), "{line}: {error}");
     }
+}
+
+#[test]
+fn a_tree_is_supposed_no_further_when_that_is_asked_for() {
+    let tree = Tree::new(geometry("width=10&files=10"));
+    tree.suppose_until(Found::Full, &AtomicBool::new(true));
+    assert_eq!(tree.states.count(FileState::Full as u8), 0);
+    tree.suppose_until(Found::Full, &AtomicBool::new(false));
+    assert_eq!(tree.states.count(FileState::Full as u8), 100);
 }

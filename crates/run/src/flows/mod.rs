@@ -28,7 +28,9 @@ use ioecho_trace::formats::ReadOptions;
 use ioecho_trace::header::Volume;
 use ioecho_trace::transform::Load;
 use ioecho_trace::wording::Wording;
-use ioecho_trace::{Batch, Bytes, Columns, Header, Source, Stop, TraceError, VolumeId, generate};
+use ioecho_trace::{
+    Batch, Bytes, Columns, Header, Op, Source, Stop, TraceError, VolumeId, generate,
+};
 
 use crate::directory::RunDirectory;
 use crate::error::{Kind, Result, RunError};
@@ -134,6 +136,12 @@ impl Flow {
     /// When it ends by itself.
     pub(crate) fn ends(&self) -> FlowEnds {
         self.spec.ends
+    }
+
+    /// What comes along with its requests, and is not due of itself.
+    fn along(&self) -> Vec<Op> {
+        let is_due = |of: &&OfFiles| of.load.arrivals.is_some();
+        self.of_files.as_ref().filter(is_due).map(|of| of.load.along()).unwrap_or_default()
     }
 
     /// Whether it makes files of others, in another tree.
@@ -333,6 +341,7 @@ impl Flows {
             share: flow.spec.share,
             target: flow.target() as u16,
             others: flow.parts.iter().skip(1).map(|part| part.target as u16).collect(),
+            along: flow.along(),
         };
         self.list.iter().zip(1..).map(facts).collect()
     }
@@ -415,10 +424,10 @@ impl Flows {
         of_files.any(|of| of.load.access == Access::Shared)
     }
 
-    /// Whether all requests in files consist of whole sectors of 512 bytes.
-    pub(crate) fn are_in_sectors(&self) -> bool {
+    /// Whether all requests in files consist of whole blocks of so many bytes.
+    pub(crate) fn are_in_blocks(&self, block: u64) -> bool {
         let mut of_files = self.list.iter().filter_map(|flow| flow.of_files.as_ref());
-        of_files.all(|of| of.load.is_in_sectors())
+        of_files.all(|of| of.load.is_in_blocks(block))
     }
 
     /// Refuses flows that are to end together after different amounts.
@@ -562,6 +571,20 @@ fn on_trees(specs: &[FlowSpec], in_flight_max: u32, targets: &[Target]) -> Resul
         if load.arrivals.is_some() == flow.threads.is_some() {
             let text = format!("'{flow}': a rate goes with cap=, and threads= with none");
             return refused(text, "say how many threads it has: threads=8, or with a rate cap=8");
+        }
+        let FlowEnds { requests: _, data, read, written } = flow.ends;
+        for (is_idle, what) in [
+            (read.is_some() && !load.reads(), "read-data ends a load that reads data"),
+            (written.is_some() && !load.writes(), "written-data ends a load that writes data"),
+            (
+                data.is_some() && !load.reads() && !load.writes(),
+                "data ends a load that reads or writes data",
+            ),
+        ] {
+            if is_idle {
+                let text = format!("'{flow}': {what}, and this one does not");
+                return refused(text, "say after how many requests it ends: requests=1000");
+            }
         }
         if flow.think.is_some() {
             return refused(format!("'{flow}': threads on files do not think"), "leave think out");

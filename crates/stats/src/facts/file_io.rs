@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::merging;
+use super::{merging, share};
 
 /// What the calls of a run on files moved, all threads together, and how much of that was in the
 /// page cache instead of on the storage. Bytes.
@@ -50,8 +50,4 @@ impl FileIo {
             *mine = both.map(|(mine, theirs)| mine.saturating_add(theirs));
         }
     }
-}
-
-fn share(part: u64, whole: u64) -> f64 {
-    if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
 }

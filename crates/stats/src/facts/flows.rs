@@ -1,5 +1,6 @@
 //! The flows of a run, as they were asked for.
 
+use ioecho_trace::Op;
 use serde::{Deserialize, Serialize};
 
 /// A flow of a run.
@@ -25,6 +26,10 @@ pub struct FlowFacts {
     /// The other targets that it takes for one volume with the first, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub others: Vec<u16>,
+    /// Operations that come along with what is due and have no instant of their own: a file that
+    /// is read at a rate is opened and closed besides. Empty of a flow without such ones.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub along: Vec<Op>,
 }
 
 /// The clients of all closed flows together; 0 if there are none.

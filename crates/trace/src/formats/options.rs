@@ -83,6 +83,10 @@ pub struct ReadOptions {
     /// do not update parents. [`Order::Whole`] takes precedence.
     #[serde(skip)]
     pub dependencies: bool,
+    /// The requests go into another trace, which lacks what is not read: that is a loss. Whoever
+    /// only looks at them loses nothing.
+    #[serde(skip)]
+    pub into_another: bool,
 }
 
 impl ReadOptions {
@@ -141,6 +145,7 @@ mod tests {
             described: Some(Arc::new(described)),
             order: Order::Whole,
             dependencies: false,
+            into_another: false,
         };
         let text = serde_json::to_string(&options).unwrap();
         let read: ReadOptions = serde_json::from_str(&text).unwrap();

@@ -73,9 +73,7 @@ impl Recording {
     pub fn is_of_calls(&self) -> bool {
         self.interface == Interface::Tracefs && self.devices.is_empty()
     }
-}
 
-impl Recording {
     /// Whether the user asked for the end. For a recording of an earlier version this follows from
     /// the phrase.
     pub fn was_asked_to_end(&self) -> bool {

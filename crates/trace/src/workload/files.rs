@@ -76,7 +76,8 @@ impl Tree {
             ("fsync", has(&["fsync"])),
         ];
         let words: Vec<&str> = words.iter().filter(|(_, is)| *is).map(|(word, _)| *word).collect();
-        if !words.is_empty() {
+        // In memory there is no page cache.
+        if !words.is_empty() && self.instead.is_none() {
             let _ = write!(text, "&open={}", words.join(","));
         }
         match &self.instead {
@@ -144,7 +145,7 @@ impl OnTree<'_> {
                 is_closed,
                 in_flight: self.threads,
                 writes: !matches!(*task, "read" | "open" | "close" | "getattr" | "access")
-                    || self.work.access.contains(&"delete"),
+                    || self.removes_after(task),
                 is_sync: false,
                 share: (is_closed && self.is_skewed).then_some(each * 100.0),
                 has_own_rate: false,
@@ -153,10 +154,17 @@ impl OnTree<'_> {
         tasks.iter().map(flow).collect()
     }
 
+    /// The load in one line, of which each setting has an effect: a FWD has words for all of its
+    /// operations, and not every operation has a use for each.
     fn line(&self, task: &str) -> String {
         let FileWork { access, select, stop_after, read, .. } = self.work;
+        let transfers = matches!(task, "read" | "write" | "mixed");
+        let is_of_directories = matches!(task, "mkdir" | "rmdir");
+        let stays =
+            transfers || matches!(task, "open" | "close" | "getattr" | "setattr" | "access");
+        let selects = |word: &str| select.iter().any(|other| other == word);
         let mut line = format!("files:{task}?");
-        if matches!(task, "read" | "write" | "mixed") {
+        if transfers {
             let _ = write!(line, "size={}&", self.sizes);
         }
         if let Some(read) = read.filter(|_| task == "mixed") {
@@ -164,21 +172,25 @@ impl OnTree<'_> {
         }
         let does = |word: &str| access.contains(&word);
         let way = match () {
-            () if does("random") && does("shared") => Some("shared"),
-            () if does("random") => Some("random"),
-            () if does("sequentialnz") => Some("from-anywhere"),
+            () if does("random") && does("shared") && stays && !selects("once") => Some("shared"),
+            () if does("random") && transfers => Some("random"),
+            () if does("sequentialnz") && transfers => Some("from-anywhere"),
             () => None,
         };
         if let Some(way) = way {
             let _ = write!(line, "access={way}&");
         }
-        if does("delete") {
+        if self.removes_after(task) {
             line.push_str("then-delete=yes&");
         }
         for (number, word) in select.iter().enumerate() {
             let _ = match word.as_str() {
+                // Directories are taken in order, and have no states.
+                "random" | "poisson" | "full" | "empty" | "notfull" if is_of_directories => Ok(()),
                 "random" => write!(line, "select=random&"),
                 "sequentialnz" => write!(line, "select=from-anywhere&"),
+                // Where each is chosen once, none is chosen more often.
+                "poisson" if selects("once") => write!(line, "select=random&"),
                 "poisson" => {
                     let by = select.get(number + 1).map_or(SKEW, String::as_str);
                     write!(line, "select=skewed&skew={by}&")
@@ -189,11 +201,22 @@ impl OnTree<'_> {
                 _ => Ok(()),
             };
         }
-        if let Some(stop) = stop_after.as_ref().filter(|_| line.contains("size=")) {
+        // Behind its end a file has no more, unless it is read at random places.
+        let is_beyond = |stop: &&String| {
+            let percent = stop.strip_suffix('%').and_then(|part| part.parse::<f64>().ok());
+            percent.is_some_and(|percent| percent > 100.0) && !does("random")
+        };
+        if let Some(stop) = stop_after.as_ref().filter(|stop| transfers && !is_beyond(stop)) {
             let _ = write!(line, "stop-after={stop}&");
         }
         let _ = write!(line, "seed={}", self.seed);
         line
+    }
+
+    /// Whether a task removes files when it has gone through them.
+    fn removes_after(&self, task: &str) -> bool {
+        let opens = matches!(task, "read" | "write" | "mixed" | "create" | "open" | "close");
+        opens && self.work.access.contains(&"delete")
     }
 
     /// The flow that makes its tree, if the run asks for that.
@@ -220,6 +243,8 @@ impl OnTree<'_> {
         let size = self.format.map(|format| format.sizes.to_string());
         let of_general = || plain(self.general.format_size.unwrap_or(FORMAT_SIZE));
         let size = size.unwrap_or_else(of_general);
+        let fills = steps.contains(&"fill");
+        let size = if fills { format!("&size={size}") } else { String::new() };
         let seed = self.seed;
         Some(PlannedFlow {
             name: format!("format@{}", self.tree.name),
@@ -227,7 +252,7 @@ impl OnTree<'_> {
             storages: vec![self.tree.name.clone()],
             paths: vec![self.tree.target(self.general, &self.open())],
             parts: Vec::new(),
-            line: format!("files:format?do={}&size={size}&seed={seed}", steps.join(",")),
+            line: format!("files:format?do={}{size}&seed={seed}", steps.join(",")),
             is_whole: true,
             is_closed: true,
             in_flight: self.format.map_or(FORMAT_THREADS, |format| format.threads),

@@ -14,6 +14,7 @@ use ioecho_run::directory::RunDirectory;
 use ioecho_run::verify::later::TargetFindings;
 use ioecho_run::verify::subject::FAMILY_PLACE;
 use ioecho_stats::interval::Interval;
+use ioecho_stats::run_summary::RunSummary;
 use ioecho_trace::Nanos;
 use ioecho_trace::workload::plan::{Leaf, LeafRate, PlannedFlow};
 use jiff::Timestamp;
@@ -118,7 +119,7 @@ impl Reports {
             .ok_or_else(|| anyhow::anyhow!("{} is no run", done.run.display()))?;
         let facts = run.read_facts()?;
         let started = facts.started.parse::<Timestamp>().unwrap_or_default();
-        let division = division(leaf, started);
+        let division = division(leaf, started, ended(leaf, &run.read_summary()?));
         // All first, then the storages, then the loads.
         let storages = once(leaf.flows.iter().flat_map(|flow| &flow.storages).map(String::as_str));
         let works = once(leaf.flows.iter().map(work_of));
@@ -274,11 +275,21 @@ fn begun(leaf: &Leaf, division: &Division) -> String {
     )
 }
 
-/// How a run is divided into intervals. Its first interval is left out of averages, or all that
-/// lie in its warm-up, as there; of a run of one interval nothing is.
-fn division(leaf: &Leaf, started: Timestamp) -> Division {
+/// When a run ended: as it was asked to, or with its last request where that is not asked for by
+/// time. What makes a tree ends when that is made.
+fn ended(leaf: &Leaf, summary: &RunSummary) -> Nanos {
+    let asked = leaf.warmup.saturating_add(leaf.duration);
+    let last = summary.per_flow.iter().map(|flow| flow.last_completed_ns).max();
+    match last {
+        Some(last) if !leaf.has_end || leaf.ends_by_data() => Nanos(last.max(1)),
+        _ => asked,
+    }
+}
+
+/// How a run that ended then is divided into intervals. Its first interval is left out of averages,
+/// or all that lie in its warm-up, as there; of a run of one interval nothing is.
+fn division(leaf: &Leaf, started: Timestamp, end: Nanos) -> Division {
     let width = Nanos(leaf.interval.0.max(1));
-    let end = leaf.warmup.saturating_add(leaf.duration);
     let epoch_ns = i64::try_from(started.as_nanosecond()).unwrap_or_default();
     let division = Division { width, end, first: 1, epoch_ns };
     let in_warmup = (leaf.warmup.0.max(0) as u64).div_ceil(width.0 as u64);

@@ -32,9 +32,9 @@ use crate::stream::Source;
 use crate::units::{Nanos, VolumeId};
 use crate::wording::Wording;
 
-/// The loss of dependencies that the caller did not ask for.
+/// The loss of dependencies in a trace that is made of one.
 pub(super) const UNREAD_DEPENDENCIES: &str =
-    "columns that say which requests wait for which, which this command does not read";
+    "columns that say which requests wait for which, which were not taken over";
 
 /// Opens a native file.
 pub fn open(path: &Path, options: &ReadOptions) -> Result<Box<dyn Source>, TraceError> {
@@ -102,8 +102,10 @@ impl Reader {
         header.columns = columns;
         if columns.dependencies && !options.reads_dependencies() {
             header.columns.dependencies = false;
-            let what = NoteKind::Beside.of(UNREAD_DEPENDENCIES);
-            header.losses.add(what, 1, None);
+            if options.into_another {
+                let what = NoteKind::Beside.of(UNREAD_DEPENDENCIES);
+                header.losses.add(what, 1, None);
+            }
             for column in [Column::Id, Column::Think, Column::Parents] {
                 indices[column as usize] = None;
             }
