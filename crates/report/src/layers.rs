@@ -125,7 +125,7 @@ mod tests {
         assert_eq!(classes, Class::COUNT, "each class is in one layer");
         let last = layers.last().unwrap();
         assert_eq!(last.ink, Ink::Other);
-        assert!(last.name.starts_with("other (flush, discard, move, "), "{}", last.name);
+        assert!(last.name.starts_with("other (flush, discard, access, copy, "), "{}", last.name);
         assert!(last.name.ends_with(", readdir)"), "{}", last.name);
         let inks: Vec<Ink> = layers.iter().map(|layer| layer.ink).collect();
         assert!(inks.iter().enumerate().all(|(at, ink)| !inks[..at].contains(ink)), "{inks:?}");
