@@ -368,7 +368,7 @@ fn refused_with_verification(
     spec: &ReplaySpec,
     targets: &[Target],
     flows: &Flows,
-) -> [(bool, &'static str, &'static str); 5] {
+) -> [(bool, &'static str, &'static str); 6] {
     let is_on = spec.verify.is_on();
     let threads: u32 = flows.list().iter().map(Flow::places).sum();
     let trees = || {
