@@ -74,12 +74,51 @@ fn counts(rows: &[Request]) -> BTreeMap<&'static str, usize> {
     counts
 }
 
+/// Whether the phases of a run are those that its rows tell, each by its flow and operation.
+fn holds_phases(run: &Path, rows: &[Request]) {
+    /// When it began, when each of its threads ended, when each call did.
+    type Told = (i64, BTreeMap<u32, i64>, Vec<i64>);
+    let mut told: BTreeMap<(u64, &str), Told> = BTreeMap::new();
+    for row in rows {
+        let measured = row.measured.unwrap();
+        let Some((begun, ended)) = measured.submitted.zip(measured.completed) else { continue };
+        let phase = (u64::from(measured.flow), row.op.name());
+        let (first, threads, ends) =
+            told.entry(phase).or_insert((i64::MAX, <_>::default(), vec![]));
+        *first = begun.0.min(*first);
+        let last = threads.entry(row.origin.unwrap().pid).or_default();
+        *last = ended.0.max(*last);
+        ends.push(ended.0);
+    }
+    let summary = summary(run);
+    let phases = summary["per_phase"].as_array().unwrap();
+    assert_eq!(phases.len(), told.len(), "{phases:?}");
+    for phase in phases {
+        let key = (phase["flow"].as_u64().unwrap(), phase["operation"].as_str().unwrap());
+        let (begun, threads, ends) = &told[&key];
+        let (first, last) = (threads.values().min().unwrap(), threads.values().max().unwrap());
+        assert_eq!(phase["begun_ns"].as_i64(), Some(*begun), "{phase}");
+        assert_eq!(phase["threads"].as_u64(), Some(threads.len() as u64), "{phase}");
+        assert_eq!(phase["first"]["after_ns"].as_i64(), Some(first - begun), "{phase}");
+        assert_eq!(phase["last"]["after_ns"].as_i64(), Some(last - begun), "{phase}");
+        assert_eq!(phase["last"]["completed"].as_u64(), Some(ends.len() as u64), "{phase}");
+        // Within a step of the axis around that instant.
+        let width = 1_000_000 << 12;
+        let until = |at: i64| ends.iter().filter(|end| **end <= at).count() as u64;
+        let by_first = phase["first"]["completed"].as_u64().unwrap();
+        let may = until(first - width)..=until(first + width);
+        assert!(may.contains(&by_first), "{by_first} is none of {may:?}: {phase}");
+    }
+}
+
 #[test]
 fn a_tree_is_made_used_and_removed_below_a_real_directory() {
     let home = TempDir::new().unwrap();
     let target = format!("tree:anchor?{SHAPE}");
     let make = "make=files:format?do=mkdir,fill&size=4k;threads=2";
-    let made = counts(&replay(&home, "made", &target, &[make], &[]));
+    let rows = replay(&home, "made", &target, &[make], &[]);
+    holds_phases(&home.path().join("made"), &rows);
+    let made = counts(&rows);
     assert_eq!((made["mkdir"], made["create"], made["close"]), (6, 20, 20));
     let file = home.path().join("anchor/vdb.1_2.dir/vdb.2_1.dir/vdb_f0003.file");
     assert!([4096, 20_480].contains(&fs::metadata(&file).unwrap().len()));
@@ -89,6 +128,7 @@ fn a_tree_is_made_used_and_removed_below_a_real_directory() {
         "stat=files:getattr?once=yes;threads=1",
     ];
     let used = replay(&home, "used", &target, &flows, &[]);
+    holds_phases(&home.path().join("used"), &used);
     let counted = counts(&used);
     assert_eq!((counted["open"], counted["close"], counted["getattr"]), (20, 20, 20));
     // Every request of a file lies in its place, and each thread has one at a time.
@@ -109,7 +149,7 @@ fn a_tree_is_made_used_and_removed_below_a_real_directory() {
         assert_eq!(count, Some(counted[op] as u64), "{op}");
     }
     let page = fs::read_to_string(home.path().join("used/report.html")).unwrap();
-    assert!(page.contains("getattr"));
+    assert!(page.contains("stat: getattr") && page.contains("first finished after"));
 
     // A tree that is there is changed only where that is said.
     let clean = "--flow=clean=files:format?do=delete,rmdir;threads=2";
@@ -268,6 +308,7 @@ fn a_simulated_tree_keeps_its_rate_and_is_repeated_exactly() {
     let one = replay(&home, "one", &target, &flows, &["--end-after=2s"]);
     let two = replay(&home, "two", &target, &flows, &["--end-after=2s"]);
     assert_eq!(one, two);
+    holds_phases(&home.path().join("one"), &one);
     let reads = one.iter().filter(|row| row.op == Op::Read).count();
     assert!(reads.abs_diff(1000) < 120, "{reads}");
     let late = one.iter().filter(|row| row.measured.unwrap().lateness().unwrap().0 > 1_000_000);

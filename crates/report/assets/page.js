@@ -13,6 +13,7 @@ function build() {
   // Where nothing was due, nothing can be late.
   if (data.kind !== "load" && data.has_due_instants) new Lateness();
   new Throughput();
+  if (data.files) new Files();
   if (data.kind !== "load" || run.recorded_mean) new InFlight();
   const unpacked = (chart) => {
     for (const layer of chart.layers) if (layer.shape === "grid") layer.cells = unpackGrid(layer);

@@ -330,6 +330,34 @@ class Throughput extends Series {
   }
 }
 
+/// Calls on whole files per second, by operation.
+class Files extends Series {
+  constructor() {
+    const end = run.achieved_end_ns;
+    const text = (value) => `${countText(value)}/s`;
+    const mean = (counts) => (points, known) => {
+      const value = meanRate(counts, end, whole(points));
+      return value === null ? "none here"
+        : `mean ${text(value)}, max ${text(Math.max(...known))}`;
+    };
+    const series = data.files.map(({ name, colour, counts }) => ({
+      name, colour, at: (point) => pointRate(counts, end, point), over: mean(counts),
+    }));
+    const all = data.files[0].counts.map((_, b) =>
+      data.files.reduce((sum, { counts }) => sum + counts[b], 0));
+    super({
+      title: "Files per second",
+      note: "calls on whole files that completed in full, when they had; a created file is open",
+      height: Math.max(190, 60 + 45 * series.length), label: () => "files/s", counts: all, text,
+      series,
+    });
+  }
+
+  axis(pen, drawn) {
+    return this.linear(pen, drawn, shortText);
+  }
+}
+
 class InFlight extends Series {
   constructor() {
     const mean = (column) => (point) => sum(column, point) / (point[1] - point[0]);

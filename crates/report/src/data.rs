@@ -11,6 +11,7 @@ use ioecho_stats::analysis::seconds::Extremes;
 use ioecho_stats::histogram::{BEYOND, Latencies};
 use ioecho_stats::picture::{Class, Kind, Moment, Panels, RunPicture, Sonar, Span};
 use ioecho_stats::raster::{LOWEST_NS, ROWS, ROWS_PER_DECADE, Raster};
+use ioecho_trace::Op;
 use serde::Serialize;
 
 use crate::chart::{self, ChartData};
@@ -32,6 +33,8 @@ pub(crate) struct Data<'a> {
     extremes: &'a Extremes,
     sonar: Vec<Packed>,
     volumes: volumes::Volumes,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    files: Vec<FilesOf<'a>>,
     lateness: Cells,
     exact: Exact,
     /// Requests that must lie beyond a percentile for it to be shown.
@@ -125,6 +128,14 @@ struct Packed {
     most: Vec<Option<i64>>,
 }
 
+/// How many calls on whole files completed in each bucket.
+#[derive(Serialize)]
+struct FilesOf<'a> {
+    name: &'static str,
+    colour: &'static str,
+    counts: &'a [u64],
+}
+
 #[derive(Serialize)]
 struct Curve {
     span: Span,
@@ -166,6 +177,7 @@ pub(crate) fn data<'a>(page: &'a Page, panels: &'a Panels) -> Data<'a> {
         extremes: &page.extremes,
         sonar: sonar.collect(),
         volumes: volumes::packed(panels, &layers, &page.volumes),
+        files: files(panels, &layers),
         lateness: Cells { name: "lateness", cells: base64(&pack(&panels.lateness)) },
         exact: Exact {
             sonar: layers.iter().map(|layer| exact(picture, layer)).collect(),
@@ -204,14 +216,36 @@ fn exact(picture: &RunPicture, layer: &Layer) -> Option<Percentiles> {
     Percentiles::of(&all)
 }
 
+/// The colour of an operation in the sonar diagram.
+fn colour_of(layers: &[Layer], op: Op) -> &'static str {
+    let class = Class::of(op, false);
+    let of_class = layers.iter().find(|layer| layer.classes.contains(&class));
+    of_class.map_or(Ink::Other, |layer| layer.ink).variable()
+}
+
+/// Whole files by operation, in the colours and in the order of the sonar diagram.
+fn files<'a>(panels: &'a Panels, layers: &[Layer]) -> Vec<FilesOf<'a>> {
+    let mut files: Vec<_> = panels.files.iter().collect();
+    let place = |op: Op| {
+        let class = Class::of(op, false);
+        layers.iter().position(|layer| layer.classes.contains(&class)).unwrap_or(layers.len())
+    };
+    files.sort_by_key(|(op, _)| place(*op));
+    let of_op = |(op, counts): &'a (Op, Vec<u64>)| FilesOf {
+        name: op.name(),
+        colour: colour_of(layers, *op),
+        counts,
+    };
+    files.into_iter().map(of_op).collect()
+}
+
 fn curves(page: &Page, layers: &[Layer]) -> Vec<Curve> {
     let colour = |kind: Kind| {
-        if !Layer::are_of_files(layers) {
-            return format!("--k{}", kind.index());
+        if Layer::are_of_files(layers) {
+            colour_of(layers, kind.op()).to_owned()
+        } else {
+            format!("--k{}", kind.index())
         }
-        let class = Class::of(kind.op(), false);
-        let of_class = layers.iter().find(|layer| layer.classes.contains(&class));
-        of_class.map_or(Ink::Other, |layer| layer.ink).variable().to_owned()
     };
 
     let picture = &page.picture;

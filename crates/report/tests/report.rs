@@ -156,6 +156,13 @@ fn on_files_each_operation_that_occurred_is_a_layer_and_on_devices_the_same_four
     let on_files = html(&page(&(0..82).map(one).collect::<Vec<_>>())).unwrap();
     let told = ["getattr,--f0", "create,--f1", "write,--c1"];
     assert_eq!(layers(&on_files), told.map(|layer| layer.replace(',', "\",\"colour\":\"")));
+    // Creations and looks at attributes are of whole files, writes are not.
+    let files = on_files.split("\"files\":[").nth(1).unwrap();
+    let files = files.split("],\"lateness\"").next().unwrap();
+    let named: Vec<&str> = files.split("\"name\":\"").skip(1).collect();
+    assert!(named[0].starts_with("getattr") && named[1].starts_with("create"), "{files}");
+    assert_eq!(named.len(), 2);
+    assert!(!on_devices.contains("\"files\":["));
     let moments = on_files.split("\"slow_moments\":").nth(1).unwrap();
     let slowest = moments.split('}').next().unwrap();
     assert!(slowest.ends_with("\"slowest_ns\":5000000000,\"class\":1"), "{slowest}");

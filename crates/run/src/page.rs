@@ -7,10 +7,10 @@ use ioecho_report::{Chart, Listing, Page, Section, Subject, charts};
 use ioecho_stats::facts::HostFacts;
 use ioecho_stats::headline::Headline;
 use ioecho_stats::picture::RunPicture;
-use ioecho_stats::run_summary::{FlowFigures, Percentiles, RunSummary};
+use ioecho_stats::run_summary::{Finished, FlowFigures, Percentiles, PhaseFigures, RunSummary};
 use ioecho_stats::verdict::Validity;
 use ioecho_trace::header::{Note, NoteKind};
-use ioecho_trace::units::{counted, two_digits};
+use ioecho_trace::units::{counted, three_digits, two_digits};
 use ioecho_trace::{Bytes, Header, Nanos};
 use serde::Serialize;
 
@@ -132,6 +132,7 @@ pub fn of_found(run: &RunDirectory, summary: &RunSummary, found: &AllFigures) ->
         expert: expert(run, found),
         listings: of_flows(summary)
             .into_iter()
+            .chain(of_phases(summary))
             .chain(critical_path(summary))
             .chain(charts::listings(&found.analysis, header))
             .collect(),
@@ -193,6 +194,63 @@ fn of_flows(summary: &RunSummary) -> Option<Listing> {
                 .to_owned(),
         columns: columns.map(str::to_owned).to_vec(),
         rows: summary.per_flow.iter().map(row).collect(),
+    })
+}
+
+/// The phases of a run on files, with the rates until the first and the last of its threads had
+/// finished.
+fn of_phases(summary: &RunSummary) -> Option<Listing> {
+    if summary.per_phase.is_empty() {
+        return None;
+    }
+    let has_flows = summary.per_phase.iter().any(|phase| phase.flow.is_some());
+    let columns = [
+        "phase",
+        "threads",
+        "calls",
+        "failed",
+        "begun at",
+        "first finished after",
+        "calls by then",
+        "per second",
+        "last finished after",
+        "per second",
+        "data per second",
+    ];
+    let row = |phase: &PhaseFigures| {
+        let rate = |finished: &Finished| finished.per_second.map(three_digits);
+        let span = |ns: i64| Nanos(ns).to_string();
+        let data = |finished: &Finished| {
+            let rate = finished.bytes_per_second().filter(|_| finished.bytes > 0)?;
+            Some(format!("{}/s", Bytes(rate as u64)))
+        };
+        let last = phase.last.as_ref();
+        let unknown = || "–".to_owned();
+        vec![
+            phase.told(has_flows),
+            phase.threads.to_string(),
+            phase.calls.to_string(),
+            phase.failed.to_string(),
+            span(phase.begun_ns),
+            span(phase.first.after_ns),
+            phase.first.completed.to_string(),
+            rate(&phase.first).unwrap_or_else(unknown),
+            last.map_or_else(|| "never".to_owned(), |last| span(last.after_ns)),
+            last.and_then(rate).unwrap_or_else(unknown),
+            last.and_then(data).unwrap_or_else(unknown),
+        ]
+    };
+    Some(Listing {
+        heading: "Phases".to_owned(),
+        note:
+            "A phase is an operation of a flow, and begins with the first of its calls. A thread \
+               has finished when its last such call has ended. Until the first has finished all \
+               of them work: that rate is the storage's; until the last has, somebody waits. Rates \
+               are of calls that completed in full until then, since the phase began; of more than \
+               4096 calls those by the first are counted in steps of a 1024th of the run or less."
+                .to_owned(),
+        columns: columns.map(str::to_owned).to_vec(),
+        rows: summary.per_phase.iter().map(row).collect(),
     })
 }
 

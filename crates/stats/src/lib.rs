@@ -23,6 +23,7 @@ pub mod merged;
 pub mod model;
 pub mod orders;
 mod per_flow;
+mod per_phase;
 mod per_target;
 pub mod picture;
 pub mod raster;

@@ -93,6 +93,8 @@ pub struct RunPicture {
     /// The slowest request by [`Class`] and instant of submission. Axes apart from the flow: most
     /// classes never occur.
     slowest: [Timeline<Slowest>; Class::COUNT],
+    /// Calls on whole files that completed in full, by [`Kind`] and instant of completion.
+    files: [Timeline<u64>; Kind::COUNT],
     late_causes: [u64; LateCause::ALL.len()],
     unmeasured: u64,
     recorded: bool,
@@ -190,6 +192,9 @@ impl RunPicture {
         self.end = self.end.max(completed);
         self.flow.at(completed).complete(completed, bytes, done);
         if done {
+            if request.op.is_of_a_file() {
+                *self.files[kind].at(completed) += 1;
+            }
             let service = completed.saturating_sub(submitted);
             let class = Class::of(request.op, measured.pushed_back).index();
             if let Some(sonar) = self.volumes.of(request.volume.0, &self.sonar) {
@@ -220,6 +225,9 @@ impl RunPicture {
             mine.merge(theirs);
         }
         for (mine, theirs) in self.slowest.iter_mut().zip(&other.slowest) {
+            mine.merge(theirs);
+        }
+        for (mine, theirs) in self.files.iter_mut().zip(&other.files) {
             mine.merge(theirs);
         }
         for (which, count) in &other.outcomes {

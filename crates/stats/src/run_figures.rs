@@ -13,6 +13,7 @@ use crate::histogram::{Latencies, Percentiles};
 use crate::late::{DEVICE, LATE, LateShare};
 use crate::load_figures::LoadFigures;
 use crate::per_flow::{FlowFigures, PerFlow};
+use crate::per_phase::{PerPhase, PhaseFigures};
 use crate::per_target::{PerTarget, TargetFigures};
 use crate::picture::{Kind, RunPicture, Span};
 use crate::reached::Reached;
@@ -45,6 +46,7 @@ pub struct RunFigures {
     unsupported: [u64; Op::ALL.len()],
     per_target: PerTarget,
     per_flow: PerFlow,
+    per_phase: PerPhase,
     load: LoadFigures,
     reached: Reached,
 }
@@ -63,6 +65,7 @@ impl RunFigures {
             let Some(measured) = &request.measured else { continue };
             self.per_target.observe(request, measured);
             self.per_flow.observe(request, measured);
+            self.per_phase.observe(request, measured);
             self.load.observe(request, measured);
             self.reached.observe(request, measured);
             self.integrity[measured.integrity as usize] += 1;
@@ -129,6 +132,7 @@ impl RunFigures {
             unsupported,
             per_target,
             per_flow,
+            per_phase,
             load,
             reached,
         } = other;
@@ -162,6 +166,7 @@ impl RunFigures {
         }
         self.per_target.merge(per_target);
         self.per_flow.merge(per_flow);
+        self.per_phase.merge(per_phase);
         self.load.merge(load);
         self.reached.merge(reached);
     }
@@ -308,6 +313,11 @@ impl RunFigures {
     /// A row for each of the run's flows.
     pub(crate) fn per_flow(&self, engine: &EngineFacts) -> Vec<FlowFigures> {
         self.per_flow.figures(&engine.flows)
+    }
+
+    /// A row for each phase of a run on files.
+    pub(crate) fn per_phase(&self, engine: &EngineFacts) -> Vec<PhaseFigures> {
+        self.per_phase.figures(engine)
     }
 
     /// The percentiles of a span by kind of request.

@@ -15,6 +15,7 @@ pub use crate::histogram::Percentiles;
 use crate::judge::{host_owned_from, judge};
 pub use crate::late::{LATE, LateShare, cause_name};
 pub use crate::per_flow::FlowFigures;
+pub use crate::per_phase::{Finished, PhaseFigures};
 pub use crate::per_target::TargetFigures;
 use crate::picture::Span;
 pub use crate::run_figures::{ByKind, RunFigures};
@@ -77,6 +78,10 @@ pub struct RunSummary {
     /// Each flow of a run of flows; empty of others.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub per_flow: Vec<FlowFigures>,
+    /// Each operation of each flow of a run on files, in the order in which they began; empty of
+    /// others.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub per_phase: Vec<PhaseFigures>,
     /// Why a run took so long in which requests waited for others; missing for others, and for one
     /// whose results are not all there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -171,6 +176,7 @@ impl RunFigures {
                 .collect(),
             per_target,
             per_flow: self.per_flow(&engine),
+            per_phase: self.per_phase(&engine),
             critical_path: None,
             merged: Vec::new(),
             engine,

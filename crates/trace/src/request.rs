@@ -137,6 +137,26 @@ impl Op {
         self as usize >= Self::OF_DEVICES.len()
     }
 
+    /// Whether it is done once to a whole file, so that its rate is one of files: not what is done
+    /// with an open one, nor what is done to directories.
+    pub const fn is_of_a_file(self) -> bool {
+        matches!(
+            self,
+            Self::Create
+                | Self::Open
+                | Self::Delete
+                | Self::Getattr
+                | Self::Setattr
+                | Self::Access
+                | Self::Copy
+                | Self::Move
+                | Self::Rename
+                | Self::Link
+                | Self::Symlink
+                | Self::Truncate
+        )
+    }
+
     /// Whether the operation changes the data on the device.
     pub const fn changes_data(self) -> bool {
         matches!(self, Self::Write | Self::Discard | Self::WriteZeroes | Self::Zone)

@@ -12,10 +12,10 @@ use std::io::{self, Write};
 use ioecho_stats::headline::{Headline, Throughput, drained};
 use ioecho_stats::picture::{RunPicture, Span};
 use ioecho_stats::required::{self, Requirement};
-use ioecho_stats::run_summary::{FlowFigures, Percentiles, RunSummary};
+use ioecho_stats::run_summary::{Finished, FlowFigures, Percentiles, PhaseFigures, RunSummary};
 use ioecho_stats::verdict::{Check, Grade, Validity};
 use ioecho_trace::units::{counted, three_digits};
-use ioecho_trace::{Nanos, Outcome};
+use ioecho_trace::{Nanos, Op, Outcome};
 
 use crate::print::{is_read, visible};
 
@@ -94,6 +94,14 @@ pub(crate) fn print_outcome(
     for flow in &summary.per_flow {
         line(out, "flow", &of_flow(flow))?;
     }
+    // Opens, closes, reads and writes are what a flow does with its files: its own line has them.
+    let is_told = |phase: &&PhaseFigures| {
+        let op = phase.operation;
+        verbose || op.is_of_files() && !matches!(op, Op::Open | Op::Close)
+    };
+    for phase in summary.per_phase.iter().filter(is_told) {
+        line(out, "phase", &of_phase(phase))?;
+    }
     let warned = warnings(out, summary)?;
     if verbose {
         details(out, summary)?;
@@ -116,6 +124,32 @@ fn of_flow(flow: &FlowFigures) -> String {
         format!(", {} {}", Span::Response.name(), few(response, false))
     });
     format!("{} ({who}): {} IOPS{response}", flow.name, three_digits(flow.per_second))
+}
+
+/// A phase in a line: the rates until the first and until the last of its threads had finished.
+fn of_phase(phase: &PhaseFigures) -> String {
+    let name = phase.told(phase.flow.is_some());
+    let rate = |finished: &Finished| {
+        let rate = finished.per_second.map_or_else(|| "–".to_owned(), three_digits);
+        (format!("{rate}/s"), Nanos(finished.after_ns))
+    };
+    let (first, first_after) = rate(&phase.first);
+    match (phase.threads, phase.last.as_ref().map(rate)) {
+        (1, Some((last, after))) => {
+            let calls = counted(phase.calls, "call");
+            format!("{name}: {last}, one thread, {calls} in {after}")
+        }
+        (threads, last) => {
+            let last = last.map_or_else(
+                || "the last never did".to_owned(),
+                |(last, after)| format!("{last} until the last had ({after})"),
+            );
+            format!(
+                "{name}: {first} until the first of {threads} threads had finished \
+                 ({first_after}), {last}"
+            )
+        }
+    }
 }
 
 /// Prints a line with its label. On a terminal it is broken between words and continues below.

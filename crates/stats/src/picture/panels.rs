@@ -5,12 +5,12 @@
 
 use std::ops::Range;
 
-use ioecho_trace::Nanos;
+use ioecho_trace::{Nanos, Op};
 use serde::Serialize;
 
-use super::{Class, Rate, RunPicture, Sonar};
+use super::{Class, Kind, Rate, RunPicture, Sonar};
 use crate::raster::{Column, Raster, edge};
-use crate::timeline::Cell;
+use crate::timeline::{Cell, Timeline};
 
 /// The panels of a report: columns of one length over buckets of one width.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -54,6 +54,9 @@ pub struct Panels {
     /// [`Class`], exactly; `None` where there were none. Of a class that never occurred, empty.
     #[serde(skip)]
     pub service_max_ns: [Vec<Option<i64>>; Class::COUNT],
+    /// Calls on whole files that completed in full in the bucket, of each operation that occurred.
+    #[serde(skip)]
+    pub files: Vec<(Op, Vec<u64>)>,
     /// Service time over the instant of submission by [`Class`], in the order of [`Class::ALL`].
     #[serde(skip)]
     pub sonar: Sonar,
@@ -132,6 +135,7 @@ impl Panels {
                 }
                 column
             }),
+            files: files(picture, doublings, flow.len()),
             sonar: picture.sonar.each_ref().map(widened),
             volumes: picture
                 .volumes
@@ -186,6 +190,20 @@ impl Panels {
     pub fn width(&self) -> Nanos {
         Nanos(self.width_ns)
     }
+}
+
+/// The counts of whole files by operation, on an axis of this many buckets.
+fn files(picture: &RunPicture, doublings: u32, buckets: usize) -> Vec<(Op, Vec<u64>)> {
+    let there = Kind::ALL.into_iter().zip(&picture.files);
+    let there = there.filter(|(_, counts)| !counts.cells().is_empty());
+    let column = |(kind, counts): (Kind, &Timeline<u64>)| {
+        let mut counts = counts.clone();
+        counts.widen_to(doublings);
+        let mut column = counts.cells().to_vec();
+        column.resize(buckets, 0);
+        (kind.op(), column)
+    };
+    there.map(column).collect()
 }
 
 /// The upper edge of the row of a percentile, or the maximum where that is less: it is exact, and

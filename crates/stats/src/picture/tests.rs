@@ -38,7 +38,7 @@ pub(crate) fn picture(requests: &[Request]) -> RunPicture {
 
 prop_compose! {
     fn any_request()(
-        op in 0_u8..6, scheduled in 0_i64..1 << 36, lateness in -5_i64..1 << 32,
+        op in 0_u8..13, scheduled in 0_i64..1 << 36, lateness in -5_i64..1 << 32,
         service in 0_i64..1 << 36, outcome in -7_i32..3,
         latency in proptest::option::of(0_i64..1 << 34),
         pushed_back: bool, in_flight in 1_u32..99,
@@ -216,6 +216,25 @@ fn service_times_are_known_exactly_by_class() {
     let maxima = picture.finish().service_max_ns;
     assert_eq!(maxima[Class::PushedBack.index()][0], Some(777_777));
     assert_eq!(maxima[Class::Write.index()], [None, None, None, Some(333_333)]);
+}
+
+#[test]
+fn whole_files_are_counted_by_operation_when_they_are_done_and_no_reads_or_directories() {
+    let ms = |at: i64| at * 1_000_000;
+    let mut failed = request(Op::Create, ms(1), 0, ms(1));
+    failed.measured.as_mut().unwrap().outcome = Outcome::Error(28);
+    let panels = picture(&[
+        request(Op::Mkdir, 0, 0, ms(1)),
+        request(Op::Create, 0, 0, ms(3)),
+        request(Op::Create, ms(1), 0, ms(2)),
+        request(Op::Write, ms(4), 0, ms(1)),
+        request(Op::Delete, ms(5), 0, ms(1)),
+        failed,
+    ])
+    .finish();
+    let created = vec![0, 0, 0, 2, 0, 0, 0];
+    let deleted = vec![0, 0, 0, 0, 0, 0, 1];
+    assert_eq!(panels.files, [(Op::Create, created), (Op::Delete, deleted)]);
 }
 
 #[test]
