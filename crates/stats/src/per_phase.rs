@@ -234,7 +234,8 @@ impl Phase {
     }
 
     /// What had completed at an instant within a phase that went on from one instant to another,
-    /// by the axis: no less than what the threads that had finished had done, and no more than everything.
+    /// by the axis: no less than what the threads that had finished had done, and no more than
+    /// everything.
     fn until(&self, instant: Nanos, (from, to): (Nanos, Nanos), all: [u64; 2]) -> [u64; 2] {
         let width = self.completed.width().0;
         let at = instant.0.max(0) / width;
