@@ -391,6 +391,19 @@ fn a_thread_of_a_closed_load_is_due_when_it_is_free_itself_and_no_other_for_it()
 }
 
 #[test]
+fn results_of_threads_of_different_speeds_are_in_the_order_of_their_issue() {
+    let home = TempDir::new().unwrap();
+    let target = format!("tree:{}?{SHAPE}", home.path().join("tree").display());
+    replay(&home, "made", &target, &["f=files:format?do=mkdir,fill;threads=2"], &[]);
+    // Opens, reads and closes take longer than looks.
+    let flows = ["slow=files:read?size=4k;threads=1", "fast=files:getattr?;threads=2"];
+    let own = format!("--destroy={}", home.path().join("tree").display());
+    replay(&home, "run", &target, &flows, &["--end-after=300ms", &own]);
+    let (code, told) = does(&home, &["info", "run"]);
+    assert!(code == 0 && !told.contains("into time order"), "{code}: {told}");
+}
+
+#[test]
 fn what_a_tree_cannot_be_asked_for_is_refused_with_the_remedy() {
     let home = TempDir::new().unwrap();
     let tree = "--target=sim:tree?files=3";

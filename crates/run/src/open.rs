@@ -10,11 +10,11 @@ use ioecho_trace::formats::{self, Order, ReadOptions};
 use ioecho_trace::header::{NoteKind, Notes};
 use ioecho_trace::transform::{self, Asked, Context, Load, Parts};
 use ioecho_trace::wording::Wording;
-use ioecho_trace::{Batch, Columns, Header, Source, Stop, TraceError, generate};
+use ioecho_trace::{Batch, Columns, Header, Source, Stop, TraceError, VerifyMode, generate};
 
 use crate::directory::RunDirectory;
 use crate::error::{Kind, Result, RunError};
-use crate::facts::RunFacts;
+use crate::facts::{RunFacts, TargetEntry};
 use crate::regular;
 
 /// Resolves the paths of traces, and passes on messages about slow or large operations.
@@ -278,9 +278,14 @@ impl JournalSource {
     }
 }
 
-/// The order of the rows in a run's results.
+/// The order of the rows in a run's results. The lanes of flows number their requests each for
+/// itself, those of one tree's threads, too, unless what they do is verified.
 fn order_of(run: &RunDirectory) -> JournalOrder {
-    let has_lanes = |facts: RunFacts| facts.plan.flows.is_some() && facts.targets.len() > 1;
+    let has_lanes = |facts: RunFacts| {
+        let of_files = facts.targets.iter().any(TargetEntry::is_of_files);
+        let has_threads = of_files && !facts.plan.verify.is_some_and(VerifyMode::is_on);
+        facts.plan.flows.is_some() && (facts.targets.len() > 1 || has_threads)
+    };
     if run.read_facts().is_ok_and(has_lanes) { JournalOrder::Issue } else { JournalOrder::Number }
 }
 

@@ -387,8 +387,12 @@ fn is_told(path: &[u8]) -> bool {
 
 /// Whether a path, without a slash at its beginning, lies in one of the kernel's own trees.
 fn is_of_kernel(path: &[u8]) -> bool {
-    let first = path.split(|byte| *byte == b'/').next().unwrap_or_default();
-    [&b"proc"[..], b"sys", b"dev"].contains(&first)
+    let mut names = path.split(|byte| *byte == b'/');
+    match names.next().unwrap_or_default() {
+        // Files like any others lie there.
+        b"dev" => names.next() != Some(b"shm"),
+        first => matches!(first, b"proc" | b"sys"),
+    }
 }
 
 /// How a file is opened, in the words of a place.

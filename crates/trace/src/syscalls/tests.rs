@@ -245,4 +245,9 @@ fn calls_on_the_kernels_own_names_and_on_pipes_are_counted_and_left_out() {
     assert_eq!(losses.count_of(model::OF_KERNEL), 1);
     assert_eq!(losses.count_of(model::NO_FILE), 2);
     assert_eq!(losses.count_of(model::OTHER_FAILURES), 1);
+    // What lies in memory there is a file like any other.
+    it.open(1, "/dev/null", reading(), 4).open(1, "/dev/shm/file", reading(), 5);
+    it.call(1, read(4, 10), Ok(10)).call(1, read(5, 10), Ok(10));
+    assert_eq!(it.told().last().unwrap(), &(Op::Read, "dev/shm/file".to_owned(), 0, 10));
+    assert_eq!(it.rows.len(), 2);
 }
