@@ -391,6 +391,18 @@ fn a_thread_of_a_closed_load_is_due_when_it_is_free_itself_and_no_other_for_it()
 }
 
 #[test]
+fn a_thread_that_waits_for_a_file_in_use_may_change_the_tree_yet_and_ends_no_other() {
+    let home = TempDir::new().unwrap();
+    let flows =
+        ["r=files:read?size=4k;threads=2", "d=files:delete?;threads=1", "c=files:fill?;threads=1"];
+    let rows = replay(&home, "run", "sim:tree?files=1&size=16k", &flows, &["--end-after=1s"]);
+    let done = counts(&rows);
+    assert!(done["read"] > 100 && done["delete"] > 20 && done["create"] > 20, "{done:?}");
+    let last = rows.iter().map(|row| row.issue).max().unwrap();
+    assert!(last > Nanos::from_millis(990), "ended at {last}");
+}
+
+#[test]
 fn results_of_threads_of_different_speeds_are_in_the_order_of_their_issue() {
     let home = TempDir::new().unwrap();
     let target = format!("tree:{}?{SHAPE}", home.path().join("tree").display());

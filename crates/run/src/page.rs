@@ -224,7 +224,8 @@ fn of_phases(summary: &RunSummary) -> Option<Listing> {
             let rate = finished.bytes_per_second().filter(|_| finished.bytes > 0)?;
             Some(format!("{}/s", Bytes(rate as u64)))
         };
-        let last = phase.last.as_ref();
+        let (first, last) = (phase.first.as_ref(), phase.last.as_ref());
+        let never = || "never".to_owned();
         let unknown = || "–".to_owned();
         vec![
             phase.told(has_flows),
@@ -232,10 +233,10 @@ fn of_phases(summary: &RunSummary) -> Option<Listing> {
             phase.calls.to_string(),
             phase.failed.to_string(),
             span(phase.begun_ns),
-            span(phase.first.after_ns),
-            phase.first.completed.to_string(),
-            rate(&phase.first).unwrap_or_else(unknown),
-            last.map_or_else(|| "never".to_owned(), |last| span(last.after_ns)),
+            first.map_or_else(never, |first| span(first.after_ns)),
+            first.map_or_else(unknown, |first| first.completed.to_string()),
+            first.and_then(rate).unwrap_or_else(unknown),
+            last.map_or_else(never, |last| span(last.after_ns)),
             last.and_then(rate).unwrap_or_else(unknown),
             last.and_then(data).unwrap_or_else(unknown),
         ]

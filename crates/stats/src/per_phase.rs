@@ -47,8 +47,9 @@ pub struct PhaseFigures {
     pub failed: u64,
     /// When the first call was made, since the start of the run.
     pub begun_ns: i64,
-    /// What was done until the first thread had finished.
-    pub first: Finished,
+    /// What was done until the first thread had finished; `None` where a call of each never came
+    /// back.
+    pub first: Option<Finished>,
     /// What was done until the last thread had finished; `None` where a call never came back, so
     /// that a thread has not.
     pub last: Option<Finished>,
@@ -103,8 +104,6 @@ struct Phase {
     begun: Option<Nanos>,
     calls: u64,
     failed: u64,
-    /// Whether a call never came back.
-    is_unanswered: bool,
     threads: FxHashMap<ThreadId, Thread>,
     /// Calls that completed in full, and their bytes, by instant of completion.
     completed: Timeline<[u64; 2]>,
@@ -117,6 +116,8 @@ struct Phase {
 struct Thread {
     /// When the last of its calls ended.
     last: Nanos,
+    /// Whether a call never came back.
+    is_unanswered: bool,
     /// Calls that completed in full, and their bytes.
     completed: [u64; 2],
 }
@@ -124,7 +125,10 @@ struct Thread {
 impl PerPhase {
     /// Only calls of a thread of a flow have a phase.
     pub(crate) fn observe(&mut self, request: &Request, measured: &Measured) {
-        let (Some(origin), Some(submitted)) = (request.origin, measured.submitted) else { return };
+        // A call that never came back has no instant at which it was made.
+        let is_unanswered = measured.outcome == Outcome::Abandoned;
+        let made = measured.submitted.or_else(|| is_unanswered.then_some(measured.scheduled));
+        let (Some(origin), Some(submitted)) = (request.origin, made) else { return };
         if measured.flow == 0 {
             return;
         }
@@ -135,7 +139,7 @@ impl PerPhase {
         let thread = phase.threads.entry(id).or_default();
         let Some(completed) = measured.completed else {
             phase.failed += 1;
-            phase.is_unanswered = true;
+            thread.is_unanswered = true;
             return;
         };
         thread.last = thread.last.max(completed);
@@ -178,14 +182,14 @@ impl PerPhase {
 
 impl Phase {
     fn merge(&mut self, other: &Self) {
-        let Self { begun, calls, failed, is_unanswered, threads, completed, few, are_many } = other;
+        let Self { begun, calls, failed, threads, completed, few, are_many } = other;
         self.begun = [self.begun, *begun].into_iter().flatten().min();
         self.calls = self.calls.saturating_add(*calls);
         self.failed = self.failed.saturating_add(*failed);
-        self.is_unanswered |= is_unanswered;
         for (id, theirs) in threads {
             let mine = self.threads.entry(*id).or_default();
             mine.last = mine.last.max(theirs.last);
+            mine.is_unanswered |= theirs.is_unanswered;
             add(&mut mine.completed, theirs.completed);
         }
         self.completed.merge(completed);
@@ -205,16 +209,19 @@ impl Phase {
 
     fn figures(&self, flow: Option<u16>, name: &str, operation: Op) -> Option<PhaseFigures> {
         let begun = self.begun?;
-        let first = self.threads.values().map(|thread| thread.last).min()?;
+        let finished = self.threads.values().filter(|thread| !thread.is_unanswered);
+        let first = finished.clone().map(|thread| thread.last).min();
+        let have_all = finished.count() == self.threads.len();
         let last = self.threads.values().map(|thread| thread.last).max()?;
         let after = |instant: Nanos| instant.saturating_sub(begun).max(Nanos::ZERO);
         let mut all = [0; 2];
         self.threads.values().for_each(|thread| add(&mut all, thread.completed));
-        let by_first = if first == last {
-            all
-        } else if self.are_many {
-            self.until(first, (begun, last), all)
-        } else {
+        let by = |first: Nanos| {
+            if first == last {
+                return all;
+            } else if self.are_many {
+                return self.until(first, (begun, last), all);
+            }
             let mut until = [0; 2];
             let done = self.few.iter().filter(|(at, _)| *at <= first);
             done.for_each(|(_, amount)| add(&mut until, *amount));
@@ -228,8 +235,8 @@ impl Phase {
             calls: self.calls,
             failed: self.failed,
             begun_ns: begun.0,
-            first: Finished::new(after(first), by_first),
-            last: (!self.is_unanswered).then(|| Finished::new(after(last), all)),
+            first: first.map(|first| Finished::new(after(first), by(first))),
+            last: have_all.then(|| Finished::new(after(last), all)),
         })
     }
 
@@ -272,7 +279,7 @@ mod tests {
     fn call(op: Op, target: u16, thread: u32, from_ms: i64, to_ms: Option<i64>) -> Request {
         let measured = Measured {
             scheduled: Nanos::from_millis(from_ms),
-            submitted: Some(Nanos::from_millis(from_ms)),
+            submitted: to_ms.is_some().then_some(Nanos::from_millis(from_ms)),
             completed: to_ms.map(Nanos::from_millis),
             target_offset: Some(Bytes(0)),
             in_flight: 1,
@@ -320,17 +327,18 @@ mod tests {
         assert_eq!(told, [("format", Op::Mkdir), ("format", Op::Create)]);
         let mkdir = &figures[0];
         assert_eq!((mkdir.threads, mkdir.begun_ns, mkdir.failed), (1, 20_000_000, 0));
-        assert_eq!(mkdir.last, Some(mkdir.first), "one thread is the first and the last");
-        assert_eq!(mkdir.first.per_second, Some(25.0));
+        assert_eq!(mkdir.last, mkdir.first, "one thread is the first and the last");
+        assert_eq!(mkdir.first.unwrap().per_second, Some(25.0));
         let create = &figures[1];
         assert_eq!((create.flow, create.threads, create.calls), (Some(1), 2, 300));
         let last = create.last.unwrap();
         assert_eq!((last.after_ns, last.completed), (2_000_000_000, 300));
         assert_eq!(last.per_second, Some(150.0));
-        assert_eq!(create.first.after_ns, 1_000_000_000);
+        let first = create.first.unwrap();
+        assert_eq!(first.after_ns, 1_000_000_000);
         // Both had made a hundred.
-        assert_eq!(create.first.completed, 200);
-        assert_eq!(create.first.per_second, Some(200.0));
+        assert_eq!(first.completed, 200);
+        assert_eq!(first.per_second, Some(200.0));
     }
 
     #[test]
@@ -340,7 +348,7 @@ mod tests {
         };
         let calls: Vec<Request> = of_thread(0, 3_000).chain(of_thread(1, 6_000)).collect();
         let phase = &of(&calls).figures(&engine())[0];
-        let (first, last) = (phase.first, phase.last.unwrap());
+        let (first, last) = (phase.first.unwrap(), phase.last.unwrap());
         assert_eq!((first.after_ns, last.after_ns), (3_000_000_000, 6_000_000_000));
         assert_eq!(last.completed, 9_000);
         // A step has four milliseconds, in which both threads make four calls.
@@ -353,12 +361,17 @@ mod tests {
         failed.measured.as_mut().unwrap().outcome = Outcome::Error(5);
         let calls = [call(Op::Delete, 0, 0, 0, Some(500)), failed];
         let phase = &of(&calls).figures(&engine())[0];
-        assert_eq!((phase.failed, phase.first.completed), (1, 1));
+        assert_eq!((phase.failed, phase.first.unwrap().completed), (1, 1));
         let last = phase.last.unwrap();
         assert_eq!((last.after_ns, last.completed), (900_000_000, 1));
         let calls = [calls.to_vec(), vec![call(Op::Delete, 0, 2, 10, None)]].concat();
         let phase = &of(&calls).figures(&engine())[0];
-        assert_eq!((phase.threads, phase.failed, phase.last), (3, 2, None));
+        assert_eq!((phase.threads, phase.calls, phase.failed), (3, 3, 2));
+        assert_eq!((phase.first.unwrap().after_ns, phase.last), (500_000_000, None));
+        // A thread that hangs has not finished, however early its last answer came.
+        let calls = [call(Op::Delete, 0, 0, 0, Some(10)), call(Op::Delete, 0, 0, 10, None)];
+        let phase = &of(&calls).figures(&engine())[0];
+        assert_eq!((phase.calls, phase.failed, phase.first, phase.last), (2, 1, None, None));
     }
 
     #[test]
@@ -374,7 +387,7 @@ mod tests {
         // A merged run has no flows in common.
         let phase = &both.figures(&EngineFacts { flows: Vec::new(), ..engine() })[0];
         assert_eq!((phase.flow, phase.threads, phase.calls), (None, 4, 601));
-        assert_eq!(phase.first.after_ns, 1_000_000_000, "the first of all");
+        assert_eq!(phase.first.unwrap().after_ns, 1_000_000_000, "the first of all");
         assert_eq!(phase.last.unwrap().after_ns, 4_000_000_000, "the last of all");
     }
 
@@ -404,10 +417,10 @@ mod tests {
             let whole = of(&all).figures(&engine());
             prop_assert_eq!(merged.figures(&engine()), whole.clone());
             for phase in whole {
-                let last = phase.last.unwrap();
-                prop_assert!(phase.first.after_ns <= last.after_ns);
-                prop_assert!(phase.first.completed <= last.completed);
-                prop_assert!(phase.first.completed >= 1);
+                let (first, last) = (phase.first.unwrap(), phase.last.unwrap());
+                prop_assert!(first.after_ns <= last.after_ns);
+                prop_assert!(first.completed <= last.completed);
+                prop_assert!(first.completed >= 1);
                 prop_assert_eq!(last.completed + phase.failed, phase.calls);
             }
         }

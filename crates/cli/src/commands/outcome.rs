@@ -133,7 +133,10 @@ fn of_phase(phase: &PhaseFigures) -> String {
         let rate = finished.per_second.map_or_else(|| "–".to_owned(), three_digits);
         (format!("{rate}/s"), Nanos(finished.after_ns))
     };
-    let (first, first_after) = rate(&phase.first);
+    let Some((first, first_after)) = phase.first.as_ref().map(rate) else {
+        let calls = counted(phase.calls, "call");
+        return format!("{name}: {calls}, and none of {} threads finished", phase.threads);
+    };
     match (phase.threads, phase.last.as_ref().map(rate)) {
         (1, Some((last, after))) => {
             let calls = counted(phase.calls, "call");

@@ -118,7 +118,10 @@ enum Step {
 /// How beginning with something ended.
 enum Begun {
     Visit(Visit),
+    /// What it needs nobody can make but other threads, which may wait themselves.
     Wait,
+    /// What it needs another thread has, and gives back.
+    Busy,
     Over,
 }
 
@@ -167,7 +170,7 @@ impl Clients {
 
     /// The next call of any thread.
     pub fn poll(&mut self) -> Next {
-        let mut is_stuck = false;
+        let (mut is_stuck, mut is_busy) = (false, false);
         let mut at = 0;
         // Who waits for the longest time is asked first: what is given back is not taken again by
         // the thread that had it.
@@ -175,8 +178,8 @@ impl Clients {
             let number = self.ready[at];
             if self.all[number as usize].visit.is_none() {
                 // Those that hold back the others are asked all the same.
-                if is_stuck && self.all[number as usize].held.is_none() {
-                    self.set_stuck(number, true);
+                if (is_stuck || is_busy) && self.all[number as usize].held.is_none() {
+                    self.set_stuck(number, is_stuck);
                     self.all[number as usize].has_waited = true;
                     at += 1;
                     continue;
@@ -185,6 +188,12 @@ impl Clients {
                     Begun::Visit(visit) => self.all[number as usize].visit = Some(visit),
                     Begun::Wait => {
                         is_stuck = true;
+                        self.all[number as usize].has_waited = true;
+                        at += 1;
+                        continue;
+                    }
+                    Begun::Busy => {
+                        is_busy = true;
                         self.all[number as usize].has_waited = true;
                         at += 1;
                         continue;
@@ -336,8 +345,12 @@ impl Clients {
                 }
             }
         }
-        self.set_stuck(number, true);
-        if is_busy || self.flow.tree.may_change() {
+        // Whoever has it goes on, and this thread behind it: others may count on both.
+        self.set_stuck(number, !is_busy);
+        if is_busy {
+            return Begun::Busy;
+        }
+        if self.flow.tree.may_change() {
             return Begun::Wait;
         }
         self.flow.ran_out(task);
