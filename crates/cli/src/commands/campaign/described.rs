@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
+use anyhow::Context;
 use ioecho_campaign::executor::{Executor, State};
 use ioecho_campaign::file::Proof;
 use ioecho_campaign::rows::{Row, rows};
@@ -100,7 +101,8 @@ pub(in crate::commands) fn begin(
     out: &mut Out,
 ) -> anyhow::Result<u8> {
     let Described { text, store, destroy, file } = described;
-    let base = std::env::current_dir()?;
+    let base = std::env::current_dir()
+        .context("the directory that the command was typed in is gone; change to another")?;
     let name = PathBuf::from(format!("{} as a campaign", file.display()));
     let made = Made { store, ..of_text(&name, text, &base, &[], None)? };
     let wanted = StoredPlan::of(&made.plan, made.here.base(), &[], &destroy);
