@@ -11,6 +11,8 @@ pub mod call;
 mod links;
 pub mod model;
 mod namespace;
+#[cfg(test)]
+mod overlap_tests;
 mod places;
 pub mod read;
 mod tasks;

@@ -4,7 +4,7 @@ mod names;
 mod openings;
 
 use super::call::{At, Call, Event, OpenFlags};
-use super::links::{Caller, Links, Thing};
+use super::links::{Access, Caller, Links, Thing};
 use super::namespace::{Found, Inode, Kind, Namespace, ROOT, shown};
 use super::places::Places;
 use super::tasks::{NOWHERE, Opened, Tasks};
@@ -86,6 +86,10 @@ pub(super) const FAR_LINKS: Topic<'static> = NoteKind::Assumed
     .of("calls that waited for one more than 131,072 calls before them, taken as made after the \
      latest that had returned");
 
+/// Calls that overlapped one that they came after.
+pub(super) const BEGUN_LATER: Topic<'static> = NoteKind::Assumed
+    .of("calls that began before one whose effect they met, taken as begun when that one began");
+
 /// A request that a call was, and what it had to wait for.
 pub struct Row<'a> {
     /// The request. Its instant counts as the calls' instants do.
@@ -132,8 +136,8 @@ impl Ended {
 struct Asked {
     op: Op,
     place: Place,
-    /// The things that it uses, and whether it changes them.
-    things: Vec<(Thing, bool)>,
+    /// What it is about, and what it does to that.
+    things: Vec<(Thing, Access)>,
 }
 
 impl Model {
@@ -164,6 +168,7 @@ impl Model {
         let mut guesses = self.guesses.clone();
         guesses.add(BEFORE, self.names.before.len() as u64, None);
         guesses.add(APPEARED, self.names.appeared, self.names.appeared_example.clone());
+        guesses.add(BEGUN_LATER, self.links.as_ref().map_or(0, |links| links.begun_later), None);
         guesses.add(FAR_LINKS, self.links.as_ref().map_or(0, |links| links.too_far), None);
         (self.losses.clone(), guesses)
     }
@@ -301,24 +306,38 @@ impl Model {
         }
     }
 
-    /// What a call on a name uses: the directories above it, and the name.
-    fn things_of(&self, found: &Found, changes: bool) -> Vec<(Thing, bool)> {
+    /// What a call on a name is about: the directories above it, and the name.
+    fn things_of(&self, found: &Found, changes: bool) -> Vec<(Thing, Access)> {
         if self.links.is_none() {
             return Vec::new();
         }
+        let access = Access::changing(changes);
         let mut things = Vec::new();
-        if let Some(mut at) = found.directory {
-            things.push((Thing::Name(at, found.name.clone()), changes));
+        let missing = found.missing.as_ref().filter(|_| found.directory.is_none());
+        let (above, name) = match (found.directory, missing) {
+            (Some(directory), _) => (Some(directory), &found.name),
+            (None, Some((directory, name))) => (Some(*directory), name),
+            (None, None) => (None, &found.name),
+        };
+        if let Some(directory) = above {
+            things.push((Thing::Name(directory, name.clone()), access));
+            if changes {
+                things.push((Thing::Entries(directory), Access::Entry));
+            }
+            let mut at = directory;
             while at != ROOT {
-                things.push((Thing::Directory(at), false));
+                things.push((Thing::Directory(at), Access::Use));
                 at = self.names.parent(at);
             }
         }
         if let Some(inode) = found.inode() {
-            if self.names.node(inode).kind == Kind::Directory {
-                things.push((Thing::Directory(inode), changes));
-            } else {
-                things.push((Thing::Content(inode), false));
+            let is_directory = self.names.node(inode).kind == Kind::Directory;
+            // A path that leads through a file fails because that is none.
+            if changes || is_directory {
+                things.push((Thing::Directory(inode), access));
+            }
+            if !is_directory {
+                things.push((Thing::Content(inode), Access::Touch));
             }
         }
         things
@@ -340,7 +359,7 @@ impl Model {
         event: &Event,
         op: Op,
         (place, within, length): (usize, u64, u64),
-        things: &[(Thing, bool)],
+        things: &[(Thing, Access)],
         give: &mut Give<'_>,
     ) {
         if within.checked_add(length).is_none_or(|end| end >= PLACE_BYTES) {
@@ -355,8 +374,13 @@ impl Model {
         let ended = event.begun.saturating_add(took);
         let caller = Caller { task: event.task, begun: event.begun, ended };
         let dependency = self.links.as_mut().map(|links| {
-            let (id, parents) = links.link(caller, things.iter().cloned());
-            Dependency { id, think: None, parents }
+            let linked = links.link(caller, things);
+            if linked.issued > event.begun {
+                request.issue = linked.issued;
+                let left = ended.saturating_sub(linked.issued).max(Nanos::ZERO);
+                request.latency = event.took.map(|_| left);
+            }
+            Dependency { id: linked.number, think: None, parents: linked.parents }
         });
         give(Row { request, dependency });
     }
@@ -372,7 +396,10 @@ impl Model {
 
     fn close_opened(&mut self, event: &Event, opened: &Opened, give: &mut Give<'_>) {
         self.places.closed(opened.place);
-        let things = [(Thing::Position(opened.place), true), (Thing::Content(opened.inode), false)];
+        let things = [
+            (Thing::Position(opened.place), Access::Change),
+            (Thing::Content(opened.inode), Access::Touch),
+        ];
         self.row(event, Op::Close, (opened.place, 0, 0), &things, give);
     }
 }

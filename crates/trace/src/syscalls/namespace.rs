@@ -74,6 +74,9 @@ pub(super) struct Found {
     pub(super) entry: Option<Entry>,
     /// The whole path, without a slash at its beginning.
     pub(super) path: Vec<u8>,
+    /// The directory and the name at which the path leads no further, as far as is known, if that
+    /// is not its last one.
+    pub(super) missing: Option<(Inode, Box<[u8]>)>,
 }
 
 impl Found {
@@ -147,6 +150,7 @@ impl Namespace {
         let mut at = directory.map(|from| self.path(from)).unwrap_or_default();
         let names = path.split(|byte| *byte == b'/').filter(|name| !name.is_empty());
         let names: Vec<&[u8]> = names.filter(|name| *name != b".").collect();
+        let mut missing = None;
         for (index, name) in names.iter().enumerate() {
             let is_last = index + 1 == names.len();
             if *name == b".." {
@@ -177,18 +181,22 @@ impl Namespace {
             }
             at.extend_from_slice(name);
             if is_last {
-                return Found { directory, name: (*name).into(), entry, path: at };
+                return Found { directory, name: (*name).into(), entry, path: at, missing };
             }
-            directory = match entry {
+            let next = match entry {
                 Some(Entry::Is(inode)) => Some(inode),
                 _ => None,
             };
+            if let (Some(above), None) = (directory, next) {
+                missing = Some((above, (*name).into()));
+            }
+            directory = next;
         }
         // The path ends in a directory: `/`, `.`, `..`.
         let entry = directory.map(Entry::Is);
         let name = directory.map(|inode| self.nodes[inode].name.clone()).unwrap_or_default();
         let directory = directory.map(|inode| self.nodes[inode].parent);
-        Found { directory, name, entry, path: at }
+        Found { directory, name, entry, path: at, missing }
     }
 
     /// The directory of this path, which a call found: those above it that nobody knows yet were
@@ -231,6 +239,16 @@ impl Namespace {
         }
         let directory = self.directory_of(found);
         self.discover(directory, &found.name, kind)
+    }
+
+    /// As [`Self::there`], and what was found says so then.
+    pub(super) fn is_there(&mut self, found: &mut Found, kind: Kind) -> Inode {
+        let inode = self.there(found, kind);
+        found.entry = Some(Entry::Is(inode));
+        if found.directory.is_none() {
+            found.directory = Some(self.directory_of(found));
+        }
+        inode
     }
 
     /// Adds a name that a call found and that no call made.

@@ -12,7 +12,7 @@ use crate::header::{Header, Imported, NoteKind, Topic, Volume};
 use crate::request::{Op, Request};
 use crate::syscalls::{Event, Model, Row};
 use crate::text;
-use crate::units::{Bytes, VolumeId};
+use crate::units::{Bytes, Nanos, VolumeId};
 use crate::wording::Wording;
 
 /// The loss of a line that does not parse.
@@ -154,16 +154,18 @@ impl Intake {
         Ok(())
     }
 
-    /// Takes a call on files, and gives its requests.
-    pub fn push_call(&mut self, model: &mut Model, event: &Event) -> Result<(), Fault> {
+    /// Takes a call on files, and gives its requests; answers the earliest of their instants.
+    pub fn push_call(&mut self, model: &mut Model, event: &Event) -> Result<Option<Nanos>, Fault> {
         let volume = self.volume(OF_FILES)?;
+        let mut first: Option<Nanos> = None;
         let mut fault = Ok(());
         model.take(event, &mut |Row { mut request, dependency }: Row<'_>| {
             request.volume = volume;
+            first = Some(first.map_or(request.issue, |first| first.min(request.issue)));
             let pushed = self.push_of_files(&request, dependency);
             fault = fault.and(pushed);
         });
-        fault
+        fault.map(|()| first)
     }
 
     /// The number of the volume with this name; a new name becomes a volume of the header.

@@ -7,7 +7,7 @@ use super::{
 use crate::recorded::{OpenWord, Place};
 use crate::request::Op;
 use crate::syscalls::call::{At, Call, Event, Told, ToldKind};
-use crate::syscalls::links::Thing;
+use crate::syscalls::links::{Access, Thing};
 use crate::syscalls::namespace::{Entry, Found, Inode, Kind, shown};
 
 impl Model {
@@ -76,9 +76,7 @@ impl Model {
         match ended {
             Ended::Failing(error) => self.failed(&found, error, Kind::File),
             Ended::Well => {
-                let there = self.names.there(&found, Kind::File);
-                found.entry = Some(Entry::Is(there));
-                inode = Some(there);
+                inode = Some(self.names.is_there(&mut found, Kind::File));
             }
         }
         let things = self.things_of(&found, false);
@@ -125,18 +123,20 @@ impl Model {
     fn truncate(&mut self, event: &Event, at: &At, size: u64, give: &mut Give<'_>) {
         let Some(ended) = self.outcome(event) else { return };
         let fails = ended.fails();
-        let Some(found) = self.locate(event.task, at, true) else { return };
-        let mut things = self.things_of(&found, false);
+        let Some(mut found) = self.locate(event.task, at, true) else { return };
+        let mut changed = None;
         match ended {
             Ended::Failing(error) => self.failed(&found, error, Kind::File),
             Ended::Well => {
-                let inode = self.names.there(&found, Kind::File);
+                let inode = self.names.is_there(&mut found, Kind::File);
                 let node = self.names.node_mut(inode);
                 node.size = size;
                 node.changed = true;
-                things.push((Thing::Content(inode), true));
+                changed = Some((Thing::Content(inode), Access::Change));
             }
         }
+        let mut things = self.things_of(&found, false);
+        things.extend(changed);
         let place = Place { path: shown(&found.path), fails, ..Place::default() };
         self.ask(event, Asked { op: Op::Truncate, place, things }, size, give);
     }
@@ -156,9 +156,7 @@ impl Model {
         match ended {
             Ended::Failing(error) => self.failed(&found, error, kind),
             Ended::Well => {
-                let inode = self.names.make(&found, kind);
-                found.entry = Some(Entry::Is(inode));
-                found.directory = Some(self.names.parent(inode));
+                let inode = self.made(&mut found, kind);
                 if let Some(text) = text {
                     self.names.links(inode, text);
                 }
@@ -182,13 +180,12 @@ impl Model {
         match ended {
             Ended::Failing(error) => self.failed(&found, error, kind),
             Ended::Well => {
-                let inode = self.names.there(&found, kind);
-                found.entry = Some(Entry::Is(inode));
-                found.directory = Some(self.names.directory_of(&found));
+                let inode = self.names.is_there(&mut found, kind);
                 self.names.told(inode, kind);
             }
         }
-        let things = self.things_of(&found, fails.is_none());
+        let mut things = self.things_of(&found, fails.is_none());
+        things.extend(Self::is_full(&found, fails));
         if fails.is_none() {
             self.names.remove(&found);
         }
@@ -199,6 +196,20 @@ impl Model {
     /// Whether a directory is known to hold names.
     fn holds_names(&self, found: &Found) -> bool {
         found.inode().is_some_and(|inode| self.names.node(inode).holds_names())
+    }
+
+    /// Makes a name that a call made.
+    pub(super) fn made(&mut self, found: &mut Found, kind: Kind) -> Inode {
+        let inode = self.names.make(found, kind);
+        found.entry = Some(Entry::Is(inode));
+        found.directory = Some(self.names.parent(inode));
+        inode
+    }
+
+    /// What a call is about that failed because a directory holds names.
+    fn is_full(found: &Found, fails: Option<i32>) -> Option<(Thing, Access)> {
+        let inode = found.inode().filter(|_| matches!(fails, Some(ENOTEMPTY | EEXIST)))?;
+        Some((Thing::Entries(inode), Access::Use))
     }
 
     fn rename(
@@ -221,18 +232,20 @@ impl Model {
             fails,
             ..Place::default()
         };
+        if fails == Some(ENOTEMPTY) && !self.holds_names(&new) {
+            self.losses.add(OTHER_FAILURES, 1, Some("errno 39".to_owned()));
+            return;
+        }
         if fails.is_none() {
-            let inode = self.names.there(&old, Kind::File);
-            old.entry = Some(Entry::Is(inode));
-            old.directory = Some(self.names.directory_of(&old));
+            self.names.is_there(&mut old, Kind::File);
             new.directory = Some(self.names.directory_of(&new));
             if exchange {
-                let other = self.names.there(&new, Kind::File);
-                new.entry = Some(Entry::Is(other));
+                self.names.is_there(&mut new, Kind::File);
             }
         }
         let mut things = self.things_of(&old, fails.is_none());
         things.extend(self.things_of(&new, fails.is_none()));
+        things.extend(Self::is_full(&new, fails));
         match (fails, old.inode()) {
             (None, Some(inode)) => {
                 match new.inode().filter(|_| exchange) {
@@ -253,15 +266,16 @@ impl Model {
 
     fn link(&mut self, event: &Event, from: &At, to: &At, give: &mut Give<'_>) {
         let Some(fails) = self.outcome(event).map(Ended::fails) else { return };
-        let Some(old) = self.locate(event.task, from, false) else { return };
-        let Some(new) = self.locate(event.task, to, false) else { return };
+        let Some(mut old) = self.locate(event.task, from, false) else { return };
+        let Some(mut new) = self.locate(event.task, to, false) else { return };
         match fails {
             Some(EEXIST) => {
-                self.names.there(&new, Kind::File);
+                self.names.is_there(&mut new, Kind::File);
             }
             Some(_) => {}
             None => {
-                let inode = self.names.there(&old, Kind::File);
+                let inode = self.names.is_there(&mut old, Kind::File);
+                new.directory = Some(self.names.directory_of(&new));
                 self.names.name(&new, inode);
             }
         }

@@ -7,7 +7,7 @@ use super::{
 use crate::recorded::{OpenWord, Place};
 use crate::request::Op;
 use crate::syscalls::call::{At, Call, Descriptor, Event, OpenFlags, Told, ToldKind, Whence};
-use crate::syscalls::links::Thing;
+use crate::syscalls::links::{Access, Thing};
 use crate::syscalls::namespace::{Found, Inode, Kind, ROOT, shown};
 use crate::syscalls::tasks::{Opened, Opening};
 
@@ -36,7 +36,7 @@ impl Model {
             return;
         }
         let follow = !(flags.no_follow || flags.create && flags.exclusive);
-        let Some(found) = self.found_opened(event.task, at, follow, opened) else { return };
+        let Some(mut found) = self.found_opened(event.task, at, follow, opened) else { return };
         let mut place = Place {
             path: shown(&found.path),
             open: words(flags),
@@ -59,8 +59,11 @@ impl Model {
             self.guesses.add(TAKEN_AS_MADE, 1, Some(place.path.clone()));
         }
         let kind = if flags.directory { Kind::Directory } else { Kind::File };
-        let inode =
-            if is_made { self.names.make(&found, kind) } else { self.names.there(&found, kind) };
+        let inode = if is_made {
+            self.made(&mut found, kind)
+        } else {
+            self.names.is_there(&mut found, kind)
+        };
         self.names.told(inode, kind);
         if flags.truncate && !flags.path {
             let node = self.names.node_mut(inode);
@@ -79,8 +82,9 @@ impl Model {
         };
         self.tasks.open(event.task, descriptor, (inode, place), flags.append, flags.close_on_exec);
         let mut things = self.things_of(&found, is_made);
-        things.push((Thing::Position(place), true));
-        things.push((Thing::Content(inode), flags.truncate));
+        things.push((Thing::Position(place), Access::Change));
+        let cuts = flags.truncate && !flags.path;
+        things.push((Thing::Content(inode), if cuts { Access::Change } else { Access::Touch }));
         let op = if is_made { Op::Create } else { Op::Open };
         self.row(event, op, (place, 0, 0), &things, give);
     }
@@ -183,15 +187,17 @@ impl Model {
                 }
                 if let Some(on) = self.on(event.task, descriptor) {
                     self.learn(on.inode, *told);
-                    self.by_opening(event, Op::Getattr, on, 0, false, give);
+                    self.by_opening(event, Op::Getattr, on, 0, Access::Touch, give);
                 }
             }
             Call::SetOfDescriptor { descriptor, mode } => {
                 if let Some(on) = self.on(event.task, descriptor) {
-                    let path = shown(&self.names.path(on.inode));
+                    let path = self.names.path(on.inode);
+                    // It is done by name.
+                    let mut things = self.things_of(&self.names.walk(ROOT, &path, false), false);
+                    things.push((Thing::Position(on.place), Access::Use));
                     let mode = mode.map(|mode| mode & 0o1777);
-                    let place = Place { path, mode, ..Place::default() };
-                    let things = vec![(Thing::Position(on.place), false)];
+                    let place = Place { path: shown(&path), mode, ..Place::default() };
                     self.ask(event, Asked { op: Op::Setattr, place, things }, 0, give);
                 }
             }
@@ -204,18 +210,18 @@ impl Model {
                     let node = self.names.node_mut(on.inode);
                     node.size = *size;
                     node.changed = true;
-                    self.by_opening(event, Op::Truncate, on, *size, true, give);
+                    self.by_opening(event, Op::Truncate, on, *size, Access::Change, give);
                 }
             }
             Call::Sync(descriptor) => {
                 if let Some(on) = self.on(event.task, descriptor) {
-                    self.by_opening(event, Op::Fsync, on, 0, false, give);
+                    self.by_opening(event, Op::Fsync, on, 0, Access::Touch, give);
                 }
             }
             Call::ReadDirectory(descriptor) => {
                 if let Some(on) = self.on(event.task, descriptor) {
                     self.names.told(on.inode, Kind::Directory);
-                    let things = [(Thing::Position(on.place), true)];
+                    let things = [(Thing::Position(on.place), Access::Change)];
                     self.row(event, Op::Readdir, (on.place, 0, 0), &things, give);
                 }
             }
@@ -251,10 +257,10 @@ impl Model {
         op: Op,
         on: On,
         within: u64,
-        changes: bool,
+        access: Access,
         give: &mut Give<'_>,
     ) {
-        let things = [(Thing::Position(on.place), false), (Thing::Content(on.inode), changes)];
+        let things = [(Thing::Position(on.place), Access::Use), (Thing::Content(on.inode), access)];
         self.row(event, op, (on.place, within, 0), &things, give);
     }
 
@@ -328,7 +334,10 @@ impl Model {
         if is_file && length > 0 && asked.is_some_and(|asked| asked > length) {
             self.names.sized(on.inode, end);
         }
-        let things = [(Thing::Position(on.place), moves), (Thing::Content(on.inode), false)];
+        let things = [
+            (Thing::Position(on.place), Access::changing(moves)),
+            (Thing::Content(on.inode), Access::Use),
+        ];
         self.row(event, Op::Read, (on.place, from, length), &things, give);
     }
 
@@ -354,7 +363,11 @@ impl Model {
         let node = self.names.node_mut(on.inode);
         node.size = size.max(end);
         node.changed = true;
-        let things = [(Thing::Position(on.place), moves), (Thing::Content(on.inode), true)];
+        let access = if end > size { Access::Grow } else { Access::Write };
+        let things = [
+            (Thing::Position(on.place), Access::changing(moves)),
+            (Thing::Content(on.inode), access),
+        ];
         self.row(event, Op::Write, (on.place, from, length), &things, give);
     }
 }

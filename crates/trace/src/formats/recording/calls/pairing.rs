@@ -166,12 +166,14 @@ impl Pairing {
     ) {
         let took = ended.map(|ended| Nanos(ended.saturating_sub(begun) as i64));
         let event = Event { task, begun: self.wall(begun), took, call, result };
-        let before = intake.requests();
-        if let Err(fault) = intake.push_call(&mut self.model, &event) {
-            self.lost.add(fault.loss, 1, Some(fault.reason.to_owned()));
-        }
-        if intake.requests() > before {
-            self.first = Some(self.first.map_or(begun, |first| first.min(begun)));
+        match intake.push_call(&mut self.model, &event) {
+            Ok(Some(first)) => {
+                let first = i128::from(first.0) - self.to_wall;
+                let first = u64::try_from(first).unwrap_or(begun);
+                self.first = Some(self.first.map_or(first, |known| known.min(first)));
+            }
+            Ok(None) => {}
+            Err(fault) => self.lost.add(fault.loss, 1, Some(fault.reason.to_owned())),
         }
     }
 
