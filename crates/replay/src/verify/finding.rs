@@ -144,7 +144,7 @@ impl fmt::Display for Finding {
         let by = |run, request| By { run, request, own: self.own };
         match &self.file {
             None => {
-                write!(f, "{}: {length} at {} of target {}: ", kind.name(), offset.0, target + 1)?
+                write!(f, "{}: {length} at {} of target {}: ", kind.name(), offset.0, target + 1)?;
             }
             Some(InFile { path, offset, .. }) => {
                 write!(f, "{}: {length} at {} of {path}: ", kind.name(), offset.0)?;
