@@ -73,6 +73,6 @@ mod tests {
     #[test]
     fn time_that_is_left_is_never_none_of_it() {
         assert_eq!(left(0.2), "less than 1 s left");
-        assert_eq!(left(90.0), "90 s left at most");
+        assert_eq!(left(90.0), "90.0 s left at most");
     }
 }
