@@ -197,7 +197,7 @@ impl Story {
         loop {
             for (flow, clients) in clients.iter_mut().enumerate() {
                 while request < calls
-                    && let Next::Call(call) = clients.poll(clock.now())
+                    && let Next::Call(call) = clients.poll(Nanos::ZERO)
                 {
                     let tag = flow as u32 * 4 + call.client;
                     let (flags, scheduled) = (Flags::empty(), Nanos::ZERO);
@@ -445,7 +445,7 @@ impl Forest {
         loop {
             for (flow, (tree, clients)) in all.iter_mut().enumerate() {
                 while request < calls
-                    && let Next::Call(call) = clients.poll(clock.now())
+                    && let Next::Call(call) = clients.poll(Nanos::ZERO)
                 {
                     let tag = flow as u32 * 4 + call.client;
                     let (flags, scheduled) = (Flags::empty(), Nanos::ZERO);
