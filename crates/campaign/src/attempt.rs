@@ -62,6 +62,19 @@ pub enum End {
     Stopped,
 }
 
+impl End {
+    /// What came of a run with this summary that nobody ended. One whose target is gone ends alike
+    /// however often it is repeated.
+    pub fn of_run(summary: &RunSummary) -> Self {
+        let measured = Measured::of(summary);
+        match measured.finding {
+            Finding::Incomplete if summary.engine.gone => Self::Failed(measured.summary),
+            Finding::Incomplete => Self::Fault(measured.summary),
+            _ => Self::Measured(measured),
+        }
+    }
+}
+
 /// What rounds came to.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -252,6 +265,19 @@ pub fn figure_name(typed: &str) -> Option<(String, Unit)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use ioecho_stats::run_summary::{EngineFacts, RunFigures};
+
+    #[test]
+    fn a_run_whose_target_is_gone_is_not_tried_again_and_another_that_broke_off_is() {
+        let end = |incomplete: &str, gone| {
+            let incomplete = incomplete.to_owned();
+            let engine = EngineFacts { incomplete, gone, ..EngineFacts::default() };
+            End::of_run(&RunFigures::default().summary(engine))
+        };
+        assert!(matches!(end("sda is gone", true), End::Failed(_)));
+        assert!(matches!(end("the trace could not be read further", false), End::Fault(_)));
+        assert!(matches!(end("", false), End::Measured(_)));
+    }
 
     #[test]
     fn a_figure_has_a_short_name_and_a_full_one() {

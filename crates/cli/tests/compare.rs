@@ -102,6 +102,67 @@ fn another_load_is_refused_by_name_until_it_is_allowed() {
     assert_eq!(unknown.status.code(), Some(2));
 }
 
+/// The target of a device of so many microseconds and this seed.
+type OfDevice<'d> = &'d dyn Fn(u32, u32) -> String;
+
+fn replay_closed(home: &Path, name: &str, flow: &str, target: &str, more: &[&str]) {
+    let (target, flow) = (format!("--target={target}"), format!("--flow={flow}"));
+    let mut arguments = vec!["replay", "-q", &target, &flow, "-o", name];
+    arguments.extend(more);
+    let output = ioecho(home, &arguments);
+    assert!(home.join(name).join("summary.json").exists(), "{}", said(&output));
+}
+
+#[test]
+fn runs_of_one_closed_load_are_compared_though_their_requests_are_results() {
+    let home = TempDir::new().unwrap();
+    let home = home.path();
+    let device = |service: u32, seed: u32| format!("sim:size=64M,service={service}us,seed={seed}");
+    let tree = |service: u32, seed: u32| {
+        format!("sim:tree?files=64&size=64k&calls=model=exp,service={service}us,seed={seed}")
+    };
+    let loads: [(&str, &str, OfDevice<'_>); 2] = [
+        ("d", "gen:random?read=70&size=4k&area=64M;threads=4", &device),
+        ("t", "files:read?size=4k&select=random;threads=4", &tree),
+    ];
+    for (load, flow, target) in loads {
+        for (name, service, seed) in [("a", 80, 1), ("again", 80, 2), ("slower", 92, 3)] {
+            let name = format!("{load}-{name}");
+            replay_closed(home, &name, flow, &target(service, seed), &["--end-after=1s"]);
+        }
+        let [a, again, slower] = ["a", "again", "slower"].map(|name| format!("{load}-{name}"));
+        let (same, code) = compared(home, &[&a, &again]);
+        assert_eq!((&same["paired"], code), (&Value::from(false), 0));
+        assert_eq!(same["pairs"][0]["word"], "not-told-apart", "{load}");
+        let (apart, _) = compared(home, &[&a, &slower]);
+        assert_eq!(row(&apart, "mean")["decision"], "worse", "{load}");
+        // The rate of a client that waits is as much lower.
+        let rows = apart["pairs"][0]["rows"].as_array().unwrap();
+        let rate = rows.iter().find(|row| row["metric"] == "iops" && row["kind"] == "all");
+        let ratio = rate.unwrap()["ratio"].as_f64().unwrap();
+        assert!((0.8..0.95).contains(&ratio), "{load}: {ratio}");
+    }
+    // Other clients, another tree, and a device of another size are other loads.
+    let more = &["--end-after=1s"];
+    replay_closed(
+        home,
+        "five",
+        "gen:random?read=70&size=4k&area=64M;threads=5",
+        &device(80, 4),
+        more,
+    );
+    replay_closed(home, "wider", loads[1].1, &tree(80, 4).replace("files=64", "files=65"), more);
+    let over_all = "gen:random?read=70&size=4k;threads=4";
+    replay_closed(home, "small", over_all, &device(80, 5), more);
+    replay_closed(home, "large", over_all, &device(80, 5).replace("64M", "128M"), more);
+    for [one, other] in [["d-a", "five"], ["t-a", "wider"], ["small", "large"], ["d-a", "small"]] {
+        let output = ioecho(home, &["compare", one, other]);
+        let told = said(&output);
+        assert_eq!(output.status.code(), Some(20), "{one} {other}: {told}");
+        assert!(told.contains("(load)"), "{told}");
+    }
+}
+
 #[test]
 fn another_speed_wraparound_or_an_invalid_run_is_refused() {
     let home = TempDir::new().unwrap();

@@ -340,7 +340,7 @@ fn threads_on_a_simulated_tree_are_late_by_themselves_alone_and_never_by_the_hos
     let line = "--flow=read=files:read?size=4k&select=random&rate=3000&duration=2s;cap=8";
     // Where there are fewer files than threads, these wait for each other, too.
     for (files, codes, expected) in
-        [(20, &[0][..], &["InFlightCap"][..]), (2, &[0, 10], &["Conflict", "InFlightCap"])]
+        [(20, &[0][..], &["InFlightCap"][..]), (2, &[0, 11], &["File", "InFlightCap"])]
     {
         let calls = "model=exp,service=50us,units=8";
         let target = format!("--target=sim:tree?width=3&files={files}&size=20k&calls={calls}");
@@ -363,6 +363,36 @@ fn threads_on_a_simulated_tree_are_late_by_themselves_alone_and_never_by_the_hos
         let own: Vec<&String> = causes.keys().collect();
         assert_eq!(own, expected, "{causes:?}");
         assert!(rows.iter().filter(|row| row.op == Op::Read).count() > 5000);
+    }
+}
+
+#[test]
+fn a_rate_beyond_what_few_files_allow_is_the_loads_limit_and_beyond_the_storage_the_storages() {
+    let home = TempDir::new().unwrap();
+    let line = "read=files:getattr?rate=3000&dist=constant&duration=2s;cap=4";
+    let does = |name: &str, files: u64, service: &str, code: i32| -> Value {
+        let calls = format!("model=const,service={service},units=64");
+        let target = format!("--target=sim:tree?files={files}&size=4k&calls={calls}");
+        let (output, flow) = (format!("--output={name}"), format!("--flow={line}"));
+        let (ended, said) = does(&home, &["replay", "-q", &output, &target, &flow]);
+        assert_eq!(ended, code, "{name}: {said}");
+        summary(&home.path().join(name))
+    };
+    // One call at a time are 2000 a second, four of them 8000.
+    let few = does("few", 1, "500us", 11);
+    let sentence = few["verdict"]["summary"].as_str().unwrap();
+    assert!(sentence.starts_with("Limited by the load itself, not by the storage"), "{sentence}");
+    assert!(sentence.contains("read has 1 file for 4 threads"), "{sentence}");
+    assert_eq!(few["verdict"]["finding"], "generator-limited");
+    assert_eq!(few["engine"]["flows"][0]["files"], 1);
+    let late = few["late"].as_object().unwrap();
+    assert!(late["file"]["requests"].as_u64().unwrap() > 5000, "{late:?}");
+    // With a file each the same storage is fast enough.
+    assert_eq!(does("enough", 4, "500us", 0)["verdict"]["finding"], "faithful");
+    // Four calls at a time are 400 a second, however many files there are.
+    for files in [1, 4] {
+        let slow = does(&format!("slow{files}"), files, "10ms", 10);
+        assert_eq!(slow["verdict"]["finding"], "device-limited", "{files}");
     }
 }
 

@@ -118,9 +118,9 @@ pub trait Input {
     fn poll(&mut self) -> Feed;
 
     /// The next request of a flow, counted from 0 in the lane, if there is one already. It is asked
-    /// where the scheduler has flows.
-    fn poll_flow(&mut self, flow: usize) -> Feed {
-        let _ = flow;
+    /// where the scheduler has flows, `now`: at the engine's last step.
+    fn poll_flow(&mut self, flow: usize, now: Nanos) -> Feed {
+        let _ = (flow, now);
         self.poll()
     }
 

@@ -19,6 +19,7 @@ mod memory;
 mod states;
 #[cfg(test)]
 mod tests;
+mod waits;
 
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::sync::atomic::{AtomicBool, AtomicU64};
@@ -30,6 +31,7 @@ pub use load::{Access, FileLoad, LOAD_PREFIX, Select, Task};
 pub use memory::{AtRest, InMemory, NameMischief, NameMisdeed, Names};
 use states::taken;
 pub use states::{Claim, FileState, States};
+use waits::SlowCall;
 
 /// A tree, with the state of everything in it.
 #[derive(Debug)]
@@ -42,6 +44,8 @@ pub struct Tree {
     changers: Apart<AtomicU64>,
     /// A number of what is there, above how many of those threads found nothing there.
     stuck: Apart<AtomicU64>,
+    /// The last call that took far longer than others.
+    slow: Apart<SlowCall>,
 }
 
 /// What threads change with every call, in cache lines of its own: what lies beside it is read by
@@ -70,7 +74,13 @@ impl Tree {
     /// A tree of which nothing is there.
     pub fn new(geometry: Geometry) -> Self {
         let states = States::new(geometry.files(), geometry.directories());
-        Self { geometry, states, changers: Apart::default(), stuck: Apart::default() }
+        Self {
+            geometry,
+            states,
+            changers: Apart::default(),
+            stuck: Apart::default(),
+            slow: Apart::default(),
+        }
     }
 
     /// Makes all that the word says be there, as if it had been found: `nothing`, `directories`,

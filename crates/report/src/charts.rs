@@ -125,13 +125,17 @@ pub fn expert(figures: &AnalysisFigures) -> Vec<Chart> {
     charts
 }
 
+/// Says which file or directory of a tree lies at a place of a volume, and how far behind its begin
+/// the place is; nothing of other volumes.
+pub type Files<'f> = &'f dyn Fn(u32, u64) -> Option<(String, u64)>;
+
 /// The tables of a page.
-pub fn listings(figures: &AnalysisFigures, header: &Header) -> Vec<Listing> {
+pub fn listings(figures: &AnalysisFigures, header: &Header, files: Files<'_>) -> Vec<Listing> {
     let name = |id| volume_name(header, id);
     let by = if figures.measured > 0 { "service time" } else { "recorded latency" };
     let mut all = vec![
-        listing::slowest(&figures.flight.slowest_service, by, name),
-        listing::slowest(&figures.flight.slowest_response, "response time", name),
+        listing::slowest(&figures.flight.slowest_service, by, name, files),
+        listing::slowest(&figures.flight.slowest_response, "response time", name, files),
         listing::shares(&figures.volumes, "Volumes", "volume"),
         listing::shares(&figures.programs, "Processes", "process"),
     ];

@@ -131,6 +131,7 @@ pub(crate) fn requests(page: &Page) -> Section {
             LateCause::Generator => "ioecho was busy preparing others",
             LateCause::Backlog => "another target's backlog had reached its bound",
             LateCause::Verification => "verification read what it was to change",
+            LateCause::File => "another thread of the load had the file",
         };
         if *count > 0 {
             let late = LATE.0 / 1_000_000;

@@ -71,6 +71,12 @@ impl Ends {
 }
 
 impl Ends {
+    /// Whether a target was gone.
+    fn is_gone(&self) -> bool {
+        let mut hopeless = self.lanes.iter().filter_map(|lane| lane.totals.hopeless);
+        hopeless.any(|hopeless| hopeless.is_gone)
+    }
+
     /// What ended a load of which nothing succeeded any more.
     fn hopeless(&self, plan: &ReplayPlan) -> Option<String> {
         let mut lanes = LanePlace::all(&plan.targets, &plan.flows).into_iter().zip(&self.lanes);
@@ -160,6 +166,7 @@ pub(crate) fn engine_facts(
         results_lost: sum(|lane| lane.results_lost) + ends.writer.lost,
         demanded_duration_ns: planned.last_scheduled.0,
         incomplete: ends.incomplete(plan),
+        gone: ends.is_gone(),
         ended_after,
         rounded: planned.rounded,
         unmapped: planned.unmapped,

@@ -158,7 +158,7 @@ impl Forest {
             place.mark(plan)?;
         }
         let flow = |flow: &Flow| -> std::result::Result<Arc<FileFlow>, TraceError> {
-            let Some(OfFiles { load, to }) = flow.of_files() else {
+            let Some(OfFiles { load, to, .. }) = flow.of_files() else {
                 return Err(TraceError::Stopped);
             };
             let to = to.map(|to| Arc::clone(&places[to].tree));

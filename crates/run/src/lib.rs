@@ -38,6 +38,7 @@ pub mod directory;
 pub mod error;
 pub mod everything;
 pub mod execute;
+pub mod extent;
 pub mod facts;
 mod files;
 pub mod fill;

@@ -280,11 +280,13 @@ pub fn is_free(target: &str, results: &Path) -> bool {
     }
 }
 
-/// The shape of a tree below a directory, and how its files are opened, from its name as a target.
+/// The shape of a tree, and how its files are opened, from its name as a target.
 pub(crate) fn shape(name: &str) -> Result<(Geometry, OpenWords)> {
     let (_, settings) = name.rsplit_once('?').unwrap_or((name, ""));
     let mut settings = Settings::new(settings);
-    settings.take("parents");
+    for key in ["parents", "found", "calls", "capacity", "names"] {
+        settings.take(key);
+    }
     let open = settings.open(name)?;
     Ok((settings.geometry()?, open))
 }

@@ -34,7 +34,7 @@ use serde::Serialize;
 pub use comparable::{Obstacle, REFUSALS, Replayed, Weight, obstacles};
 pub use criterion::{Answer, Criterion, CriterionError, Outcome};
 pub use distributions::Distribution;
-pub use load::LoadMark;
+pub use load::{KnownBy, LoadMark};
 pub use outcome::{Word, percent};
 pub use over_time::{Blocks, DifferenceMap, PHASES, Track};
 pub use profile::{BLOCKS_MAX, Bins, Blocking, Cut, RunProfile, SIZE_NAMES};

@@ -23,7 +23,7 @@ use serde::{Deserialize, Serialize};
 pub use ended::EndedAfter;
 pub use file_io::FileIo;
 pub use flows::FlowFacts;
-pub(crate) use flows::clients;
+pub(crate) use flows::{clients, files_and_threads};
 pub use host::{
     ClockFacts, CountedFacts, CpuFacts, DeviceFacts, HostFacts, LayerFacts, RecorderFacts,
 };
@@ -79,6 +79,9 @@ pub struct EngineFacts {
     pub demanded_duration_ns: i64,
     /// Why the run ended before its end; empty if it did not.
     pub incomplete: String,
+    /// Whether it did because a target was gone: another run would end alike.
+    #[serde(default, skip_serializing_if = "is_no")]
+    pub gone: bool,
     /// What was left when the run came to the end that was asked for; `None` if it had come to the
     /// end of its load before, or is incomplete.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -192,6 +195,7 @@ impl Default for EngineFacts {
             results_lost: 0,
             demanded_duration_ns: 0,
             incomplete: String::new(),
+            gone: false,
             ended_after: None,
             simulated: false,
             direct: false,
@@ -269,6 +273,7 @@ impl EngineFacts {
             results_lost,
             demanded_duration_ns,
             incomplete,
+            gone,
             ended_after,
             simulated,
             direct,
@@ -333,10 +338,7 @@ impl EngineFacts {
         // If a part is incomplete, so is the whole; the reasons of all parts are kept.
         merging::behind_each_other_in_words(&mut self.incomplete, incomplete);
         merging::both(&mut self.ended_after, ended_after.as_ref(), EndedAfter::merge);
-        // A flag that makes the figures of one run false makes those of the whole false.
-        self.simulated |= simulated;
-        self.memory |= memory;
-        (self.direct, self.files) = (self.direct & direct, self.files & files);
+        self.merge_flags((*gone, *simulated, *memory), (*direct, *files));
         // The lowest known: the tightest cap is what a request of all may have waited for.
         self.in_flight_max = merging::lowest_known(self.in_flight_max, *in_flight_max);
         self.merge_pace((*demanded_rate_peak, *paced_rate_max));
@@ -347,6 +349,19 @@ impl EngineFacts {
         // The numbers of flows mean something within one run only.
         self.flows.clear();
         Ok(())
+    }
+
+    /// Merges what is true of the whole if it is of one run, and what only if it is of all: a flag
+    /// that makes the figures of one false makes those of the whole false.
+    fn merge_flags(
+        &mut self,
+        (gone, simulated, memory): (bool, bool, bool),
+        (direct, files): (bool, bool),
+    ) {
+        self.gone |= gone;
+        self.simulated |= simulated;
+        self.memory |= memory;
+        (self.direct, self.files) = (self.direct & direct, self.files & files);
     }
 
     /// Merges what was looked at beside the run, where it was.

@@ -8,8 +8,8 @@ use ioecho_trace::transform::{busiest, window};
 use ioecho_trace::units::{counted, times, two_digits};
 use ioecho_trace::{LateCause, Nanos, TimingMode};
 
-use crate::facts::{EngineFacts, VerifyFigures, clients};
-use crate::judge::{GENERATOR, HOST, IN_FLIGHT_DEFAULT, OWN, is_starved_by};
+use crate::facts::{EngineFacts, VerifyFigures, clients, files_and_threads};
+use crate::judge::{GENERATOR, HOST, IN_FLIGHT_DEFAULT, OWN, is_most_of, is_starved_by};
 use crate::late::{DEVICE, LATE};
 use crate::per_flow::Along;
 use crate::picture::{Kind, Moment, Panels, Span};
@@ -160,6 +160,12 @@ fn sentence(summary: &RunSummary, panels: &Panels, rates: Option<&Throughput>) -
             format!("The run was cut short{after}: {why}.")
         }
         _ if engine.issued == 0 => "Nothing was replayed: no request was issued.".to_owned(),
+        Finding::GeneratorLimited if are_files_few(summary) => format!(
+            "The load itself could not reach its rate: {}, and {} waited for a file that another \
+             thread had.",
+            files_and_threads(&engine.flows),
+            share_of(&[LateCause::File], summary)
+        ),
         Finding::GeneratorLimited => format!(
             "{}: ioecho did not issue {} in time.",
             fault(verdict.validity),
@@ -183,6 +189,13 @@ fn sentence(summary: &RunSummary, panels: &Panels, rates: Option<&Throughput>) -
         Finding::Faithful | Finding::Unscheduled => held(summary, panels, rates),
     };
     if engine.simulated { format!("Simulated: {}", lower(&text)) } else { text }
+}
+
+/// Whether threads that waited for each other's files made most of what was late within ioecho.
+fn are_files_few(summary: &RunSummary) -> bool {
+    is_most_of(LateCause::File, |cause| {
+        summary.late.get(cause_name(cause)).map_or(0, |late| late.lateness_ns)
+    })
 }
 
 /// What a fault of the measurement means for its figures.
@@ -331,9 +344,15 @@ fn held(summary: &RunSummary, panels: &Panels, rates: Option<&Throughput>) -> St
     let rate = rates.map_or(String::new(), |rates| {
         format!(": {} requests/s on average", two_digits(rates.achieved_requests))
     });
-    let slowest = summary.service_time.get("all");
-    let slowest =
-        slowest.map_or(String::new(), |all| format!(", the slowest took {}", span(all.max_ns)));
+    // The same span as that of the percentiles beside it.
+    let (of, name) = if engine.has_due_instants() {
+        (&summary.response_time, "response")
+    } else {
+        (&summary.service_time, "service time")
+    };
+    let slowest = of
+        .get("all")
+        .map_or(String::new(), |all| format!(", the slowest {name} {}", span(all.max_ns)));
     format!("{how}{rate}{}{slowest}.", against_recording(summary))
 }
 

@@ -19,8 +19,8 @@ use crate::timeline::Cell;
 pub enum Fault {
     /// The device: a conflict, the cap on requests in flight, a slow system call.
     Device,
-    /// This program: it read or prepared too slowly, was limited by another target's backlog, or
-    /// read data for verification.
+    /// This program and the load that it makes: it read or prepared too slowly, was limited by
+    /// another target's backlog, read data for verification, or had fewer files than threads.
     Generator,
     /// The host; unexplained lateness counts here, too.
     Host,
@@ -34,7 +34,8 @@ impl Fault {
             LateCause::Input
             | LateCause::Generator
             | LateCause::Backlog
-            | LateCause::Verification => Self::Generator,
+            | LateCause::Verification
+            | LateCause::File => Self::Generator,
             LateCause::Host | LateCause::None => Self::Host,
         }
     }

@@ -178,9 +178,14 @@ fn low_cap(figures: &RunFigures, engine: &EngineFacts) -> Option<u32> {
     (is_low && is_less && cap > others).then_some(engine.in_flight_max)
 }
 
-/// Causes within this program.
-pub(crate) const GENERATOR: [LateCause; 4] =
-    [LateCause::Input, LateCause::Generator, LateCause::Backlog, LateCause::Verification];
+/// Causes within this program and the load that it makes.
+pub(crate) const GENERATOR: [LateCause; 5] = [
+    LateCause::Input,
+    LateCause::Generator,
+    LateCause::Backlog,
+    LateCause::Verification,
+    LateCause::File,
+];
 
 /// Causes within this program that were not asked for: reading and preparing requests.
 pub(crate) const OWN: [LateCause; 2] = [LateCause::Input, LateCause::Generator];
@@ -190,7 +195,14 @@ fn is_mostly(cause: LateCause, figures: &RunFigures) -> bool {
     is_most_of(cause, |cause| figures.late(cause).lateness_ns)
 }
 
-fn is_most_of(cause: LateCause, cost: impl Fn(LateCause) -> i64) -> bool {
+/// Whether threads that waited for each other's files made most of it: the load's own limit.
+fn are_files_few(figures: &RunFigures, engine: &EngineFacts) -> bool {
+    is_most_of(LateCause::File, |cause| {
+        i64::try_from(late_cost(figures, engine, &[cause])).unwrap_or(i64::MAX)
+    })
+}
+
+pub(crate) fn is_most_of(cause: LateCause, cost: impl Fn(LateCause) -> i64) -> bool {
     let others = GENERATOR.into_iter().filter(|other| *other != cause);
     cost(cause) > others.map(&cost).fold(0, i64::saturating_add)
 }
@@ -280,9 +292,9 @@ fn is_starved(figures: &RunFigures, engine: &EngineFacts) -> bool {
 
 /// The same, by the lateness of each cause.
 pub(crate) fn is_starved_by(cost: impl Fn(LateCause) -> i64, engine: &EngineFacts) -> bool {
-    let is_own = !is_most_of(LateCause::Backlog, &cost)
-        && !is_most_of(LateCause::Verification, &cost)
-        && engine.results_lost == 0;
+    let asked_for = [LateCause::Backlog, LateCause::Verification, LateCause::File];
+    let is_own =
+        !asked_for.into_iter().any(|cause| is_most_of(cause, &cost)) && engine.results_lost == 0;
     is_own && !engine.simulated && checks::host::are_processors_taken(engine)
 }
 

@@ -382,11 +382,14 @@ pub enum LateCause {
     Backlog = 7,
     /// Verification first read the data that the request was about to change.
     Verification = 8,
+    /// Its thread waited for a file that another thread of the load had, while the storage was fast
+    /// enough for a file each: a limit of the load itself.
+    File = 9,
 }
 
 impl LateCause {
     /// Every cause, in the order of its code.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::None,
         Self::Conflict,
         Self::InFlightCap,
@@ -396,6 +399,7 @@ impl LateCause {
         Self::Generator,
         Self::Backlog,
         Self::Verification,
+        Self::File,
     ];
 
     /// The cause with this code.
@@ -410,6 +414,7 @@ impl LateCause {
             6 => Some(Self::Generator),
             7 => Some(Self::Backlog),
             8 => Some(Self::Verification),
+            9 => Some(Self::File),
             _ => None,
         }
     }
@@ -426,6 +431,7 @@ impl LateCause {
             Self::Generator => "generator",
             Self::Backlog => "backlog",
             Self::Verification => "verification",
+            Self::File => "file",
         }
     }
 }

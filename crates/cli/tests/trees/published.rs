@@ -56,7 +56,7 @@ fn calls_of(leaf: &Leaf, most: usize) -> BTreeMap<(&'static str, i32), usize> {
     loop {
         for (flow, path) in paths.iter().enumerate() {
             while left > 0
-                && let Next::Call(call) = threads[flow].poll()
+                && let Next::Call(call) = threads[flow].poll(Nanos::ZERO)
             {
                 let tag = (0..u32::MAX).find(|tag| !asked.contains_key(&(*path, *tag))).unwrap();
                 let io = Io {
@@ -82,10 +82,10 @@ fn calls_of(leaf: &Leaf, most: usize) -> BTreeMap<(&'static str, i32), usize> {
             if asked.keys().any(|(of, _)| of == path) {
                 device.wait(Nanos::MAX, &mut done).unwrap();
             }
-            for Completion { tag, outcome, completed, .. } in done {
+            for Completion { tag, outcome, submitted, completed, .. } in done {
                 let (flow, call) = asked.remove(&(*path, tag)).unwrap();
                 *counts.entry((call.op.name(), outcome.code())).or_default() += 1;
-                threads[flow].completed(call.client, outcome, completed);
+                threads[flow].completed(call.client, outcome, submitted, completed);
             }
         }
     }

@@ -45,7 +45,7 @@ fn does(
     let mut clients = Clients::new(Arc::new(flow), 0, 1);
     let (mut pattern, mut done, mut failed) = (Pattern::new(1), Vec::new(), Vec::new());
     for _ in 0..calls {
-        let call = match clients.poll() {
+        let call = match clients.poll(Nanos::ZERO) {
             Next::Call(call) => call,
             Next::NotYet => continue,
             Next::Ended => break,
@@ -67,7 +67,7 @@ fn does(
         if outcome != Outcome::Ok {
             failed.push((call, outcome));
         }
-        clients.completed(call.client, outcome, completed);
+        clients.completed(call.client, outcome, submitted, completed);
     }
     failed
 }

@@ -86,6 +86,7 @@ impl<C: Clock> Engine<'_, C> {
 
     /// The same of flows: of those that are open, one after the other.
     fn count_rest_of_flows(&mut self, input: &mut dyn Input) -> Feeding {
+        let stepped = self.stepped_at();
         let (Some(end), Some(cut)) = (self.pacing.end_after, &mut self.totals.cut_off) else {
             return Feeding::Ended;
         };
@@ -93,8 +94,11 @@ impl<C: Clock> Engine<'_, C> {
         let mut left = REFILL;
         while self.flow_counted < self.scheduler.flows() {
             let flow = self.flow_counted;
-            let feed =
-                if self.scheduler.is_open(flow) { input.poll_flow(flow) } else { Feed::Ended };
+            let feed = if self.scheduler.is_open(flow) {
+                input.poll_flow(flow, stepped)
+            } else {
+                Feed::Ended
+            };
             match feed {
                 Feed::Request(planned) if planned.scheduled < end => {
                     if cut.requests == 0 {

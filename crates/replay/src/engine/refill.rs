@@ -1,5 +1,7 @@
 //! Filling the look-ahead.
 
+use std::sync::atomic::Ordering::Relaxed;
+
 use ioecho_trace::Nanos;
 
 use super::{Engine, Feed, Feeding, Input, Pacing, REFILL};
@@ -42,9 +44,10 @@ impl<C: Clock> Engine<'_, C> {
         let flows = self.scheduler.flows();
         let first = self.flow_asked % flows;
         self.flow_asked = first + 1;
+        let stepped = self.stepped_at();
         for flow in (first..flows).chain(0..first) {
             while left > 0 && self.scheduler.flow_room(flow) > 0 {
-                match input.poll_flow(flow) {
+                match input.poll_flow(flow, stepped) {
                     Feed::Found(planned) => {
                         let now = self.now();
                         let planned = Planned { scheduled: now, issue: now, ..planned };
@@ -74,6 +77,11 @@ impl<C: Clock> Engine<'_, C> {
             }
         }
         feeding
+    }
+
+    /// When the last step was.
+    pub(super) fn stepped_at(&self) -> Nanos {
+        Nanos(self.control.now_ns.load(Relaxed))
     }
 
     fn count_stall(&mut self) {

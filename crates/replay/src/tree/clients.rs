@@ -13,6 +13,7 @@ use super::flow::{Chosen, FileFlow};
 use super::geometry::pick;
 use super::load::{Access, Select, StopAfter, Task};
 use super::states::{Claim, FileState, taken};
+use super::waits::Waits;
 use crate::pattern::SplitMix64;
 use crate::plan::Held;
 
@@ -67,8 +68,8 @@ pub struct Clients {
     /// Those that have no call, in the order in which theirs ended.
     ready: Vec<u32>,
     living: usize,
-    /// When the last of their calls completed.
-    last: Nanos,
+    /// When they were last asked.
+    asked: Nanos,
 }
 
 struct Client {
@@ -80,10 +81,7 @@ struct Client {
     due: Option<Nanos>,
     /// The state of the tree in which it found nothing.
     stuck: Option<u32>,
-    /// When its last call completed.
-    last: Nanos,
-    /// Whether it has waited since then for what others had.
-    has_waited: bool,
+    waits: Waits,
 }
 
 /// What a thread does with a file or directory.
@@ -125,19 +123,6 @@ enum Begun {
     Over,
 }
 
-impl Client {
-    /// What kept it beyond this instant. What others had they gave back when one of their calls
-    /// completed, the last of all at `last`.
-    fn held_beyond(&self, due: Nanos, last: Nanos) -> Option<Held> {
-        let (until, by) = if self.has_waited {
-            (last, LateCause::Conflict)
-        } else {
-            (self.last, LateCause::InFlightCap)
-        };
-        (due < until).then_some(Held { until, by })
-    }
-}
-
 impl Visit {
     /// What is done in an open file.
     const fn inside(&self) -> Step {
@@ -154,13 +139,12 @@ impl Clients {
             held: None,
             due: None,
             stuck: None,
-            last: Nanos::ZERO,
-            has_waited: false,
+            waits: Waits::default(),
         };
         let all = (first..first + count).map(client).collect();
         (0..count).for_each(|_| flow.set_living(true));
         let ready = (0..count).collect();
-        Self { flow, first, all, ready, living: count as usize, last: Nanos::ZERO }
+        Self { flow, first, all, ready, living: count as usize, asked: Nanos::ZERO }
     }
 
     /// The load.
@@ -168,8 +152,9 @@ impl Clients {
         &self.flow
     }
 
-    /// The next call of any thread.
-    pub fn poll(&mut self) -> Next {
+    /// The next call of any thread, which is asked for now.
+    pub fn poll(&mut self, now: Nanos) -> Next {
+        self.asked = now;
         let (mut is_stuck, mut is_busy) = (false, false);
         let mut at = 0;
         // Who waits for the longest time is asked first: what is given back is not taken again by
@@ -180,7 +165,7 @@ impl Clients {
                 // Those that hold back the others are asked all the same.
                 if (is_stuck || is_busy) && self.all[number as usize].held.is_none() {
                     self.set_stuck(number, is_stuck);
-                    self.all[number as usize].has_waited = true;
+                    self.all[number as usize].waits.has_waited = true;
                     at += 1;
                     continue;
                 }
@@ -188,13 +173,13 @@ impl Clients {
                     Begun::Visit(visit) => self.all[number as usize].visit = Some(visit),
                     Begun::Wait => {
                         is_stuck = true;
-                        self.all[number as usize].has_waited = true;
+                        self.all[number as usize].waits.has_waited = true;
                         at += 1;
                         continue;
                     }
                     Begun::Busy => {
                         is_busy = true;
-                        self.all[number as usize].has_waited = true;
+                        self.all[number as usize].waits.has_waited = true;
                         at += 1;
                         continue;
                     }
@@ -213,9 +198,16 @@ impl Clients {
         if self.living == 0 { Next::Ended } else { Next::NotYet }
     }
 
-    /// Whether any thread waits for what others have.
-    pub fn are_waiting(&self) -> bool {
-        !self.ready.is_empty()
+    /// Why nothing is made of what is due: threads wait for what others have, or all have a call.
+    pub fn late_cause(&self) -> LateCause {
+        let slow = &self.flow.tree.slow;
+        let held = |number: &u32| {
+            let client = &self.all[*number as usize];
+            let held = client.waits.held(client.due?, self.asked, slow)?;
+            Some(held.by)
+        };
+        let waits = || if self.ready.is_empty() { LateCause::InFlightCap } else { LateCause::File };
+        self.ready.iter().find_map(held).unwrap_or_else(waits)
     }
 
     /// When a request is due that nobody will make any more; `None` if there is none.
@@ -363,31 +355,28 @@ impl Clients {
         let flow = &self.flow;
         let visit = client.visit.as_mut()?;
         let geometry = &flow.tree.geometry;
-        let is_found = !flow.is_open() && client.has_waited;
-        let mut due = (!is_found).then_some(client.last);
+        let is_found = !flow.is_open() && client.waits.has_waited;
+        // What the load's rate asks for has an instant.
+        let mut instant = None;
         let (mut within, mut length) = (0, 0);
         let op = match visit.step {
             Step::Create | Step::Open => {
                 // The first transfer is due together with it.
                 let has_more = visit.inside() == Step::Transfer;
-                due = if has_more { visit.due } else { visit.due.take() }.or(due);
+                instant = if has_more { visit.due } else { visit.due.take() };
                 if visit.step == Step::Create { Op::Create } else { Op::Open }
             }
             Step::Close => Op::Close,
             Step::Single(op) => {
-                due = visit.due.take().or(due);
+                instant = visit.due.take();
                 op
             }
             Step::Transfer => {
-                let next = match visit.due.take() {
-                    Some(due) => Some(due),
-                    None => flow.next_arrival(),
-                };
-                if flow.is_open() && next.is_none() {
+                instant = visit.due.take().or_else(|| flow.next_arrival());
+                if flow.is_open() && instant.is_none() {
                     visit.step = Step::Close;
                     Op::Close
                 } else {
-                    due = next.or(due);
                     let is_write = flow.is_write(visit.task, &mut client.random);
                     (within, length) = flow.transfer(visit, &mut client.random);
                     visit.last = (length, is_write);
@@ -401,17 +390,16 @@ impl Clients {
         } else {
             geometry.place_of_file(visit.number) + within
         };
-        let held = due.and_then(|due| client.held_beyond(due, self.last));
+        let held = instant.and_then(|due| client.waits.makes(due, self.asked, &flow.tree.slow));
+        let due = instant.or((!is_found).then_some(client.waits.last));
         Some(Call { op, place, length, client: self.first + number, due, held })
     }
 
-    /// The call of a thread has ended at this instant.
-    pub fn completed(&mut self, client: u32, outcome: Outcome, at: Nanos) {
+    /// The call of a thread went on between these instants.
+    pub fn completed(&mut self, client: u32, outcome: Outcome, began: Nanos, at: Nanos) {
         let number = client - self.first;
         let thread = &mut self.all[number as usize];
-        thread.last = thread.last.max(at);
-        thread.has_waited = false;
-        self.last = self.last.max(at);
+        thread.waits.completed(began, at, &self.flow.tree.slow);
         self.ready.push(number);
         let Some(visit) = &mut thread.visit else { return };
         if self.flow.passed(visit, outcome == Outcome::Ok) {

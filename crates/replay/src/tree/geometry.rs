@@ -290,6 +290,18 @@ impl Geometry {
         format!("{above}{}/", self.directory_name(directory))
     }
 
+    /// The path of the file or directory of a number, directories behind the files.
+    pub fn path(&self, number: u64) -> String {
+        if let Some(directory) = number.checked_sub(self.files) {
+            let mut path = self.path_of(Some(directory));
+            path.pop();
+            return path;
+        }
+        let mut name = String::new();
+        self.file_name(number, &mut name);
+        format!("{}{name}", self.path_of(self.directory_of(number)))
+    }
+
     /// The directory of this name in a directory or the anchor, if the tree has it.
     pub fn child(&self, parent: Option<u64>, name: DirectoryName) -> Option<u64> {
         let level = parent.map_or(0, |parent| self.level(parent)) as usize;

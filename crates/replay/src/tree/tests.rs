@@ -163,7 +163,7 @@ impl Story {
             let mut has_ended = true;
             for (flow, clients) in clients.iter_mut().enumerate() {
                 while left > 0 {
-                    match clients.poll() {
+                    match clients.poll(Nanos::ZERO) {
                         Next::Call(call) => {
                             let tag = tags.iter().position(Option::is_none).unwrap();
                             let busy = tags.iter().flatten();
@@ -193,10 +193,10 @@ impl Story {
             }
             idle = 0;
             device.wait(Nanos::MAX, &mut done).unwrap();
-            for Completion { tag, outcome, completed, .. } in done.drain(..) {
+            for Completion { tag, outcome, submitted, completed, .. } in done.drain(..) {
                 let (flow, call) = tags[tag as usize].take().unwrap();
                 *self.counts.entry((call.op.name(), outcome.code())).or_default() += 1;
-                clients[flow].completed(call.client, outcome, completed);
+                clients[flow].completed(call.client, outcome, submitted, completed);
             }
         }
         self.open = if left == 0 { loads.len() as u64 * u64::from(threads) } else { 0 };
@@ -384,7 +384,7 @@ fn requests_with_a_rate_have_the_instants_of_one_process_for_all_threads() {
     let mut ended = BTreeSet::new();
     while ended.len() < 4 {
         for (lane, clients) in lanes.iter_mut().enumerate() {
-            match clients.poll() {
+            match clients.poll(Nanos::ZERO) {
                 Next::Call(call) => {
                     let due = call.due.unwrap();
                     match call.op {
@@ -392,7 +392,7 @@ fn requests_with_a_rate_have_the_instants_of_one_process_for_all_threads() {
                         Op::Open => opens += 1,
                         _ => {}
                     }
-                    clients.completed(call.client, Outcome::Ok, due + Nanos(5));
+                    clients.completed(call.client, Outcome::Ok, due, due + Nanos(5));
                 }
                 Next::NotYet => panic!("files are enough for all"),
                 Next::Ended => drop(ended.insert(lane)),

@@ -143,7 +143,9 @@ impl fmt::Display for Finding {
         let Self { target, offset, length, kind, expected, found, read, look, at, .. } = self;
         let by = |run, request| By { run, request, own: self.own };
         match &self.file {
-            None => write!(f, "{}: {length} at {} of target {target}: ", kind.name(), offset.0)?,
+            None => {
+                write!(f, "{}: {length} at {} of target {}: ", kind.name(), offset.0, target + 1)?;
+            }
             Some(InFile { path, offset, .. }) => {
                 write!(f, "{}: {length} at {} of {path}: ", kind.name(), offset.0)?;
             }
@@ -162,7 +164,7 @@ impl fmt::Display for Finding {
                 match belongs_to {
                     _ if *kind != Integrity::Misdirected => {}
                     Some(path) => write!(f, " to {path}")?,
-                    None => write!(f, " to {} of target {}", stamp.position, stamp.target)?,
+                    None => write!(f, " to {} of target {}", stamp.position, stamp.target + 1)?,
                 }
             }
             SectorContent::Zeroes => write!(f, "zeroes")?,

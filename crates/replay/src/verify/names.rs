@@ -452,15 +452,7 @@ impl NameBook {
 
     /// The path of a name below the anchor.
     pub(super) fn path(&self, number: u64) -> String {
-        let files = self.geometry.files();
-        if let Some(directory) = number.checked_sub(files) {
-            let mut path = self.geometry.path_of(Some(directory));
-            path.pop();
-            return path;
-        }
-        let mut name = String::new();
-        self.geometry.file_name(number, &mut name);
-        format!("{}{name}", self.geometry.path_of(self.geometry.directory_of(number)))
+        self.geometry.path(number)
     }
 
     /// A number for a state; most files have their size.

@@ -49,7 +49,7 @@ pub struct NameFinding {
 impl fmt::Display for NameFinding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { target, path, kind, expected, found, request, at, is_directory } = self;
-        write!(f, "{}: {path} of target {target}: ", kind.name())?;
+        write!(f, "{}: {path} of target {}: ", kind.name(), target + 1)?;
         match found {
             FoundName::Nothing => write!(f, "nothing")?,
             FoundName::File(bytes) => write!(f, "a file of {}", Bytes(*bytes))?,

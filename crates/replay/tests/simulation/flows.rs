@@ -32,7 +32,7 @@ impl Input for Streams {
         Feed::Ended
     }
 
-    fn poll_flow(&mut self, flow: usize) -> Feed {
+    fn poll_flow(&mut self, flow: usize, _: Nanos) -> Feed {
         if self.random.unit() < self.share {
             return Feed::NotYet;
         }

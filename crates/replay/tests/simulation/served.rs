@@ -109,7 +109,7 @@ impl Input for Client {
         Feed::Ended
     }
 
-    fn poll_flow(&mut self, _: usize) -> Feed {
+    fn poll_flow(&mut self, _: usize, _: Nanos) -> Feed {
         if !std::mem::take(&mut self.is_free) {
             return Feed::NotYet;
         }

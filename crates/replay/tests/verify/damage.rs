@@ -206,6 +206,8 @@ fn a_write_that_was_lost_is_named_with_both_writes() {
         all_are(&findings, Integrity::Stale);
         let text = findings[0].to_string();
         assert!(text.contains("what request") && text.contains("in place of"), "{text}");
+        // The target of index 2, counted from 1 as flows do.
+        assert!(text.contains("of target 3: "), "{text}");
     }
 }
 

@@ -168,7 +168,7 @@ fn run(seed: u64, disk: &mut Disk, config: VerifyConfig, verifier: &mut Verifier
     for request in 0..random.below(300) {
         now += 1;
         let flow = random.below(loads.len() as u64) as usize;
-        if let Next::Call(call) = loads[flow].poll() {
+        if let Next::Call(call) = loads[flow].poll(Nanos(now)) {
             let io = Io {
                 tag: flow as u32 * 4 + call.client,
                 request,
@@ -207,7 +207,7 @@ fn run(seed: u64, disk: &mut Disk, config: VerifyConfig, verifier: &mut Verifier
             let completion = Completion { tag: io.tag, submitted, completed, outcome, integrity };
             verifier.completed(&io, &completion, &read);
             changes.push(change(&io, submitted, Some(completed), outcome));
-            loads[flow].completed(call.client, outcome, completed);
+            loads[flow].completed(call.client, outcome, submitted, completed);
         }
     }
     assert!(!verifier.figures().is_damaged(), "{:?}", verifier.name_findings());

@@ -197,7 +197,7 @@ impl Story {
         loop {
             for (flow, clients) in clients.iter_mut().enumerate() {
                 while request < calls
-                    && let Next::Call(call) = clients.poll()
+                    && let Next::Call(call) = clients.poll(Nanos::ZERO)
                 {
                     let tag = flow as u32 * 4 + call.client;
                     let (flags, scheduled) = (Flags::empty(), Nanos::ZERO);
@@ -218,7 +218,8 @@ impl Story {
             for completion in done.drain(..) {
                 let (flow, call, io) = flying.remove(&completion.tag).unwrap();
                 self.ended(&io, &completion);
-                clients[flow].completed(call.client, completion.outcome, completion.completed);
+                let Completion { outcome, submitted, completed, .. } = completion;
+                clients[flow].completed(call.client, outcome, submitted, completed);
             }
         }
         for (_, _, io) in flying.values() {
@@ -444,7 +445,7 @@ impl Forest {
         loop {
             for (flow, (tree, clients)) in all.iter_mut().enumerate() {
                 while request < calls
-                    && let Next::Call(call) = clients.poll()
+                    && let Next::Call(call) = clients.poll(Nanos::ZERO)
                 {
                     let tag = flow as u32 * 4 + call.client;
                     let (flags, scheduled) = (Flags::empty(), Nanos::ZERO);
@@ -484,7 +485,8 @@ impl Forest {
                         _ => stories[tree].honest.call(&io),
                     }
                 }
-                all[flow].1.completed(call.client, completion.outcome, completion.completed);
+                let Completion { outcome, submitted, completed, .. } = completion;
+                all[flow].1.completed(call.client, outcome, submitted, completed);
             }
         }
         for ((tree, _), (_, _, io)) in &flying {

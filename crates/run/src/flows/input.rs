@@ -229,7 +229,7 @@ impl FlowsInput {
         let mut flows: Vec<usize> = (0..self.streams.len()).collect();
         while !flows.is_empty() {
             flows.retain(|flow| {
-                match self.poll_flow(*flow) {
+                match self.poll_flow(*flow, Nanos::ZERO) {
                     Feed::Request(planned) | Feed::Found(planned) => see(&planned),
                     Feed::NotYet | Feed::Ended => return false,
                 }
@@ -264,7 +264,7 @@ impl Input for FlowsInput {
         Feed::Ended
     }
 
-    fn poll_flow(&mut self, flow: usize) -> Feed {
+    fn poll_flow(&mut self, flow: usize, now: Nanos) -> Feed {
         let stream = &mut self.streams[flow];
         if stream.left.is_over() {
             return Feed::Ended;
@@ -276,7 +276,7 @@ impl Input for FlowsInput {
             Supply::Files(clients, place) if self.is_cut => {
                 clients.rest().map(|due| place.put(planned(&Call::counted(due), stream.number)))
             }
-            Supply::Files(clients, place) => match clients.poll() {
+            Supply::Files(clients, place) => match clients.poll(now) {
                 Next::Call(call) => {
                     is_found = call.due.is_none();
                     Some(place.put(planned(&call, stream.number)))
@@ -311,7 +311,7 @@ impl Input for FlowsInput {
             return false;
         };
         let at = measured.completed.unwrap_or(planned.scheduled);
-        clients.completed(thread.pid, measured.outcome, at);
+        clients.completed(thread.pid, measured.outcome, measured.submitted.unwrap_or(at), at);
         true
     }
 
@@ -320,20 +320,13 @@ impl Input for FlowsInput {
     }
 
     fn late_cause(&self) -> LateCause {
-        let mut all = self.streams.iter();
-        let has_files = |stream: &Stream| matches!(stream.from, Supply::Files(..));
-        // A thread without a call waits for a file that another has.
-        let waits = |stream: &Stream| match &stream.from {
-            Supply::Files(clients, _) => clients.are_waiting(),
-            Supply::Here(_) | Supply::Reader(_) => false,
-        };
-        if self.streams.iter().any(waits) {
-            LateCause::Conflict
-        } else if all.any(has_files) {
-            LateCause::InFlightCap
-        } else {
-            LateCause::Input
-        }
+        // Those that wait for files are asked before those that have a call.
+        let of_files = self.streams.iter().filter_map(|stream| match &stream.from {
+            Supply::Files(clients, _) => Some(clients.late_cause()),
+            Supply::Here(_) | Supply::Reader(_) => None,
+        });
+        let all = of_files.min_by_key(|cause| *cause != LateCause::File);
+        all.unwrap_or(LateCause::Input)
     }
 }
 

@@ -86,6 +86,8 @@ pub(crate) struct OfFiles {
     pub(crate) load: FileLoad,
     /// The number of the target that copies and moves go to.
     pub(crate) to: Option<usize>,
+    /// How many files it has to choose from; `None` of a load on directories.
+    pub(crate) files: Option<u64>,
 }
 
 impl Flow {
@@ -342,6 +344,7 @@ impl Flows {
             target: flow.target() as u16,
             others: flow.parts.iter().skip(1).map(|part| part.target as u16).collect(),
             along: flow.along(),
+            files: flow.of_files.as_ref().and_then(|of| of.files),
         };
         self.list.iter().zip(1..).map(facts).collect()
     }
@@ -604,6 +607,11 @@ fn on_trees(specs: &[FlowSpec], in_flight_max: u32, targets: &[Target]) -> Resul
             let text = format!("'{flow}': copies and moves of a tree go to one other");
             return refused(text, "replay them apart");
         }
+        let is_of_files = load.tasks.iter().any(|task| !task.is_of_directories());
+        let files = match &targets[target] {
+            Target::Tree(tree) if is_of_files => Some(tree.geometry.used()),
+            _ => None,
+        };
         list.push(Flow {
             file: flow.load.clone(),
             options: ReadOptions::default(),
@@ -612,7 +620,7 @@ fn on_trees(specs: &[FlowSpec], in_flight_max: u32, targets: &[Target]) -> Resul
             volumes: Vec::new(),
             first_volume: target as u32,
             places: flow.places(in_flight_max),
-            of_files: Some(OfFiles { load, to }),
+            of_files: Some(OfFiles { load, to, files }),
             spec: flow.clone(),
         });
     }

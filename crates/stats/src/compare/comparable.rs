@@ -8,7 +8,7 @@
 
 use serde::Serialize;
 
-use super::load::LoadMark;
+use super::load::{LoadMark, lines};
 use crate::run_summary::RunSummary;
 use crate::verdict::{Grade, Validity, Verdict};
 use ioecho_trace::units::counted;
@@ -65,6 +65,9 @@ pub struct Replayed<'a> {
     pub summary: &'a RunSummary,
     /// The load that it replayed.
     pub load: LoadMark,
+    /// What of its targets decides on what its lines make: shapes of trees of files, and sizes of
+    /// devices that a load goes over as a whole. Empty if nothing does.
+    pub room: &'a str,
     /// What its plan says of conflicts between requests: the rule and its strength, in words.
     pub conflicts: &'a str,
 }
@@ -137,6 +140,8 @@ fn of_two(first: &Replayed<'_>, other: &Replayed<'_>, found: &mut Vec<Obstacle>)
         let told = |load: LoadMark| format!("{} requests", load.requests);
         differ("load", Refusal, "another load", told(one), told(two));
     }
+    differ("load", Refusal, "other clients", lines(&a.flows), lines(&b.flows));
+    differ("load", Refusal, "other places", first.room.to_owned(), other.room.to_owned());
     differ("timing", Refusal, "another timing", a.timing.to_string(), b.timing.to_string());
     let speed = |factor: f64| format!("{factor}");
     differ("speedup", Refusal, "another speed", speed(a.speedup), speed(b.speedup));
@@ -187,6 +192,7 @@ mod tests {
     use super::*;
     use ioecho_trace::TimingMode;
 
+    use crate::facts::FlowFacts;
     use crate::run_summary::{EngineFacts, RunFigures};
     use crate::verdict::{Check, Finding};
 
@@ -205,7 +211,8 @@ mod tests {
 
     fn found(change: impl Fn(&mut RunSummary), load: LoadMark) -> Vec<(&'static str, Weight)> {
         let (one, two) = (summary(|_| ()), summary(change));
-        let of = |name, summary, load| Replayed { name, summary, load, conflicts: "push 2" };
+        let of =
+            |name, summary, load| Replayed { name, summary, load, room: "", conflicts: "push 2" };
         let all = obstacles(&[of("a", &one, LoadMark::default()), of("b", &two, load)]);
         all.into_iter().map(|obstacle| (obstacle.name, obstacle.weight)).collect()
     }
@@ -233,7 +240,8 @@ mod tests {
             });
         });
         let load = LoadMark::default();
-        let all = obstacles(&[Replayed { name: "a", summary: &held, load, conflicts: "push 2" }]);
+        let conflicts = "push 2";
+        let all = obstacles(&[Replayed { name: "a", summary: &held, load, room: "", conflicts }]);
         assert_eq!(all[0].text, "a is invalid: failures: 9 requests failed");
     }
 
@@ -247,6 +255,12 @@ mod tests {
         assert_eq!(found(|_| (), longer), [("load", Refusal)]);
         let later = LoadMark { schedule: 1, ..LoadMark::default() };
         assert_eq!(found(|_| (), later), [("schedule", Refusal)]);
+        let clients: Change = |summary| {
+            let load = "gen:random?read=70".to_owned();
+            let flow = FlowFacts { flow: 1, load, threads: Some(4), ..FlowFacts::default() };
+            summary.engine.flows = vec![flow];
+        };
+        assert_eq!(found(clients, LoadMark::default()), [("load", Refusal)]);
         let cases: [(Change, (&str, Weight)); 9] = [
             (|s| s.engine.timing = TimingMode::Afap, ("timing", Refusal)),
             (|s| s.engine.speedup = 2.0, ("speedup", Refusal)),

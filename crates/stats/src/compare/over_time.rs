@@ -149,6 +149,7 @@ fn axis(sides: Sides<'_>) -> Option<Axis> {
     let (quantity, extent) = match blocking.cut {
         Cut::Time(extent) => (Quantity::new("time", "ns"), extent as f64),
         Cut::Requests(extent) => (Quantity::new("requests", "requests"), extent as f64),
+        Cut::Own(_) => (Quantity::new("requests of each run", "%"), 100.0),
     };
     let scale = Scale::Linear { from: 0.0, step: extent / f64::from(cells.max(1)) };
     Some(Axis { quantity, scale, cells })

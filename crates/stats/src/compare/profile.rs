@@ -11,7 +11,8 @@
 
 use ioecho_trace::{Batch, Measured, Outcome, Request};
 
-use super::load::LoadMark;
+use super::load::{KnownBy, LoadMark};
+use crate::facts::FlowFacts;
 use crate::histogram::Latencies;
 use crate::picture::{Kind, Span};
 
@@ -48,6 +49,8 @@ pub enum Cut {
     /// The number of the request, up to this many: runs as fast as possible, whose instants are
     /// their own.
     Requests(u64),
+    /// The same, of runs each of which has requests of its own: up to its own number of them.
+    Own(u64),
 }
 
 /// How a run is cut into blocks. All runs of a comparison are cut alike.
@@ -70,7 +73,7 @@ impl Blocking {
     fn block(&self, scheduled_ns: i64, number: u64) -> usize {
         let (at, extent) = match self.cut {
             Cut::Time(extent) => (scheduled_ns.max(0) as u64, extent.max(1) as u64),
-            Cut::Requests(extent) => (number, extent.max(1)),
+            Cut::Requests(extent) | Cut::Own(extent) => (number, extent.max(1)),
         };
         let block = u128::from(at) * self.blocks as u128 / u128::from(extent);
         (block as usize).min(self.blocks - 1)
@@ -83,7 +86,7 @@ impl Blocking {
                 let end = i128::from(extent) * (block as i128 + 1) / self.blocks.max(1) as i128;
                 i64::try_from(end).unwrap_or(i64::MAX)
             }
-            Cut::Requests(_) => 0,
+            Cut::Requests(_) | Cut::Own(_) => 0,
         }
     }
 }
@@ -124,6 +127,10 @@ pub struct RunProfile {
     blocking: Blocking,
     pub(super) blocks: Vec<Block>,
     load: LoadMark,
+    /// Requests that were seen, whatever they are known by.
+    seen: u64,
+    /// By what requests of each flow are known, by its number; others by themselves.
+    known_by: Vec<KnownBy>,
     /// When the last request of this run was due: runs of another load, cut alike, may be shorter.
     due_ns: i64,
     failed: u64,
@@ -137,7 +144,8 @@ impl RunProfile {
         let blocks = vec![Block::default(); blocking.blocks];
         let load = LoadMark::default();
         let (due_ns, failed, not_issued, drain_percent) = (0, 0, 0, None);
-        Self { blocking, blocks, load, due_ns, failed, not_issued, drain_percent }
+        let (seen, known_by) = (0, Vec::new());
+        Self { blocking, blocks, load, seen, known_by, due_ns, failed, not_issued, drain_percent }
     }
 
     /// The same with what the run's summary says of its drain, which no block shows.
@@ -146,12 +154,26 @@ impl RunProfile {
         Self { drain_percent, ..self }
     }
 
+    /// The same of a run with these flows.
+    #[must_use]
+    pub fn with_flows(self, flows: &[FlowFacts]) -> Self {
+        let last = flows.iter().map(|flow| flow.flow).max().map_or(0, |last| usize::from(last) + 1);
+        let mut known_by = vec![KnownBy::Requests; last];
+        for flow in flows {
+            known_by[usize::from(flow.flow)] = KnownBy::of(flow);
+        }
+        Self { known_by, ..self }
+    }
+
     /// Adds the requests of a batch. A request that carries nothing measured counts for the load
     /// alone.
     pub fn observe(&mut self, batch: &Batch) {
         for request in batch.iter() {
-            let number = self.load.requests;
-            self.load.observe(&request);
+            let number = self.seen;
+            self.seen += 1;
+            let flow = request.measured.map_or(0, |measured| usize::from(measured.flow));
+            let by = self.known_by.get(flow).copied().unwrap_or(KnownBy::Requests);
+            self.load.observe(&request, by);
             if let Some(measured) = &request.measured {
                 self.add(&request, measured, number);
             }
@@ -201,6 +223,7 @@ impl RunProfile {
             }
         }
         self.load.merge(&other.load);
+        self.seen += other.seen;
         self.due_ns = self.due_ns.max(other.due_ns);
         self.failed += other.failed;
         self.not_issued += other.not_issued;
@@ -274,9 +297,9 @@ impl RunProfile {
             let following = || self.blocks[number + 1..].iter().find_map(|next| next.begin_ns);
             end = end.max(match self.blocking.cut {
                 Cut::Time(_) => block.end_ns.max(self.blocking.scheduled_end(number).min(due)),
-                Cut::Requests(_) if block.begin_ns.is_none() => end,
-                Cut::Requests(_) if Some(number) == last => self.end_ns(),
-                Cut::Requests(_) => following().unwrap_or(end),
+                Cut::Requests(_) | Cut::Own(_) if block.begin_ns.is_none() => end,
+                Cut::Requests(_) | Cut::Own(_) if Some(number) == last => self.end_ns(),
+                Cut::Requests(_) | Cut::Own(_) => following().unwrap_or(end),
             });
             end - began
         });

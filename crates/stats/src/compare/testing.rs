@@ -91,7 +91,12 @@ pub(super) fn closed(
 
 /// The profile of a run, cut by this into blocks.
 pub(super) fn cut(requests: &[Request], cut: Cut) -> RunProfile {
-    let mut profile = RunProfile::new(Blocking::new(cut, requests.len() as u64));
+    cut_by(requests, Blocking::new(cut, requests.len() as u64))
+}
+
+/// The same into these blocks.
+pub(super) fn cut_by(requests: &[Request], blocking: Blocking) -> RunProfile {
+    let mut profile = RunProfile::new(blocking);
     let mut batch = Batch::new(Columns { measured: true, ..Columns::default() });
     batch.extend(requests);
     profile.observe(&batch);

@@ -1,6 +1,6 @@
 //! The promise: a system is not found different from itself, and 10 % at p99 are found.
 
-use super::testing::{closed, cut, profile, queued, run};
+use super::testing::{closed, cut, cut_by, profile, queued, run};
 use super::*;
 use crate::picture::Span;
 
@@ -92,6 +92,29 @@ fn a_slower_device_is_found_though_it_remembers_its_queues() {
         !told_apart(&first, &second).is_empty()
     });
     assert_eq!(found.count(), 10);
+}
+
+#[test]
+fn closed_loads_cut_by_their_own_requests_are_told_apart_if_they_differ_and_not_from_themselves() {
+    // What ends by time has as many requests as the device is fast.
+    let run = |seed, service_ns: f64| {
+        let requests = closed(seed, (2e9 / service_ns) as usize, 8, service_ns);
+        let own = Blocking { cut: Cut::Own(requests.len() as u64), blocks: 128 };
+        vec![cut_by(&requests, own)]
+    };
+    let settings = Settings { paired: false, ..quick() };
+    let is_told = |first: Vec<RunProfile>, second: Vec<RunProfile>| {
+        let pair = rows(first, second, settings);
+        !pair.differences().is_empty()
+    };
+    let alarms = (0..100)
+        .filter(|pair| is_told(run(2 * pair, 100_000.0), run(2 * pair + 1, 100_000.0)))
+        .count();
+    assert!(alarms <= 5, "{alarms} false alarms in 100");
+    let found = (0..10)
+        .filter(|pair| is_told(run(2 * pair, 100_000.0), run(2 * pair + 1, 110_000.0)))
+        .count();
+    assert!(found >= 9, "{found} of 10");
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! The flows of a run, as they were asked for.
 
 use ioecho_trace::Op;
+use ioecho_trace::units::counted;
 use serde::{Deserialize, Serialize};
 
 /// A flow of a run.
@@ -30,6 +31,26 @@ pub struct FlowFacts {
     /// is read at a rate is opened and closed besides. Empty of a flow without such ones.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub along: Vec<Op>,
+    /// How many files its threads choose from; `None` of a load on devices or directories.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub files: Option<u64>,
+}
+
+/// What the flows at a rate have that have fewer files than threads, by name: `read has 1 file for
+/// 4 threads`.
+pub(crate) fn files_and_threads(flows: &[FlowFacts]) -> String {
+    let told = |flow: &FlowFacts| {
+        let files = flow.files.filter(|files| *files < u64::from(flow.cap))?;
+        let threads = counted(flow.cap.into(), "thread");
+        let is_open = flow.threads.is_none();
+        is_open.then(|| format!("{} has {} for {threads}", flow.name, counted(files, "file")))
+    };
+    let few: Vec<String> = flows.iter().filter_map(told).collect();
+    if few.is_empty() {
+        "its threads want the same files or directories".to_owned()
+    } else {
+        few.join(", ")
+    }
 }
 
 /// The clients of all closed flows together; 0 if there are none.

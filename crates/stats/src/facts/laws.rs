@@ -82,6 +82,7 @@ impl Draw {
             direct: self.yes(),
             memory: self.yes(),
             files: self.yes(),
+            gone: self.yes(),
             file_io: self.maybe(Self::file_io),
             speedup: 2.0,
             server_speed: 1.0,
@@ -110,7 +111,7 @@ impl Draw {
             not_issued: self.count(),
             behind_ns: self.span(),
             lateness_ns: self.below(99) as i64,
-            cause: LateCause::ALL[self.below(9) as usize],
+            cause: LateCause::ALL[self.below(10) as usize],
         }
     }
 

@@ -468,9 +468,11 @@ impl Tally {
 fn cause_of(cause: LateCause) -> Cause {
     match cause {
         LateCause::Conflict | LateCause::InFlightCap | LateCause::Submission => Cause::Device,
-        LateCause::Input | LateCause::Generator | LateCause::Backlog | LateCause::Verification => {
-            Cause::Generator
-        }
+        LateCause::Input
+        | LateCause::Generator
+        | LateCause::Backlog
+        | LateCause::Verification
+        | LateCause::File => Cause::Generator,
         LateCause::Host | LateCause::None => Cause::Host,
     }
 }

@@ -282,7 +282,7 @@ fn a_run_of_chains_claims_no_schedule_and_names_what_was_scaled() {
     assert_eq!(
         told(&summary),
         "With the waits of this load, arrivals at 3 times their rate, think times divided by \
-         10, the slowest took 2:37:01."
+         10, the slowest response 2:37:01."
     );
     (summary.engine.demanded_duration_ns, summary.achieved_duration_ns) = (2_000, 1_500);
     assert!(told(&summary).contains(", 4 times as fast as recorded, "), "{}", told(&summary));
@@ -304,7 +304,7 @@ fn what_makes_it_another_load_or_no_device_stands_in_the_sentence() {
          1:36:00, the slowest 2:37:01."
     );
     summary.engine.timing = TimingMode::Afap;
-    assert_eq!(told(&summary), "Simulated: as fast as possible, the slowest took 2:37:01.");
+    assert_eq!(told(&summary), "Simulated: as fast as possible, the slowest service time 2:37:01.");
 }
 
 #[test]

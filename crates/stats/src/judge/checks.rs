@@ -161,7 +161,8 @@ pub(super) fn lateness(figures: &RunFigures, engine: &EngineFacts, blame: Findin
         _ => format!("{name} {:.2} %, ", percent(&[cause])),
     };
     let special = named(LateCause::Backlog, "another target's backlog")
-        + &named(LateCause::Verification, "reading before overwriting");
+        + &named(LateCause::Verification, "reading before overwriting")
+        + &named(LateCause::File, "files of other threads");
     let parties = if late == 0 {
         String::new()
     } else if low_cap(figures, engine).is_some() {
@@ -242,6 +243,11 @@ fn lateness_advice(figures: &RunFigures, engine: &EngineFacts, blame: Finding) -
         Finding::GeneratorLimited if is_mostly(LateCause::Verification, figures) => {
             "Reading before overwriting delayed the requests: take figures of speed from a run \
              without it."
+        }
+        Finding::GeneratorLimited if super::are_files_few(figures, engine) => {
+            "Threads waited for each other's files, while the storage was fast enough for a file \
+             each: give the load more files, let its threads share them (access=shared), or ask \
+             for fewer threads or a lower rate."
         }
         Finding::GeneratorLimited if engine.timing.has_parents() => {
             "The trace was not read fast enough, or requests that wait for long filled what is \

@@ -11,7 +11,9 @@ use ioecho_trace::{LateCause, Nanos, TimingMode};
 use super::checks::{CONFLICT_SHARE, LATE_SHARE_PASS};
 use super::explained::most_of_device;
 use super::{DEVICE, GENERATOR, HOST, OWN};
-use super::{fell_behind, is_held_back, is_mostly, is_starved, late_share, low_cap, share};
+use super::{
+    are_files_few, fell_behind, is_held_back, is_mostly, is_starved, late_share, low_cap, share,
+};
 use crate::facts::{self, EngineFacts, VerifyFigures};
 use crate::late::LATE;
 use crate::load_figures::Pauses;
@@ -39,7 +41,7 @@ pub(super) fn sentence(
         }
         Finding::ForeignLoad => foreign(figures, engine),
         Finding::DeviceLimited => device_limited(figures, engine),
-        Finding::GeneratorLimited => generator_limited(figures) + &unusable(checks),
+        Finding::GeneratorLimited => generator_limited(figures, engine) + &unusable(checks),
         Finding::HostStalled => host_stalled(figures, engine) + &unusable(checks),
         Finding::Incomplete => format!("Incomplete: {}.", engine.incomplete),
     };
@@ -192,7 +194,16 @@ fn unusable(checks: &[Check]) -> String {
 }
 
 /// Without its end, which [`unusable`] makes.
-fn generator_limited(figures: &RunFigures) -> String {
+fn generator_limited(figures: &RunFigures, engine: &EngineFacts) -> String {
+    if are_files_few(figures, engine) {
+        return format!(
+            "Limited by the load itself, not by the storage: {}, so that calls waited for a file \
+             that another thread had; {}; it takes more files, access=shared, fewer threads or a \
+             lower rate",
+            facts::files_and_threads(&engine.flows),
+            late_for(figures, &[LateCause::File])
+        );
+    }
     if is_mostly(LateCause::Backlog, figures) {
         return format!(
             "Generator-limited: a target lags so far behind its load that its backlog reached the \

@@ -171,12 +171,8 @@ pub(super) fn gone() -> ExitStatus {
 pub(super) fn end(run: &Path, status: ExitStatus, was_asked: bool, output: &Path) -> End {
     let summary = RunDirectory::at(run).and_then(|run| run.read_summary().ok());
     if let Some(summary) = summary {
-        let measured = Measured::of(&summary);
-        return match measured.finding {
-            Finding::Incomplete if was_asked => End::Stopped,
-            Finding::Incomplete => End::Fault(measured.summary),
-            _ => End::Measured(measured),
-        };
+        let is_stopped = was_asked && summary.verdict.finding == Finding::Incomplete;
+        return if is_stopped { End::Stopped } else { End::of_run(&summary) };
     }
     if was_asked {
         return End::Stopped;

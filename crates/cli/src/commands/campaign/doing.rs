@@ -592,8 +592,8 @@ fn tell_action(executor: &Executor<'_>, action: &Action, going: usize) {
             let is_settled = |state: &&State| !matches!(state, State::Missing | State::Running);
             let number = states.iter().filter(is_settled).count() + going + 1;
             let again = if *attempt > 1 { format!(", attempt {attempt}") } else { String::new() };
-            let left = executor.forecast_s().map(forecast::nanos);
-            let left = left.map(|it| format!(" ({it} left at most)")).unwrap_or_default();
+            let left = executor.forecast_s().map(forecast::left);
+            let left = left.map(|it| format!(" ({it})")).unwrap_or_default();
             let name = executor.cells()[*cell].name();
             tell(&format!("{number}/{}: {name}{again}{left}", states.len()));
         }

@@ -34,8 +34,17 @@ pub(super) fn told(executor: &Executor<'_>, held: &Held) -> String {
     }
 }
 
-/// The same, while runs go on: the time that is left.
-pub(super) fn nanos(seconds: f64) -> Nanos {
+/// The time that is left while runs go on. Runs that end by other than time may take so little of
+/// it that nothing would seem to be left.
+pub(super) fn left(seconds: f64) -> String {
+    match nanos(seconds) {
+        Nanos::ZERO => "less than 1 s left".to_owned(),
+        span => format!("{span} left at most"),
+    }
+}
+
+/// A time of load.
+fn nanos(seconds: f64) -> Nanos {
     // Fractions of a second are noise in a forecast.
     Nanos((seconds.round() * 1e9) as i64)
 }
@@ -55,4 +64,15 @@ fn of_replay(cell: &Cell) -> Option<f64> {
     let speedup = || cell.setting("speedup").and_then(|it| it.parse::<f64>().ok()).unwrap_or(1.0);
     let of_load = || Some(span("duration")? / speedup());
     span("end-after").or_else(of_load)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn time_that_is_left_is_never_none_of_it() {
+        assert_eq!(left(0.2), "less than 1 s left");
+        assert_eq!(left(90.0), "90.0 s left at most");
+    }
 }

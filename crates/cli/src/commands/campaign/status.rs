@@ -44,7 +44,7 @@ pub(super) fn run(args: &StatusCampaignArgs, out: &mut Out) -> anyhow::Result<u8
             (true, true) => out.json_line(&printed)?,
             (true, false) => out.json(&printed)?,
             (false, is_watched) => {
-                let left = left.map(|it| format!(", {} left at most", forecast::nanos(it)));
+                let left = left.map(|it| format!(", {}", forecast::left(it)));
                 let line = bar(conclusion.counts) + &left.unwrap_or_default();
                 if !(is_watched && running) {
                     print(out, &conclusion)?;

@@ -6,10 +6,14 @@ use std::thread;
 
 use ioecho_linux::HostDescription;
 use ioecho_run::directory::RunDirectory;
+use ioecho_run::extent;
 use ioecho_run::facts::{PlanFacts, RunFacts, TargetEntry};
 use ioecho_run::open::JournalSource;
 use ioecho_run::regular;
-use ioecho_stats::compare::{Blocking, Cut, Obstacle, Replayed, RunProfile, obstacles as found};
+use ioecho_stats::compare::{
+    Blocking, Cut, KnownBy, Obstacle, Replayed, RunProfile, obstacles as found,
+};
+use ioecho_stats::facts::FlowFacts;
 use ioecho_stats::run_summary::RunSummary;
 use ioecho_trace::formats::ReadOptions;
 use ioecho_trace::{Batch, Source};
@@ -105,18 +109,31 @@ pub(super) fn read(systems: &Systems) -> anyhow::Result<(Vec<Member>, bool)> {
     let requests = begun.iter().map(|run| run.summary.recorded).max().unwrap_or(0);
     let has_schedule = begun.iter().all(|run| run.summary.engine.has_schedule());
     let demanded = begun.iter().map(|run| run.summary.engine.demanded_duration_ns).max();
-    let cut = match demanded {
-        Some(demanded) if has_schedule && demanded > 0 => Cut::Time(demanded.saturating_add(1)),
-        _ => Cut::Requests(requests),
+    // Where requests are results, no block has the same ones in two runs.
+    let are_own = begun.iter().any(|run| {
+        let mut flows = run.summary.engine.flows.iter();
+        flows.any(|flow| KnownBy::of(flow) != KnownBy::Requests)
+    });
+    let fewest = begun.iter().map(|run| run.summary.recorded).min().unwrap_or(0);
+    let blocking = |run: &Begun| match demanded {
+        Some(demanded) if has_schedule && demanded > 0 => {
+            Blocking::new(Cut::Time(demanded.saturating_add(1)), requests)
+        }
+        _ if are_own => {
+            Blocking { cut: Cut::Own(run.summary.recorded), ..Blocking::new(Cut::Own(0), fewest) }
+        }
+        _ => Blocking::new(Cut::Requests(requests), requests),
     };
-    let blocking = Blocking::new(cut, requests);
     let at_once = thread::available_parallelism().map_or(1, usize::from);
     let mut members = Vec::new();
     while !begun.is_empty() {
         let some: Vec<Begun> = begun.drain(..at_once.min(begun.len())).collect();
         let read: Vec<anyhow::Result<Member>> = thread::scope(|scope| {
-            let threads: Vec<_> =
-                some.into_iter().map(|run| scope.spawn(move || fold(run, blocking))).collect();
+            let folded = |run: Begun| {
+                let blocking = blocking(&run);
+                scope.spawn(move || fold(run, blocking))
+            };
+            let threads: Vec<_> = some.into_iter().map(folded).collect();
             let joined = threads.into_iter().map(|thread| {
                 thread.join().unwrap_or_else(|_| Err(anyhow::anyhow!("reading a run panicked")))
             });
@@ -127,13 +144,13 @@ pub(super) fn read(systems: &Systems) -> anyhow::Result<(Vec<Member>, bool)> {
         }
     }
     let first = members.first().map(|member| member.profile.load());
-    let paired = members.iter().all(|member| {
+    let is_alike = |member: &Member| {
         let load = member.profile.load();
         first.is_some_and(|first| {
-            load.content == first.content
-                && (load.schedule == first.schedule || matches!(cut, Cut::Requests(_)))
+            load.content == first.content && (load.schedule == first.schedule || !has_schedule)
         })
-    });
+    };
+    let paired = !are_own && members.iter().all(is_alike);
     Ok((members, paired))
 }
 
@@ -184,7 +201,8 @@ fn fold(run: Begun, blocking: Blocking) -> anyhow::Result<Member> {
         Box::new(JournalSource::open(&run.directory, &run.facts.trace)?)
     };
     let mut batch = Batch::new(source.header().columns);
-    let mut profile = RunProfile::new(blocking).with_drain(run.summary.drain_percent);
+    let profile = RunProfile::new(blocking).with_flows(&run.summary.engine.flows);
+    let mut profile = profile.with_drain(run.summary.drain_percent);
     while source.next_batch(&mut batch)? {
         profile.observe(&batch);
     }
@@ -194,18 +212,38 @@ fn fold(run: Begun, blocking: Blocking) -> anyhow::Result<Member> {
 
 /// The obstacles to a comparison of these runs.
 pub(super) fn obstacles(members: &[Member]) -> Vec<Obstacle> {
-    let rules: Vec<String> = members.iter().map(|member| rule(&member.facts)).collect();
+    let rules: Vec<(String, String)> =
+        members.iter().map(|member| (rule(&member.facts), room(member))).collect();
     let replayed: Vec<Replayed<'_>> = members
         .iter()
         .zip(&rules)
-        .map(|(member, conflicts)| Replayed {
+        .map(|(member, (conflicts, room))| Replayed {
             name: &member.name,
             summary: &member.summary,
             load: member.profile.load(),
+            room,
             conflicts,
         })
         .collect();
     found(&replayed)
+}
+
+/// What of the targets decides on what the lines of closed flows make. A load without an area of
+/// its own goes over the whole device.
+fn room(member: &Member) -> String {
+    let is_over_all = |flow: &FlowFacts| {
+        KnownBy::of(flow) == KnownBy::Line && !flow.load.split(['?', '&']).any(is_area)
+    };
+    let over_all = member.summary.engine.flows.iter().any(is_over_all);
+    let told = |target: &TargetEntry| {
+        let size = || extent::capacity(target).filter(|_| over_all).map(|size| size.to_string());
+        extent::shape(target).map(|shape| shape.to_string()).or_else(size)
+    };
+    member.facts.targets.iter().filter_map(told).collect::<Vec<_>>().join(", ")
+}
+
+fn is_area(setting: &str) -> bool {
+    setting.starts_with("area=")
 }
 
 /// The conflict rule and its strength.

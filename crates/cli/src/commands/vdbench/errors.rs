@@ -1,5 +1,6 @@
 //! `errorlog.html`: what runs found wrong, and what reading their data back found.
 
+use std::collections::BTreeSet;
 use std::fmt::{Display, Write as _};
 
 use ioecho_run::directory::RunDirectory;
@@ -13,6 +14,12 @@ use crate::commands::campaign::described::{Done, Results};
 
 /// The most findings of a target that are listed; all that are kept are in `verify.json`.
 const LISTED: usize = 20;
+
+/// The text of a log without lines.
+const NONE: &str = "No errors";
+
+/// The line behind which is what the log said before.
+const BEFORE: &str = "Told before:";
 
 /// The lines of the error log.
 #[derive(Default)]
@@ -119,8 +126,45 @@ impl ErrorLog {
         }
     }
 
-    /// Its text.
-    pub(super) fn text(self) -> String {
-        if self.0.is_empty() { "No errors\n".to_owned() } else { self.0 }
+    /// Its text, behind which stands what the log said `before` and nothing says any more: reading
+    /// data back found it, and a later run knows nothing of that.
+    pub(super) fn text(self, before: &str) -> String {
+        let mut text = if self.0.is_empty() { format!("{NONE}\n") } else { self.0 };
+        let is_told = |line: &&str| !line.is_empty() && ![NONE, BEFORE].contains(line);
+        let lost: Vec<&str> = {
+            let now: BTreeSet<&str> = text.lines().collect();
+            before.lines().filter(is_told).filter(|line| !now.contains(line)).collect()
+        };
+        if !lost.is_empty() {
+            let _ = writeln!(text, "\n{BEFORE}\n{}", lost.join("\n"));
+        }
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_told_is_told_again_behind_what_is_new_and_once() {
+        let log = |line: &str| {
+            let mut log = ErrorLog::default();
+            if !line.is_empty() {
+                log.line("RD=a", &line);
+            }
+            log
+        };
+        assert_eq!(log("").text(""), "No errors\n");
+        let first = log("3 requests failed").text("No errors\n");
+        assert_eq!(first, "RD=a; 3 requests failed\n");
+        let page = layout::page("errorlog", &first);
+        let second = log("").text(layout::body(&page));
+        assert_eq!(second, "No errors\n\nTold before:\nRD=a; 3 requests failed\n");
+        let third = log("3 requests failed").text(&second);
+        assert_eq!(third, first);
+        let fourth = log("4 requests failed").text(&second);
+        let expected = "RD=a; 4 requests failed\n\nTold before:\nRD=a; 3 requests failed\n";
+        assert_eq!(fourth, expected);
     }
 }

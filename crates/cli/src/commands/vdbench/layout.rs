@@ -41,6 +41,9 @@ const TIME: usize = 12;
 /// The width of the number of an interval, or of the name of an average.
 const NUMBER: usize = 12;
 
+/// The least width of a figure of an operation on files.
+const OPERATION: usize = 8;
+
 /// The bars of a histogram are as long as this at 100 %.
 const BAR: f64 = 50.0;
 
@@ -48,6 +51,12 @@ const BAR: f64 = 50.0;
 pub(super) fn page(title: &str, body: &str) -> String {
     let title = escaped(title);
     format!("<html><head><title>{title}</title></head><body><pre>\n{body}</pre></body></html>\n")
+}
+
+/// The text of a page that [`page`] made; empty if it is none.
+pub(super) fn body(page: &str) -> &str {
+    let behind = page.split_once("<pre>\n").map_or("", |(_, behind)| behind);
+    behind.rsplit_once("</pre>").map_or("", |(body, _)| body)
 }
 
 /// A text in which no letter begins a tag.
@@ -94,6 +103,44 @@ pub(super) fn line(interval: &Interval, name: &str) -> String {
     format!("{time:<TIME$} {name:>NUMBER$}{}{unknown}\n", figures(interval))
 }
 
+/// Rates and response times of operations on files in intervals, each under the name that it has in
+/// its table; the last is their average. Empty where there were none: the columns of reads and
+/// writes know nothing of them.
+pub(super) fn operations(intervals: &[(String, &Interval)]) -> String {
+    let occurs = |kind: &Kind| intervals.iter().any(|(_, it)| it.completed_of(*kind) > 0);
+    let there = || Kind::ALL.into_iter().filter(|kind| kind.is_of_files()).filter(occurs);
+    if there().next().is_none() {
+        return String::new();
+    }
+    let width = |kind: Kind| kind.label().len().max(OPERATION);
+    let mut text = format!("\n{:<TIME$} {:>NUMBER$}", "", "interval");
+    for kind in there() {
+        let width = width(kind);
+        let _ = write!(text, " {0:>width$} {0:>width$}", kind.label());
+    }
+    let _ = write!(text, "\n{:<TIME$} {:>NUMBER$}", "", "");
+    for kind in there() {
+        let width = width(kind);
+        let _ = write!(text, " {:>width$} {:>width$}", "rate", "resp");
+    }
+    text.push('\n');
+    for (name, interval) in intervals {
+        let _ = write!(text, "{:<TIME$} {name:>NUMBER$}", time_of(interval.epoch_ns));
+        for kind in there() {
+            let width = width(kind);
+            let rate = interval.completed_of(kind) as f64 / interval.seconds();
+            let ms = ms(interval.spans(Span::Service, kind).mean());
+            let _ = write!(text, " {rate:>width$.1} {ms:>width$.3}");
+        }
+        text.push('\n');
+    }
+    text
+}
+
+fn ms(span: Option<Nanos>) -> f64 {
+    span.map_or(0.0, |span| span.0 as f64 / 1e6)
+}
+
 /// The name of the average of these intervals.
 pub(super) fn average_of(first: u64, last: u64) -> String {
     format!("avg_{first}-{last}")
@@ -108,7 +155,6 @@ fn figures(interval: &Interval) -> String {
     let of = |kind| interval.spans(Span::Service, kind);
     let mut of_both = of(Kind::READ).clone();
     of_both.merge(of(Kind::WRITE));
-    let ms = |span: Option<Nanos>| span.map_or(0.0, |span| span.0 as f64 / 1e6);
     let values = [
         format!("{:.1}", requests as f64 / interval.seconds()),
         format!("{:.2}", bytes / f64::from(1 << 20) / interval.seconds()),
@@ -199,6 +245,7 @@ fn histogram(title: &str, counts: &[u64]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use ioecho_trace::{Bytes, Integrity, LateCause, Measured, Op, Outcome};
 
     #[test]
     fn names_and_values_stand_below_each_other_and_never_touch() {
@@ -212,6 +259,34 @@ mod tests {
         let lines: Vec<&str> = names.lines().collect();
         assert_eq!(lines[0].len(), lines[1].len());
         assert!(lines[0].starts_with("Jan 01, 1970     interval"), "{names}");
+    }
+
+    #[test]
+    fn operations_on_files_have_their_rates_below_their_names_and_devices_have_no_table_of_them() {
+        let mut interval = Interval::between(2, Nanos(0), Nanos(2_000_000_000));
+        assert_eq!(operations(&[("2".to_owned(), &interval)]), "");
+        let at = |ns: i64| Measured {
+            scheduled: Nanos(ns),
+            submitted: Some(Nanos(ns)),
+            completed: Some(Nanos(ns + 250_000)),
+            target_offset: None,
+            in_flight: 1,
+            outcome: Outcome::Ok,
+            pushed_back: false,
+            late_cause: LateCause::None,
+            target: 0,
+            integrity: Integrity::Unchecked,
+            behind: 0,
+            flow: 1,
+        };
+        (0..100).for_each(|ns| interval.observe(Op::Getattr, Bytes(0), &at(ns)));
+        let text = operations(&[("2".to_owned(), &interval), (average_of(2, 2), &interval)]);
+        let lines: Vec<&str> = text.trim_start().lines().collect();
+        let words = |line: &str| line.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+        assert_eq!(words(lines[0]), ["interval", "getattr", "getattr"]);
+        assert_eq!(words(lines[1]), ["rate", "resp"]);
+        assert_eq!(words(lines[2])[1..], ["2", "50.0", "0.250"]);
+        assert_eq!(words(lines[3])[1..], ["avg_2-2", "50.0", "0.250"]);
     }
 
     #[test]

@@ -11,6 +11,7 @@ use std::path::Path;
 use ioecho_campaign::rate::Part as RateOf;
 use ioecho_campaign::workload::targets;
 use ioecho_run::directory::RunDirectory;
+use ioecho_run::regular;
 use ioecho_run::verify::later::TargetFindings;
 use ioecho_run::verify::subject::FAMILY_PLACE;
 use ioecho_stats::interval::Interval;
@@ -45,7 +46,8 @@ pub(super) fn write(finished: &Finished<'_>) -> anyhow::Result<()> {
         let rate = requested(leaf, &results.done);
         reports.run(leaf, done, rate, finished)?;
     }
-    for (name, text) in reports.files(ErrorLog::of(&results)?.text()) {
+    let errors = ErrorLog::of(&results)?.text(layout::body(&told_before(finished.store)));
+    for (name, text) in reports.files(errors) {
         results.put(&name, text.as_bytes())?;
     }
     Ok(())
@@ -57,7 +59,14 @@ pub(super) fn read_back(store: &Path, found: &[TargetFindings]) -> anyhow::Resul
     let results = Results::of(store)?;
     let mut log = ErrorLog::of(&results)?;
     log.read_back(found, &store.join(FAMILY_PLACE).join("verify.json").display());
-    results.put(&format!("{ERRORS}.html"), layout::page(ERRORS, &log.text()).as_bytes())
+    let text = log.text(layout::body(&told_before(store)));
+    results.put(&format!("{ERRORS}.html"), layout::page(ERRORS, &text).as_bytes())
+}
+
+/// The error log as it was; empty if there was none.
+fn told_before(store: &Path) -> String {
+    let page = regular::read(&store.join(format!("{ERRORS}.html"))).unwrap_or_default();
+    String::from_utf8_lossy(&page).into_owned()
 }
 
 /// The rate that a run was asked for; none if it was as fast as possible, or changed.
@@ -145,7 +154,8 @@ impl Reports {
         let average = layout::average_of(division.first, division.last());
         let averaged = layout::line(&all.measured, &average);
         let names = layout::names(division.epoch_ns);
-        let _ = writeln!(self.totals, "{begun}{names}{averaged}");
+        let of_files = layout::operations(&[(average, &all.measured)]);
+        let _ = writeln!(self.totals, "{begun}{names}{averaged}{of_files}");
         let about = about(leaf, finished);
         self.flat(leaf, all, &division, rate, &about);
         let _ = writeln!(self.histogram, "{begun}{}", layout::histograms(&all.bins));
@@ -249,15 +259,18 @@ fn row<'r>(name: &'r str, part: &'r Part, requested: Option<f64>) -> Share<'r> {
 
 /// The intervals of a part, and their average.
 fn table(part: &Part, division: &Division) -> String {
-    let mut text = layout::names(division.epoch_ns);
-    for number in 1..=division.last() {
+    let interval = |number: u64| {
         let empty = || division.interval(number);
-        let interval = part.intervals.get(&number).cloned().unwrap_or_else(empty);
-        text.push_str(&layout::line(&interval, &number.to_string()));
-    }
+        part.intervals.get(&number).cloned().unwrap_or_else(empty)
+    };
+    let all: Vec<(String, Interval)> =
+        (1..=division.last()).map(|number| (number.to_string(), interval(number))).collect();
     let average = layout::average_of(division.first, division.last());
-    text.push_str(&layout::line(&part.measured, &average));
-    text
+    let rows = all.iter().map(|(name, interval)| (name.clone(), interval));
+    let rows: Vec<(String, &Interval)> = rows.chain([(average, &part.measured)]).collect();
+    let lines = rows.iter().map(|(name, interval)| layout::line(interval, name));
+    let names = layout::names(division.epoch_ns);
+    names + &lines.collect::<String>() + &layout::operations(&rows)
 }
 
 /// The line with which a run begins.

@@ -330,7 +330,7 @@ fn a_value_that_means_nothing_is_refused_with_its_row() {
         optional int32 in_flight; optional int32 outcome; \
         optional boolean pushed_back; optional int32 late_cause;";
     for (outcome, cause, reason) in
-        [(UNKNOWN, 0, "no outcome"), (-99, 0, "outcome is -99"), (0, 9, "late_cause is 9")]
+        [(UNKNOWN, 0, "no outcome"), (-99, 0, "outcome is -99"), (0, 10, "late_cause is 10")]
     {
         let measured = [
             ("scheduled_ns", 3),

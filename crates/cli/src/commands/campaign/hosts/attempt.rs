@@ -27,7 +27,6 @@ use ioecho_run::{digest, page, regular, stored};
 use ioecho_stats::begun::Begun;
 use ioecho_stats::judge::START_SKEW;
 use ioecho_stats::run_summary::{ByKind, RunSummary};
-use ioecho_stats::verdict::Finding;
 use ioecho_trace::Nanos;
 use serde::{Deserialize, Serialize};
 
@@ -676,10 +675,9 @@ fn joined(
     Ok(match summary {
         Some(Ok(summary)) => {
             tell_hosts(cell, place, &run_name, &summary);
-            let measured = Measured::of(&summary);
-            match measured.finding {
-                Finding::Incomplete => Err(End::Fault(measured.summary)),
-                _ => Ok(measured),
+            match End::of_run(&summary) {
+                End::Measured(measured) => Ok(measured),
+                end => Err(end),
             }
         }
         Some(Err(error)) => Err(End::Fault(error.to_string())),
