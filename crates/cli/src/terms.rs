@@ -31,16 +31,18 @@ pub(crate) fn page(word: &str) -> Option<String> {
     if let Some((code, meaning)) = codes().find(|(code, _)| *code == word) {
         return Some(format!("# exit code {code}\n\n{meaning}"));
     }
-    let is_it = |of: &str| of.eq_ignore_ascii_case(&word.replace('-', " "));
-    let (names, meaning) = units().find(|(names, _)| names.split(", ").any(is_it))?;
+    let is_it = |of: &str| of.replace('-', " ").eq_ignore_ascii_case(&word.replace('-', " "));
+    let (names, meaning) = rows().find(|(names, _)| names.split(", ").any(is_it))?;
     Some(format!("# {names}\n\n{meaning}"))
 }
 
-/// The rows of the table of units: names, with commas between them, and their meaning.
-fn units() -> impl Iterator<Item = (&'static str, &'static str)> {
-    let table = parts().find(|(word, _)| *word == "units").map_or("", |(_, table)| table);
-    // The first two lines are the heading of the table.
-    let rows = table.lines().filter(|line| line.starts_with('|')).skip(2);
+/// The rows of the tables of units and of damage: names, with commas between them, and their
+/// meaning.
+fn rows() -> impl Iterator<Item = (&'static str, &'static str)> {
+    let tables = parts().filter(|(word, _)| matches!(*word, "units" | "damage"));
+    // The first two lines are the heading of a table.
+    let rows =
+        tables.flat_map(|(_, table)| table.lines().filter(|line| line.starts_with('|')).skip(2));
     rows.filter_map(|row| row.strip_prefix("| ")?.strip_suffix(" |")?.split_once(" | "))
 }
 
@@ -57,7 +59,9 @@ pub(crate) fn codes() -> impl Iterator<Item = (&'static str, &'static str)> {
 mod tests {
     use super::*;
     use crate::exit;
+    use ioecho_replay::verify::NameDamage;
     use ioecho_stats::verdict::{Finding, Grade, Validity};
+    use ioecho_trace::Integrity;
 
     #[test]
     fn every_finding_grade_and_validity_is_explained() {
@@ -83,6 +87,17 @@ mod tests {
         }
         assert_eq!(page("p98"), None);
         assert_eq!(page("stands for"), None);
+    }
+
+    #[test]
+    fn every_kind_of_damage_is_explained_and_so_are_other_words_of_results() {
+        let is_damage = |kind: &Integrity| kind.is_damage();
+        let kinds = Integrity::ALL.into_iter().filter(is_damage).map(Integrity::name);
+        let names = NameDamage::ALL.map(NameDamage::name);
+        for word in kinds.chain(names).chain(["doubtful", "damage", "phase", "retried"]) {
+            let page = page(word).unwrap_or_else(|| panic!("{word} is not explained"));
+            assert!(page.starts_with(&format!("# {word}\n")) && page.len() > 40, "{page}");
+        }
     }
 
     #[test]

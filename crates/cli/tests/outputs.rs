@@ -398,3 +398,32 @@ fn results_and_a_tree_do_not_lie_in_each_other() {
         assert!(!fixture.path("a").exists());
     }
 }
+
+#[test]
+fn no_tree_is_made_within_results_or_within_another_tree() {
+    let fixture = Fixture::regular(1, 1);
+    let make = "--flow=files:format?do=mkdir,fill;threads=1";
+    let made = |output: &str, target: &str, flow: &str| {
+        let output = format!("--output={output}");
+        let output = fixture.run(&["replay", "-q", &output, &format!("--target={target}"), flow]);
+        (output.status.code(), said(&output))
+    };
+    let (code, told) = made("first", "tree:a?files=3", make);
+    assert!(matches!(code, Some(0 | 10 | 11 | 12 | 14)), "{told}");
+    for (target, reason) in [
+        ("tree:first/tree?parents=yes", "in the results of a run in"),
+        ("tree:a/below?files=3", "in the tree of files in"),
+        ("tree:a/vdb.1_1.dir/deep/x?parents=yes", "in the tree of files in"),
+    ] {
+        let (code, told) = made("second", target, make);
+        assert_eq!(code, Some(6), "{told}");
+        assert!(told.contains(reason) && told.contains("nothing was touched"), "{told}");
+        assert!(!fixture.path("second").exists());
+    }
+    assert!(!fixture.path("first/tree").exists() && !fixture.path("a/below").exists());
+    // Somebody's run.toml, and a tree beside another, are in nobody's way.
+    fs::create_dir(fixture.path("theirs")).unwrap();
+    fs::write(fixture.path("theirs/run.toml"), "[theirs]").unwrap();
+    let (code, told) = made("third", "tree:theirs/tree?files=3", make);
+    assert!(matches!(code, Some(0 | 10 | 11 | 12 | 14)), "{told}");
+}

@@ -11,7 +11,7 @@ mod recorded;
 #[cfg(test)]
 mod tests;
 
-pub use anchor::{Anchor, AnchorState, Found, changed_by, inspect};
+pub use anchor::{Anchor, AnchorState, Found, changed_by, inspect, tree_around};
 pub use before::{Made, make_before};
 pub use device::{FilesDevice, FilesOptions, kept_by_each};
 pub use reading::FilesReader;

@@ -17,12 +17,14 @@ mod idle;
 mod load;
 mod memory;
 mod states;
+mod supply;
 #[cfg(test)]
 mod tests;
 mod waits;
 
-use std::sync::atomic::Ordering::{Relaxed, SeqCst};
-use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
 
 pub use clients::{Call, Clients, Next};
 pub use flow::FileFlow;
@@ -31,6 +33,7 @@ pub use load::{Access, FileLoad, LOAD_PREFIX, Select, Task};
 pub use memory::{AtRest, InMemory, NameMischief, NameMisdeed, Names};
 use states::taken;
 pub use states::{Claim, FileState, States};
+use supply::Supply;
 use waits::SlowCall;
 
 /// A tree, with the state of everything in it.
@@ -40,10 +43,8 @@ pub struct Tree {
     pub geometry: Geometry,
     /// What of it is there.
     pub states: States,
-    /// Threads that change what is there.
-    changers: Apart<AtomicU64>,
-    /// A number of what is there, above how many of those threads found nothing there.
-    stuck: Apart<AtomicU64>,
+    /// Who changes that, and who waits for it.
+    supply: Arc<Supply>,
     /// The last call that took far longer than others.
     slow: Apart<SlowCall>,
 }
@@ -66,21 +67,11 @@ impl<T> std::ops::Deref for Apart<T> {
 /// How many files or directories are put before it is looked whether to stop.
 const LOOK_EVERY: u64 = 1 << 16;
 
-/// The bits of [`Tree::stuck`] that count threads.
-const STUCK_BITS: u32 = 32;
-const STUCK: u64 = (1 << STUCK_BITS) - 1;
-
 impl Tree {
     /// A tree of which nothing is there.
     pub fn new(geometry: Geometry) -> Self {
         let states = States::new(geometry.files(), geometry.directories());
-        Self {
-            geometry,
-            states,
-            changers: Apart::default(),
-            stuck: Apart::default(),
-            slow: Apart::default(),
-        }
+        Self { geometry, states, supply: Arc::default(), slow: Apart::default() }
     }
 
     /// Makes all that the word says be there, as if it had been found: `nothing`, `directories`,
@@ -105,41 +96,6 @@ impl Tree {
             let size = self.geometry.size(file);
             self.put_file(file, if found == Found::Full { size } else { 0 });
         }
-    }
-
-    /// Something is there, or is not any more: whoever found nothing may find something. While
-    /// all find something, nobody has to know, and threads do not wait for each other here.
-    fn changed(&self) {
-        if self.stuck.load(SeqCst) & STUCK == 0 {
-            return;
-        }
-        let next = |stuck: u64| Some(((stuck >> STUCK_BITS) + 1) << STUCK_BITS);
-        let _ = self.stuck.fetch_update(SeqCst, SeqCst, next);
-    }
-
-    /// A thread that may change the tree found nothing, as it had in this state; returns the state.
-    fn add_stuck(&self, known: Option<u32>) -> u32 {
-        let add = |stuck: u64| {
-            let is_counted = known.is_some_and(|state| u64::from(state) == (stuck >> STUCK_BITS));
-            Some(stuck + u64::from(!is_counted))
-        };
-        let before = self.stuck.fetch_update(SeqCst, SeqCst, add).unwrap_or(0);
-        (before >> STUCK_BITS) as u32
-    }
-
-    /// A thread that found nothing in this state goes on.
-    fn remove_stuck(&self, known: u32) {
-        let remove = |stuck: u64| {
-            let is_counted = u64::from(known) == stuck >> STUCK_BITS;
-            Some(stuck - u64::from(is_counted))
-        };
-        let _ = self.stuck.fetch_update(SeqCst, SeqCst, remove);
-    }
-
-    /// Whether any thread may yet change what is there.
-    fn may_change(&self) -> bool {
-        let stuck = self.stuck.load(SeqCst) & STUCK;
-        self.changers.load(SeqCst) > stuck
     }
 
     /// Makes sure that the directory of a new file stays, and counts the file there.

@@ -11,6 +11,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use ioecho_linux::OpenDirectory;
+use ioecho_replay::journal::JOURNAL_HEADER_BYTES;
 use ioecho_stats::run_summary::{RunSummary, SUMMARY_VERSION};
 use ioecho_trace::{Header, Sink, visible};
 
@@ -46,6 +47,12 @@ impl RunDirectory {
             return None;
         }
         Some(Self { path: path.to_owned(), place: OpenDirectory::at(path).ok()?, made: false })
+    }
+
+    /// Whether no request of its load has completed yet.
+    pub(crate) fn has_no_results(&self) -> bool {
+        let empty = JOURNAL_HEADER_BYTES as u64;
+        !fs::metadata(self.journal()).is_ok_and(|journal| journal.len() > empty)
     }
 
     /// Creates the directory for a new run. It must be new or empty.
@@ -305,6 +312,16 @@ pub fn facts_of(path: &Path) -> Result<Option<RunFacts>> {
     RunDirectory::at(path).map(|run| run.read_facts()).transpose()
 }
 
+/// The directory with the results of a run that a path lies in, from its own directory upwards.
+/// Somebody else may have a file `run.toml`, but none with results of ours beside it.
+pub(crate) fn results_around(path: &Path) -> Option<&Path> {
+    let is_run = |above: &Path| {
+        let run = RunDirectory::at(above)?;
+        Some(run.journal().exists() || run.requests().exists())
+    };
+    path.ancestors().skip(1).find(|above| is_run(above) == Some(true))
+}
+
 /// The page of a run, which can be made again.
 pub const PAGE: &str = "report.html";
 
@@ -326,7 +343,8 @@ pub fn is_file_of_run(name: &str) -> bool {
         let number = name.strip_prefix(begin).and_then(|rest| rest.strip_suffix(end));
         number.is_some_and(|number| number.bytes().all(|byte| byte.is_ascii_digit()))
     };
-    NAMES.contains(&name) || is_numbered("versions-", ".table") || is_numbered("intents-", ".ring")
+    let numbered = [("versions-", ".table"), ("intents-", ".ring"), ("names-", ".begin")];
+    NAMES.contains(&name) || numbered.iter().any(|(begin, end)| is_numbered(begin, end))
 }
 
 /// Whether a path in the directory of a run is a file that the run itself has written, except its

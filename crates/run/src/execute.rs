@@ -64,7 +64,7 @@ pub fn execute(
     run.take_reserve()?;
     let result = replay(plan, source, &run, stopping, observer);
     run.free_reserve();
-    if result.is_err() && has_no_results(&run) {
+    if result.is_err() && run.has_no_results() {
         // Nothing was issued: remove the incomplete directory, which looks like a run.
         let _ = run.remove(&run.journal());
         witness::forget(&run);
@@ -206,7 +206,7 @@ fn leaving(
     observer: &dyn Observer,
 ) -> Result<Worked> {
     let mut worked = worked.inspect_err(|_| {
-        if has_no_results(run) {
+        if run.has_no_results() {
             member.leave();
         }
     })?;
@@ -267,12 +267,6 @@ fn begin_journal(run: &RunDirectory, run_number: u64) -> Result<File> {
     begin().map_err(|error: io::Error| {
         RunError::new(Kind::Output, format!("cannot write {}: {error}", run.journal().display()))
     })
-}
-
-/// Whether no request of the load has completed yet.
-fn has_no_results(run: &RunDirectory) -> bool {
-    let empty = journal::JOURNAL_HEADER_BYTES as u64;
-    !std::fs::metadata(run.journal()).is_ok_and(|journal| journal.len() > empty)
 }
 
 /// What the threads of a run have come to.

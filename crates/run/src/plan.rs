@@ -224,10 +224,15 @@ impl ReplayPlan {
             if let Some(family) = self.before.as_ref().and_then(Before::family) {
                 tree.refuse_results(family)?;
             }
-            if tree.recorded.is_some() {
+            let is_recorded = tree.recorded.is_some();
+            let is_changed = self.flows.list().iter().any(|flow| flow.changes(number));
+            if is_recorded || is_changed {
+                tree.refuse_nested()?;
+            }
+            if is_recorded {
                 tree.guard_recorded()?;
             }
-            if self.flows.list().iter().any(|flow| flow.changes(number)) {
+            if is_changed {
                 let is_named = self.spec.destroy.iter().any(|named| target.is_file(named));
                 tree.guard(is_named)?;
             }

@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use ioecho_linux::tree::{AnchorState, changed_by, inspect};
+use ioecho_linux::tree::{AnchorState, changed_by, inspect, tree_around};
 use ioecho_replay::device::TargetLimits;
 use ioecho_replay::sim::SimSpec;
 use ioecho_replay::tree::{Found, Geometry, MARKER};
@@ -12,6 +12,7 @@ use ioecho_trace::recorded::RecordedFiles;
 use ioecho_trace::wording::Wording;
 use ioecho_trace::{Bytes, Op};
 
+use crate::directory::results_around;
 use crate::error::{Kind, Result, RunError};
 use crate::facts::TREE_IN_MEMORY;
 
@@ -186,6 +187,20 @@ impl TreeTarget {
         );
         let help = Wording::from("keep results elsewhere: ").set("output", "DIRECTORY");
         Err(RunError::with_help(Kind::Refused, text, help))
+    }
+
+    /// Refuses to make or change a tree within results of a run, or within another tree of ours:
+    /// whoever removes those would remove it along, or find them not empty.
+    pub(crate) fn refuse_nested(&self) -> Result<()> {
+        let Some(anchor) = self.anchor() else { return Ok(()) };
+        let there = real(anchor);
+        let in_results = results_around(&there).map(|around| ("the results of a run", around));
+        let in_tree = || tree_around(&there).map(|around| ("the tree of files", around));
+        let Some((what, around)) = in_results.or_else(in_tree) else { return Ok(()) };
+        let (tree, around) = (anchor.display(), around.display());
+        let text =
+            format!("the tree in {tree} would lie in {what} in {around}; nothing was touched");
+        Err(RunError::with_help(Kind::Refused, text, "take a directory elsewhere"))
     }
 
     /// The same tree, whose anchor was found like this.

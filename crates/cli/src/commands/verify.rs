@@ -130,7 +130,7 @@ fn text(found: &TargetFindings) -> String {
     line("target", format!("{}: {read} read", path.display()));
     if figures.sectors == 0 {
         let why = match (figures.table_errors, *complete) {
-            (0, true) => "nothing: the run changed nothing here",
+            (0, true) => "nothing: the run left no data here",
             (0, false) => "nothing",
             _ => "nothing: the table of versions fails",
         };

@@ -85,6 +85,12 @@ pub fn changed_by(path: &Path) -> Option<PathBuf> {
     Mark::read(path).ok()??.results
 }
 
+/// The marked tree that a path lies in, from its directory upwards. The path need not be there, and
+/// leads nowhere else.
+pub fn tree_around(path: &Path) -> Option<&Path> {
+    path.ancestors().skip(1).find(|above| matches!(Mark::read(above), Ok(Some(_))))
+}
+
 /// The mark of an anchor. One that its user may not read is none for him.
 fn mark_of(path: &Path) -> io::Result<Option<Mark>> {
     match Mark::read(path) {

@@ -125,6 +125,18 @@ impl SimDevice {
         Self { model, learnt: Some(name), ..Self::new(spec, clock) }
     }
 
+    /// The device is gone from this instant on, if it is one that vanishes.
+    pub(crate) fn vanishes_at(&mut self, at: Nanos) {
+        if self.spec.faults.vanish.is_some() {
+            self.vanishes_ns = Some(at.0);
+        }
+    }
+
+    /// The instant on its clock.
+    pub(crate) fn standing(&self) -> Nanos {
+        Nanos(self.clock.standing_ns())
+    }
+
     /// Keeps its clock in step with those of other devices, from the instant on at which all do.
     pub fn keep_in_step(&mut self, pace: Pace) {
         pace.wait(Nanos(self.clock.standing_ns()));

@@ -13,7 +13,7 @@ use crate::pattern::SplitMix64;
 /// `EIO` of `errno.h`: what a disk with a bad sector answers.
 pub(super) const EIO: i32 = 5;
 /// `ENODEV` of `errno.h`: the error of a device that is gone.
-pub(super) const ENODEV: i32 = 19;
+pub(crate) const ENODEV: i32 = 19;
 
 /// How often what goes wrong. Shares are of all requests, each drawn on its own.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]

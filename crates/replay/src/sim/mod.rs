@@ -24,6 +24,7 @@ mod spec;
 pub use clock::SimClock;
 pub(crate) use device::Copied;
 pub use device::SimDevice;
+pub(crate) use faults::ENODEV;
 pub use faults::Faults;
 pub use joined::JoinedDevices;
 pub use mischief::{Mischief, MischiefKind, Misdeed};

@@ -80,7 +80,7 @@ struct Client {
     /// When its next call is due, where it has not found anything yet.
     due: Option<Nanos>,
     /// The state of the tree in which it found nothing.
-    stuck: Option<u32>,
+    stuck: Option<u64>,
     waits: Waits,
 }
 
@@ -142,7 +142,7 @@ impl Clients {
             waits: Waits::default(),
         };
         let all = (first..first + count).map(client).collect();
-        (0..count).for_each(|_| flow.set_living(true));
+        (0..count).for_each(|_| flow.supplier.set_living(true));
         let ready = (0..count).collect();
         Self { flow, first, all, ready, living: count as usize, asked: Nanos::ZERO }
     }
@@ -221,21 +221,27 @@ impl Clients {
         let number = self.ready.remove(at);
         self.living -= 1;
         self.set_stuck(number, false);
-        self.flow.set_living(false);
+        self.flow.supplier.set_living(false);
     }
 
-    /// A thread that may change the tree has found nothing, or goes on.
-    fn set_stuck(&mut self, number: u32, is_stuck: bool) {
-        if !self.flow.load.changes() {
-            return;
+    /// A thread that may change a tree has found nothing, or goes on. Answers whether it had not
+    /// found nothing in what is there now.
+    fn set_stuck(&mut self, number: u32, is_stuck: bool) -> bool {
+        let flow = &self.flow;
+        if !flow.load.changes() {
+            return false;
         }
-        let tree = &self.flow.tree;
         let stuck = &mut self.all[number as usize].stuck;
         if is_stuck {
-            *stuck = Some(tree.add_stuck(*stuck));
-        } else if let Some(state) = stuck.take() {
-            tree.remove_stuck(state);
+            let lacks_other = flow.current().is_some_and(|task| flow.lacks_other(task));
+            let (state, is_new) = flow.supplier.add_stuck(*stuck, lacks_other);
+            *stuck = Some(state);
+            return is_new;
         }
+        if let Some(state) = stuck.take() {
+            flow.supplier.remove_stuck(state);
+        }
+        false
     }
 
     /// Looks for something to work on.
@@ -315,38 +321,55 @@ impl Clients {
 
     /// Anything that fits.
     fn take_any(&mut self, number: u32) -> Begun {
+        let Some(task) = self.flow.current() else { return Begun::Over };
+        loop {
+            match self.take_one(number, task) {
+                Ok(visit) => return Begun::Visit(visit),
+                // Whoever has it goes on, and this thread behind it: others may count on both.
+                Err(true) => {
+                    self.set_stuck(number, false);
+                    return Begun::Busy;
+                }
+                Err(false) => {}
+            }
+            // What has changed since it looked, and before others know that it found nothing,
+            // nobody tells it of.
+            if self.set_stuck(number, true) {
+                continue;
+            }
+            if self.flow.may_find(task) {
+                return Begun::Wait;
+            }
+            self.flow.ran_out(task);
+            return Begun::Over;
+        }
+    }
+
+    /// Anything that fits this task, or whether another thread has something that does.
+    fn take_one(&mut self, number: u32, task: Task) -> Result<Visit, bool> {
         let (flow, client) = (&self.flow, &mut self.all[number as usize]);
-        let Some(task) = flow.current() else { return Begun::Over };
         let among = flow.candidates(task);
         let mut is_busy = false;
         let is_in_order = task.is_of_directories()
             || matches!(flow.load.select, Select::Sequential | Select::FromAnywhere);
-        if flow.has_candidates(task) {
-            let mut candidate = 0;
-            for nth in 0..among {
-                candidate = if nth > 0 && !is_in_order {
-                    (candidate + 1) % among
-                } else if let Chosen::This(_, chosen) = flow.choose(&mut client.random) {
-                    chosen
-                } else {
-                    break;
-                };
-                match flow.take(task, candidate, &mut client.random) {
-                    Ok(visit) => return Begun::Visit(visit),
-                    Err(claim) => is_busy |= claim == Claim::Busy,
-                }
+        if !flow.has_candidates(task) {
+            return Err(false);
+        }
+        let mut candidate = 0;
+        for nth in 0..among {
+            candidate = if nth > 0 && !is_in_order {
+                (candidate + 1) % among
+            } else if let Chosen::This(_, chosen) = flow.choose(&mut client.random) {
+                chosen
+            } else {
+                break;
+            };
+            match flow.take(task, candidate, &mut client.random) {
+                Ok(visit) => return Ok(visit),
+                Err(claim) => is_busy |= claim == Claim::Busy,
             }
         }
-        // Whoever has it goes on, and this thread behind it: others may count on both.
-        self.set_stuck(number, !is_busy);
-        if is_busy {
-            return Begun::Busy;
-        }
-        if self.flow.tree.may_change() {
-            return Begun::Wait;
-        }
-        self.flow.ran_out(task);
-        Begun::Over
+        Err(is_busy)
     }
 
     /// The next call of a thread's visit; `None` if there is none any more.
@@ -411,7 +434,7 @@ impl Clients {
 
 impl FileFlow {
     /// Whether anything is in a state that a task wants.
-    fn has_candidates(&self, task: Task) -> bool {
+    pub(super) fn has_candidates(&self, task: Task) -> bool {
         let (there, all) = (self.tree.states.directories_there(), self.candidates(task));
         match task {
             Task::Mkdir => there < all,
@@ -576,9 +599,6 @@ impl FileFlow {
                 visit.step = if is_ok { visit.inside() } else { Step::Close };
             }
             Step::Close => {
-                if visit.task.changes() {
-                    self.tree.changed();
-                }
                 let is_whole = self.tree.states.written(visit.number) >= visit.size;
                 visit.state = if is_whole { FileState::Full } else { FileState::Empty };
                 if self.load.then_delete {
@@ -586,6 +606,9 @@ impl FileFlow {
                     return false;
                 }
                 self.leave(visit);
+                if visit.task.changes() {
+                    self.changed();
+                }
                 return true;
             }
             Step::Single(op) => {
@@ -611,28 +634,30 @@ impl FileFlow {
 
     fn single_passed(&self, visit: &mut Visit, op: Op, is_ok: bool) {
         let (tree, number) = (&*self.tree, visit.number);
-        let parent = || tree.geometry.parent(number);
-        if is_ok && visit.task.changes() {
-            tree.changed();
-        }
         match op {
             Op::Mkdir | Op::Rmdir => {
                 tree.states.release_directory(number, is_ok == (op == Op::Mkdir));
                 if is_ok == (op == Op::Rmdir)
-                    && let Some(parent) = parent()
+                    && let Some(parent) = tree.geometry.parent(number)
                 {
                     tree.states.remove_child(parent);
                 }
-                return;
             }
             Op::Delete if is_ok => {
                 visit.state = FileState::Absent;
                 tree.unreserve(number);
+                self.leave(visit);
             }
-            Op::Copy | Op::Move => self.other_passed(visit, op, is_ok),
-            _ => {}
+            Op::Copy | Op::Move => {
+                self.other_passed(visit, op, is_ok);
+                self.leave(visit);
+            }
+            _ => self.leave(visit),
         }
-        self.leave(visit);
+        // Only now can others take it.
+        if is_ok && (visit.task.changes() || op.changes_names()) {
+            self.changed();
+        }
     }
 
     /// A copy or a move has ended.

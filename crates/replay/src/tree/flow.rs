@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use ioecho_trace::{Batch, Nanos, Source, TraceError, generate};
 
 use super::load::{FileLoad, Select, Task};
+use super::supply::Supplier;
 use super::{Apart, FileState, Tree};
 use crate::pattern::SplitMix64;
 
@@ -26,6 +27,8 @@ pub struct FileFlow {
     pub tree: Arc<Tree>,
     /// The other tree of copies and moves.
     pub to: Option<Arc<Tree>>,
+    /// Its threads, as those that may change what others wait for.
+    pub(super) supplier: Arc<Supplier>,
     /// The number of the task, above how many things were chosen for it.
     cursor: Apart<AtomicU64>,
     /// Threads that have something, or are about to take something.
@@ -90,10 +93,13 @@ impl FileFlow {
             Select::FromAnywhere => SplitMix64(load.seed).below(tree.geometry.used().max(1)),
             _ => 0,
         };
+        let other = to.as_ref().map(|to| &to.supply);
+        let supplier = Supplier::new(&tree.supply, other, load.changes_own());
         Ok(Self {
             load,
             tree,
             to,
+            supplier,
             cursor: Apart::default(),
             active: Apart::default(),
             waiting: Apart::default(),
@@ -204,12 +210,21 @@ impl FileFlow {
         self.waiting.fetch_add(by, SeqCst);
     }
 
-    /// A thread begins, or has ended.
-    pub(super) fn set_living(&self, lives: bool) {
-        let by = if lives { 1 } else { u64::MAX };
-        if self.load.changes() {
-            self.tree.changers.fetch_add(by, SeqCst);
-        }
+    /// Whether threads that found nothing were kept from something by what is in the other tree.
+    pub(super) fn lacks_other(&self, task: Task) -> bool {
+        self.to.is_some() && self.has_candidates(task)
+    }
+
+    /// Whether threads that found nothing to do may find something yet.
+    pub(super) fn may_find(&self, task: Task) -> bool {
+        let other = self.to.as_ref().filter(|_| self.lacks_other(task));
+        self.tree.supply.may_change() || other.is_some_and(|to| to.supply.may_change())
+    }
+
+    /// What is there has changed.
+    pub(super) fn changed(&self) {
+        self.tree.supply.changed();
+        self.to.iter().for_each(|to| to.supply.changed());
     }
 
     /// Whether requests are due at instants.

@@ -18,6 +18,7 @@ pub(super) struct Typed {
     pub(super) only: bool,
     pub(super) stop_after: bool,
     pub(super) then_delete: bool,
+    pub(super) seed: bool,
 }
 
 impl Task {
@@ -36,6 +37,13 @@ impl Task {
         matches!(self, Self::Write | Self::Mixed | Self::Fill)
     }
 
+    /// Whether it finds nothing to do any more where it was just done to everything, if it goes
+    /// through files whole and leaves them there.
+    const fn is_done_once(self) -> bool {
+        let of_names = self.removes() || self.is_of_directories();
+        of_names || matches!(self, Self::Create | Self::Fill)
+    }
+
     /// Whether files are opened, and closed again.
     const fn opens(self) -> bool {
         self.transfers() || matches!(self, Self::Create | Self::Open)
@@ -50,8 +58,19 @@ impl FileLoad {
         let is_shared = self.access == Access::Shared;
         let is_random = matches!(self.access, Access::Random | Access::Shared);
         let is_shuffled = matches!(self.select, Select::Random | Select::Skewed(_));
-        let Typed { size, read, access, select, once, only, stop_after, then_delete } = typed;
+        let Typed { size, read, access, select, once, only, stop_after, then_delete, seed } = typed;
+        let is_whole = self.stop_after.is_none() && !self.then_delete;
+        let percent = match self.stop_after {
+            Some(StopAfter::Percent(percent)) => Some(percent),
+            _ => None,
+        };
         let rules = [
+            (
+                is_whole
+                    && self.tasks.windows(2).any(|two| two[0] == two[1] && two[0].is_done_once()),
+                "do has a task twice in a row, and there is nothing left for the second; name it \
+                 once",
+            ),
             (
                 size && !any(Task::transfers),
                 "size is that of reads and writes, and this load makes none; leave it out",
@@ -96,6 +115,10 @@ impl FileLoad {
                 "no file is both as its task needs it and as only asks for; leave only out",
             ),
             (
+                only && self.tasks.iter().all(|task| task.wants() & !self.only == 0),
+                "only asks for files that the load takes anyway, and for no others; leave it out",
+            ),
+            (
                 then_delete && !any(Task::opens),
                 "then-delete removes what was opened and gone through, and this load opens \
                  nothing; leave it out",
@@ -105,16 +128,33 @@ impl FileLoad {
                 "stop-after counts reads and writes, and this load makes none; leave it out",
             ),
             (
-                matches!(self.stop_after, Some(StopAfter::Percent(most)) if most > 100.0)
-                    && !is_random,
+                percent.is_some_and(|percent| (percent - 100.0).abs() < f64::EPSILON),
+                "a file is gone through to its end, which is 100 %, anyway; leave stop-after out",
+            ),
+            (
+                percent.is_some_and(|percent| percent > 100.0) && !is_random,
                 "a file that is gone through to its end has no more than 100 %: leave stop-after \
                  out, or take access=random",
+            ),
+            (
+                seed && !self.draws(),
+                "seed makes choices at random, and this load makes none; leave it out",
             ),
         ];
         match rules.into_iter().find(|(is_idle, _)| *is_idle) {
             Some((_, reason)) => Err(ArgumentError::new(reason)),
             None => Ok(()),
         }
+    }
+
+    /// Whether anything of it is chosen at random: files, places, lengths, reads and writes, or
+    /// instants.
+    fn draws(&self) -> bool {
+        let transfers = self.sizes.are_several() || self.access != Access::Sequential;
+        let is_mixed = self.read > 0.0 && self.read < 100.0;
+        let draws = |task: &Task| task.transfers() && transfers || *task == Task::Mixed && is_mixed;
+        let has_instants = self.arrivals.is_some();
+        has_instants || self.select != Select::Sequential || self.tasks.iter().any(draws)
     }
 
     /// What comes along with what it does and is not due of itself: it opens and closes what it
@@ -146,7 +186,7 @@ mod tests {
     use super::*;
 
     /// The values that each setting is tried with.
-    const SETTINGS: [&str; 13] = [
+    const SETTINGS: [&str; 15] = [
         "size=4k",
         "read=50",
         "access=sequential",
@@ -159,7 +199,9 @@ mod tests {
         "only=not-full",
         "then-delete=yes",
         "stop-after=2",
+        "stop-after=100%",
         "stop-after=200%",
+        "seed=5",
     ];
 
     /// What each load takes of them.
@@ -167,7 +209,7 @@ mod tests {
         (
             "read",
             "size=4k access=sequential access=random access=shared select=random \
-             select=from-anywhere once=yes only=full then-delete=yes stop-after=2",
+             select=from-anywhere once=yes then-delete=yes stop-after=2",
         ),
         (
             "write",
@@ -177,9 +219,9 @@ mod tests {
         (
             "mixed",
             "size=4k read=50 access=sequential access=random access=shared select=random \
-             select=from-anywhere once=yes only=full then-delete=yes stop-after=2",
+             select=from-anywhere once=yes then-delete=yes stop-after=2 seed=5",
         ),
-        ("create", "select=random select=from-anywhere once=yes only=not-full then-delete=yes"),
+        ("create", "select=random select=from-anywhere once=yes then-delete=yes"),
         (
             "open",
             "access=shared select=random select=from-anywhere once=yes only=full only=not-full \
@@ -203,11 +245,11 @@ mod tests {
             "access",
             "access=shared select=random select=from-anywhere once=yes only=full only=not-full",
         ),
-        ("copy", "select=random select=from-anywhere once=yes only=full"),
+        ("copy", "select=random select=from-anywhere once=yes"),
         ("move", "select=random select=from-anywhere once=yes only=full only=not-full"),
         ("mkdir", "select=from-anywhere once=yes"),
         ("rmdir", "select=from-anywhere once=yes"),
-        ("format", "size=4k only=not-full then-delete=yes stop-after=2"),
+        ("format", "size=4k then-delete=yes stop-after=2"),
     ];
 
     #[test]
@@ -236,10 +278,30 @@ mod tests {
             ("files:read?access=shared&once=yes", "take access=random"),
             ("files:read?select=skewed&once=yes", "take select=random"),
             ("files:read?stop-after=101%", "take access=random"),
+            ("files:read?stop-after=100%&access=random", "leave stop-after out"),
+            ("files:read?only=full", "leave it out"),
+            ("files:create?only=not-full", "leave it out"),
+            ("files:format?do=mkdir,fill&size=4k&seed=3", "leave it out"),
+            ("files:format?do=mkdir,mkdir", "name it once"),
+            ("files:format?do=delete,rmdir,rmdir,mkdir", "name it once"),
         ] {
             let error = line.parse::<FileLoad>().unwrap_err().to_string();
             assert!(error.contains(reason), "{line}: {error}");
         }
-        assert!("files:read?stop-after=200%&access=random".parse::<FileLoad>().is_ok());
+        for line in [
+            "files:read?stop-after=200%&access=random",
+            "files:write?only=full",
+            "files:format?do=fill&size=4k:50,8k:50&seed=3",
+            "files:format?do=mkdir,fill,delete,fill",
+            "files:format?do=fill,fill&stop-after=1",
+            "files:format?do=write,write&size=4k",
+            "files:read?size=4k-64k/4k&seed=3",
+            "files:read?access=from-anywhere&seed=3",
+            "files:mkdir?select=from-anywhere&seed=3",
+            "files:mixed?read=30&seed=3",
+            "files:getattr?rate=100&duration=1s&seed=3",
+        ] {
+            assert!(line.parse::<FileLoad>().is_ok(), "{line}");
+        }
     }
 }

@@ -281,7 +281,8 @@ impl FileLoad {
         let rate: Option<String> = settings.setting("rate")?;
         let dist: Option<String> = settings.setting("dist")?;
         let duration: Option<String> = settings.setting("duration")?;
-        let seed = settings.setting("seed")?.unwrap_or(1);
+        let typed_seed: Option<u64> = settings.setting("seed")?;
+        let seed = typed_seed.unwrap_or(1);
         let arrivals = match (rate, duration) {
             (Some(rate), Some(duration)) => {
                 let dist = dist.unwrap_or_else(|| "poisson".to_owned());
@@ -306,6 +307,7 @@ impl FileLoad {
             only: only.is_some(),
             stop_after: stop.is_some(),
             then_delete: then_delete.is_some(),
+            seed: typed_seed.is_some(),
         };
         let load = Self {
             is_format,

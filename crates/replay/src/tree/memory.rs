@@ -18,7 +18,7 @@ use super::geometry::Geometry;
 use super::{FileState, Tree};
 use crate::device::{Completion, Device, Io, Payload};
 use crate::pattern::SplitMix64;
-use crate::sim::{Copied, Mischief, SECTOR_BYTES, SectorStore, SimDevice};
+use crate::sim::{Copied, ENODEV, Mischief, SECTOR_BYTES, SectorStore, SimDevice};
 
 /// The kernel's error numbers.
 const ENOENT: i32 = 2;
@@ -85,6 +85,10 @@ pub struct Names {
     capacity: u64,
     count: u64,
     count_limit: u64,
+    /// How long after the first call on it the file system is gone.
+    vanishes_after: Option<Nanos>,
+    /// When it is gone, as soon as that is known.
+    gone_at: Option<Nanos>,
     /// The data of files that came from other trees and that nothing has been done with since.
     arrived: Vec<Copied>,
 }
@@ -108,6 +112,8 @@ impl Names {
             directories,
             capacity: capacity.0,
             count_limit,
+            vanishes_after: None,
+            gone_at: None,
             arrived: Vec::new(),
             geometry,
         };
@@ -149,6 +155,17 @@ impl Names {
     /// How many bytes all files have.
     pub const fn bytes(&self) -> u64 {
         self.bytes
+    }
+
+    /// A call goes to it at this instant; answers when it is gone, if it is one that vanishes.
+    fn is_called(&mut self, at: Nanos) -> Option<Nanos> {
+        let after = self.vanishes_after?;
+        Some(*self.gone_at.get_or_insert(at.saturating_add(after)))
+    }
+
+    /// Whether it is gone at this instant.
+    fn is_gone(&self, at: Nanos) -> bool {
+        self.gone_at.is_some_and(|gone| at >= gone)
     }
 
     fn lies_in(&mut self, directory: Option<u64>, by: i32) {
@@ -330,6 +347,10 @@ pub struct InMemory {
     geometry: Geometry,
     /// What was asked for, by tag.
     asked: Vec<Option<Io>>,
+    /// Whether anything was asked for that was not submitted yet, and whether that goes to the
+    /// other tree, too.
+    is_asked: bool,
+    hands_over: bool,
     /// The share of calls that are falsified, and in which ways.
     lies: (f64, Vec<NameMischief>),
     random: SplitMix64,
@@ -347,6 +368,7 @@ impl InMemory {
         let mut device = device;
         let geometry = locked(&names).geometry.clone();
         device.holds_files(geometry.files(), Bytes(geometry.place_of_file(1)));
+        locked(&names).vanishes_after = device.spec().faults.vanish;
         let (share, seed) = (device.spec().lies, device.spec().seed);
         Self {
             device,
@@ -354,6 +376,8 @@ impl InMemory {
             other,
             geometry,
             asked: Vec::new(),
+            is_asked: false,
+            hands_over: false,
             lies: (share, NameMischief::ALL.to_vec()),
             random: SplitMix64(seed ^ LIES),
             misdeeds: Vec::new(),
@@ -407,7 +431,7 @@ impl InMemory {
             let asked = self.asked.get_mut(completion.tag as usize).and_then(Option::take);
             let Some(io) = asked else { continue };
             match completion.outcome {
-                Outcome::Ok => completion.outcome = self.call(&io),
+                Outcome::Ok => completion.outcome = self.call(&io, completion.completed),
                 // A read goes on behind what it got, so it comes short at the end of a file alone.
                 Outcome::Short if io.op == Op::Read => completion.outcome = Outcome::Error(EIO),
                 _ => {}
@@ -415,11 +439,11 @@ impl InMemory {
         }
     }
 
-    /// Does a call, or pretends to.
-    fn call(&mut self, io: &Io) -> Outcome {
+    /// Does a call that has ended at this instant, or pretends to.
+    fn call(&mut self, io: &Io, at: Nanos) -> Outcome {
         if self.lies_about(io) {
             if let (Op::Move, Some(other)) = (io.op, self.other.clone()) {
-                return self.hand_over(io, &other, true);
+                return self.hand_over((io, at), &other, true);
             }
             let outcome = locked(&self.names).pretend(io);
             if let Some(kind) = NameMischief::of(io.op).filter(|_| outcome == Outcome::Ok) {
@@ -431,7 +455,7 @@ impl InMemory {
         if matches!(io.op, Op::Copy | Op::Move)
             && let Some(other) = self.other.clone()
         {
-            return self.hand_over(io, &other, false);
+            return self.hand_over((io, at), &other, false);
         }
         let outcome = locked(&self.names).apply(io, None);
         if matches!(io.op, Op::Create | Op::Delete) && outcome == Outcome::Ok {
@@ -472,7 +496,12 @@ impl InMemory {
     }
 
     /// Copies or moves a file to the other tree, or does so by half.
-    fn hand_over(&mut self, io: &Io, other: &Mutex<Names>, by_half: bool) -> Outcome {
+    fn hand_over(
+        &mut self,
+        (io, at): (&Io, Nanos),
+        other: &Mutex<Names>,
+        by_half: bool,
+    ) -> Outcome {
         let number = self.geometry.number_at(io.offset.0);
         let own = Arc::clone(&self.names);
         // Of two trees that hand files to each other one is the first, whoever asks.
@@ -484,6 +513,10 @@ impl InMemory {
         } else {
             others = locked(other);
             names = locked(&own);
+        }
+        // The device that takes the time is that of the own tree alone.
+        if others.is_gone(at) {
+            return Outcome::Error(ENODEV);
         }
         let outcome = names.apply(io, Some(&mut others));
         if outcome != Outcome::Ok {
@@ -550,12 +583,28 @@ impl Device for InMemory {
             self.asked.resize(tag + 1, None);
         }
         self.asked[tag] = Some(*io);
+        self.is_asked = true;
+        self.hands_over |= matches!(io.op, Op::Copy | Op::Move);
         // Whoever works on such a file has seen its move end.
         self.unpack();
         self.device.prepare(io, payload);
     }
 
     fn submit(&mut self) -> io::Result<(Nanos, usize)> {
+        if self.is_asked {
+            self.is_asked = false;
+            let now = self.device.standing();
+            if let Some(gone) = locked(&self.names).is_called(now) {
+                self.device.vanishes_at(gone);
+            }
+        }
+        if self.hands_over {
+            self.hands_over = false;
+            let now = self.device.standing();
+            if let Some(other) = &self.other {
+                let _ = locked(other).is_called(now);
+            }
+        }
         self.device.submit()
     }
 

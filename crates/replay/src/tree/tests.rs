@@ -372,6 +372,169 @@ fn calls_that_fail_of_themselves_leave_what_the_threads_know() {
     }
 }
 
+/// Threads on several trees, each a lane of its own, whose calls end in any order.
+struct Several {
+    trees: Vec<Arc<Tree>>,
+    threads: Vec<Clients>,
+    /// The calls of threads that have one.
+    calls: BTreeMap<usize, Call>,
+    random: SplitMix64,
+    /// How many calls each thread made.
+    made: Vec<u64>,
+}
+
+impl Several {
+    /// Loads on trees, each with the number of its tree and of the other of copies and moves.
+    fn new(seed: u64, trees: &[Found], loads: &[(usize, &str, usize, u32)]) -> Self {
+        let tree = |found: &Found| {
+            let tree = Tree::new(geometry("depth=0&files=5&size=4k"));
+            tree.suppose(*found);
+            Arc::new(tree)
+        };
+        let trees: Vec<_> = trees.iter().map(tree).collect();
+        let mut threads = Vec::new();
+        for (own, line, other, count) in loads {
+            let load = FileLoad { seed, ..line.parse().unwrap() };
+            let to = load.to.is_some().then(|| Arc::clone(&trees[*other]));
+            let flow = Arc::new(FileFlow::new(load, Arc::clone(&trees[*own]), to).unwrap());
+            threads.extend((0..*count).map(|thread| Clients::new(Arc::clone(&flow), thread, 1)));
+        }
+        let made = vec![0; threads.len()];
+        Self { trees, threads, calls: BTreeMap::new(), random: SplitMix64(seed), made }
+    }
+
+    /// Lets threads go on for so many steps; answers which of them have ended.
+    fn goes_on(&mut self, steps: u64) -> BTreeSet<usize> {
+        let mut ended = BTreeSet::new();
+        for at in 1..=steps {
+            let thread = self.random.below(self.threads.len() as u64) as usize;
+            if let Some(call) = self.calls.remove(&thread) {
+                let now = Nanos(at as i64);
+                self.threads[thread].completed(call.client, Outcome::Ok, now, now);
+                continue;
+            }
+            match self.threads[thread].poll(Nanos(at as i64)) {
+                Next::Call(call) => {
+                    self.calls.insert(thread, call);
+                    self.made[thread] += 1;
+                }
+                Next::NotYet => {}
+                Next::Ended => drop(ended.insert(thread)),
+            }
+        }
+        ended
+    }
+
+    fn files(&self, tree: usize) -> u64 {
+        self.trees[tree].states.count(FileState::THERE)
+    }
+}
+
+#[test]
+fn threads_wait_for_files_that_loads_on_other_trees_hand_back() {
+    for seed in 0..200 {
+        // Two of either direction for five files: a tree is empty again and again.
+        let loads = [
+            (0, "files:move?to=2&select=random", 1, 4),
+            (1, "files:move?to=1&select=random", 0, 4),
+        ];
+        let mut several = Several::new(seed, &[Found::Full, Found::Directories], &loads);
+        assert_eq!(several.goes_on(4000), BTreeSet::new(), "seed {seed}");
+        assert!(several.made.iter().all(|calls| *calls > 50), "seed {seed}: {:?}", several.made);
+        assert_eq!(several.files(0) + several.files(1), 5, "seed {seed}");
+        // The same round three trees, and where the files are made anew in another.
+        let loads = [
+            (0, "files:move?to=2&select=random", 1, 2),
+            (1, "files:move?to=3&select=random", 2, 2),
+            (2, "files:delete?select=random", 2, 1),
+            (2, "files:move?to=1&select=random", 0, 2),
+            (1, "files:create?select=random", 1, 1),
+        ];
+        let found = [Found::Full, Found::Directories, Found::Directories];
+        let mut several = Several::new(seed, &found, &loads);
+        assert_eq!(several.goes_on(6000), BTreeSet::new(), "seed {seed}");
+    }
+}
+
+#[test]
+fn threads_that_wait_for_each_other_alone_end() {
+    for seed in 0..200 {
+        let round = [
+            (0, "files:move?to=2&select=random", 1, 3),
+            (1, "files:move?to=3&select=random", 2, 2),
+            (2, "files:move?to=1&select=random", 0, 3),
+            (1, "files:copy?to=1&select=random", 0, 1),
+        ];
+        let mut several = Several::new(seed, &[Found::Directories; 3], &round);
+        assert_eq!(several.goes_on(600).len(), 9, "seed {seed}: there is no file at all");
+        // What is removed is not made again, so that all run out of it.
+        let loads = [&round[..3], &[(1, "files:delete?select=random", 1, 2)]].concat();
+        let mut several = Several::new(seed, &[Found::Full; 3], &loads);
+        assert_eq!(several.goes_on(8000).len(), 10, "seed {seed}: no file is left");
+        assert_eq!([0, 1, 2].map(|tree| several.files(tree)), [0; 3]);
+    }
+}
+
+#[test]
+fn threads_end_where_no_load_that_goes_on_can_give_them_files() {
+    for seed in 0..200 {
+        // Whoever writes to the other tree makes none in this one.
+        let loads = [
+            (0, "files:move?to=2&select=random", 1, 3),
+            (1, "files:write?size=4k&select=random", 1, 1),
+        ];
+        let mut several = Several::new(seed, &[Found::Full, Found::Directories], &loads);
+        let ended = several.goes_on(2000);
+        assert!(ended.is_superset(&BTreeSet::from([0, 1, 2])), "seed {seed}: {ended:?}");
+        assert!(!ended.contains(&3), "seed {seed}: it has five files to write");
+        // A full tree takes more as soon as something is removed there.
+        let loads = [
+            (0, "files:move?to=2&select=random", 1, 2),
+            (1, "files:delete?select=random", 1, 1),
+            (0, "files:create?select=random", 0, 1),
+        ];
+        let mut several = Several::new(seed, &[Found::Full; 2], &loads);
+        assert_eq!(several.goes_on(3000), BTreeSet::new(), "seed {seed}");
+    }
+}
+
+#[test]
+fn nothing_goes_to_a_tree_that_has_vanished() {
+    for op in [Op::Move, Op::Copy] {
+        let tree = |found: Found| {
+            let tree = Tree::new(geometry("depth=0&files=40&size=8k"));
+            tree.suppose(found);
+            Arc::new(Mutex::new(Names::of(&tree, Bytes(1 << 40), u64::MAX)))
+        };
+        let (source, other) = (tree(Found::Full), tree(Found::Directories));
+        let clock = SimClock::new(Nanos(20));
+        let device = |spec: &str| SimDevice::new(spec.parse().unwrap(), clock.clone());
+        let calls = "model=const,units=1,service=100us,bandwidth=100000G";
+        let mut sound = InMemory::new(device(calls), Arc::clone(&source), Some(Arc::clone(&other)));
+        // Nobody works on it but those that bring files.
+        let _gone =
+            InMemory::new(device(&format!("{calls},vanish=1950us")), Arc::clone(&other), None);
+        let (mut pattern, mut done, mut ok) = (Pattern::new(1), Vec::new(), 0);
+        let place = |file: u64| source.lock().unwrap().geometry().place_of_file(file);
+        for file in 0..40 {
+            let (client, due, held) = (0, None, None);
+            let call = Call { op, place: place(file), length: 0, client, due, held };
+            sound.prepare(&io(0, &call), &mut pattern);
+            sound.submit().unwrap();
+            sound.wait(Nanos::MAX, &mut done).unwrap();
+            let Completion { outcome, completed, .. } = done.pop().unwrap();
+            let is_there = completed < Nanos::from_micros(1950);
+            let expected = if is_there { Outcome::Ok } else { Outcome::Error(19) };
+            assert_eq!(outcome, expected, "{op:?} of file {file} at {completed}");
+            ok += u64::from(is_there);
+        }
+        assert!((15..25).contains(&ok), "{ok}");
+        let left = if op == Op::Move { 40 - ok } else { 40 };
+        let counts = [&source, &other].map(|names| names.lock().unwrap().count());
+        assert_eq!(counts, [left, ok]);
+    }
+}
+
 #[test]
 fn requests_with_a_rate_have_the_instants_of_one_process_for_all_threads() {
     let tree = Arc::new(Tree::new(geometry("files=100&size=8k")));

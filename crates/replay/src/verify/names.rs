@@ -30,9 +30,10 @@ const EISDIR: i32 = 21;
 const ELOOP: i32 = 40;
 const EXDEV: i32 = 18;
 
-const MAGIC: &[u8; 16] = b"IOECHO-NAMES-002";
+const MAGIC: &[u8; 16] = b"IOECHO-NAMES-003";
 
-/// Of a book without moves, as earlier versions wrote it.
+/// Of books as earlier versions wrote them: without what is of another kind, and without moves.
+const MAGIC_WITHOUT_OTHERS: &[u8; 16] = b"IOECHO-NAMES-002";
 const MAGIC_WITHOUT_MOVES: &[u8; 16] = b"IOECHO-NAMES-001";
 
 /// What may be there under a name.
@@ -226,6 +227,9 @@ pub struct NameBook {
     geometry: Geometry,
     known: Vec<u64>,
     unsure: FxHashMap<u64, MayBe>,
+    /// What the run found of another kind under names: that is no file or directory of the tree,
+    /// and was told when it was found.
+    others: FxHashMap<u64, FoundName>,
     /// Names that nothing has changed since they were moved.
     moves: FxHashMap<u64, Moved>,
 }
@@ -237,6 +241,7 @@ impl NameBook {
             geometry,
             known: found.known.clone(),
             unsure: FxHashMap::default(),
+            others: found.others.clone(),
             moves: FxHashMap::default(),
         };
         // What is of another kind is nothing that the tree has.
@@ -315,7 +320,12 @@ impl NameBook {
             self.is_changed(number, version, (io.op == Op::Move).then_some(false));
         }
         match outcome {
-            Outcome::Ok if is_certain => self.put(number, after),
+            Outcome::Ok if is_certain => {
+                if changes && !self.others.is_empty() {
+                    self.others.remove(&number);
+                }
+                self.put(number, after);
+            }
             // That it was seen then says nothing of what a power cut has left.
             Outcome::Ok if !changes => {}
             outcome if !changes || !may_have_done(io.op, outcome) => {}
@@ -337,6 +347,9 @@ impl NameBook {
             return false;
         }
         self.is_changed(number, version, (op == Op::Move).then_some(true));
+        if outcome == Outcome::Ok && is_certain && !self.others.is_empty() {
+            self.others.remove(&number);
+        }
         let before = self.may_be(number);
         let (least, most) = there.bytes.unwrap_or((0, SIZE_MAX));
         let whole = MayBe { absent: false, bytes: Some((least, most)) };
@@ -390,7 +403,7 @@ impl NameBook {
     /// What the end of a move to this tree says of the name here, if that is not as it must be.
     pub(super) fn contradicts_arrival(&self, number: u64, op: Op, outcome: Outcome) -> bool {
         let is_in_the_way = op == Op::Move && outcome == Outcome::Error(EEXIST);
-        is_in_the_way && self.may_be(number).bytes.is_none()
+        is_in_the_way && self.must_be_free(number)
     }
 
     /// What the end of a call says of the name it went to, if that is not as it must be.
@@ -409,7 +422,7 @@ impl NameBook {
                 Some((NameDamage::WrongKind, FoundName::Directory))
             }
             Outcome::Error(ELOOP) if must_be => Some((NameDamage::WrongKind, FoundName::Other)),
-            Outcome::Error(EEXIST) if makes && may_be.bytes.is_none() => {
+            Outcome::Error(EEXIST) if makes && self.must_be_free(number) => {
                 Some((NameDamage::Extra, FoundName::Other))
             }
             Outcome::Short if io.op == Op::Read && must_be => {
@@ -420,8 +433,17 @@ impl NameBook {
         }
     }
 
-    /// What is wrong with a name under which this was found, if anything is.
+    /// Whether nothing may be there under a name, also of another kind.
+    fn must_be_free(&self, number: u64) -> bool {
+        self.may_be(number).bytes.is_none() && !self.others.contains_key(&number)
+    }
+
+    /// What is wrong with a name under which this was found, if anything is. What was of another
+    /// kind when the run began, and is still, is no more than it was then.
     pub(super) fn judge(&self, number: u64, found: FoundName) -> Option<NameDamage> {
+        if !self.others.is_empty() && self.others.get(&number) == Some(&found) {
+            return None;
+        }
         let MayBe { absent, bytes } = self.may_be(number);
         let is_file = number < self.geometry.files();
         match (found, bytes) {
@@ -441,7 +463,7 @@ impl NameBook {
     pub(super) fn found(&self) -> FoundNames {
         let mut known = self.known.clone();
         self.unsure.keys().for_each(|number| known[*number as usize] = ABSENT);
-        FoundNames { known, others: FxHashMap::default(), files: self.geometry.files() }
+        FoundNames { known, others: self.others.clone(), files: self.geometry.files() }
     }
 
     /// From here on what was found is there, and nothing else.
@@ -469,14 +491,14 @@ impl NameBook {
         is_file.then(|| self.geometry.size(number as u64))
     }
 
-    /// Writes it down: 16 bytes `IOECHO-NAMES-002`; how many names; stretches of names in one
+    /// Writes it down: 16 bytes `IOECHO-NAMES-003`; how many names; stretches of names in one
     /// state, how many and which (0 absent, 1 a file of its size, otherwise two more than its
     /// size), until zero; how many are uncertain, of each its number, whether it may be absent,
     /// whether it may be there, and its least and largest size; how many have not changed since
     /// they were moved, of each its number, the version of the move, that of the first of several
-    /// in doubt, and whether it came here; the CRC-32C of all before. `IOECHO-NAMES-001` has no
-    /// moves.
-    /// Numbers have eight bytes, little-endian.
+    /// in doubt, and whether it came here; how many are of another kind, of each its number and
+    /// whether that is a directory; the CRC-32C of all before. `IOECHO-NAMES-002` has none of
+    /// another kind, `IOECHO-NAMES-001` no moves either. Numbers have eight bytes, little-endian.
     ///
     /// # Errors
     ///
@@ -513,6 +535,13 @@ impl NameBook {
                 writing.number(value)?;
             }
         }
+        let mut others: Vec<_> = self.others.iter().collect();
+        others.sort_unstable_by_key(|(number, _)| **number);
+        writing.number(others.len() as u64)?;
+        for (number, other) in others {
+            writing.number(*number)?;
+            writing.number(u64::from(*other == FoundName::Directory))?;
+        }
         writing.finish()
     }
 
@@ -526,12 +555,14 @@ impl NameBook {
         let mut book = Self {
             known: Vec::with_capacity(names as usize),
             unsure: FxHashMap::default(),
+            others: FxHashMap::default(),
             moves: FxHashMap::default(),
             geometry,
         };
         let mut reading = Reading::new(input);
         let magic = reading.bytes::<16>()?;
-        let has_moves = magic == *MAGIC;
+        let has_others = magic == *MAGIC;
+        let has_moves = has_others || magic == *MAGIC_WITHOUT_OTHERS;
         if !(has_moves || magic == *MAGIC_WITHOUT_MOVES) || reading.number()? != names {
             return Err(wrong());
         }
@@ -563,6 +594,13 @@ impl NameBook {
             let (version, since) = (reading.number()?, reading.number()?);
             let came = reading.count(1)? == 1;
             book.moves.insert(number, Moved { version, since, came });
+        }
+        let others = if has_others { reading.count(names)? } else { 0 };
+        for _ in 0..others {
+            let number = reading.count(names.saturating_sub(1))?;
+            let is_directory = reading.count(1)? == 1;
+            let other = if is_directory { FoundName::Directory } else { FoundName::Other };
+            book.others.insert(number, other);
         }
         reading.finish()?;
         if book.count() == names { Ok(book) } else { Err(wrong()) }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use ioecho_replay::pattern::{Pattern, SplitMix64};
-use ioecho_replay::tree::{Call, Clients, FileFlow, Geometry, Next, Tree};
+use ioecho_replay::tree::{Call, Clients, FileFlow, FileLoad, Geometry, Next, Tree};
 use ioecho_replay::verify::{
     After, Change, DurableBefore, FoundName, FoundNames, MemoryTable, NameBook, NameDamage,
     ReadFiles, Rebuild, Verifier, VerifyConfig, VersionTable, begin_together,
@@ -156,8 +156,8 @@ fn run(seed: u64, disk: &mut Disk, config: VerifyConfig, verifier: &mut Verifier
         verifier.put_names(NameBook::of(disk.geometry.clone(), &found));
     }
     let loads = LOADS.iter().enumerate().map(|(number, (line, threads))| {
-        let line = format!("{line}&seed={}", seed + number as u64);
-        let flow = FileFlow::new(line.parse().unwrap(), Arc::clone(&tree), None).unwrap();
+        let load = FileLoad { seed: seed + number as u64, ..line.parse().unwrap() };
+        let flow = FileFlow::new(load, Arc::clone(&tree), None).unwrap();
         Clients::new(Arc::new(flow), 0, *threads)
     });
     let mut loads: Vec<Clients> = loads.collect();
@@ -256,7 +256,7 @@ fn table() -> Box<dyn VersionTable + Send> {
 
 /// All that is said of the disk: of each path the kinds of damage.
 fn said(
-    mut verifier: Verifier,
+    verifier: &mut Verifier,
     disk: &mut Disk,
 ) -> (BTreeMap<String, BTreeSet<&'static str>>, u64) {
     let (never, found) = (AtomicBool::new(false), disk.found());
@@ -312,7 +312,7 @@ fn what_a_kill_leaves_of_a_tree_is_never_damage() {
     let mut intact = 0;
     for seed in 0..SEEDS {
         let (mut disk, killed) = two_runs(seed);
-        let (told, sectors) = said(after(seed, &killed, After::Kill), &mut disk);
+        let (told, sectors) = said(&mut after(seed, &killed, After::Kill), &mut disk);
         assert!(told.is_empty(), "seed {seed}: {told:?}");
         intact += sectors;
     }
@@ -326,7 +326,7 @@ fn what_a_power_cut_leaves_of_a_tree_is_never_damage() {
         let mut random = SplitMix64(seed ^ 0x99);
         let history = &killed[1].history;
         let mut disk = history[random.below(history.len() as u64) as usize].clone();
-        let (told, _) = said(after(seed, &killed, After::PowerCut), &mut disk);
+        let (told, _) = said(&mut after(seed, &killed, After::PowerCut), &mut disk);
         assert!(told.is_empty(), "seed {seed}: {told:?}");
     }
 }
@@ -378,13 +378,13 @@ fn damage(seed: u64, disk: &mut Disk, unsure: &BTreeSet<u64>) -> Option<(String,
 #[test]
 fn what_is_damaged_in_a_tree_is_named_and_nothing_else() {
     let mut kinds: BTreeMap<&'static str, u64> = BTreeMap::new();
-    for seed in 0..SEEDS {
+    for seed in 0..2 * SEEDS {
         let (mut disk, killed) = two_runs(seed);
         let geometry = disk.geometry.clone();
         let in_flight = killed[1].changes.iter().filter(|change| change.completed.is_none());
         let unsure = in_flight.map(|change| geometry.number_at(change.offset.0)).collect();
         let Some((path, kind)) = damage(seed, &mut disk, &unsure) else { continue };
-        let (told, _) = said(after(seed, &killed, After::Kill), &mut disk);
+        let (told, _) = said(&mut after(seed, &killed, After::Kill), &mut disk);
         assert_eq!(told.keys().collect::<Vec<_>>(), [&path], "seed {seed}: {kind}: {told:?}");
         // A hole that does not read as zeroes any more holds what nobody wrote.
         let is_right = told[&path].contains(kind)
@@ -398,10 +398,10 @@ fn what_is_damaged_in_a_tree_is_named_and_nothing_else() {
 
 #[test]
 fn a_call_that_meets_with_a_wrong_name_is_a_finding() {
-    let geometry: Geometry = "depth=0&files=4&size=1k".parse().unwrap();
+    let geometry: Geometry = "depth=0&files=5&size=1k".parse().unwrap();
     let mut found = FoundNames::nothing(&geometry);
     (0..3).for_each(|file| found.add_file(file, 1024));
-    found.add_other_file(3, FoundName::Directory);
+    found.add_other_file(4, FoundName::Directory);
     let told = |op: Op, file: u64, outcome: Outcome| {
         let mut verifier = Verifier::new(config(1), table(), None);
         verifier.put_names(NameBook::of(geometry.clone(), &found));
@@ -428,4 +428,78 @@ fn a_call_that_meets_with_a_wrong_name_is_a_finding() {
     assert!(told(Op::Open, 2, Outcome::Error(13)).is_empty(), "no permission is no damage");
     assert!(told(Op::Open, 2, Outcome::Ok).is_empty());
     assert!(told(Op::Create, 1, Outcome::Error(EEXIST)).is_empty(), "the load errs, not the tree");
+    assert!(told(Op::Create, 4, Outcome::Error(EEXIST)).is_empty(), "it was there before the run");
+}
+
+#[test]
+fn what_is_of_another_kind_is_told_once_and_no_later_run_tells_it_again() {
+    let geometry: Geometry = "depth=1&width=2&files=2&size=1k".parse().unwrap();
+    let mut disk = Disk::new(&geometry);
+    disk.directories.fill(true);
+    disk.files.fill(Some(vec![0; 1024]));
+    let book = NameBook::of(geometry.clone(), &disk.found());
+    let mut verifier = Verifier::new(config(1), table(), None);
+    verifier.put_names(again(&book));
+    // A directory comes in place of a file, and a file in place of a directory.
+    disk.files[0] = None;
+    disk.files[2] = None;
+    disk.files[3] = None;
+    disk.directories[1] = false;
+    let mut found = disk.found();
+    found.add_other_file(0, FoundName::Directory);
+    found.add_other_directory(1);
+    let mut look = |verifier: &mut Verifier| {
+        let (never, now) = (AtomicBool::new(false), || Nanos::ZERO);
+        verifier.look_at_tree(&found, &mut disk, &now, &never, &mut |_| {}).unwrap();
+        let told = verifier.name_findings().iter().map(|it| (it.path.clone(), it.kind.name()));
+        told.collect::<Vec<_>>()
+    };
+    let expected = [
+        ("vdb.1_1.dir/vdb_f0001.file", "wrong-kind"),
+        ("vdb.1_2.dir/vdb_f0001.file", "lost"),
+        ("vdb.1_2.dir/vdb_f0002.file", "lost"),
+        ("vdb.1_2.dir", "wrong-kind"),
+    ]
+    .map(|(path, kind)| (path.to_owned(), kind));
+    let mut next = verifier.go_on(config(2), None);
+    next.begin_with(&found);
+    assert_eq!(look(&mut next), expected);
+    // It stays known in what is written down for the next run.
+    let kept = again(next.names().unwrap());
+    let mut later = Verifier::new(config(3), table(), None);
+    later.put_names(again(&kept));
+    later.begin_with(&found);
+    assert!(look(&mut later).is_empty());
+    // So do the records of the run that found it.
+    let rebuild = Rebuild::new(config(1), table(), After::Kill, DurableBefore::default());
+    let mut rebuild = [rebuild];
+    begin_together(&mut rebuild, vec![book]);
+    let [first] = rebuild;
+    let verifier = first.finish(false);
+    let go_on = Rebuild::go_on(verifier, config(2), After::Kill, DurableBefore::default());
+    let mut rebuild = [go_on];
+    begin_together(&mut rebuild, vec![kept]);
+    let [second] = rebuild;
+    assert_eq!(look(&mut second.finish(false)), expected);
+}
+
+#[test]
+fn a_name_that_was_of_another_kind_is_one_like_any_other_once_it_is_made() {
+    let geometry: Geometry = "depth=0&files=1&size=1k".parse().unwrap();
+    let mut found = FoundNames::nothing(&geometry);
+    found.add_other_file(0, FoundName::Other);
+    let mut verifier = Verifier::new(config(1), table(), None);
+    verifier.put_names(NameBook::of(geometry.clone(), &found));
+    for (request, op) in [(0, Op::Create), (1, Op::Delete)] {
+        let (scheduled, flags, offset) = (Nanos::ZERO, Flags::empty(), Bytes::ZERO);
+        let io = Io { tag: 0, request, scheduled, op, flags, offset, length: Bytes::ZERO };
+        verifier.issued(&io, Nanos(1));
+        let (submitted, completed, outcome) = (Nanos(1), Nanos(2), Outcome::Ok);
+        let integrity = Integrity::Unchecked;
+        let completion = Completion { tag: 0, submitted, completed, outcome, integrity };
+        verifier.completed(&io, &completion, &[]);
+    }
+    verifier.begin_with(&found);
+    let told: Vec<_> = verifier.name_findings().iter().map(|it| it.kind.name()).collect();
+    assert_eq!(told, ["extra"]);
 }

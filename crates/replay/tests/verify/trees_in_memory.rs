@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use ioecho_replay::pattern::{Fill, Pattern, SplitMix64, read_stamp};
 use ioecho_replay::sim::{Mischief, MischiefKind, SimClock, SimDevice, SimSpec};
 use ioecho_replay::tree::{
-    Call, Clients, FileFlow, Geometry, InMemory, NameMischief, Names, Next, Tree,
+    Call, Clients, FileFlow, FileLoad, Geometry, InMemory, NameMischief, Names, Next, Tree,
 };
 use ioecho_replay::verify::{
     After, Change, DurableBefore, Following, FoundNames, Look, MemoryTable, NameBook, Rebuild,
@@ -185,8 +185,8 @@ impl Story {
     fn goes_on(&mut self, seed: u64, at: &Place, loads: &[(&str, u32)], calls: u64) {
         let (tree, clock) = at;
         let clients = |(number, (line, threads)): (usize, &(&str, u32))| {
-            let line = format!("{line}&seed={}", seed + number as u64);
-            let flow = FileFlow::new(line.parse().unwrap(), Arc::clone(tree), None).unwrap();
+            let load = FileLoad { seed: seed + number as u64, ..line.parse().unwrap() };
+            let flow = FileFlow::new(load, Arc::clone(tree), None).unwrap();
             Clients::new(Arc::new(flow), 0, *threads)
         };
         let mut clients: Vec<Clients> = loads.iter().enumerate().map(clients).collect();
@@ -417,9 +417,10 @@ impl Forest {
         let mut all: Vec<(usize, Clients)> = Vec::new();
         for tree in 0..trees.len() {
             for (line, threads) in loads {
-                let line = format!("{line}&seed={}", seed + all.len() as u64);
+                let seed = seed + all.len() as u64;
                 let to = line.contains("to=").then(|| Arc::clone(&trees[next(tree)]));
-                let flow = FileFlow::new(line.parse().unwrap(), Arc::clone(&trees[tree]), to);
+                let load = FileLoad { seed, ..line.parse().unwrap() };
+                let flow = FileFlow::new(load, Arc::clone(&trees[tree]), to);
                 all.push((tree, Clients::new(Arc::new(flow.unwrap()), 0, *threads)));
             }
         }

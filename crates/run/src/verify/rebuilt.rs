@@ -291,7 +291,7 @@ fn rebuild(members: Vec<Member<'_>>, rebuilds: Vec<Rebuild>) -> Result<Vec<(Veri
     let mut books = Vec::new();
     for Member { target, .. } in &members {
         if let Some(tree) = past.targets.get(usize::from(*target)).and_then(|it| it.tree.as_ref()) {
-            books.push(tree::begun(&past.run, past.number, *target, tree)?);
+            books.push(tree::begun(past, *target, tree)?);
         }
     }
     begin_together(&mut rebuilds, books);

@@ -18,9 +18,10 @@ use ioecho_trace::Nanos;
 use ioecho_trace::units::counted_in;
 use ioecho_trace::wording::Wording;
 
-use super::later::{PastTarget, Since, TargetFindings};
+use super::later::{Past, PastTarget, Since, TargetFindings};
 use super::notes;
 use super::rebuilt::Rebuilt;
+use super::ring::{self, Ring};
 use crate::directory::RunDirectory;
 use crate::error::{Kind, Result, RunError};
 use crate::regular;
@@ -115,21 +116,29 @@ pub(super) fn restore(path: &Path, run: u64, geometry: &Geometry) -> io::Result<
 }
 
 /// What a past run found of a tree when it began.
-pub(super) fn begun(
-    run: &RunDirectory,
-    number: u64,
-    target: u16,
-    tree: &PastTree,
-) -> Result<NameBook> {
-    let path = run.names(usize::from(target));
-    restore(&path, number, &tree.geometry).map_err(|error| {
-        if error.kind() == io::ErrorKind::NotFound {
-            let text =
-                format!("{} kept no record of what it found in its tree", run.path().display());
-            let help = Wording::from("a replay does with ").setting("verify");
-            return RunError::with_help(Kind::Trace, text, help);
+pub(super) fn begun(past: &Past, target: u16, tree: &PastTree) -> Result<NameBook> {
+    let path = past.run.names(usize::from(target));
+    restore(&path, past.number, &tree.geometry).map_err(|error| {
+        let name = past.run.path().display();
+        if error.kind() != io::ErrorKind::NotFound {
+            return RunError::new(Kind::Trace, format!("cannot read {}: {error}", path.display()));
         }
-        RunError::new(Kind::Trace, format!("cannot read {}: {error}", path.display()))
+        let ring = ring::read(&past.run.intents(usize::from(target)), past.number, target);
+        let is_noted = matches!(ring, Ring::Whole { intents, .. } if !intents.is_empty());
+        let (text, help) = if !past.verified {
+            let help = Wording::from("a replay does with ").setting("verify");
+            (format!("{name} kept no record of what it found in its tree"), help)
+        } else if past.run.has_no_results() && !is_noted {
+            let text = format!(
+                "{name} was ended before it had looked at its tree, so it changed no file and \
+                 there is nothing of it to verify"
+            );
+            (text, Wording::from("do that run again; verify the one before it, if there is one"))
+        } else {
+            let text = format!("{}, where the run noted what it found, is gone", path.display());
+            (text, Wording::from("put that file back where it was"))
+        };
+        RunError::with_help(Kind::Trace, text, help)
     })
 }
 

@@ -49,11 +49,9 @@ const LATER: &[(Section, &str, &str, &str)] = &[
     (Section::Run, "endcmd", NO_COMMANDS, RUN_IT),
     (Section::Run, "replay", NO_REPLAY, NO_REPLAY_HELP),
     (Section::Tree, "mask", "files and directories have the usual names", "take it out"),
-    (Section::FileWork, "target", NO_COPIES, NO_COPIES_HELP),
+    (Section::FileWork, "target", "only copies and moves go to another tree", "take it out"),
 ];
 
-const NO_COPIES: &str = "copies and moves are not run from a file of runs yet";
-const NO_COPIES_HELP: &str = "leave them out, or replay such a flow by itself: files:copy?to=2";
 const NO_COMMANDS: &str = "commands of a file are not run";
 const RUN_IT: &str = "run it yourself, and take it out";
 const ONLY: &str = "name the runs that are to be done, and leave out the others";
@@ -292,14 +290,9 @@ impl Check<'_> {
         if leaf.ends_by_data() {
             refuse("an amount of data ends no run on trees yet", "take maxdata= out");
         }
-        let flows = || leaf.files.iter().flat_map(|file| &file.flows);
-        if flows()
-            .any(|flow| flow.line.starts_with("files:copy") || flow.line.starts_with("files:move"))
-        {
-            refuse(NO_COPIES, NO_COPIES_HELP);
-        }
+        let flows = leaf.files.iter().flat_map(|file| &file.flows);
         let mut paths: Vec<(&str, &str)> = Vec::new();
-        for flow in flows() {
+        for flow in flows {
             for (name, path) in flow.storages.iter().zip(&flow.paths) {
                 if paths.iter().any(|(other, at)| other == name && at != path) {
                     refuse(

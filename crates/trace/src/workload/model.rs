@@ -172,6 +172,11 @@ impl Sizes {
         Self::Mix(vec![(size, 100.0)])
     }
 
+    /// Whether there are several, one of which is chosen each time.
+    pub fn are_several(&self) -> bool {
+        !matches!(self, Self::Mix(mix) if mix.len() <= 1)
+    }
+
     /// The largest length in bytes.
     pub fn largest(&self) -> u64 {
         match self {

@@ -288,6 +288,7 @@ impl<'w> Plan<'w> {
                     break;
                 }
             }
+            super::files::refuse_copies(self.workload, planned.run, faults);
             for at in &planned.run.works {
                 let work = &self.workload.works[*at];
                 let is_skewed = work.band.is_some() || work.seek == Seek::Skewed;
