@@ -198,16 +198,22 @@ impl Clients {
         if self.living == 0 { Next::Ended } else { Next::NotYet }
     }
 
-    /// Why nothing is made of what is due: threads wait for what others have, or all have a call.
+    /// Why nothing is made of what is due: threads wait for what others have, or all have a call. A
+    /// thread that does neither has only to be asked: what keeps it then is the host. So it is
+    /// where no rate is asked of the threads, because then nothing is due before it is asked for.
     pub fn late_cause(&self) -> LateCause {
+        if !self.flow.is_open() {
+            return LateCause::Host;
+        }
+        if self.ready.is_empty() {
+            return LateCause::InFlightCap;
+        }
         let slow = &self.flow.tree.slow;
-        let held = |number: &u32| {
-            let client = &self.all[*number as usize];
-            let held = client.waits.held(client.due?, self.asked, slow)?;
-            Some(held.by)
-        };
-        let waits = || if self.ready.is_empty() { LateCause::InFlightCap } else { LateCause::File };
-        self.ready.iter().find_map(held).unwrap_or_else(waits)
+        let ready = || self.ready.iter().map(|number| &self.all[*number as usize]);
+        let held = |client: &Client| Some(client.waits.held(client.due?, self.asked, slow)?.by);
+        let waits = || ready().any(|client| client.waits.has_waited);
+        let rest = || if waits() { LateCause::File } else { LateCause::Host };
+        ready().find_map(held).unwrap_or_else(rest)
     }
 
     /// When a request is due that nobody will make any more; `None` if there is none.

@@ -320,12 +320,18 @@ impl Input for FlowsInput {
     }
 
     fn late_cause(&self) -> LateCause {
-        // Those that wait for files are asked before those that have a call.
+        // Those that wait for files are asked before those that have a call, and these before
+        // those that nothing keeps.
+        let rank = |cause: &LateCause| match cause {
+            LateCause::File => 0,
+            LateCause::InFlightCap => 1,
+            _ => 2,
+        };
         let of_files = self.streams.iter().filter_map(|stream| match &stream.from {
             Supply::Files(clients, _) => Some(clients.late_cause()),
             Supply::Here(_) | Supply::Reader(_) => None,
         });
-        let all = of_files.min_by_key(|cause| *cause != LateCause::File);
+        let all = of_files.min_by_key(rank);
         all.unwrap_or(LateCause::Input)
     }
 }

@@ -1,21 +1,26 @@
 //! Described flows on simulated devices, against what queueing theory and the description say.
 
+use std::cell::Cell;
+use std::collections::BTreeMap;
 use std::fmt::Write;
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex};
 
 use ioecho_replay::engine::{Control, Pacing, Replay};
 use ioecho_replay::pattern::Pattern;
-use ioecho_replay::plan::{TargetLimits, Timing};
+use ioecho_replay::plan::{TargetLimits, Timing, TimingMode};
 use ioecho_replay::schedule::Config;
 use ioecho_replay::sim::{SimClock, SimDevice, SimSpec};
-use ioecho_replay::{Record, Scheduler};
-use ioecho_trace::{Nanos, Op};
+use ioecho_replay::tree::{Clients, FileFlow, Found, InMemory, Names, Tree};
+use ioecho_replay::{Clock, Device, Record, Scheduler};
+use ioecho_trace::{Bytes, LateCause, Nanos, Op};
 
+use super::input::FlowsInput;
 use super::{FlowSpec, Flows, Readers};
 use crate::open::Files;
 use crate::spec::ReplaySpec;
 use crate::target::Target;
+use crate::tree_target::TreePlace;
 
 /// Replays flows on a simulated device, to their ends or until an instant.
 fn simulate(lines: &[&str], device: &str, end_after: Option<Nanos>) -> Vec<Record> {
@@ -23,26 +28,99 @@ fn simulate(lines: &[&str], device: &str, end_after: Option<Nanos>) -> Vec<Recor
     let spec: SimSpec = device.parse().unwrap();
     let mut device = SimDevice::new(spec, clock.clone());
     let limits = TargetLimits::of(&device);
-    let flows: Vec<FlowSpec> = lines.iter().map(|line| line.parse().unwrap()).collect();
-    let mode = Flows::timing(&flows);
-    let spec = ReplaySpec { flows, ..ReplaySpec::default() };
-    let targets = [Target::look_at("sim", false, false).unwrap()];
-    let (flows, _) =
-        Flows::new(&spec.flows, spec.in_flight_max, &spec.read, &targets, &Files).unwrap();
+    let (flows, targets) = planned(lines, "sim");
     let stop = Arc::new(AtomicBool::new(false));
-    let timing = Timing { mode, ..Timing::default() };
+    let timing = Timing { mode: mode(&flows), ..Timing::default() };
     let (_readers, mut inputs) = Readers::start(&flows, &[limits], timing, None, &stop).unwrap();
     let mut input = inputs.remove(0);
     input.blocking = true;
-    let lane = flows.lanes(&targets, false).unwrap().remove(0).unwrap();
+    go(&flows, &targets, &mut input, (&mut device, &clock, end_after))
+}
+
+/// Replays loads on a tree in memory that has all its files until an instant, on a host that stands
+/// still again and again.
+fn on_a_slow_host(lines: &[&str], tree: &str, end_after: Nanos) -> Vec<Record> {
+    let clock = SimClock::new(Nanos(20));
+    let (flows, targets) = planned(lines, tree);
+    let Target::Tree(target) = &targets[0] else { panic!("{tree} is no tree") };
+    let TreePlace::Memory { calls, .. } = &target.place else { panic!("{tree} is real") };
+    let tree = Arc::new(Tree::new(target.geometry.clone()));
+    tree.suppose(Found::Full);
+    let names = Arc::new(Mutex::new(Names::of(&tree, Bytes(u64::MAX / 2), u64::MAX)));
+    let device = SimDevice::new(**calls, clock.clone());
+    let mut device = InMemory::new(device, names, None);
+    let clients = flows.list().iter().zip(1..).map(|(flow, number)| {
+        let load = flow.of_files().unwrap().load.clone();
+        let shared = FileFlow::new(load, Arc::clone(&tree), None).unwrap();
+        (flow.clone(), number, Clients::new(Arc::new(shared), 0, flow.places()))
+    });
+    let stop = Arc::new(AtomicBool::new(false));
+    let mut input = FlowsInput::of_files(clients.collect(), end_after, &stop);
+    let clock = SlowHost { clock, looks: Cell::new(0) };
+    go(&flows, &targets, &mut input, (&mut device, &clock, Some(end_after)))
+}
+
+/// The clock of a host that does not let the engine run for a while, now and then.
+struct SlowHost {
+    clock: SimClock,
+    looks: Cell<u64>,
+}
+
+impl SlowHost {
+    const EVERY: u64 = 97;
+    const STALL: Nanos = Nanos::from_millis(5);
+}
+
+impl Clock for SlowHost {
+    fn now(&self) -> Nanos {
+        self.looks.set(self.looks.get() + 1);
+        let now = self.clock.now();
+        if self.looks.get().is_multiple_of(Self::EVERY) {
+            self.clock.advance_to(now + Self::STALL);
+        }
+        self.clock.now()
+    }
+
+    fn preemptions(&self) -> u64 {
+        self.looks.get() / Self::EVERY
+    }
+
+    fn jumps(&self) -> bool {
+        true
+    }
+}
+
+fn planned(lines: &[&str], target: &str) -> (Flows, [Target; 1]) {
+    let flows: Vec<FlowSpec> = lines.iter().map(|line| line.parse().unwrap()).collect();
+    let spec = ReplaySpec { flows, ..ReplaySpec::default() };
+    let targets = [Target::look_at(target, false, false).unwrap()];
+    let (flows, _) =
+        Flows::new(&spec.flows, spec.in_flight_max, &spec.read, &targets, &Files).unwrap();
+    (flows, targets)
+}
+
+fn mode(flows: &Flows) -> TimingMode {
+    let specs: Vec<FlowSpec> = flows.list().iter().map(|flow| flow.spec.clone()).collect();
+    Flows::timing(&specs)
+}
+
+/// Replays what an input has of flows.
+fn go<C: Clock>(
+    flows: &Flows,
+    targets: &[Target],
+    input: &mut FlowsInput,
+    (device, clock, end_after): (&mut dyn Device, &C, Option<Nanos>),
+) -> Vec<Record> {
+    let lane = flows.lanes(targets, false).unwrap().remove(0).unwrap();
+    let mode = mode(flows);
     let config = lane.config(Config { timing: mode, ..Config::with_in_flight_max(1) });
     let config = Config { conflicts: ioecho_replay::conflict::ConflictMode::Allow, ..config };
     let mut records = Vec::new();
     let (_, result) = Replay {
-        device: &mut device,
-        clock: &clock,
+        device,
+        clock,
         scheduler: Scheduler::with_flows(config, lane.configs, lane.numbering),
-        input: &mut input,
+        input,
         recorder: &mut records,
         pattern: &mut Pattern::new(1),
         pacing: Pacing { spin: Nanos::ZERO, end_after, ..Pacing::default() },
@@ -195,4 +273,34 @@ fn a_traces_requests_come_through_a_thread_and_are_the_same() {
     let due = |n: usize| Nanos::from_millis(n as i64);
     assert!(traced.iter().zip(0..).all(|(one, n)| one.measured.scheduled == due(n)));
     assert!(records.iter().all(|one| one.planned.volume.0 == u32::from(one.planned.flow) - 1));
+}
+
+#[test]
+fn on_a_slow_host_threads_without_a_rate_are_late_by_the_host_alone_however_few_files_there_are() {
+    let calls = "calls=model=exp,service=200us,units=8";
+    let causes = |lines: &[&str], files: u64| {
+        let tree = format!("sim:tree?files={files}&size=64k&{calls}");
+        let records = on_a_slow_host(lines, &tree, Nanos::from_secs(2));
+        let mut late = BTreeMap::new();
+        for record in &records {
+            let cause = record.measured.late_cause;
+            *late.entry(cause.name()).or_insert(0) += u64::from(cause != LateCause::None);
+        }
+        late.remove(LateCause::None.name());
+        (records.len(), late)
+    };
+    let closed = [
+        "w=files:write?size=4k&access=random&select=random;threads=2",
+        "r=files:read?size=8k&access=random&select=random;threads=3",
+    ];
+    for files in [1, 2, 20] {
+        let (all, late) = causes(&closed, files);
+        assert!(all > 500, "{files}: {all}");
+        let of: Vec<_> = late.keys().copied().collect();
+        assert_eq!(of, ["host"], "{files}: {late:?} of {all}");
+    }
+    // Neither do threads with a rate wait for files where each finds one at once.
+    let (all, late) = causes(&["stat=files:getattr?select=random&rate=200&duration=2s;cap=2"], 20);
+    let by_file = late.get("file").copied().unwrap_or(0);
+    assert!(all > 300 && late["host"] > 10 && by_file == 0, "{late:?} of {all}");
 }
