@@ -493,6 +493,19 @@ fn moved_files_are_verified_where_they_are_and_moves_by_halves_are_torn() {
 }
 
 #[test]
+fn of_files_that_nobody_wrote_the_names_are_intact_and_nothing_else_is_said() {
+    let home = Home::new();
+    let plain: Vec<String> = between("made", &MAKE_BOTH, &[]);
+    home.goes(&plain.into_iter().filter(|word| word != "--family=family").collect::<Vec<_>>());
+    let go = "go=files:move?to=2&once=yes;threads=1;on=1;requests=20";
+    home.goes(&between("moved", &[go], &["--verify=final"]));
+    let (code, told, found) = home.both("moved");
+    assert_eq!(code, 0, "{told}");
+    assert!(found.iter().all(|it| it["figures"]["intact"] == 0), "{found:?}");
+    assert!(told.contains("verdict       its names are intact; of data nothing"), "{told}");
+}
+
+#[test]
 fn whenever_threads_that_move_files_are_killed_nothing_is_false() {
     let home = Home::new();
     home.goes(&between("made", &MAKE_BOTH, &["--verify=reads"]));

@@ -70,12 +70,23 @@ pub(crate) fn read_back(
         }
         let verdict = match (damaged, complete) {
             (true, _) => "damaged",
-            (false, true) => "intact",
+            (false, true) => undamaged(&found),
             (false, false) => "not verified to the end",
         };
         writeln!(out, "verdict       {verdict}")?;
     }
     Ok((code, found))
+}
+
+/// What the whole of a verification without damage shows: nothing is intact that was not judged.
+fn undamaged(found: &[TargetFindings]) -> &'static str {
+    let judged = |count: fn(&TargetFindings) -> u64| found.iter().any(|found| count(found) > 0);
+    let (has_data, has_names) = (judged(|it| it.figures.intact), judged(|it| it.figures.names));
+    match (has_data, has_names) {
+        (true, _) => "intact",
+        (false, true) => "its names are intact; of data nothing could be judged",
+        (false, false) => "nothing could be judged: of what the run wrote, nothing is left",
+    }
 }
 
 /// Verifies a target in a thread of its own. If a device hangs, the kernel holds that thread, and
