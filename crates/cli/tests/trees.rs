@@ -616,7 +616,14 @@ fn a_fifo_in_the_place_of_a_file_fails_its_calls_and_holds_no_run() {
 }
 
 #[test]
-fn a_tree_that_is_removed_underneath_or_becomes_read_only_is_told_call_by_call() {
+fn a_tree_that_is_removed_or_may_not_be_written_any_more_is_told_call_by_call() {
+    let (mount, _device) = or_skip!(small(256));
+    let taken = outcomes_of_writes_while(mount.path(), || {
+        // Root, too, may not open such files to write them.
+        let anchor = mount.path().join("a");
+        ioecho_fixture::run("chattr", &["-R", "+i", &anchor.to_string_lossy()]).unwrap();
+    });
+    assert!(taken["ok"] > 0 && taken["errno 1"] > 0, "{taken:?}");
     let (mount, _device) = or_skip!(small(256));
     let removed = outcomes_of_writes_while(mount.path(), || {
         fs::remove_dir_all(mount.path().join("a")).unwrap();
