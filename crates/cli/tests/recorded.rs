@@ -265,3 +265,82 @@ fn file_system(kind: &str) -> Result<(MountPoint, LoopDevice), String> {
     ioecho_fixture::run(&format!("mkfs.{kind}"), &["-q", device.path()])?;
     Ok((MountPoint::of(&device.path)?, device))
 }
+
+/// What is done to a tree and one beside it: everything that threads do to files.
+const EVERYTHING: [&str; 8] = [
+    "write=files:write?size=4k&access=random&select=random;threads=2;on=1",
+    "read=files:read?size=8k&select=random;threads=1;on=1",
+    "create=files:create?select=random;threads=1;on=1",
+    "remove=files:delete?select=random;threads=1;on=1",
+    "look=files:getattr?select=random;threads=1;on=1",
+    "touch=files:setattr?select=random;threads=1;on=1",
+    "move=files:move?to=2&select=random;threads=1;on=1",
+    "copy=files:copy?to=1&select=random;threads=1;on=2",
+];
+
+#[test]
+fn a_finished_load_on_trees_is_a_load_again() {
+    let home = TempDir::new().unwrap();
+    let made = |name: &str, trees: [&str; 2], flows: &[&str], more: &[&str]| {
+        let targets = trees.map(|tree| format!("--target={tree}"));
+        let output = format!("--output={name}");
+        let flows: Vec<String> = flows.iter().map(|flow| format!("--flow={flow}")).collect();
+        let mut line = vec!["replay", "-q", output.as_str()];
+        line.extend(targets.iter().chain(&flows).map(String::as_str).chain(more.iter().copied()));
+        let output = ioecho(home.path(), &line);
+        let code = output.status.code().unwrap();
+        assert!([0, 10, 11, 12].contains(&code), "{code}: {}", said(&output));
+    };
+    let shape = "width=3&files=20&size=4k:50,12k:50";
+    let real = ["one", "two"].map(|name| format!("tree:{name}?{shape}"));
+    let real = real.each_ref().map(String::as_str);
+    let both = [
+        "one=files:format?do=mkdir,fill&size=4k;threads=2;on=1",
+        "two=files:format?do=mkdir;threads=1;on=2",
+    ];
+    let there = || ["one", "two"].map(|name| tree(&home.path().join(name)));
+    made("made", real, &both, &[]);
+    let after_made = there();
+    let destroy = ["--destroy=one", "--destroy=two", "--end-after=300ms"];
+    made("used", real, &EVERYTHING, &destroy);
+    let after_used = there();
+    let in_memory = [format!("sim:tree?{shape}"), format!("sim:tree?{shape}&found=directories")];
+    let in_memory = in_memory.each_ref().map(String::as_str);
+    made("simulated", in_memory, &EVERYTHING, &["--end-after=100ms"]);
+    for (run, timing, left) in [
+        ("made", "timed", Some(&after_made)),
+        ("made", "dependency", Some(&after_made)),
+        ("used", "dependency", Some(&after_used)),
+        ("used", "afap", Some(&after_used)),
+        ("simulated", "dependency", None),
+    ] {
+        let to = TempDir::new().unwrap();
+        let directory = to.path().join("again");
+        let again = format!("{run}-{timing}");
+        let target = format!("--target=tree:{}", directory.display());
+        let (timing, output) = (format!("--timing={timing}"), format!("--output={again}"));
+        let output = ioecho(home.path(), &["replay", run, "-q", &timing, &output, &target]);
+        let said = said(&output);
+        assert!([0, 10, 12].contains(&output.status.code().unwrap()), "{again}: {said}");
+        let requests = |run: &str| rows(&home.path().join(run).join("requests.parquet"));
+        let ((first, _), (rows, header)) = (requests(run), requests(&again));
+        let failed = |row: &&Request| row.measured.unwrap().outcome != Outcome::Ok;
+        assert_eq!(rows.iter().filter(failed).count(), 0, "{again}: {said}");
+        // A program that copies opens two files, reads one, writes the other, and closes both.
+        let copies = first.iter().filter(|row| row.op == Op::Copy).count();
+        assert_eq!(rows.len(), first.len() + 5 * copies, "{again}");
+        assert!(header.files.is_some(), "{again} can be replayed in its turn");
+        for (nth, left) in left.into_iter().flatten().enumerate() {
+            let mut found = tree(&directory.join((nth + 1).to_string()));
+            // What the load did not name was not made.
+            let left: BTreeMap<PathBuf, String> = left
+                .iter()
+                .filter(|(path, _)| !path.ends_with("ioecho.tree"))
+                .filter(|(path, _)| run == "made" || found.contains_key(*path))
+                .map(|(path, what)| (path.clone(), what.clone()))
+                .collect();
+            found.retain(|path, _| !path.ends_with("ioecho.tree"));
+            assert_eq!(found, left, "{again}");
+        }
+    }
+}

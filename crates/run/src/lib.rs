@@ -60,6 +60,7 @@ pub mod predict;
 mod recorded;
 mod recorded_lane;
 pub mod regular;
+mod relived;
 pub mod spec;
 pub mod stored;
 pub mod target;

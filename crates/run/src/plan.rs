@@ -25,6 +25,7 @@ use crate::links::{self, Links};
 use crate::on_devices::OnDevices;
 use crate::open::Opener;
 use crate::recorded;
+use crate::relived::{Opening, PastTrees};
 use crate::spec::ReplaySpec;
 use crate::target::{Target, guard_all, reads_alone};
 use crate::verify::before::Before;
@@ -92,17 +93,12 @@ impl ReplayPlan {
         spec.check()?;
         // The trace is opened first, so that its errors are reported before the target is
         // inspected.
-        let mut options = ReadOptions { all_apply: true, ..spec.read.clone() };
-        if options.whole_seconds == WholeSeconds::Unchosen {
-            // A replay depends on its instants, so invented ones must not pass for recorded ones.
-            options.whole_seconds = WholeSeconds::Refuse;
-        }
         let load = spec.load();
-        // Parents that the trace names may be left out by a part, a transform, or a replay without
-        // writes. Then they are inferred among the others.
-        options.dependencies =
-            spec.timing.has_parents() && load.is_whole() && !spec.writes.reads_only();
+        let options = read_options(&spec, &load);
+        let past = if recorded::is_asked_for(&spec) { PastTrees::of(&spec.trace)? } else { None };
         let open = || open::trace_until(opener, &Stop::default(), &spec.trace, &options, &load);
+        let trace = Opening::new(past, options.dependencies, open)?;
+        let open = || trace.open();
         let source: Box<dyn Source> = if recorded::is_asked_for(&spec) {
             open()?
         } else if spec.flows.is_empty() {
@@ -313,6 +309,20 @@ impl ReplayPlan {
         self.scheduler.conflicts != ConflictMode::Allow
             && self.scheduler.strong != Strong::WriteWrite
     }
+}
+
+/// How the trace of a replay is read.
+fn read_options(spec: &ReplaySpec, load: &Load) -> ReadOptions {
+    let mut options = ReadOptions { all_apply: true, ..spec.read.clone() };
+    if options.whole_seconds == WholeSeconds::Unchosen {
+        // A replay depends on its instants, so invented ones must not pass for recorded ones.
+        options.whole_seconds = WholeSeconds::Refuse;
+    }
+    // Parents that the trace names may be left out by a part, a transform, or a replay without
+    // writes. Then they are inferred among the others.
+    options.dependencies =
+        spec.timing.has_parents() && load.is_whole() && !spec.writes.reads_only();
+    options
 }
 
 /// How many requests may be in flight.

@@ -1,6 +1,7 @@
 //! A tree of files as a target: `tree:/mnt/x?depth=2&width=4&files=100&size=4k`, or in memory
 //! `sim:tree?files=100&found=full`.
 
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -87,14 +88,26 @@ impl TreeTarget {
     /// The tree of this name, if it is one, and looks at its anchor.
     pub(crate) fn look_at(name: &str) -> Option<Result<Self>> {
         if let Some(rest) = name.strip_prefix(TREE_PREFIX) {
-            return Some(Self::below_anchor(name, rest));
+            return Some(Self::below_anchor(name, rest, &inspect));
         }
         let rest = name.strip_prefix(TREE_IN_MEMORY)?;
         let settings = if rest.is_empty() { "" } else { rest.strip_prefix('?')? };
         Some(Self::in_memory(name, settings))
     }
 
-    fn below_anchor(name: &str, rest: &str) -> Result<Self> {
+    /// The tree of this name, of which nothing is looked at: it may be gone.
+    pub(crate) fn as_it_was(name: &str) -> Option<Result<Self>> {
+        match name.strip_prefix(TREE_PREFIX) {
+            Some(rest) => Some(Self::below_anchor(name, rest, &|_| Ok(AnchorState::Absent))),
+            None => Self::look_at(name),
+        }
+    }
+
+    fn below_anchor(
+        name: &str,
+        rest: &str,
+        look: &dyn Fn(&Path) -> io::Result<AnchorState>,
+    ) -> Result<Self> {
         let (path, settings) = rest.rsplit_once('?').unwrap_or((rest, ""));
         if path.is_empty() {
             return Err(usage(name, "it names no directory"));
@@ -108,7 +121,7 @@ impl TreeTarget {
         let open = settings.open(name)?;
         let geometry = settings.geometry()?;
         let path = PathBuf::from(path);
-        let state = inspect(&path)
+        let state = look(&path)
             .map_err(|error| RunError::new(Kind::Target, format!("{}: {error}", path.display())))?;
         let place = TreePlace::Anchor { path, with_parents, state };
         Ok(Self { text: name.to_owned(), geometry, place, open, recorded: None })

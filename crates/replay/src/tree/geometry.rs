@@ -302,6 +302,16 @@ impl Geometry {
         format!("{}{name}", self.path_of(self.directory_of(number)))
     }
 
+    /// The file of this path below the anchor, if the tree has it.
+    pub fn file_of(&self, path: &str) -> Option<u64> {
+        let (above, name) = path.rsplit_once('/').unwrap_or(("", path));
+        let mut directory = None;
+        for name in above.split('/').filter(|name| !name.is_empty()) {
+            directory = Some(self.child(directory, DirectoryName::parse(name)?)?);
+        }
+        self.file_in(directory, file_number(name)?)
+    }
+
     /// The directory of this name in a directory or the anchor, if the tree has it.
     pub fn child(&self, parent: Option<u64>, name: DirectoryName) -> Option<u64> {
         let level = parent.map_or(0, |parent| self.level(parent)) as usize;

@@ -57,9 +57,11 @@ fn what_a_directory_holds_is_told_from_its_names() {
             tree.file_name(file, &mut name);
             let number = file_number(&name).unwrap();
             assert_eq!(tree.file_in(tree.directory_of(file), number), Some(file), "{line}");
+            assert_eq!(tree.file_of(&tree.path(file)), Some(file), "{line}");
         }
         let last = tree.files() - 1;
         assert_eq!(tree.file_in(tree.directory_of(last), tree.files() + 1), None);
+        assert_eq!(tree.file_of(&format!("x/{}", tree.path(last))), None);
     }
     for foreign in ["vdb_f1.file", "vdb_f0000.file", "vdb_f0001.fil", "x", "vdb_f00001.file"] {
         assert_eq!(file_number(foreign), None, "{foreign}");

@@ -171,6 +171,15 @@ impl TargetEntry {
         }
     }
 
+    /// The tree of files as it was typed, below a directory or in memory.
+    pub(crate) fn typed_tree(&self) -> Option<&str> {
+        match self {
+            Self::Tree(target) => Some(&target.tree),
+            Self::Simulated(target) if self.is_of_files() => Some(&target.simulated),
+            Self::Simulated(_) | Self::Real(_) => None,
+        }
+    }
+
     /// Which of the run's targets its files are copied or moved to.
     pub fn to(&self) -> Option<u16> {
         self.tree().and_then(|tree| tree.to)

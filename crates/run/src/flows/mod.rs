@@ -37,6 +37,7 @@ use crate::error::{Kind, Result, RunError};
 use crate::on_devices::OnDevices;
 use crate::open::{self, Opener};
 use crate::target::Target;
+use crate::tree_target::TreeTarget;
 
 pub(crate) use input::{FlowsEnd, FlowsInput, add};
 pub(crate) use joined::{Part, joint};
@@ -625,6 +626,25 @@ fn on_trees(specs: &[FlowSpec], in_flight_max: u32, targets: &[Target]) -> Resul
         });
     }
     Ok(list)
+}
+
+/// How the threads of a load on a tree call.
+pub(crate) struct TreeLoad {
+    /// Whether they open files to write.
+    pub(crate) writes: bool,
+    /// The number of the tree that copies and moves go to.
+    pub(crate) to: Option<usize>,
+}
+
+impl TreeLoad {
+    /// That of each of these flows on trees.
+    pub(crate) fn of_each(flows: &[FlowSpec], trees: &[TreeTarget]) -> Result<Vec<Self>> {
+        let target = |tree: &TreeTarget| Target::Tree(Box::new(tree.clone()));
+        let targets: Vec<Target> = trees.iter().map(target).collect();
+        let of = |flow: Flow| flow.of_files.map(|of| (of.load.changes(), of.to));
+        let all = on_trees(flows, 1, &targets)?.into_iter().filter_map(of);
+        Ok(all.map(|(writes, to)| Self { writes, to }).collect())
+    }
 }
 
 /// The volume of a tree.
