@@ -206,14 +206,20 @@ pub(super) fn shares(kind: &str, rows: &[Share<'_>], all: &Interval) -> String {
     text
 }
 
-/// The histograms of reads and writes together, of reads and of writes.
+/// The histograms of reads and writes together, of reads, of writes, and of each operation on files
+/// that occurred.
 pub(super) fn histograms(bins: &Bins) -> String {
-    let tables = [
-        ("Reads and writes", bins.of_all()),
-        ("Reads", bins.of(0).into()),
-        ("Writes", bins.of(1).into()),
+    let of_data = [
+        ("Reads and writes", bins.of_data()),
+        ("Reads", bins.of(Kind::READ).into()),
+        ("Writes", bins.of(Kind::WRITE).into()),
     ];
-    let tables = tables.into_iter().filter(|(_, counts)| counts.iter().any(|count| *count > 0));
+    let of_files = Kind::ALL.into_iter().filter(|kind| kind.is_of_files());
+    let of_files = of_files.map(|kind| (kind.label(), bins.of(kind).into()));
+    let tables = of_data
+        .into_iter()
+        .chain(of_files)
+        .filter(|(_, counts)| counts.iter().any(|count| *count > 0));
     tables.map(|(title, counts)| histogram(title, &counts)).collect::<Vec<_>>().join("\n")
 }
 
