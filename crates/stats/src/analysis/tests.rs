@@ -64,18 +64,11 @@ fn requests(steps: &[Step], measured: bool, latency: bool) -> Vec<Request> {
         let submitted = outcome.was_issued().then(|| Nanos(now + step.late));
         let completed = submitted.filter(|_| outcome != Outcome::Abandoned);
         request.measured = measured.then(|| Measured {
-            scheduled: Nanos(now),
             submitted,
             completed: completed.map(|at| at.saturating_add(Nanos(step.service))),
-            target_offset: None,
-            in_flight: 1,
             outcome,
             pushed_back: step.pushed,
-            late_cause: LateCause::None,
-            target: 0,
-            integrity: Integrity::Unchecked,
-            behind: 0,
-            flow: 0,
+            ..Measured::done(Nanos(now), Nanos(now), Nanos(now))
         });
         request
     });

@@ -80,7 +80,7 @@ fn deviation(values: &[f64]) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ioecho_trace::{Bytes, Integrity, LateCause, Measured, Outcome};
+    use ioecho_trace::{Bytes, Measured};
 
     /// So many calls, each of which took a quarter of a millisecond, in a second.
     fn second(number: u64, calls: i64, op: Op) -> Interval {
@@ -89,20 +89,7 @@ mod tests {
         let mut interval = Interval::between(number, start, end);
         for call in 0..calls {
             let at = Nanos(start.0 + call);
-            let measured = Measured {
-                scheduled: at,
-                submitted: Some(at),
-                completed: Some(Nanos(at.0 + 250_000)),
-                target_offset: None,
-                in_flight: 1,
-                outcome: Outcome::Ok,
-                pushed_back: false,
-                late_cause: LateCause::None,
-                target: 0,
-                integrity: Integrity::Unchecked,
-                behind: 0,
-                flow: 1,
-            };
+            let measured = Measured { flow: 1, ..Measured::done(at, at, Nanos(at.0 + 250_000)) };
             interval.observe(op, Bytes(0), &measured);
         }
         interval
