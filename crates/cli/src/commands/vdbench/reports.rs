@@ -12,7 +12,6 @@ use ioecho_campaign::rate::Part as RateOf;
 use ioecho_campaign::workload::targets;
 use ioecho_run::directory::RunDirectory;
 use ioecho_run::facts::TargetEntry;
-use ioecho_run::regular;
 use ioecho_run::verify::later::TargetFindings;
 use ioecho_run::verify::subject::FAMILY_PLACE;
 use ioecho_stats::interval::Interval;
@@ -22,7 +21,7 @@ use ioecho_trace::workload::plan::{Leaf, LeafRate, PlannedFlow};
 use jiff::Timestamp;
 
 use super::count::{Division, Part, count};
-use super::errors::ErrorLog;
+use super::errors::{ErrorLog, TOLD};
 use super::layout::{self, Share};
 use super::operations;
 use crate::commands::campaign::described::{Done, Results};
@@ -48,27 +47,22 @@ pub(super) fn write(finished: &Finished<'_>) -> anyhow::Result<()> {
         let rate = requested(leaf, &results.done);
         reports.run(leaf, done, rate, finished)?;
     }
-    let errors = ErrorLog::of(&results)?.text(layout::body(&told_before(finished.store)));
+    let (errors, told) = ErrorLog::of(&results, finished.store)?.text(finished.store)?;
     for (name, text) in reports.files(errors) {
         results.put(&name, text.as_bytes())?;
     }
-    Ok(())
+    results.put(TOLD, &told)
 }
 
 /// Writes what reading data back has found behind what the runs found themselves. Their other
 /// reports are as they were.
 pub(super) fn read_back(store: &Path, found: &[TargetFindings]) -> anyhow::Result<()> {
     let results = Results::of(store)?;
-    let mut log = ErrorLog::of(&results)?;
+    let mut log = ErrorLog::of(&results, store)?;
     log.read_back(found, &store.join(FAMILY_PLACE).join("verify.json").display());
-    let text = log.text(layout::body(&told_before(store)));
-    results.put(&format!("{ERRORS}.html"), layout::page(ERRORS, &text).as_bytes())
-}
-
-/// The error log as it was; empty if there was none.
-fn told_before(store: &Path) -> String {
-    let page = regular::read(&store.join(format!("{ERRORS}.html"))).unwrap_or_default();
-    String::from_utf8_lossy(&page).into_owned()
+    let (text, told) = log.text(store)?;
+    results.put(&format!("{ERRORS}.html"), layout::page(ERRORS, &text).as_bytes())?;
+    results.put(TOLD, &told)
 }
 
 /// The rate that a run was asked for; none if it was as fast as possible, or changed.
