@@ -147,7 +147,9 @@ mod tests {
         #[test]
         fn nothing_absurd_makes_it_fall_over(load in absurd()) {
             let mut operations = Operations::default();
-            load.iter().for_each(|request| operations.observe(request));
+            for request in &load {
+                operations.observe(request);
+            }
             told(&operations);
         }
     }
@@ -177,7 +179,9 @@ mod tests {
     fn very_many_files_are_estimated_within_the_told_error() {
         let mut operations = Operations::default();
         let files = 300_000;
-        (0..files).for_each(|file| operations.observe(&request(Op::Create, file << 20, 0)));
+        for file in 0..files {
+            operations.observe(&request(Op::Create, file << 20, 0));
+        }
         let found = operations.files().unwrap();
         assert!(found.relative_error > 0.0);
         let off = found.count as f64 / files as f64 - 1.0;

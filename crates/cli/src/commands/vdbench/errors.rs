@@ -186,7 +186,7 @@ impl ErrorLog {
         before.retain(|old| now.iter().all(|told| told.by != old.by));
         let lines = |all: &[Told]| {
             let lines = all.iter().flat_map(|told| &told.lines);
-            lines.map(|line| format!("{}\n", layout::escaped(line))).collect::<String>()
+            lines.map(|line| layout::escaped(line) + "\n").collect::<String>()
         };
         let mut text = if now.is_empty() { format!("{NONE}\n") } else { lines(&now) };
         if !before.is_empty() {

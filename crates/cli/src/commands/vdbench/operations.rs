@@ -123,7 +123,9 @@ mod tests {
         last.end = Nanos(last.start.0 + 1_000_000);
         all.push(last);
         let mut whole = Interval::between(2, Nanos::from_secs(1), all[5].end);
-        all.iter().for_each(|interval| whole.merge(interval));
+        for interval in &all {
+            whole.merge(interval);
+        }
         let cells = of_average(&whole, &all, Nanos::from_secs(1));
         let found = of("Create", &cells);
         assert!(found[0].starts_with("136."), "{found:?}");
