@@ -362,8 +362,8 @@ impl Analysis {
             measured: self.time.measured,
             first_ns: self.time.first_ns.unwrap_or(0),
             end_ns: seconds.end_ns(),
-            operations: operations.figures(),
-            files: operations.files(),
+            operations: operations.figures(header.files.is_some()),
+            files: operations.files().filter(|_| header.files.is_none()),
             throughput: seconds.figures(asked.throughput_window_s),
             arrivals: arrivals.figures(),
             spans: spans.figures(),
@@ -397,7 +397,8 @@ pub struct AnalysisFigures {
     pub end_ns: i64,
     /// What was asked for, by operation.
     pub operations: Vec<OperationFigures>,
-    /// How many files the operations on files name; `None` of a load on devices.
+    /// How many files the operations on files name; `None` of a load on devices, and of recorded
+    /// files, whose names are in the header.
     pub files: Option<operations::Named>,
     /// Throughput, demanded and achieved.
     pub throughput: ThroughputFigures,

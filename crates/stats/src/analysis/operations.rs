@@ -66,15 +66,16 @@ impl Operations {
         }
     }
 
-    /// The figures of the operations that occurred.
-    pub fn figures(&self) -> Vec<OperationFigures> {
+    /// The figures of the operations that occurred. Places of `recorded` files are no files: one
+    /// that was opened in two ways has two of them.
+    pub fn figures(&self, recorded: bool) -> Vec<OperationFigures> {
         let there = Op::ALL.into_iter().zip(&self.of).filter(|(_, of)| of.requests > 0);
         let figures = |(op, of): (Op, &OfOp)| OperationFigures {
             op,
             requests: of.requests,
             failed: of.failed,
             bytes: of.bytes,
-            names: op.is_of_files().then(|| Named::of(&of.names)),
+            names: (op.is_of_files() && !recorded).then(|| Named::of(&of.names)),
         };
         there.map(figures).collect()
     }
@@ -119,7 +120,7 @@ pub struct OperationFigures {
     pub failed: u64,
     /// How much data they were to move; 0 of what moves none.
     pub bytes: u64,
-    /// How many files or directories they name; `None` of what devices do.
+    /// How many files or directories they name; `None` of what devices do, and of recorded files.
     pub names: Option<Named>,
 }
 
@@ -131,7 +132,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn told(operations: &Operations) -> (Vec<OperationFigures>, Option<Named>) {
-        (operations.figures(), operations.files())
+        (operations.figures(false), operations.files())
     }
 
     fn request(op: Op, offset: u64, length: u64) -> Request {
@@ -194,6 +195,6 @@ mod tests {
         operations.observe(&request(Op::Write, 0, 512));
         operations.observe(&request(Op::Flush, 0, 0));
         assert_eq!(operations.files(), None);
-        assert!(operations.figures().iter().all(|of| of.names.is_none()));
+        assert!(operations.figures(false).iter().all(|of| of.names.is_none()));
     }
 }

@@ -57,7 +57,6 @@ pub(super) fn files(
     run: Option<&RunFacts>,
 ) -> Option<String> {
     if let Some(recorded) = &header.files {
-        // Each kind of call on a name has a place of its own.
         return Some(format!("{} in calls", counted(recorded.names() as u64, "name")));
     }
     let named = figures.files?;

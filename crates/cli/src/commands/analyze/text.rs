@@ -83,8 +83,13 @@ pub(super) fn print(
     Ok(())
 }
 
+/// How many of so many there are in a second.
+fn per_second(count: u64, seconds: f64) -> f64 {
+    if seconds > 0.0 { count as f64 / seconds } else { 0.0 }
+}
+
 fn rate(amount: Amount, seconds: f64) -> String {
-    let per = |count: u64| if seconds > 0.0 { count as f64 / seconds } else { 0.0 };
+    let per = |count| per_second(count, seconds);
     format!("{:.1} requests/s, {}/s", per(amount.requests), Bytes(per(amount.bytes) as u64))
 }
 
@@ -101,6 +106,9 @@ fn print_throughput(
             requests: reads.requests + writes.requests + other.requests,
             bytes: reads.bytes.saturating_add(writes.bytes),
         };
+        if figures.is_of_files() && sum.bytes == 0 {
+            return row!(out, name, "{:.1} requests/s", per_second(sum.requests, seconds));
+        }
         row!(out, name, "{}", rate(sum, seconds))?;
         if figures.is_of_files() {
             return Ok(());
@@ -317,7 +325,8 @@ fn print_steady(
     }
     match run.and_then(steady_check) {
         Some((grade, measured)) => {
-            row!(out, "", "the verdict on like requests: {grade}: {measured}")
+            let name = if figures.steady.kinds.is_empty() { "steady state" } else { "" };
+            row!(out, name, "the verdict on like requests: {grade}: {measured}")
         }
         None => Ok(()),
     }
