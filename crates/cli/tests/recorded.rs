@@ -108,6 +108,12 @@ fn a_build_is_converted_and_replayed_to_the_tree_that_it_left() {
     let info = does(home.path(), &["info", "build.parquet"], 0);
     assert!(info.contains("there before: ") && !info.contains("TiB"), "{info}");
     assert!(!info.contains("requests wait for which"), "{info}");
+    // Calls on files are told by their numbers and names, not by places.
+    let analysis = does(home.path(), &["analyze", "build.parquet"], 0);
+    assert!(analysis.contains("\noperations    close: 11, "), "{analysis}");
+    assert!(analysis.contains("\nfiles         13 names in calls\n"), "{analysis}");
+    assert!(analysis.contains(": fsync of /src/app/build/a.o.tmp, "), "{analysis}");
+    assert!(!analysis.contains("turn back") && !analysis.contains("TiB"), "{analysis}");
     let dry = ["replay", "build.parquet", "--dry-run", "--timing=afap", "-t", "tree:dry"];
     let dry = does(home.path(), &dry, 0);
     assert!(dry.contains("changed       dry, by 7 writes of 8.81 KiB together"), "{dry}");

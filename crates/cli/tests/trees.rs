@@ -731,3 +731,35 @@ fn a_tree_is_that_of_the_results_whose_runs_made_it_and_of_no_others() {
     assert!([0, 10, 40].contains(&code), "{code}: {text}");
     assert!(cell.join("1/run").exists());
 }
+
+#[test]
+fn an_analysis_of_a_load_on_files_tells_operations_and_names_and_no_turns_of_a_device() {
+    let home = TempDir::new().unwrap();
+    let target = format!("sim:tree?{SHAPE}&calls=model=const,service=100us,units=8");
+    let read = "files:read?size=4k&access=random;threads=1";
+    let flows = [read, "files:getattr?select=random;threads=1"];
+    let rows = replay(&home, "run", &target, &flows, &["--end-after=1s"]);
+    let (code, text) = does(&home, &["analyze", "run"]);
+    assert_eq!(code, 0, "{text}");
+    let of = counts(&rows);
+    let files: BTreeSet<u64> = rows
+        .iter()
+        .filter(|row| matches!(row.op, Op::Open | Op::Getattr | Op::Close))
+        .map(|row| row.offset.0)
+        .collect();
+    let (looked, all) = (format!("getattr: {} of ", of["getattr"]), files.len());
+    assert!(text.contains(&looked), "{text}");
+    assert!(text.contains(&format!("\nfiles         {all} of {all} touched\n")), "{text}");
+    assert!(text.contains("\nsizes         read 4.00 KiB\n"), "{text}");
+    assert!(text.contains("service time  open: ") && !text.contains("turn back"), "{text}");
+    let slow: Vec<&str> = text.lines().filter(|line| line.starts_with("slow ")).collect();
+    assert!(!slow.is_empty() && slow.iter().all(|line| line.contains(".file, ")), "{text}");
+    let json = ioecho(home.path(), &["analyze", "run", "--json"]);
+    let figures: Value = serde_json::from_slice(&json.stdout).unwrap();
+    assert_eq!(figures["files"]["count"], all);
+    let told = figures["operations"].as_array().unwrap().iter();
+    let told: BTreeMap<&str, u64> =
+        told.map(|one| (one["op"].as_str().unwrap(), one["requests"].as_u64().unwrap())).collect();
+    let counted: BTreeMap<&str, u64> = of.iter().map(|(op, count)| (*op, *count as u64)).collect();
+    assert_eq!(told, counted);
+}

@@ -170,3 +170,36 @@ fn reports_of_a_format_have_the_intervals_that_it_took() {
     // The tree is made within the first second.
     assert_eq!(rows.collect::<Vec<_>>(), [1, 1, 2, 3]);
 }
+
+#[test]
+fn runs_on_files_have_the_columns_of_their_operations_and_others_do_not() {
+    let home = TempDir::new().unwrap();
+    let file = "fsd=fsd1,anchor=/nowhere,depth=1,width=2,files=5,size=4k\n\
+        fwd=f,fsd=fsd1,operation=getattr,threads=1\n\
+        rd=one,fwd=f,fwdrate=200,format=yes,elapsed=3,interval=1\n";
+    fs::write(home.path().join("a.vdb"), file).unwrap();
+    let (code, text) = vdbench(&home, "-f a.vdb -o out --target fsd1=sim --seed 7 --quiet");
+    assert_eq!(code, 0, "{text}");
+    let flat = home.path().join("out/flatfile.html");
+    let of_average = "/^tod /{for(i=1;i<=NF;i++)at[$i]=i;n=NF} $at[\"Interval\"]~/^avg_2-3/\
+        {print $at[\"Getattr_rate\"],$at[\"Getattr_rate_max\"],$at[\"Getattr_rate_std\"],\
+        $at[\"Create_rate\"],(n==NF),$34}";
+    let found = awk(of_average, &flat);
+    let values: Vec<&str> = found.split(' ').collect();
+    let number = |at: usize| values[at].parse::<f64>().unwrap();
+    assert!((number(0) - 200.0).abs() < 40.0, "{found}");
+    assert!(number(1) >= number(0) && number(2) < 60.0, "{found}");
+    // Behind the columns of raw runs, which stay where they were.
+    assert_eq!(values[3..], ["0", "1", "n/a"], "{found}");
+    let created = "/^tod /{for(i=1;i<=NF;i++)at[$i]=i} $at[\"Interval\"]==\"avg_1-1\"\
+        {print ($at[\"Create_rate\"]>0),($at[\"Mkdir_rate\"]>0),$at[\"Getattr_rate\"]}";
+    assert_eq!(awk(created, &flat), "1 1 0");
+    let histogram = fs::read_to_string(home.path().join("out/f.histogram.html")).unwrap();
+    assert!(histogram.contains("\ngetattr:\n") && !histogram.contains("Reads"), "{histogram}");
+    // A file without runs on files has the columns that it always had.
+    fs::write(home.path().join("b.vdb"), FILE).unwrap();
+    let line = format!("-f b.vdb -o raw -r slow --target {DEVICE} --quiet");
+    let (code, text) = vdbench(&home, &line);
+    assert_eq!(code, 0, "{text}");
+    assert_eq!(awk("/^tod /{print NF}", &home.path().join("raw/flatfile.html")), "34");
+}

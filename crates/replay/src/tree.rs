@@ -29,7 +29,7 @@ use std::sync::atomic::Ordering::Relaxed;
 pub use clients::{Call, Clients, Next};
 pub use flow::FileFlow;
 pub use geometry::{CONTROL, DirectoryName, Geometry, MARKER, TreeError, file_number};
-pub use load::{Access, FileLoad, LOAD_PREFIX, Select, Task};
+pub use load::{Access, FileLoad, Select, Task};
 pub use memory::{AtRest, InMemory, NameMischief, NameMisdeed, Names};
 use states::taken;
 pub use states::{Claim, FileState, States};

@@ -35,26 +35,27 @@ pub fn volume_names(header: &Header) -> Vec<(u32, String)> {
 /// of their own.
 pub fn of(figures: &AnalysisFigures, header: &Header) -> Vec<Chart> {
     let measured = figures.measured > 0;
+    let inks = &time::Inks::of(&figures.spans);
     let mut charts = space::maps(&figures.places, |id| volume_name(header, id));
     charts.push(space::working_sets(&figures.pages, Spacing::Linear));
     if measured {
-        charts.push(time::waiting(&figures.flight));
+        charts.push(time::waiting(&figures.flight, inks));
     }
     charts.extend([
-        time::throughput(&figures.throughput, time::Amount::Bytes, false),
+        time::throughput(&figures.throughput, time::Amount::Bytes, false, inks),
         space::distances(&figures.places, false),
         space::turns(&figures.order),
         space::streams(&figures.order),
     ]);
-    charts.extend(time::correlations(&figures.flight.correlations));
+    charts.extend(time::correlations(&figures.flight.correlations, inks));
     if figures.spans.iter().any(|of| of.span == Span::Service) {
-        charts.push(time::bins(&figures.spans, false));
+        charts.push(time::bins(&figures.spans, false, inks));
     }
     if measured {
-        charts.push(time::bins(&figures.spans, true));
+        charts.push(time::bins(&figures.spans, true, inks));
     }
     charts.extend([
-        space::sizes(&figures.sizes),
+        space::sizes(&figures.sizes, inks),
         space::positions(&figures.places),
         space::frequencies(&figures.pages),
         space::miss_ratio(&figures.reuse),
@@ -71,21 +72,22 @@ pub fn of(figures: &AnalysisFigures, header: &Header) -> Vec<Chart> {
 pub fn pictures(figures: &AnalysisFigures, header: &Header, orders: &mut Orders) -> Vec<Chart> {
     use time::Amount::{Bytes, Requests};
     let recorded = figures.measured == 0;
+    let inks = &time::Inks::of(&figures.spans);
     let mut charts = vec![
         time::overview(&figures.throughput, Requests),
         time::overview(&figures.throughput, Bytes),
-        time::throughput(&figures.throughput, Requests, false),
-        time::throughput(&figures.throughput, Bytes, false),
-        time::throughput(&figures.throughput, Requests, true),
-        time::throughput(&figures.throughput, Bytes, true),
-        time::bins(&figures.spans, false),
-        time::bins(&figures.spans, true),
-        time::in_flight(&figures.flight, false),
-        time::in_flight(&figures.flight, true),
-        time::waiting(&figures.flight),
+        time::throughput(&figures.throughput, Requests, false, inks),
+        time::throughput(&figures.throughput, Bytes, false, inks),
+        time::throughput(&figures.throughput, Requests, true, inks),
+        time::throughput(&figures.throughput, Bytes, true, inks),
+        time::bins(&figures.spans, false, inks),
+        time::bins(&figures.spans, true, inks),
+        time::in_flight(&figures.flight, false, inks),
+        time::in_flight(&figures.flight, true, inks),
+        time::waiting(&figures.flight, inks),
         space::working_sets(&figures.pages, Spacing::Logarithmic),
         space::working_sets(&figures.pages, Spacing::Linear),
-        space::sizes(&figures.sizes),
+        space::sizes(&figures.sizes, inks),
         space::positions(&figures.places),
         space::turns(&figures.order),
         space::frequencies(&figures.pages),
@@ -93,12 +95,12 @@ pub fn pictures(figures: &AnalysisFigures, header: &Header, orders: &mut Orders)
         space::intervals(&figures.pages),
         space::seeks(&figures.order),
         space::streams(&figures.order),
-        time::percentiles(&figures.spans),
-        time::smoothed(&figures.throughput),
+        time::percentiles(&figures.spans, inks),
+        time::smoothed(&figures.throughput, inks),
         time::dispersion(&figures.arrivals.dispersion),
     ];
     charts.extend(orders::all(orders, recorded));
-    charts.extend(time::correlations(&figures.flight.correlations));
+    charts.extend(time::correlations(&figures.flight.correlations, inks));
     charts.extend(space::distances_apart(&figures.places));
     charts.extend(space::maps(&figures.places, |id| volume_name(header, id)));
     charts.sort_by(|a, b| a.name.cmp(&b.name));
@@ -112,13 +114,14 @@ pub fn pictures(figures: &AnalysisFigures, header: &Header, orders: &mut Orders)
 
 /// Series for readers who look for the cause of a result.
 pub fn expert(figures: &AnalysisFigures) -> Vec<Chart> {
+    let inks = &time::Inks::of(&figures.spans);
     let mut charts = vec![
-        time::smoothed(&figures.throughput),
-        time::throughput(&figures.throughput, time::Amount::Requests, false),
-        time::throughput(&figures.throughput, time::Amount::Requests, true),
-        time::throughput(&figures.throughput, time::Amount::Bytes, true),
-        time::in_flight(&figures.flight, false),
-        time::in_flight(&figures.flight, true),
+        time::smoothed(&figures.throughput, inks),
+        time::throughput(&figures.throughput, time::Amount::Requests, false, inks),
+        time::throughput(&figures.throughput, time::Amount::Requests, true, inks),
+        time::throughput(&figures.throughput, time::Amount::Bytes, true, inks),
+        time::in_flight(&figures.flight, false, inks),
+        time::in_flight(&figures.flight, true, inks),
         space::distances(&figures.places, true),
     ];
     charts.retain(|chart| !chart.is_empty());

@@ -10,8 +10,7 @@ use ioecho_stats::run_summary::{Percentiles, TargetFigures, VerifyFigures};
 use ioecho_stats::verdict::{Check, Finding, Grade, Validity, Verdict};
 use ioecho_trace::visible::is_harmless;
 use ioecho_trace::{
-    Batch, Bytes, Columns, Integrity, LateCause, Measured, Nanos, Op, Outcome, Request, TimingMode,
-    VerifyMode,
+    Batch, Bytes, Columns, Measured, Nanos, Op, Outcome, Request, TimingMode, VerifyMode,
 };
 use sha2::{Digest, Sha256};
 
@@ -20,18 +19,11 @@ fn request(op: Op, scheduled: i64, lateness: i64, service: i64, outcome: Outcome
     let submitted = outcome.was_issued().then_some(Nanos(scheduled + lateness));
     request.latency = Some(Nanos(service / 2));
     request.measured = Some(Measured {
-        scheduled: Nanos(scheduled),
         submitted,
         completed: submitted.map(|submitted| submitted + Nanos(service)),
-        target_offset: None,
-        in_flight: 1,
         outcome,
         pushed_back: lateness > 1_000_000,
-        late_cause: LateCause::None,
-        target: 0,
-        integrity: Integrity::Unchecked,
-        behind: 0,
-        flow: 0,
+        ..Measured::done(Nanos(scheduled), Nanos(scheduled), Nanos(scheduled))
     });
     request
 }

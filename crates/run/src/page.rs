@@ -3,7 +3,6 @@
 
 use std::path::Path;
 
-use ioecho_replay::tree::Geometry;
 use ioecho_report::{Chart, Listing, Page, Section, Subject, charts};
 use ioecho_stats::facts::HostFacts;
 use ioecho_stats::headline::Headline;
@@ -135,27 +134,14 @@ pub fn of_found(run: &RunDirectory, summary: &RunSummary, found: &AllFigures) ->
             .into_iter()
             .chain(of_phases(summary))
             .chain(critical_path(summary))
-            .chain(charts::listings(&found.analysis, header, &files(&facts, header)))
+            .chain(charts::listings(
+                &found.analysis,
+                header,
+                &extent::files(&facts.targets, header),
+            ))
             .collect(),
         ..Page::default()
     })
-}
-
-/// Which file of a run's trees lies where. Those of a recorded load have names of their own.
-fn files(facts: &RunFacts, header: &Header) -> impl Fn(u32, u64) -> Option<(String, u64)> {
-    let shape = |(number, target): (usize, &TargetEntry)| {
-        let volume = header.volumes.get(number)?;
-        let is_its = volume.name == target.name() && header.files.is_none();
-        let shape = extent::shape(target).filter(|_| is_its)?;
-        Some((volume.id.0, shape))
-    };
-    let trees: Vec<(u32, Geometry)> = facts.targets.iter().enumerate().filter_map(shape).collect();
-    move |volume, place| {
-        let (_, tree) = trees.iter().find(|(number, _)| *number == volume)?;
-        let number = tree.number_at(place);
-        let is_there = number < tree.files() + tree.directories();
-        is_there.then(|| (tree.path(number), tree.within(place)))
-    }
 }
 
 /// The flows of a run, side by side.

@@ -23,6 +23,7 @@ mod folding;
 pub mod kind;
 #[cfg(test)]
 mod laws;
+pub mod operations;
 pub mod order;
 pub mod pages;
 mod place;

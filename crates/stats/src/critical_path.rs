@@ -175,7 +175,7 @@ impl PathFinder {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ioecho_trace::{Bytes, Integrity, LateCause, Measured, Outcome};
+    use ioecho_trace::{Bytes, Measured, Outcome};
     use proptest::prelude::*;
 
     /// A request due at `due`, submitted and completed so much later, behind another.
@@ -183,18 +183,9 @@ mod tests {
         let length = if op == Op::Flush { Bytes(0) } else { Bytes(512) };
         let mut request = Request::new(Nanos(0), op, Bytes(0), length);
         request.measured = Some(Measured {
-            scheduled: Nanos(due),
-            submitted: Some(Nanos(due + late)),
-            completed: Some(Nanos(due + late + took)),
             target_offset: Some(Bytes(0)),
-            in_flight: 1,
-            outcome: Outcome::Ok,
-            pushed_back: false,
-            late_cause: LateCause::None,
-            target: 0,
-            integrity: Integrity::Unchecked,
             behind,
-            flow: 0,
+            ..Measured::done(Nanos(due), Nanos(due + late), Nanos(due + late + took))
         });
         request
     }

@@ -218,7 +218,7 @@ fn grids(rasters: &[Raster; Class::COUNT], order: Order, what: &str) -> Vec<(Cla
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ioecho_trace::{Bytes, Columns, Integrity, LateCause, Measured};
+    use ioecho_trace::{Bytes, Columns, Measured};
 
     fn run(requests: &[(i64, i64, i64, u64)]) -> Orders {
         let mut batch = Batch::new(Columns {
@@ -229,20 +229,8 @@ mod tests {
         });
         for (scheduled, submitted, completed, offset) in requests {
             let mut request = Request::new(Nanos(*scheduled), Op::Read, Bytes(*offset), Bytes(512));
-            request.measured = Some(Measured {
-                scheduled: Nanos(*scheduled),
-                submitted: Some(Nanos(*submitted)),
-                completed: Some(Nanos(*completed)),
-                target_offset: None,
-                in_flight: 1,
-                outcome: Outcome::Ok,
-                pushed_back: false,
-                late_cause: LateCause::None,
-                target: 0,
-                integrity: Integrity::Unchecked,
-                behind: 0,
-                flow: 0,
-            });
+            request.measured =
+                Some(Measured::done(Nanos(*scheduled), Nanos(*submitted), Nanos(*completed)));
             batch.push(&request);
         }
         let mut orders = Orders::default();

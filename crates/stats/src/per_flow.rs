@@ -203,25 +203,17 @@ impl PerFlow {
 
 #[cfg(test)]
 mod tests {
-    use ioecho_trace::{Bytes, Integrity, LateCause};
+    use ioecho_trace::Bytes;
 
     use super::*;
 
     fn request(flow: u16, at_ms: i64, outcome: Outcome) -> Request {
         let at = Nanos::from_millis(at_ms);
         let measured = Measured {
-            scheduled: at,
-            submitted: Some(at + Nanos(100)),
-            completed: Some(at + Nanos(1100)),
             target_offset: Some(Bytes(0)),
-            in_flight: 1,
             outcome,
-            pushed_back: false,
-            late_cause: LateCause::None,
-            target: 0,
-            integrity: Integrity::Unchecked,
-            behind: 0,
             flow,
+            ..Measured::done(at, at + Nanos(100), at + Nanos(1100))
         };
         Request { measured: Some(measured), ..Request::new(at, Op::Read, Bytes(0), Bytes(4096)) }
     }

@@ -269,7 +269,7 @@ fn add(mine: &mut [u64; 2], theirs: [u64; 2]) {
 
 #[cfg(test)]
 mod tests {
-    use ioecho_trace::{Bytes, Integrity, LateCause, Origin};
+    use ioecho_trace::{Bytes, Origin};
     use proptest::prelude::*;
 
     use super::*;
@@ -277,19 +277,15 @@ mod tests {
 
     /// A call of a thread of flow 1 on a target, from one millisecond to another.
     fn call(op: Op, target: u16, thread: u32, from_ms: i64, to_ms: Option<i64>) -> Request {
+        let from = Nanos::from_millis(from_ms);
         let measured = Measured {
-            scheduled: Nanos::from_millis(from_ms),
-            submitted: to_ms.is_some().then_some(Nanos::from_millis(from_ms)),
+            submitted: to_ms.is_some().then_some(from),
             completed: to_ms.map(Nanos::from_millis),
             target_offset: Some(Bytes(0)),
-            in_flight: 1,
             outcome: if to_ms.is_some() { Outcome::Ok } else { Outcome::Abandoned },
-            pushed_back: false,
-            late_cause: LateCause::None,
             target,
-            integrity: Integrity::Unchecked,
-            behind: 0,
             flow: 1,
+            ..Measured::done(from, from, from)
         };
         Request {
             measured: Some(measured),

@@ -238,7 +238,7 @@ fn length_of(index: usize) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ioecho_trace::{Bytes, Integrity, LateCause, Nanos, Outcome};
+    use ioecho_trace::{Bytes, Nanos};
 
     fn counted(requests: &[(Op, u64, u64, u32)]) -> Reached {
         let mut reached = Reached::default();
@@ -250,20 +250,7 @@ mod tests {
     }
 
     fn measured(in_flight: u32) -> Measured {
-        Measured {
-            scheduled: Nanos::ZERO,
-            submitted: Some(Nanos(5)),
-            completed: Some(Nanos(9)),
-            target_offset: None,
-            in_flight,
-            outcome: Outcome::Ok,
-            pushed_back: false,
-            late_cause: LateCause::None,
-            target: 0,
-            integrity: Integrity::Unchecked,
-            behind: 0,
-            flow: 0,
-        }
+        Measured { in_flight, ..Measured::done(Nanos::ZERO, Nanos(5), Nanos(9)) }
     }
 
     #[test]

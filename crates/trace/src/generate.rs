@@ -41,6 +41,19 @@ pub use self::kinds::KINDS;
 /// The prefix of a path that describes a load.
 pub const PREFIX: &str = "gen:";
 
+/// The prefix of a line that describes a load on a tree of files. Such a load follows from the tree
+/// that it meets, so its requests are made where it is replayed (`ioecho_replay::tree`).
+pub const FILES_PREFIX: &str = "files:";
+
+/// The task of [`files_task`] that makes trees.
+pub const FORMAT: &str = "format";
+
+/// What a line of a load on files says that is done: `read` of `files:read?size=4k`; `None` of any
+/// other line.
+pub fn files_task(line: &str) -> Option<&str> {
+    line.strip_prefix(FILES_PREFIX)?.split('?').next()
+}
+
 /// A kind of artificial load.
 #[derive(Debug)]
 pub struct Kind {

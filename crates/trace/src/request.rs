@@ -544,6 +544,25 @@ pub struct Measured {
 }
 
 impl Measured {
+    /// A request that completed in full, alone on the device, and of which nothing else is known:
+    /// it went to the first target, without a place there that is told, and belongs to no flow.
+    pub const fn done(scheduled: Nanos, submitted: Nanos, completed: Nanos) -> Self {
+        Self {
+            scheduled,
+            submitted: Some(submitted),
+            completed: Some(completed),
+            target_offset: None,
+            in_flight: 1,
+            outcome: Outcome::Ok,
+            pushed_back: false,
+            late_cause: LateCause::None,
+            target: 0,
+            integrity: Integrity::Unchecked,
+            behind: 0,
+            flow: 0,
+        }
+    }
+
     /// `submitted − scheduled`; `None` if the request was not submitted.
     pub fn lateness(&self) -> Option<Nanos> {
         self.submitted.map(|submitted| submitted.saturating_sub(self.scheduled))

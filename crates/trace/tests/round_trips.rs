@@ -16,8 +16,7 @@ use ioecho_trace::formats::write::{WRITABLE, Writable};
 use ioecho_trace::formats::{ReadOptions, open};
 use ioecho_trace::stream::Written;
 use ioecho_trace::{
-    Batch, Bytes, Columns, Flags, Header, Integrity, LateCause, Measured, Nanos, Op, Origin,
-    Outcome, Request, Volume, VolumeId,
+    Batch, Bytes, Columns, Flags, Header, Measured, Nanos, Op, Origin, Request, Volume, VolumeId,
 };
 use proptest::prelude::*;
 
@@ -207,18 +206,9 @@ fn as_result(request: &mut Request) {
     request.flags = Flags::empty();
     request.latency = None;
     request.measured = Some(Measured {
-        scheduled: request.issue,
-        submitted: Some(request.issue),
-        completed: Some(end),
         target_offset: Some(request.offset),
         in_flight: 0,
-        outcome: Outcome::Ok,
-        pushed_back: false,
-        late_cause: LateCause::None,
-        target: 0,
-        integrity: Integrity::Unchecked,
-        behind: 0,
-        flow: 0,
+        ..Measured::done(request.issue, request.issue, end)
     });
 }
 

@@ -1,5 +1,6 @@
 //! `ioecho analyze`: the demands of a load, and the results of a run.
 
+mod files;
 pub(crate) mod part;
 mod text;
 

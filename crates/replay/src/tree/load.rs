@@ -5,14 +5,12 @@ use std::str::FromStr;
 
 use ioecho_trace::Op;
 use ioecho_trace::arguments::{ArgumentError, Arguments};
+use ioecho_trace::generate::{FILES_PREFIX, FORMAT};
 use ioecho_trace::workload::model::Sizes;
 
 use super::geometry::{consists_of_blocks, parse_sizes};
 use super::idle::Typed;
 use super::states::FileState;
-
-/// What the line of a load on files begins with.
-pub const LOAD_PREFIX: &str = "files:";
 
 /// What is done with one file or directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -241,14 +239,14 @@ fn word<T: Copy>(words: &[(&'static str, T)], key: &str, text: &str) -> Result<T
 impl FileLoad {
     /// Whether a text is meant to be a load on files.
     pub fn is_line(text: &str) -> bool {
-        text.starts_with(LOAD_PREFIX)
+        text.starts_with(FILES_PREFIX)
     }
 
     fn read(line: &str) -> Result<Self, ArgumentError> {
-        let body = line.strip_prefix(LOAD_PREFIX).unwrap_or(line);
+        let body = line.strip_prefix(FILES_PREFIX).unwrap_or(line);
         let (what, settings) = body.split_once('?').unwrap_or((body, ""));
         let mut settings = Arguments::new(settings, '&')?;
-        let is_format = what == "format";
+        let is_format = what == FORMAT;
         let tasks = if is_format {
             let typed: String = settings.setting("do")?.unwrap_or_default();
             typed

@@ -62,8 +62,7 @@ pub(super) fn slowest(
         vec![
             (number + 1).to_string(),
             format!("{:.6}", slow.submitted_ns as f64 / 1e9),
-            // Operations on files are a group each.
-            if slow.op.is_of_files() { slow.op.name() } else { slow.group.name() }.to_owned(),
+            slow.group.name().to_owned(),
             slow.op.name().to_owned(),
             short(&volume_name(slow.volume)),
             place(slow, files),

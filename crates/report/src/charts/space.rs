@@ -7,9 +7,11 @@ use ioecho_stats::analysis::places::{Distance, Map, PlaceFigures};
 use ioecho_stats::analysis::reuse::ReuseFigures;
 use ioecho_stats::analysis::shape::{Bins, Grid, Scale, Series};
 use ioecho_stats::analysis::sizes::SizeFigures;
+use ioecho_stats::analysis::subset::Subset;
 use ioecho_trace::{Bytes, Nanos, Op};
 
 use super::listing::columns;
+use super::time::Inks;
 use super::{by_kind, span_name};
 use crate::{Chart, Ink, Shape, Side, Spacing, Stroke};
 
@@ -250,7 +252,7 @@ fn over_time(grid: &Grid, name: &str) -> Grid {
 }
 
 /// The sizes of requests (blkreplay's g40).
-pub fn sizes(figures: &SizeFigures) -> Chart {
+pub fn sizes(figures: &SizeFigures, inks: &Inks) -> Chart {
     let mut chart = Chart::new(
         "g40.rqsize.bins",
         "Request sizes",
@@ -262,6 +264,7 @@ pub fn sizes(figures: &SizeFigures) -> Chart {
         let ink = match of.op {
             Op::Read => Ink::Read,
             Op::Write => Ink::Write,
+            op if op.is_of_files() => inks.ink(Subset::OfFiles(op)),
             _ => Ink::Nth(nth as u8),
         };
         chart = chart.with(named(&of.bins, of.op.name()), ink, Stroke::Steps);

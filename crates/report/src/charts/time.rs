@@ -7,9 +7,10 @@ use ioecho_stats::analysis::seconds::ThroughputFigures;
 use ioecho_stats::analysis::shape::Curve;
 use ioecho_stats::analysis::spans::SpanFigures;
 use ioecho_stats::analysis::subset::{SeriesOf, Subset};
-use ioecho_stats::picture::Span;
+use ioecho_stats::picture::{Class, Span};
 
 use super::{named, span_name};
+use crate::layers;
 use crate::{Chart, Ink, Shape, Side, Spacing, Stroke};
 
 /// The unit in which throughput is counted.
@@ -21,14 +22,35 @@ pub enum Amount {
     Bytes,
 }
 
-/// The colour of a group of requests.
-fn ink(group: Subset) -> Ink {
-    match group {
-        Subset::Reads => Ink::Read,
-        Subset::Writes => Ink::Write,
-        Subset::PushedBack | Subset::PushedReads | Subset::PushedWrites => Ink::PushedBack,
-        Subset::All => Ink::All,
-        Subset::Other => Ink::Other,
+/// The colours of groups of requests: those that they have in the sonar diagram.
+pub struct Inks(Vec<layers::Layer>);
+
+impl Inks {
+    /// The colours in charts of a load with these figures.
+    pub fn of(figures: &[SpanFigures]) -> Self {
+        let service = |of: &&SpanFigures| of.span == Span::Service;
+        let count = |class| {
+            let Class::OfFiles(op) = class else { return 0 };
+            let mut its = figures.iter().filter(service);
+            its.find(|of| of.group == Subset::OfFiles(op)).map_or(0, |of| of.percentiles.count)
+        };
+        Self(layers::layers(count))
+    }
+
+    /// The colour of a group.
+    pub(super) fn ink(&self, group: Subset) -> Ink {
+        match group {
+            Subset::Reads => Ink::Read,
+            Subset::Writes => Ink::Write,
+            Subset::PushedBack | Subset::PushedReads | Subset::PushedWrites => Ink::PushedBack,
+            Subset::All => Ink::All,
+            Subset::Other => Ink::Other,
+            Subset::OfFiles(op) => {
+                let mut layers = self.0.iter();
+                let its = layers.find(|layer| layer.classes.contains(&Class::OfFiles(op)));
+                its.map_or(Ink::Other, |layer| layer.ink)
+            }
+        }
     }
 }
 
@@ -59,7 +81,12 @@ pub fn overview(figures: &ThroughputFigures, amount: Amount) -> Chart {
 }
 
 /// Throughput by kind, as demanded (`completed` false) or as achieved (blkreplay's `g00`).
-pub fn throughput(figures: &ThroughputFigures, amount: Amount, completed: bool) -> Chart {
+pub fn throughput(
+    figures: &ThroughputFigures,
+    amount: Amount,
+    completed: bool,
+    inks: &Inks,
+) -> Chart {
     let (name, series) = match (amount, completed) {
         (Amount::Requests, false) => ("g00.thrp.setpoint", &figures.demanded_requests),
         (Amount::Requests, true) => ("g00.thrp.completed", &figures.achieved_requests),
@@ -72,6 +99,7 @@ pub fn throughput(figures: &ThroughputFigures, amount: Amount, completed: bool) 
         Chart::new(name, title, Side::time(), rate(amount)).note(&windows(figures)),
         series,
         Stroke::Steps,
+        inks,
     )
 }
 
@@ -86,21 +114,21 @@ fn windows(figures: &ThroughputFigures) -> String {
     format!("in windows of {}", span_name(figures.window_ns))
 }
 
-fn of_groups(chart: Chart, series: &[SeriesOf], stroke: Stroke) -> Chart {
+fn of_groups(chart: Chart, series: &[SeriesOf], stroke: Stroke, inks: &Inks) -> Chart {
     let (all, parts): (Vec<_>, Vec<_>) = series.iter().partition(|one| one.of == Subset::All);
     // The sum lies at the bottom, because it would hide its parts.
     all.into_iter().chain(parts).fold(chart, |chart, one| {
-        chart.with(Shape::Series(one.series.clone()), ink(one.of), told_apart(one.of, stroke))
+        chart.with(Shape::Series(one.series.clone()), inks.ink(one.of), told_apart(one.of, stroke))
     })
 }
 
 /// The most requests in flight (blkreplay's g08); `smooth`: their mean, weighted by time.
-pub fn in_flight(figures: &FlightFigures, smooth: bool) -> Chart {
+pub fn in_flight(figures: &FlightFigures, smooth: bool, inks: &Inks) -> Chart {
     let side = Side::logarithmic("requests in flight", "requests");
     if smooth {
         let chart = Chart::new("g08.smooth.latency.flying", "In flight, mean", Side::time(), side)
             .note("submitted, not yet completed; weighted by time");
-        let chart = of_groups(chart, &figures.in_flight, Stroke::Steps);
+        let chart = of_groups(chart, &figures.in_flight, Stroke::Steps, inks);
         return match &figures.recorded {
             Some(recorded) => {
                 let shape = named(Shape::Series(recorded.clone()), "as recorded");
@@ -111,11 +139,11 @@ pub fn in_flight(figures: &FlightFigures, smooth: bool) -> Chart {
     }
     let chart = Chart::new("g08.latency.flying", "In flight, most", Side::time(), side)
         .note("submitted, not yet completed; the most on one volume");
-    of_groups(chart, &figures.in_flight_most, Stroke::Peaks)
+    of_groups(chart, &figures.in_flight_most, Stroke::Peaks, inks)
 }
 
 /// Requests that were due and not yet submitted (blkreplay's g09).
-pub fn waiting(figures: &FlightFigures) -> Chart {
+pub fn waiting(figures: &FlightFigures, inks: &Inks) -> Chart {
     let side = Side::logarithmic("requests waiting", "requests");
     let chart = Chart::new("g09.delay.flying", "Waiting to be submitted", Side::time(), side)
         .note("due, not yet submitted; means are weighted by time");
@@ -125,11 +153,11 @@ pub fn waiting(figures: &FlightFigures) -> Chart {
         }
         None => chart,
     };
-    of_groups(chart, &figures.waiting, Stroke::Steps)
+    of_groups(chart, &figures.waiting, Stroke::Steps, inks)
 }
 
 /// How many requests had which latency (blkreplay's g06) or lateness (its g07).
-pub fn bins(figures: &[SpanFigures], lateness: bool) -> Chart {
+pub fn bins(figures: &[SpanFigures], lateness: bool, inks: &Inks) -> Chart {
     let (name, title, span) = if lateness {
         ("g07.delay.bins", "Lateness", Span::Lateness)
     } else {
@@ -143,14 +171,14 @@ pub fn bins(figures: &[SpanFigures], lateness: bool) -> Chart {
     all.into_iter().chain(parts).fold(chart, |chart, one| {
         chart.with(
             Shape::Bins(one.bins.clone()),
-            ink(one.group),
+            inks.ink(one.group),
             told_apart(one.group, Stroke::Steps),
         )
     })
 }
 
 /// Percentile curves of service time and, dashed, of response time.
-pub fn percentiles(figures: &[SpanFigures]) -> Chart {
+pub fn percentiles(figures: &[SpanFigures], inks: &Inks) -> Chart {
     let mut chart = Chart::new(
         "percentiles",
         "Percentiles of service time and response time",
@@ -163,14 +191,14 @@ pub fn percentiles(figures: &[SpanFigures]) -> Chart {
             let points = of.curve.points.iter().map(held).collect();
             let name = format!("{}, {}", of.group, span.name());
             let curve = Curve { name, points, ..of.curve.clone() };
-            chart = chart.with(Shape::Curve(curve), ink(of.group), stroke);
+            chart = chart.with(Shape::Curve(curve), inks.ink(of.group), stroke);
         }
     }
     chart
 }
 
 /// Mean and longest service time, second by second.
-pub fn smoothed(figures: &ThroughputFigures) -> Chart {
+pub fn smoothed(figures: &ThroughputFigures, inks: &Inks) -> Chart {
     let side = Side::logarithmic("service time", "ns");
     let mut chart =
         Chart::new("latency.smooth", "Service time, mean and longest", Side::time(), side)
@@ -179,7 +207,7 @@ pub fn smoothed(figures: &ThroughputFigures) -> Chart {
         let (word, stroke) =
             if one.is_longest { ("longest", Stroke::Peaks) } else { ("mean", Stroke::Dashed) };
         let shape = named(Shape::Series(one.series.clone()), &format!("{}, {word}", one.of));
-        chart = chart.with(shape, ink(one.of), stroke);
+        chart = chart.with(shape, inks.ink(one.of), stroke);
     }
     chart
 }
@@ -198,7 +226,7 @@ const CORRELATIONS: [(Correlation, &str, &str); 5] = [
 ];
 
 /// Correlations as density (blkreplay's g10 to g12, and size with latency).
-pub fn correlations(figures: &[CorrelationFigures]) -> Vec<Chart> {
+pub fn correlations(figures: &[CorrelationFigures], inks: &Inks) -> Vec<Chart> {
     let chart = |(key, name, title): &(Correlation, &str, &str)| {
         let of = || figures.iter().filter(|figures| figures.name == *key);
         let first = of().next()?;
@@ -209,7 +237,7 @@ pub fn correlations(figures: &[CorrelationFigures]) -> Vec<Chart> {
         let note = all.map_or(String::new(), |rank| format!("rank correlation {rank:.2}"));
         let chart = Chart::new(name, title, side(&first.grid.x), side(&first.grid.y)).note(&note);
         Some(of().filter(|of| of.group != Subset::All).fold(chart, |chart, of| {
-            chart.with(Shape::Grid(of.grid.clone()), ink(of.group), Stroke::Steps)
+            chart.with(Shape::Grid(of.grid.clone()), inks.ink(of.group), Stroke::Steps)
         }))
     };
     CORRELATIONS.iter().filter_map(chart).collect()

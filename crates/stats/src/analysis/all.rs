@@ -13,6 +13,7 @@ use super::arrivals::{ArrivalFigures, Arrivals};
 use super::breakdown::{Breakdown, Share};
 use super::event::Event;
 use super::flight::{Flight, FlightFigures};
+use super::operations::{self, OperationFigures, Operations};
 use super::order::{Order, OrderFigures};
 use super::pages::{GROUPS_MAX, PageFigures, Pages};
 use super::places::{PlaceFigures, Places};
@@ -97,6 +98,7 @@ pub struct Time {
     flight: Flight,
     spans: Spans,
     breakdown: Breakdown,
+    operations: Operations,
     steadiness: Steadiness,
 }
 
@@ -125,6 +127,7 @@ impl Time {
         }
         for (request, event) in requests.iter().zip(&events) {
             self.breakdown.add(request, event);
+            self.operations.add(request, event);
         }
         for event in &events {
             self.steadiness.add(event);
@@ -193,6 +196,7 @@ impl Summary for Time {
         self.flight.merge(&later.flight);
         self.spans.merge(&later.spans);
         self.breakdown.merge(&later.breakdown);
+        self.operations.merge(&later.operations);
         self.steadiness.merge(&later.steadiness);
     }
 }
@@ -344,7 +348,8 @@ impl Analysis {
 
     /// Everything that was found. Names of volumes and processes come from the header.
     pub fn figures(&self, header: &Header, asked: &Asked) -> AnalysisFigures {
-        let Time { seconds, arrivals, flight, spans, breakdown, steadiness, .. } = &self.time;
+        let Time { seconds, arrivals, flight, spans, breakdown, .. } = &self.time;
+        let Time { operations, steadiness, .. } = &self.time;
         let Space { pages, reuse, places, order, sizes, .. } = &self.space;
         let mut flight = flight.figures();
         let slow = flight.slowest_service.iter_mut().chain(&mut flight.slowest_response);
@@ -357,6 +362,8 @@ impl Analysis {
             measured: self.time.measured,
             first_ns: self.time.first_ns.unwrap_or(0),
             end_ns: seconds.end_ns(),
+            operations: operations.figures(header.files.is_some()),
+            files: operations.files().filter(|_| header.files.is_none()),
             throughput: seconds.figures(asked.throughput_window_s),
             arrivals: arrivals.figures(),
             spans: spans.figures(),
@@ -388,6 +395,11 @@ pub struct AnalysisFigures {
     pub first_ns: i64,
     /// The last instant of any request.
     pub end_ns: i64,
+    /// What was asked for, by operation.
+    pub operations: Vec<OperationFigures>,
+    /// How many files the operations on files name; `None` of a load on devices, and of recorded
+    /// files, whose names are in the header.
+    pub files: Option<operations::Named>,
     /// Throughput, demanded and achieved.
     pub throughput: ThroughputFigures,
     /// Gaps and burstiness.
@@ -417,6 +429,11 @@ pub struct AnalysisFigures {
 }
 
 impl AnalysisFigures {
+    /// Whether it is a load on files, which reads and writes alone do not describe.
+    pub fn is_of_files(&self) -> bool {
+        self.operations.iter().any(|of| of.op.is_of_files())
+    }
+
     /// Leaves out what counts from when requests were due, in a run in which nothing was: how late
     /// they were, and their response times.
     pub fn forget_schedule(&mut self) {

@@ -40,7 +40,7 @@ impl Account {
         let side = match event.group {
             Group::Read | Group::PushedRead => Some(&mut self.reads),
             Group::Write | Group::PushedWrite => Some(&mut self.writes),
-            Group::Other => None,
+            Group::Other | Group::OfFiles(_) => None,
         };
         if let Some(amount) = side {
             amount.requests += 1;

@@ -89,7 +89,8 @@ impl Side {
         match self {
             Self::Flying => Some(u64::from(levels.flying)),
             Self::Own => Some(u64::from(levels.own)),
-            Self::Size => Some(row.length),
+            // What has no length (a flush, a call that concerns a name) is no small request.
+            Self::Size => (row.length > 0).then_some(row.length),
             Self::Latency => row.service.map(|ns| ns.max(0) as u64),
             Self::Delay => row.delay.map(|ns| ns.max(0) as u64),
         }
@@ -161,7 +162,7 @@ impl Correlations {
         }
         for (pair, counts) in PAIRS.iter().zip(&mut self.counts) {
             if let (Some(x), Some(y)) = (cells[pair.x as usize], cells[pair.y as usize]) {
-                let counts = &mut counts[row.group as usize];
+                let counts = &mut counts[row.group.index()];
                 let (_, _, _, rows) = pair.y.layout();
                 if counts.is_empty() {
                     let (_, _, _, columns) = pair.x.layout();
@@ -187,7 +188,7 @@ impl Correlations {
             for counts in groups {
                 add(&mut sum, counts);
             }
-            let of_groups = Group::ALL.into_iter().map(Subset::from).zip(groups);
+            let of_groups = Group::ALL.into_iter().map(Subset::of).zip(groups);
             for (group, counts) in of_groups.chain([(Subset::All, &sum)]) {
                 if !counts.is_empty() {
                     all.push(CorrelationFigures::of(*pair, group, counts));

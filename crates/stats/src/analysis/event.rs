@@ -5,31 +5,48 @@
 //! both, so they are defined once, here.
 
 use ioecho_trace::{Measured, Op, Outcome, Request};
-use serde::{Deserialize, Serialize};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::subset::Subset;
 
-/// Groups of requests: blkreplay's colours.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-#[repr(u8)]
+/// Groups of requests: blkreplay's colours, and the operations on files, each of which takes its
+/// own time. The word of a group is its name in JSON.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Group {
     /// Reads that waited for nobody.
-    Read = 0,
+    Read,
     /// Writes that waited for nobody.
-    Write = 1,
+    Write,
     /// Reads that overlapped a request in flight and waited for it.
-    PushedRead = 2,
+    PushedRead,
     /// Writes that overlapped a request in flight and waited for it.
-    PushedWrite = 3,
-    /// Everything else, such as flushes and discards.
-    Other = 4,
+    PushedWrite,
+    /// Everything else that devices do, such as flushes and discards.
+    Other,
+    /// An operation that only file systems have.
+    OfFiles(Op),
 }
 
+/// How many groups there are beside the operations on files.
+const OF_DEVICES: usize = 5;
+
 impl Group {
-    /// Every group, in the order of its number.
-    pub const ALL: [Self; 5] =
-        [Self::Read, Self::Write, Self::PushedRead, Self::PushedWrite, Self::Other];
+    /// How many groups there are.
+    pub const COUNT: usize = OF_DEVICES + Op::ALL.len() - Op::OF_DEVICES.len();
+
+    /// Every group, by its [`index`](Self::index).
+    pub const ALL: [Self; Self::COUNT] = {
+        let mut all = [Self::Read; Self::COUNT];
+        [all[1], all[2]] = [Self::Write, Self::PushedRead];
+        [all[3], all[4]] = [Self::PushedWrite, Self::Other];
+        let mut at = OF_DEVICES;
+        while at < Self::COUNT {
+            all[at] = Self::OfFiles(Op::ALL[at - OF_DEVICES + Op::OF_DEVICES.len()]);
+            at += 1;
+        }
+        all
+    };
 
     /// The group of a request.
     pub const fn of(op: Op, pushed_back: bool) -> Self {
@@ -38,18 +55,67 @@ impl Group {
             (Op::Write, false) => Self::Write,
             (Op::Read, true) => Self::PushedRead,
             (Op::Write, true) => Self::PushedWrite,
+            (op, _) if op.is_of_files() => Self::OfFiles(op),
             _ => Self::Other,
         }
     }
 
-    /// The name in legends and JSON.
-    pub fn name(self) -> &'static str {
-        Subset::from(self).name()
+    /// Its place in [`Group::ALL`].
+    #[inline]
+    pub const fn index(self) -> usize {
+        match self {
+            Self::Read => 0,
+            Self::Write => 1,
+            Self::PushedRead => 2,
+            Self::PushedWrite => 3,
+            Self::Other => 4,
+            Self::OfFiles(op) => OF_DEVICES + op as usize - Op::OF_DEVICES.len(),
+        }
+    }
+
+    /// The name in legends.
+    pub const fn name(self) -> &'static str {
+        Subset::of(self).name()
+    }
+
+    /// A single word for it, as in JSON and in rows of databases.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Read => "read",
+            Self::Write => "write",
+            Self::PushedRead => "pushed-read",
+            Self::PushedWrite => "pushed-write",
+            Self::Other => "other",
+            Self::OfFiles(op) => op.name(),
+        }
+    }
+}
+
+/// People read words; what a part keeps for a merge is the number.
+impl Serialize for Group {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        if to.is_human_readable() {
+            to.serialize_str(self.word())
+        } else {
+            to.serialize_u8(self.index() as u8)
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Group {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let found = if from.is_human_readable() {
+            let word = String::deserialize(from)?;
+            Self::ALL.into_iter().find(|group| group.word() == word)
+        } else {
+            Self::ALL.get(usize::from(u8::deserialize(from)?)).copied()
+        };
+        found.ok_or_else(|| D::Error::custom("there is no such group"))
     }
 }
 
 /// How many groups there are.
-pub(crate) const GROUPS: usize = Group::ALL.len();
+pub(crate) const GROUPS: usize = Group::COUNT;
 
 /// A request on the axis of time. Instants are nanoseconds from the start, never negative.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -156,5 +222,27 @@ impl Times {
             done: completed.is_some(),
             failed: false,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_operation_on_files_is_a_group_of_its_own_and_each_group_is_in_its_place() {
+        for (index, group) in Group::ALL.into_iter().enumerate() {
+            assert_eq!(group.index(), index, "{group:?}");
+            let text = serde_json::to_string(&group).unwrap();
+            assert_eq!(text, format!("\"{}\"", group.word()));
+            assert_eq!(serde_json::from_str::<Group>(&text).unwrap(), group);
+        }
+        for op in Op::ALL.into_iter().filter(|op| op.is_of_files()) {
+            for pushed_back in [false, true] {
+                let group = Group::of(op, pushed_back);
+                assert_eq!((group, group.word()), (Group::OfFiles(op), op.name()));
+            }
+        }
+        assert_eq!([Op::Flush, Op::Zone].map(|op| Group::of(op, false)), [Group::Other; 2]);
     }
 }

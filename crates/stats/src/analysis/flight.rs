@@ -90,7 +90,7 @@ impl Witness for SubmissionLevels {
 
     fn submitted(&mut self, row: &Row, levels: Levels) {
         let most = self.most.at(Nanos(row.submitted));
-        let own = &mut most.flying[row.group as usize];
+        let own = &mut most.flying[row.group.index()];
         *own = (*own).max(levels.own);
         most.flying[GROUPS] = most.flying[GROUPS].max(levels.flying);
         self.correlations.add(row, levels);
@@ -147,7 +147,7 @@ fn head_limit(heads: usize) -> usize {
 
 impl Flight {
     pub(crate) fn add(&mut self, request: &Request, event: &Event) {
-        let group = event.group as usize;
+        let group = event.group.index();
         self.measured |= event.measured;
         self.end = self.end.max(Nanos(event.end()));
         let first = self.first.get_or_insert(Nanos(event.scheduled));
@@ -208,11 +208,11 @@ impl Flight {
             in_flight: if known { flying } else { Vec::new() },
             in_flight_most: if known {
                 vec![
-                    most(Subset::Reads, |cell| cell.flying[Group::Read as usize], &|cell| {
-                        cell.flying[Group::Read as usize]
+                    most(Subset::Reads, |cell| cell.flying[Group::Read.index()], &|cell| {
+                        cell.flying[Group::Read.index()]
                     }),
-                    most(Subset::Writes, |cell| cell.flying[Group::Write as usize], &|cell| {
-                        cell.flying[Group::Write as usize]
+                    most(Subset::Writes, |cell| cell.flying[Group::Write.index()], &|cell| {
+                        cell.flying[Group::Write.index()]
                     }),
                     most(Subset::All, |cell| cell.flying[GROUPS], &|cell| sum(&cell.flying)),
                 ]
@@ -265,7 +265,7 @@ impl Lines<'_> {
     fn by_group(&self, of: fn(&Moved) -> &[Steps; GROUPS]) -> (Vec<SeriesOf>, f64) {
         let mut all = Vec::new();
         for group in Group::ALL {
-            let steps = |cell: &Moved| of(cell)[group as usize];
+            let steps = |cell: &Moved| of(cell)[group.index()];
             if self.moved.cells().iter().any(|cell| steps(cell) != Steps::default()) {
                 let (series, _) = self.line(group.name(), steps);
                 all.push(SeriesOf { of: group.into(), series });

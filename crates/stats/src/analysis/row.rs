@@ -49,8 +49,8 @@ pub struct Row {
     pub metric: Cow<'static, str>,
     /// Of which volume; `None` of all.
     pub volume: Option<u32>,
-    /// `read`, `write`, `other`; of histograms also `pushed-read` and `pushed-write`. `None` where
-    /// they are not told apart.
+    /// `read`, `write`, `other`; of histograms also `pushed-read`, `pushed-write` and operations on
+    /// files. `None` where they are not told apart.
     pub op: Option<Cow<'static, str>>,
     /// The beginning of the span of time that it is counted in; `None` of the whole.
     pub time_ns: Option<i64>,

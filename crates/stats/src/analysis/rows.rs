@@ -15,17 +15,6 @@ use crate::histogram::THREE_DIGITS;
 
 const OPS: [&str; 3] = ["read", "write", "other"];
 
-/// Operations of histograms: a request that was pushed back is only in its own.
-const fn op(group: Group) -> &'static str {
-    match group {
-        Group::Read => "read",
-        Group::Write => "write",
-        Group::PushedRead => "pushed-read",
-        Group::PushedWrite => "pushed-write",
-        Group::Other => "other",
-    }
-}
-
 impl Analysis {
     /// Hands every row to `take`; those with nothing in them are left out.
     pub fn rows(&self, mut take: impl FnMut(Row)) {
@@ -92,7 +81,8 @@ fn rows_of_spans(time: &Time, give: &mut impl FnMut(Row)) {
     for group in Group::ALL {
         for (metric, spans) in time.spans().named(group) {
             for (bin, count) in spans.filled() {
-                give(Row::sum(metric, count).op(op(group)).key(greatest::<THREE_DIGITS>(bin)));
+                let row = Row::sum(metric, count).op(group.word());
+                give(row.key(greatest::<THREE_DIGITS>(bin)));
             }
         }
     }

@@ -137,7 +137,7 @@ const fn column(group: Group) -> (usize, bool) {
         Group::Write => (1, false),
         Group::PushedRead => (0, true),
         Group::PushedWrite => (1, true),
-        Group::Other => (2, false),
+        Group::Other | Group::OfFiles(_) => (2, false),
     }
 }
 

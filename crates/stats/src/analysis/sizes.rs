@@ -217,7 +217,9 @@ impl Sizes {
 
 impl Summary for Sizes {
     fn observe(&mut self, request: &Request) {
-        if request.op != Op::Flush {
+        // Neither a flush has a size nor a call that concerns a name.
+        let is_of_data = !request.op.is_of_files() || request.length.0 > 0;
+        if request.op != Op::Flush && is_of_data {
             let of = &mut self.operations[usize::from(request.op.code())];
             of.observe(request.offset.0, request.length.0);
         }

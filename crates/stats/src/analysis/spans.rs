@@ -64,7 +64,7 @@ impl Summary for Spans {
 
 impl Spans {
     pub(crate) fn add(&mut self, event: &Event) {
-        let group = event.group as usize;
+        let group = event.group.index();
         if let Some(service) = event.service() {
             self.spans[Span::Service as usize][group].record(service);
             // Of a load both are the same.
@@ -81,12 +81,12 @@ impl Spans {
 
     /// Service times of a group, for breakdowns beside.
     pub fn service(&self, group: Group) -> &Latencies {
-        &self.spans[Span::Service as usize][group as usize].latencies
+        &self.spans[Span::Service as usize][group.index()].latencies
     }
 
     /// The histograms of a group, each under the name of its rows.
     pub(crate) fn named(&self, group: Group) -> [(&'static str, &Latencies); 3] {
-        let of = |span: Span| &self.spans[span as usize][group as usize].latencies;
+        let of = |span: Span| &self.spans[span as usize][group.index()].latencies;
         [
             ("service_ns", of(Span::Service)),
             ("response_ns", of(Span::Response)),
@@ -106,7 +106,7 @@ impl Spans {
             if sum.latencies.is_empty() {
                 continue;
             }
-            let of_groups = Group::ALL.into_iter().map(Subset::from).zip(groups);
+            let of_groups = Group::ALL.into_iter().map(Subset::of).zip(groups);
             for (group, one) in of_groups.chain([(Subset::All, &sum)]) {
                 if let Some(percentiles) = Percentiles::of(&one.latencies) {
                     all.push(SpanFigures::of(span, group, one, percentiles));

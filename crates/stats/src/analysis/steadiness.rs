@@ -85,7 +85,7 @@ impl Steadiness {
         let kind = match event.group {
             Group::Read | Group::PushedRead => 0,
             Group::Write | Group::PushedWrite => 1,
-            Group::Other => return,
+            Group::Other | Group::OfFiles(_) => return,
         };
         if let (Some(service), Some(submitted)) = (event.service(), event.submitted) {
             self.times.at(submitted).0[kind].record(service.max(0) as u64);

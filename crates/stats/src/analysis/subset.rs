@@ -5,6 +5,7 @@
 
 use std::fmt;
 
+use ioecho_trace::Op;
 use serde::{Serialize, Serializer};
 
 use super::event::Group;
@@ -23,8 +24,11 @@ pub enum Subset {
     PushedWrites,
     /// All requests that overlapped a request in flight and waited for it.
     PushedBack,
-    /// Everything that neither reads nor writes, such as flushes and discards.
+    /// Everything that neither reads nor writes, such as flushes and discards; where operations on
+    /// files have figures of their own, without them.
     Other,
+    /// An operation that only file systems have.
+    OfFiles(Op),
     /// All requests.
     #[default]
     All,
@@ -40,20 +44,27 @@ impl Subset {
             Self::PushedWrites => "pushed writes",
             Self::PushedBack => "pushed back",
             Self::Other => "other",
+            Self::OfFiles(op) => op.name(),
             Self::All => "all",
         }
     }
-}
 
-impl From<Group> for Subset {
-    fn from(group: Group) -> Self {
+    /// The requests of a group.
+    pub const fn of(group: Group) -> Self {
         match group {
             Group::Read => Self::Reads,
             Group::Write => Self::Writes,
             Group::PushedRead => Self::PushedReads,
             Group::PushedWrite => Self::PushedWrites,
             Group::Other => Self::Other,
+            Group::OfFiles(op) => Self::OfFiles(op),
         }
+    }
+}
+
+impl From<Group> for Subset {
+    fn from(group: Group) -> Self {
+        Self::of(group)
     }
 }
 

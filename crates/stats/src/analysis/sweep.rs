@@ -175,14 +175,15 @@ impl Flying {
             let level = &mut self.levels[usize::from(group) % GROUPS];
             *level = level.saturating_sub(1);
         }
-        let own = self.levels[row.group as usize] + 1;
+        let group = row.group.index();
+        let own = self.levels[group] + 1;
         let levels = Levels { flying: count(self.back.len() + 1), own, waiting: count(waiting) };
         witness.submitted(row, levels);
         // A request that never completed is not in flight for later ones, because its end is
         // unknown.
         if let Some(completed) = row.completed {
-            self.levels[row.group as usize] = own;
-            self.back.push(Reverse((completed, row.group as u8)));
+            self.levels[group] = own;
+            self.back.push(Reverse((completed, group as u8)));
         }
     }
 }

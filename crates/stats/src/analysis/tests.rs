@@ -26,7 +26,7 @@ struct Step {
 fn steps() -> impl Strategy<Value = Vec<Step>> {
     let one = (
         (0_i64..1 << 31, 0_u32..20),
-        0_u8..6,
+        prop_oneof![3 => 0_u8..6, 1 => 0_u8..Op::ALL.len() as u8],
         0_u32..3,
         0_u32..3,
         0_u64..1 << 20,
@@ -64,18 +64,11 @@ fn requests(steps: &[Step], measured: bool, latency: bool) -> Vec<Request> {
         let submitted = outcome.was_issued().then(|| Nanos(now + step.late));
         let completed = submitted.filter(|_| outcome != Outcome::Abandoned);
         request.measured = measured.then(|| Measured {
-            scheduled: Nanos(now),
             submitted,
             completed: completed.map(|at| at.saturating_add(Nanos(step.service))),
-            target_offset: None,
-            in_flight: 1,
             outcome,
             pushed_back: step.pushed,
-            late_cause: LateCause::None,
-            target: 0,
-            integrity: Integrity::Unchecked,
-            behind: 0,
-            flow: 0,
+            ..Measured::done(Nanos(now), Nanos(now), Nanos(now))
         });
         request
     });
@@ -505,4 +498,46 @@ fn more_volumes_than_are_told_apart_are_counted_together() {
     let sum: u64 = volumes.iter().map(|row| row["requests"].as_u64().unwrap()).sum();
     assert_eq!(sum, 10_000);
     assert!(volumes.last().unwrap()["id"].is_null());
+}
+
+#[test]
+fn operations_on_files_have_bins_correlations_and_levels_of_their_own_and_no_size() {
+    let ops = [Op::Open, Op::Write, Op::Close, Op::Flush];
+    let steps: Vec<Step> = (0..400_usize)
+        .map(|n| Step {
+            gap: 1000,
+            op: ops[n % ops.len()].code(),
+            volume: 0,
+            pid: 1,
+            length: if n % ops.len() == 1 { 4096 } else { 0 },
+            late: 0,
+            // Several are in flight at once.
+            service: 10_000 * (1 + n % ops.len()) as i64,
+            outcome: 0,
+            pushed: false,
+        })
+        .collect();
+    let analysis = analysis(&requests(&steps, true, false));
+    let found = figures(&analysis);
+    let groups = |of: &Value, word: &str| -> Vec<String> {
+        let all = of.as_array().unwrap().iter();
+        let its = all.filter(|one| one["span"] == word || one["name"] == word);
+        its.map(|one| one["group"].as_str().unwrap().to_owned()).collect()
+    };
+    let expected = ["writes", "other", "open", "close", "all"];
+    assert_eq!(groups(&found["spans"], "service time"), expected);
+    let correlations = &found["flight"]["correlations"];
+    assert_eq!(groups(correlations, "latency-in-flight-own"), expected);
+    assert_eq!(groups(correlations, "size-latency"), ["writes", "all"]);
+    let levels = found["flight"]["in_flight"].as_array().unwrap();
+    assert_eq!(levels.iter().map(|one| &one["name"]).collect::<Vec<_>>(), expected);
+    let sizes = found["sizes"]["operations"].as_array().unwrap();
+    assert_eq!(sizes.iter().map(|one| &one["op"]).collect::<Vec<_>>(), ["write"]);
+    let rows = rows(&[&analysis]);
+    let of_times = |row: &&Row| row.metric == "service_ns";
+    let of = |op: &str| -> i64 {
+        let its = rows.iter().filter(of_times).filter(|row| row.op.as_deref() == Some(op));
+        its.map(|row| row.value).sum()
+    };
+    assert_eq!(["open", "write", "close", "other"].map(of), [100; 4]);
 }

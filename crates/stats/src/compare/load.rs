@@ -28,7 +28,7 @@ pub enum KnownBy {
 impl KnownBy {
     /// The same for a flow.
     pub fn of(flow: &FlowFacts) -> Self {
-        if flow.load.starts_with(FILES) {
+        if flow.load.starts_with(generate::FILES_PREFIX) {
             return Self::Line;
         }
         match flow.threads {
@@ -66,9 +66,6 @@ pub(super) fn lines(flows: &[FlowFacts]) -> String {
     };
     flows.iter().filter_map(line).collect::<Vec<_>>().join(", ")
 }
-
-/// What the line of a load on files begins with.
-const FILES: &str = "files:";
 
 /// Sums over the requests of a run, without their results.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

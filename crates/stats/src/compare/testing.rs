@@ -4,29 +4,14 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use ioecho_trace::generate::random::Random;
-use ioecho_trace::{
-    Batch, Bytes, Columns, Integrity, LateCause, Measured, Nanos, Op, Outcome, Request,
-};
+use ioecho_trace::{Batch, Bytes, Columns, Measured, Nanos, Op, Request};
 
 use super::profile::{Blocking, Cut, RunProfile};
 
 /// A request of 4 KiB with these instants.
 pub(super) fn measured(scheduled: i64, submitted: i64, completed: i64) -> Request {
     let mut request = Request::new(Nanos(scheduled), Op::Read, Bytes(0), Bytes(4096));
-    request.measured = Some(Measured {
-        scheduled: Nanos(scheduled),
-        submitted: Some(Nanos(submitted)),
-        completed: Some(Nanos(completed)),
-        target_offset: None,
-        in_flight: 1,
-        outcome: Outcome::Ok,
-        pushed_back: false,
-        late_cause: LateCause::None,
-        target: 0,
-        integrity: Integrity::Unchecked,
-        behind: 0,
-        flow: 0,
-    });
+    request.measured = Some(Measured::done(Nanos(scheduled), Nanos(submitted), Nanos(completed)));
     request
 }
 

@@ -10,6 +10,8 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::hash::{BuildHasherDefault, Hasher};
 
+use serde::{Deserialize, Serialize};
+
 /// The output function of SplitMix64, a bijection (Steele, Lea, Flood, OOPSLA 2014).
 #[inline]
 pub(crate) const fn mix(number: u64) -> u64 {
@@ -58,7 +60,7 @@ pub(crate) enum Touch<'a, V> {
 }
 
 /// Values of at most `MAX` keys, which are hashes.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Sample<V, const MAX: usize> {
     halved: u32,
     kept: HashMap<u64, V, BuildHasherDefault<AsItIs>>,

@@ -9,6 +9,7 @@ pub(super) mod load;
 pub(super) mod start;
 pub(super) mod witness;
 
+use ioecho_trace::generate::{FORMAT, files_task};
 use ioecho_trace::units::{counted, counted_in, times};
 use ioecho_trace::{LateCause, Nanos, Op, Outcome};
 
@@ -116,7 +117,7 @@ pub(super) fn complete(figures: &RunFigures, engine: &EngineFacts) -> Check {
 
 /// Whether the load makes trees of files, and does nothing else: what is there already is not made.
 fn makes_trees(engine: &EngineFacts) -> bool {
-    let makes = |load: &str| load.starts_with("files:format?");
+    let makes = |load: &str| files_task(load) == Some(FORMAT);
     !engine.flows.is_empty() && engine.flows.iter().all(|flow| makes(&flow.load))
 }
 

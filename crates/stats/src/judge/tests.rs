@@ -253,20 +253,7 @@ fn named(verdict: &Verdict, name: &str) -> Check {
 fn at(ms: i64, op: Op) -> Request {
     let scheduled = Nanos::from_millis(ms);
     let mut request = Request::new(scheduled, op, Bytes(0), Bytes(4096));
-    request.measured = Some(Measured {
-        scheduled,
-        submitted: Some(scheduled),
-        completed: Some(scheduled + Nanos(1000)),
-        target_offset: None,
-        in_flight: 1,
-        outcome: Outcome::Ok,
-        pushed_back: false,
-        late_cause: LateCause::None,
-        target: 0,
-        integrity: Integrity::Unchecked,
-        behind: 0,
-        flow: 0,
-    });
+    request.measured = Some(Measured::done(scheduled, scheduled, scheduled + Nanos(1000)));
     request
 }
 
@@ -518,20 +505,8 @@ fn lasting(seconds: i64, change: impl Fn(i64, &mut Measured)) -> (RunFigures, En
     for ms in 0..seconds * 1000 {
         let scheduled = Nanos::from_millis(ms);
         let mut request = Request::new(scheduled, Op::Read, Bytes(0), Bytes(512));
-        let mut measured = Measured {
-            scheduled,
-            submitted: Some(scheduled),
-            completed: Some(scheduled + Nanos::from_micros(100)),
-            target_offset: None,
-            in_flight: 1,
-            outcome: Outcome::Ok,
-            pushed_back: false,
-            late_cause: LateCause::None,
-            target: 0,
-            integrity: Integrity::Unchecked,
-            behind: 0,
-            flow: 0,
-        };
+        let mut measured =
+            Measured::done(scheduled, scheduled, scheduled + Nanos::from_micros(100));
         change(ms, &mut measured);
         request.measured = Some(measured);
         batch.push(&request);

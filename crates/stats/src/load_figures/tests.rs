@@ -1,6 +1,6 @@
 //! The figures of a load, each against what is known of it by construction.
 
-use ioecho_trace::{Bytes, Integrity, LateCause, Measured, Nanos, Op, Outcome, Request, VolumeId};
+use ioecho_trace::{Bytes, Measured, Nanos, Op, Request, VolumeId};
 
 use super::*;
 
@@ -8,18 +8,8 @@ use super::*;
 pub(crate) fn request(op: Op, at: Nanos, offset: u64, length: u64, service: Nanos) -> Request {
     let mut request = Request::new(at, op, Bytes(offset), Bytes(length));
     request.measured = Some(Measured {
-        scheduled: at,
-        submitted: Some(at),
-        completed: Some(at.saturating_add(service)),
         target_offset: Some(Bytes(offset)),
-        in_flight: 1,
-        outcome: Outcome::Ok,
-        pushed_back: false,
-        late_cause: LateCause::None,
-        target: 0,
-        integrity: Integrity::Unchecked,
-        behind: 0,
-        flow: 0,
+        ..Measured::done(at, at, at.saturating_add(service))
     });
     request
 }

@@ -1,6 +1,6 @@
 use super::*;
 use crate::raster::row;
-use ioecho_trace::{Bytes, Columns, Integrity};
+use ioecho_trace::{Bytes, Columns};
 use proptest::prelude::*;
 
 const COLUMNS: Columns =
@@ -9,20 +9,8 @@ const COLUMNS: Columns =
 pub(crate) fn request(op: Op, scheduled: i64, lateness: i64, service: i64) -> Request {
     let mut request = Request::new(Nanos(scheduled), op, Bytes(0), Bytes(4096));
     let submitted = Nanos(scheduled + lateness);
-    request.measured = Some(Measured {
-        scheduled: Nanos(scheduled),
-        submitted: Some(submitted),
-        completed: Some(submitted + Nanos(service)),
-        target_offset: None,
-        in_flight: 1,
-        outcome: Outcome::Ok,
-        pushed_back: false,
-        late_cause: LateCause::None,
-        target: 0,
-        integrity: Integrity::Unchecked,
-        behind: 0,
-        flow: 0,
-    });
+    request.measured =
+        Some(Measured::done(Nanos(scheduled), submitted, submitted + Nanos(service)));
     request
 }
 

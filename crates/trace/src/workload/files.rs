@@ -12,6 +12,7 @@ use super::fault::Faults;
 use super::flow::seconds;
 use super::model::{FileWork, General, Run, Sizes, Tree, Value, Workload, plain};
 use super::plan::{FileFlow, Leaf, LeafRate, PlannedFlow};
+use crate::generate::{FILES_PREFIX, FORMAT, files_task};
 use crate::units::Nanos;
 
 /// The threads and the lengths of requests that make a tree, if nothing is said.
@@ -165,7 +166,7 @@ impl OnTree<'_> {
         let stays =
             transfers || matches!(task, "open" | "close" | "getattr" | "setattr" | "access");
         let selects = |word: &str| select.iter().any(|other| other == word);
-        let mut line = format!("files:{task}?");
+        let mut line = format!("{FILES_PREFIX}{task}?");
         if transfers {
             let _ = write!(line, "size={}&", self.sizes);
         }
@@ -256,7 +257,7 @@ impl OnTree<'_> {
             Some(format) => format.sizes.clone(),
             None => Sizes::only(self.general.format_size.unwrap_or(FORMAT_SIZE)),
         };
-        let mut line = format!("files:format?do={}", steps.join(","));
+        let mut line = format!("{FILES_PREFIX}{FORMAT}?do={}", steps.join(","));
         if steps.contains(&"fill") {
             let _ = write!(line, "&size={sizes}");
             if sizes.are_several() {
@@ -308,15 +309,17 @@ impl Left {
     /// What is found where a flow goes, and what it leaves.
     fn find(&mut self, flow: &PlannedFlow) -> &'static str {
         let name = flow.storages.first().cloned().unwrap_or_default();
+        let task = files_task(&flow.line).unwrap_or_default();
         let steps = flow
             .line
-            .strip_prefix("files:format?do=")
-            .map(|rest| rest.split('&').next().unwrap_or_default().split(',').collect::<Vec<_>>());
+            .split_once("?do=")
+            .filter(|_| task == FORMAT)
+            .map(|(_, rest)| rest.split('&').next().unwrap_or_default())
+            .map(|steps| steps.split(',').collect::<Vec<_>>());
         // A tree that nothing has made is one that is there, unless it is about to be made.
         let first = if steps.is_some() { "nothing" } else { "full" };
         let found = *self.0.entry(name.clone()).or_insert(first);
-        let task = flow.line.strip_prefix("files:").and_then(|it| it.split('?').next());
-        let left = match (&steps, task.unwrap_or_default(), found) {
+        let left = match (&steps, task, found) {
             (Some(steps), ..) if steps.contains(&"fill") => "full",
             (Some(steps), ..) if steps.contains(&"mkdir") => "directories",
             (Some(_), ..) | (_, "rmdir", "directories") => "nothing",

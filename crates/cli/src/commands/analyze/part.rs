@@ -28,7 +28,7 @@ use crate::outputs::{Gate, Writing};
 
 /// The version of the table and of the contents of the first row. It changes whenever any summary
 /// counts in another way.
-const PART_VERSION: u32 = 3;
+const PART_VERSION: u32 = 4;
 
 const KEY_VERSION: &str = "ioecho.partial";
 const KEY_HEADER: &str = "ioecho.partial.header";

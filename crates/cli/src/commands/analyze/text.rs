@@ -3,17 +3,21 @@
 use std::io::{self, Write};
 use std::path::Path;
 
+use ioecho_run::extent;
 use ioecho_run::facts::RunFacts;
 use ioecho_stats::analysis::AnalysisFigures;
 use ioecho_stats::analysis::breakdown::Share;
 use ioecho_stats::analysis::flight::WAITING_MAX;
 use ioecho_stats::analysis::seconds::{Amount, Totals};
 use ioecho_stats::analysis::slowest::Slow;
+use ioecho_stats::analysis::spans::SpanFigures;
 use ioecho_stats::analysis::subset::Subset;
+use ioecho_stats::picture::Span;
 use ioecho_stats::steady::WINDOW;
 use ioecho_trace::units::counted;
-use ioecho_trace::{Bytes, Header, Nanos};
+use ioecho_trace::{Bytes, Header, Nanos, Op};
 
+use super::files::{self, Names, OPERATIONS_SHOWN};
 use crate::commands::info::verdict_of;
 use crate::print::visible;
 
@@ -53,15 +57,25 @@ pub(super) fn print(
     }
     let has_schedule = run.is_none_or(|run| run.timing().has_schedule());
     print_throughput(&mut out, figures, has_schedule)?;
+    if figures.is_of_files() {
+        print_files(&mut out, figures, header, run)?;
+    }
     print_arrivals(&mut out, figures)?;
-    print_space(&mut out, figures)?;
+    let has_data = figures.operations.iter().any(|of| matches!(of.op, Op::Read | Op::Write));
+    if has_data || !figures.is_of_files() {
+        print_space(&mut out, figures)?;
+    }
     print_times(&mut out, figures)?;
     print_flight(&mut out, figures)?;
     print_steady(&mut out, figures, run)?;
     print_shares(&mut out, "volume", &figures.volumes)?;
-    print_shares(&mut out, "process", &figures.programs)?;
+    // Of files that were not recorded, the processes are the threads of each load, by number.
+    if !figures.is_of_files() || header.files.is_some() {
+        print_shares(&mut out, "process", &figures.programs)?;
+    }
+    let names = extent::files(run.map_or(&[], |run| &run.targets), header);
     for slow in figures.flight.slowest_service.iter().take(SLOWEST_SHOWN) {
-        print_slow(&mut out, slow)?;
+        print_slow(&mut out, slow, &names)?;
     }
     if let Some(damage) = &header.damage {
         row!(out, "damaged", "{damage}")?;
@@ -69,8 +83,13 @@ pub(super) fn print(
     Ok(())
 }
 
+/// How many of so many there are in a second.
+fn per_second(count: u64, seconds: f64) -> f64 {
+    if seconds > 0.0 { count as f64 / seconds } else { 0.0 }
+}
+
 fn rate(amount: Amount, seconds: f64) -> String {
-    let per = |count: u64| if seconds > 0.0 { count as f64 / seconds } else { 0.0 };
+    let per = |count| per_second(count, seconds);
     format!("{:.1} requests/s, {}/s", per(amount.requests), Bytes(per(amount.bytes) as u64))
 }
 
@@ -87,7 +106,13 @@ fn print_throughput(
             requests: reads.requests + writes.requests + other.requests,
             bytes: reads.bytes.saturating_add(writes.bytes),
         };
+        if figures.is_of_files() && sum.bytes == 0 {
+            return row!(out, name, "{:.1} requests/s", per_second(sum.requests, seconds));
+        }
         row!(out, name, "{}", rate(sum, seconds))?;
+        if figures.is_of_files() {
+            return Ok(());
+        }
         row!(out, "  reads", "{}: {}", reads.requests, rate(reads, seconds))?;
         row!(out, "  writes", "{}: {}", writes.requests, rate(writes, seconds))?;
         if other.requests > 0 {
@@ -121,6 +146,33 @@ fn print_throughput(
         Bytes(bytes.per_s as u64),
         bytes.at_s
     )
+}
+
+/// Prints what was asked for of files.
+fn print_files(
+    out: &mut impl Write,
+    figures: &AnalysisFigures,
+    header: &Header,
+    run: Option<&RunFacts>,
+) -> io::Result<()> {
+    let throughput = &figures.throughput;
+    let end = if throughput.answered { figures.end_ns } else { throughput.demanded_end_ns };
+    let seconds = Nanos(end.saturating_sub(figures.first_ns)).as_secs_f64();
+    let all = files::operations(figures);
+    for (at, of) in all.iter().take(OPERATIONS_SHOWN).enumerate() {
+        let name = if at == 0 { "operations" } else { "" };
+        row!(out, name, "{}", files::operation(of, seconds))?;
+    }
+    if let Some(more) = all.len().checked_sub(OPERATIONS_SHOWN).filter(|more| *more > 0) {
+        row!(out, "", "and {more} more (--json lists them)")?;
+    }
+    if let Some(told) = files::files(figures, header, run) {
+        row!(out, "files", "{told}")?;
+    }
+    match files::sizes(figures) {
+        Some(told) => row!(out, "sizes", "{told}"),
+        None => Ok(()),
+    }
 }
 
 fn print_arrivals(out: &mut impl Write, figures: &AnalysisFigures) -> io::Result<()> {
@@ -183,6 +235,11 @@ fn print_space(out: &mut impl Write, figures: &AnalysisFigures) -> io::Result<()
         row!(out, "cache hits", "{}", caches.join(", "))?;
     }
     let order = &figures.order;
+    if figures.is_of_files() {
+        // Which request came before is chance where threads go to files of their own.
+        let in_streams = order.sequential.all.in_stream * 100.0;
+        return row!(out, "order", "{in_streams:.1} % of reads and writes in streams");
+    }
     row!(
         out,
         "order",
@@ -194,7 +251,16 @@ fn print_space(out: &mut impl Write, figures: &AnalysisFigures) -> io::Result<()
 }
 
 fn print_times(out: &mut impl Write, figures: &AnalysisFigures) -> io::Result<()> {
-    for span in &figures.spans {
+    // Of many operations on files the most frequent ones are shown, and how long they took alone.
+    let operations = files::operations(figures);
+    let shown: Vec<Op> = operations.iter().take(OPERATIONS_SHOWN).map(|of| of.op).collect();
+    let is_shown = |of: &&SpanFigures| match of.group {
+        _ if !figures.is_of_files() => true,
+        Subset::All => true,
+        Subset::OfFiles(op) => of.span == Span::Service && shown.contains(&op),
+        _ => of.span == Span::Service,
+    };
+    for span in figures.spans.iter().filter(is_shown) {
         let times = &span.percentiles;
         let nanos = |ns: u64| Nanos(i64::try_from(ns).unwrap_or(i64::MAX));
         let p50 = Some(times.p50_ns);
@@ -259,7 +325,8 @@ fn print_steady(
     }
     match run.and_then(steady_check) {
         Some((grade, measured)) => {
-            row!(out, "", "the verdict on like requests: {grade}: {measured}")
+            let name = if figures.steady.kinds.is_empty() { "steady state" } else { "" };
+            row!(out, name, "the verdict on like requests: {grade}: {measured}")
         }
         None => Ok(()),
     }
@@ -294,18 +361,14 @@ fn print_shares(out: &mut impl Write, kind: &str, shares: &[Share]) -> io::Resul
     Ok(())
 }
 
-fn print_slow(out: &mut impl Write, slow: &Slow) -> io::Result<()> {
+fn print_slow(out: &mut impl Write, slow: &Slow, names: Names<'_>) -> io::Result<()> {
     row!(
         out,
         "slow",
-        "{} at {:.6} s: {} of {} at {} (byte {}) of volume {}, {} in flight, {} due in that second",
+        "{} at {:.6} s: {}, {} in flight, {} due in that second",
         Nanos(slow.service_ns),
         Nanos(slow.submitted_ns).as_secs_f64(),
-        slow.op.name(),
-        Bytes(slow.length),
-        Bytes(slow.offset),
-        slow.offset,
-        slow.volume,
+        files::place(slow, names),
         slow.in_flight,
         slow.due_in_second
     )

@@ -6,9 +6,10 @@ use ioecho_run::directory::RunDirectory;
 use ioecho_run::error::Result;
 use ioecho_run::open::{self, Files};
 use ioecho_stats::interval::Interval;
+use ioecho_stats::picture::Kind;
 use ioecho_trace::formats::ReadOptions;
 use ioecho_trace::transform::Load;
-use ioecho_trace::{Batch, Nanos, Op, Outcome, Request, Stop};
+use ioecho_trace::{Batch, Nanos, Outcome, Request, Stop};
 
 /// The upper ends of Vdbench's bins of response times, in microseconds; above the last is one
 /// more.
@@ -17,24 +18,25 @@ pub(super) const BINS_US: [u64; 26] = [
     40_000, 60_000, 80_000, 100_000, 200_000, 400_000, 600_000, 800_000, 1_000_000, 2_000_000,
 ];
 
-/// Requests by their service times: reads, writes.
+/// Requests of each kind by their service times.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Bins([[u64; BINS_US.len() + 1]; 2]);
+pub(super) struct Bins([[u64; BINS_US.len() + 1]; Kind::COUNT]);
 
 impl Bins {
-    fn add(&mut self, kind: usize, service: Nanos) {
+    fn add(&mut self, kind: Kind, service: Nanos) {
         let bin = BINS_US.partition_point(|end| (service.0.max(0) as u64) >= end * 1000);
-        self.0[kind][bin] += 1;
+        self.0[kind.index()][bin] += 1;
     }
 
-    /// The counts of reads, of writes.
-    pub(super) fn of(&self, kind: usize) -> &[u64] {
-        &self.0[kind]
+    /// The counts of a kind.
+    pub(super) fn of(&self, kind: Kind) -> &[u64] {
+        &self.0[kind.index()]
     }
 
-    /// The counts of both.
-    pub(super) fn of_all(&self) -> Vec<u64> {
-        self.0[0].iter().zip(&self.0[1]).map(|(reads, writes)| reads + writes).collect()
+    /// The counts of reads and writes together.
+    pub(super) fn of_data(&self) -> Vec<u64> {
+        let both = self.of(Kind::READ).iter().zip(self.of(Kind::WRITE));
+        both.map(|(reads, writes)| reads + writes).collect()
     }
 }
 
@@ -133,18 +135,14 @@ fn add(part: &mut Part, request: &Request, division: &Division) {
     part.measured.observe(request.op, request.length, measured);
     let times = measured.submitted.zip(measured.completed);
     if let Some((submitted, completed)) = times.filter(|_| measured.outcome == Outcome::Ok) {
-        let kind = match request.op {
-            Op::Read => 0,
-            Op::Write => 1,
-            _ => return,
-        };
-        part.bins.add(kind, completed - submitted);
+        part.bins.add(Kind::of(request.op), completed - submitted);
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use ioecho_trace::Op;
 
     #[test]
     fn an_instant_belongs_to_one_interval_and_what_is_late_to_the_last() {
@@ -162,10 +160,12 @@ mod tests {
     fn a_service_time_is_below_the_end_of_its_bin() {
         let mut bins = Bins::default();
         for ns in [0, 19_999, 20_000, 1_999_999_999, 2_000_000_000, i64::MAX] {
-            bins.add(0, Nanos(ns));
+            bins.add(Kind::READ, Nanos(ns));
         }
-        let reads = bins.of(0);
+        bins.add(Kind::WRITE, Nanos(0));
+        bins.add(Kind::of(Op::Create), Nanos(0));
+        let reads = bins.of(Kind::READ);
         assert_eq!((reads[0], reads[1], reads[25], reads[26]), (2, 1, 1, 2));
-        assert_eq!(bins.of_all().iter().sum::<u64>(), 6);
+        assert_eq!(bins.of_data().iter().sum::<u64>(), 7);
     }
 }

@@ -1,16 +1,30 @@
 //! `errorlog.html`: what runs found wrong, and what reading their data back found.
+//!
+//! What a log says must not be lost when the next run in its directory knows nothing of it: data
+//! that were read back are read by no report. So what was told stands beside the page in a file of
+//! its own ([`TOLD`]), by who found it, and a log tells anew of those that it knows alone.
 
-use std::collections::BTreeSet;
 use std::fmt::{Display, Write as _};
+use std::io;
+use std::path::Path;
 
 use ioecho_run::directory::RunDirectory;
 use ioecho_run::verify::later::TargetFindings;
 use ioecho_run::verify::result::verdict;
+use ioecho_run::{regular, stored};
 use ioecho_stats::run_summary::RunSummary;
 use ioecho_trace::units::counted;
+use serde::{Deserialize, Serialize};
 
 use super::layout;
 use crate::commands::campaign::described::{Done, Results};
+use crate::exit::{self, Coded};
+
+/// The file of what was told.
+pub(super) const TOLD: &str = "errorlog.json";
+
+/// The version of that file.
+const TOLD_VERSION: u32 = 1;
 
 /// The most findings of a target that are listed; all that are kept are in `verify.json`.
 const LISTED: usize = 20;
@@ -21,25 +35,59 @@ const NONE: &str = "No errors";
 /// The line behind which is what the log said before.
 const BEFORE: &str = "Told before:";
 
-/// The lines of the error log.
+/// Who found something.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+enum Source {
+    /// A run, by its directory among the results: one that is measured anew is another.
+    Run(String),
+    /// The reading back of a target, by its path; of all together what is none's.
+    ReadBack(Option<String>),
+}
+
+/// What somebody found, in the lines of the log.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Told {
+    by: Source,
+    lines: Vec<String>,
+}
+
+/// What is told in a directory: the newest first.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct AllTold {
+    version: u32,
+    told: Vec<Told>,
+}
+
+/// The error log: what is known now.
 #[derive(Default)]
-pub(super) struct ErrorLog(String);
+pub(super) struct ErrorLog(Vec<Told>);
 
 impl ErrorLog {
-    /// What all runs of these results found.
-    pub(super) fn of(results: &Results) -> anyhow::Result<Self> {
+    /// What all runs of the results in a directory found.
+    pub(super) fn of(results: &Results, store: &Path) -> anyhow::Result<Self> {
         let mut log = Self::default();
         for done in results.done.iter().flatten() {
             let run = RunDirectory::at(&done.run)
                 .ok_or_else(|| anyhow::anyhow!("{} is no run", done.run.display()))?;
+            let place = done.run.strip_prefix(store).unwrap_or(&done.run);
+            log.begin(Source::Run(place.to_string_lossy().into_owned()));
             log.run(&done.name, done, &run.read_summary()?);
         }
         Ok(log)
     }
 
+    /// What follows was found by somebody else.
+    fn begin(&mut self, by: Source) {
+        self.0.push(Told { by, lines: Vec::new() });
+    }
+
     fn line(&mut self, of: &str, text: &dyn Display) {
-        let line = format!("{of}; {text}");
-        let _ = writeln!(self.0, "{}", layout::escaped(&line));
+        if let Some(told) = self.0.last_mut() {
+            told.lines.push(format!("{of}; {text}"));
+        }
     }
 
     /// The failed requests of a run, and its data that are not as they must be.
@@ -65,8 +113,10 @@ impl ErrorLog {
 
     /// What was found when the data of all runs were read back.
     pub(super) fn read_back(&mut self, found: &[TargetFindings], file: &dyn Display) {
+        let known = self.0.len();
         for one in found {
             let TargetFindings { path, complete, figures, findings, names, .. } = one;
+            self.begin(Source::ReadBack(Some(path.to_string_lossy().into_owned())));
             let of = format!("Read back {}", path.display());
             if !complete {
                 self.line(&of, &"Data Validation: not all data were read");
@@ -90,7 +140,9 @@ impl ErrorLog {
             self.findings(&of, told, figures.findings + of_names, file);
         }
         let (complete, damaged) = verdict(found);
-        if !complete && !damaged && self.0.is_empty() {
+        let is_told = self.0[known..].iter().any(|told| !told.lines.is_empty());
+        if !complete && !damaged && !is_told {
+            self.begin(Source::ReadBack(None));
             self.line("Read back", &"Data Validation: not verified to the end");
         }
     }
@@ -126,45 +178,103 @@ impl ErrorLog {
         }
     }
 
-    /// Its text, behind which stands what the log said `before` and nothing says any more: reading
-    /// data back found it, and a later run knows nothing of that.
-    pub(super) fn text(self, before: &str) -> String {
-        let mut text = if self.0.is_empty() { format!("{NONE}\n") } else { self.0 };
-        let is_told = |line: &&str| !line.is_empty() && ![NONE, BEFORE].contains(line);
-        let lost: Vec<&str> = {
-            let now: BTreeSet<&str> = text.lines().collect();
-            before.lines().filter(is_told).filter(|line| !now.contains(line)).collect()
+    /// Its text, and what is kept of it. Behind what is known now stands what was told in the
+    /// directory `before` and is not known any more.
+    fn behind(self, mut before: Vec<Told>) -> (String, AllTold) {
+        let mut now = self.0;
+        now.retain(|told| !told.lines.is_empty());
+        before.retain(|old| now.iter().all(|told| told.by != old.by));
+        let lines = |all: &[Told]| {
+            let lines = all.iter().flat_map(|told| &told.lines);
+            lines.map(|line| layout::escaped(line) + "\n").collect::<String>()
         };
-        if !lost.is_empty() {
-            let _ = writeln!(text, "\n{BEFORE}\n{}", lost.join("\n"));
+        let mut text = if now.is_empty() { format!("{NONE}\n") } else { lines(&now) };
+        if !before.is_empty() {
+            let _ = write!(text, "\n{BEFORE}\n{}", lines(&before));
         }
-        text
+        now.append(&mut before);
+        (text, AllTold { version: TOLD_VERSION, told: now })
     }
+
+    /// Its text behind what was told in the directory of the results before, and the file of all
+    /// that is told now.
+    ///
+    /// # Errors
+    ///
+    /// If what was told cannot be read: it would be lost.
+    pub(super) fn text(self, store: &Path) -> anyhow::Result<(String, Vec<u8>)> {
+        let (text, told) = self.behind(told_in(store)?);
+        Ok((text, serde_json::to_vec(&told)?))
+    }
+}
+
+/// What was told in a directory; nothing if there was no log.
+fn told_in(store: &Path) -> anyhow::Result<Vec<Told>> {
+    let path = store.join(TOLD);
+    let why = match regular::read(&path) {
+        Ok(bytes) => match stored::from_json::<AllTold>(&bytes, TOLD_VERSION) {
+            Ok(all) => return Ok(all.told),
+            Err(unread) => unread.to_string(),
+        },
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => error.to_string(),
+    };
+    let text = format!(
+        "{} cannot be read: {why}\n  = help: it has what earlier error logs told; restore it, or \
+         remove it to begin a new log",
+        path.display()
+    );
+    Err(Coded::error(exit::TRACE, text))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn log(by: Source, line: &str) -> ErrorLog {
+        let mut log = ErrorLog::default();
+        log.begin(by);
+        if !line.is_empty() {
+            log.line("RD=a", &line);
+        }
+        log
+    }
+
     #[test]
-    fn what_was_told_is_told_again_behind_what_is_new_and_once() {
-        let log = |line: &str| {
-            let mut log = ErrorLog::default();
-            if !line.is_empty() {
-                log.line("RD=a", &line);
-            }
-            log
-        };
-        assert_eq!(log("").text(""), "No errors\n");
-        let first = log("3 requests failed").text("No errors\n");
-        assert_eq!(first, "RD=a; 3 requests failed\n");
-        let page = layout::page("errorlog", &first);
-        let second = log("").text(layout::body(&page));
-        assert_eq!(second, "No errors\n\nTold before:\nRD=a; 3 requests failed\n");
-        let third = log("3 requests failed").text(&second);
-        assert_eq!(third, first);
-        let fourth = log("4 requests failed").text(&second);
-        let expected = "RD=a; 4 requests failed\n\nTold before:\nRD=a; 3 requests failed\n";
-        assert_eq!(fourth, expected);
+    fn what_was_told_is_told_again_behind_what_is_new_until_its_finder_tells_something_else() {
+        let run = |number: u32| Source::Run(format!("cells/{number}/1"));
+        let disk = || Source::ReadBack(Some("/dev/<x>".to_owned()));
+        assert_eq!(log(run(1), "").behind(Vec::new()).0, "No errors\n");
+        let (text, told) = log(run(1), "3 requests failed").behind(Vec::new());
+        assert_eq!(text, "RD=a; 3 requests failed\n");
+        // The same run, of which the same is known; then another one, which found nothing.
+        let (text, told) = log(run(1), "3 requests failed").behind(told.told);
+        assert_eq!(text, "RD=a; 3 requests failed\n");
+        let (text, told) = log(run(2), "").behind(told.told);
+        assert_eq!(text, "No errors\n\nTold before:\nRD=a; 3 requests failed\n");
+        // Two runs may find the same, and both have.
+        let (text, told) = log(run(2), "3 requests failed").behind(told.told);
+        assert_eq!(text, "RD=a; 3 requests failed\n\nTold before:\nRD=a; 3 requests failed\n");
+        let (text, told) = log(disk(), "<1> sector").behind(told.told);
+        assert_eq!(text.lines().next(), Some("RD=a; &lt;1&gt; sector"));
+        assert_eq!(told.told.len(), 3);
+        // Read back again, the disk has other damage, or none that anybody finds now.
+        let (text, told) = log(disk(), "2 sectors").behind(told.told);
+        assert!(text.starts_with("RD=a; 2 sectors\n") && !text.contains("&lt;1"), "{text}");
+        let (text, _) = log(disk(), "").behind(told.told);
+        assert!(text.starts_with("No errors\n\nTold before:\nRD=a; 2 sectors\n"), "{text}");
+    }
+
+    #[test]
+    fn what_was_told_is_kept_in_a_file_and_a_damaged_one_is_no_empty_one() {
+        let home = tempfile::TempDir::new().unwrap();
+        let by = Source::ReadBack(None);
+        let (first, file) = log(by, "torn").text(home.path()).unwrap();
+        std::fs::write(home.path().join(TOLD), &file).unwrap();
+        let (second, again) = ErrorLog::default().text(home.path()).unwrap();
+        assert_eq!(second, format!("No errors\n\nTold before:\n{first}"));
+        assert_eq!(again, file);
+        std::fs::write(home.path().join(TOLD), &file[..file.len() / 2]).unwrap();
+        assert!(ErrorLog::default().text(home.path()).is_err());
     }
 }

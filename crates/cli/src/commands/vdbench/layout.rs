@@ -53,12 +53,6 @@ pub(super) fn page(title: &str, body: &str) -> String {
     format!("<html><head><title>{title}</title></head><body><pre>\n{body}</pre></body></html>\n")
 }
 
-/// The text of a page that [`page`] made; empty if it is none.
-pub(super) fn body(page: &str) -> &str {
-    let behind = page.split_once("<pre>\n").map_or("", |(_, behind)| behind);
-    behind.rsplit_once("</pre>").map_or("", |(body, _)| body)
-}
-
 /// A text in which no letter begins a tag.
 pub(super) fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
@@ -206,14 +200,20 @@ pub(super) fn shares(kind: &str, rows: &[Share<'_>], all: &Interval) -> String {
     text
 }
 
-/// The histograms of reads and writes together, of reads and of writes.
+/// The histograms of reads and writes together, of reads, of writes, and of each operation on files
+/// that occurred.
 pub(super) fn histograms(bins: &Bins) -> String {
-    let tables = [
-        ("Reads and writes", bins.of_all()),
-        ("Reads", bins.of(0).into()),
-        ("Writes", bins.of(1).into()),
+    let of_data = [
+        ("Reads and writes", bins.of_data()),
+        ("Reads", bins.of(Kind::READ).into()),
+        ("Writes", bins.of(Kind::WRITE).into()),
     ];
-    let tables = tables.into_iter().filter(|(_, counts)| counts.iter().any(|count| *count > 0));
+    let of_files = Kind::ALL.into_iter().filter(|kind| kind.is_of_files());
+    let of_files = of_files.map(|kind| (kind.label(), bins.of(kind).into()));
+    let tables = of_data
+        .into_iter()
+        .chain(of_files)
+        .filter(|(_, counts)| counts.iter().any(|count| *count > 0));
     tables.map(|(title, counts)| histogram(title, &counts)).collect::<Vec<_>>().join("\n")
 }
 
@@ -245,7 +245,7 @@ fn histogram(title: &str, counts: &[u64]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ioecho_trace::{Bytes, Integrity, LateCause, Measured, Op, Outcome};
+    use ioecho_trace::{Bytes, Measured, Op};
 
     #[test]
     fn names_and_values_stand_below_each_other_and_never_touch() {
@@ -266,18 +266,8 @@ mod tests {
         let mut interval = Interval::between(2, Nanos(0), Nanos(2_000_000_000));
         assert_eq!(operations(&[("2".to_owned(), &interval)]), "");
         let at = |ns: i64| Measured {
-            scheduled: Nanos(ns),
-            submitted: Some(Nanos(ns)),
-            completed: Some(Nanos(ns + 250_000)),
-            target_offset: None,
-            in_flight: 1,
-            outcome: Outcome::Ok,
-            pushed_back: false,
-            late_cause: LateCause::None,
-            target: 0,
-            integrity: Integrity::Unchecked,
-            behind: 0,
             flow: 1,
+            ..Measured::done(Nanos(ns), Nanos(ns), Nanos(ns + 250_000))
         };
         (0..100).for_each(|ns| interval.observe(Op::Getattr, Bytes(0), &at(ns)));
         let text = operations(&[("2".to_owned(), &interval), (average_of(2, 2), &interval)]);

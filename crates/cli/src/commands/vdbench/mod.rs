@@ -7,6 +7,7 @@
 mod count;
 mod errors;
 mod layout;
+mod operations;
 mod reports;
 mod words;
 

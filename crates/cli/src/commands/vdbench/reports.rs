@@ -11,7 +11,7 @@ use std::path::Path;
 use ioecho_campaign::rate::Part as RateOf;
 use ioecho_campaign::workload::targets;
 use ioecho_run::directory::RunDirectory;
-use ioecho_run::regular;
+use ioecho_run::facts::TargetEntry;
 use ioecho_run::verify::later::TargetFindings;
 use ioecho_run::verify::subject::FAMILY_PLACE;
 use ioecho_stats::interval::Interval;
@@ -21,8 +21,9 @@ use ioecho_trace::workload::plan::{Leaf, LeafRate, PlannedFlow};
 use jiff::Timestamp;
 
 use super::count::{Division, Part, count};
-use super::errors::ErrorLog;
+use super::errors::{ErrorLog, TOLD};
 use super::layout::{self, Share};
+use super::operations;
 use crate::commands::campaign::described::{Done, Results};
 use crate::commands::run::Finished;
 use crate::run::live::{About, flatfile};
@@ -46,27 +47,22 @@ pub(super) fn write(finished: &Finished<'_>) -> anyhow::Result<()> {
         let rate = requested(leaf, &results.done);
         reports.run(leaf, done, rate, finished)?;
     }
-    let errors = ErrorLog::of(&results)?.text(layout::body(&told_before(finished.store)));
+    let (errors, told) = ErrorLog::of(&results, finished.store)?.text(finished.store)?;
     for (name, text) in reports.files(errors) {
         results.put(&name, text.as_bytes())?;
     }
-    Ok(())
+    results.put(TOLD, &told)
 }
 
 /// Writes what reading data back has found behind what the runs found themselves. Their other
 /// reports are as they were.
 pub(super) fn read_back(store: &Path, found: &[TargetFindings]) -> anyhow::Result<()> {
     let results = Results::of(store)?;
-    let mut log = ErrorLog::of(&results)?;
+    let mut log = ErrorLog::of(&results, store)?;
     log.read_back(found, &store.join(FAMILY_PLACE).join("verify.json").display());
-    let text = log.text(layout::body(&told_before(store)));
-    results.put(&format!("{ERRORS}.html"), layout::page(ERRORS, &text).as_bytes())
-}
-
-/// The error log as it was; empty if there was none.
-fn told_before(store: &Path) -> String {
-    let page = regular::read(&store.join(format!("{ERRORS}.html"))).unwrap_or_default();
-    String::from_utf8_lossy(&page).into_owned()
+    let (text, told) = log.text(store)?;
+    results.put(&format!("{ERRORS}.html"), layout::page(ERRORS, &text).as_bytes())?;
+    results.put(TOLD, &told)
 }
 
 /// The rate that a run was asked for; none if it was as fast as possible, or changed.
@@ -95,12 +91,20 @@ fn storage_of<'f>(flow: &'f PlannedFlow, target: Option<&String>) -> Option<&'f 
     there.or(flow.storages.first())
 }
 
+/// A line of the flat file: the columns that every run has, and those of runs on files.
+struct Flat {
+    line: String,
+    operations: String,
+}
+
 /// The texts of the files so far.
 #[derive(Default)]
 struct Reports {
     summary: String,
     totals: String,
-    flatfile: String,
+    flatfile: Vec<Flat>,
+    /// Whether a run was one on files.
+    has_files: bool,
     histogram: String,
     skew: String,
     /// The intervals of each storage and of each load, by the names of their files.
@@ -127,6 +131,7 @@ impl Reports {
         let run = RunDirectory::at(&done.run)
             .ok_or_else(|| anyhow::anyhow!("{} is no run", done.run.display()))?;
         let facts = run.read_facts()?;
+        self.has_files |= facts.targets.iter().any(TargetEntry::is_of_files);
         let started = facts.started.parse::<Timestamp>().unwrap_or_default();
         let division = division(leaf, started, ended(leaf, &run.read_summary()?));
         // All first, then the storages, then the loads.
@@ -181,15 +186,28 @@ impl Reports {
             asked.demanded = rate.map(|rate| (rate * interval.seconds()).round() as u64);
             asked
         };
-        for number in 1..=division.last() {
-            let empty = || division.interval(number);
-            let interval = all.intervals.get(&number).cloned().unwrap_or_else(empty);
-            let line = flatfile::line_of(&asked(&interval), &leaf.run, &number.to_string(), about);
-            let _ = writeln!(self.flatfile, "{line}");
+        let intervals = intervals(all, division);
+        for interval in &intervals {
+            let name = interval.number.to_string();
+            let line = flatfile::line_of(&asked(interval), &leaf.run, &name, about);
+            self.flatfile.push(Flat { line, operations: operations::of_interval(interval) });
         }
         let name = layout::average_of(division.first, division.last());
-        let average = flatfile::line_of(&asked(&all.measured), &leaf.run, &name, about);
-        let _ = writeln!(self.flatfile, "{average}");
+        let line = flatfile::line_of(&asked(&all.measured), &leaf.run, &name, about);
+        let measured = intervals.get(division.first as usize - 1..).unwrap_or_default();
+        let operations = operations::of_average(&all.measured, measured, division.width);
+        self.flatfile.push(Flat { line, operations });
+    }
+
+    /// The flat file. Its lines have the columns of operations on files if any run was on files.
+    fn flatfile(&self) -> String {
+        let of_files =
+            |columns: &str| if self.has_files { columns.to_owned() } else { String::new() };
+        let mut text = format!("{}{}\n", flatfile::header(), of_files(&operations::names()));
+        for Flat { line, operations } in &self.flatfile {
+            let _ = writeln!(text, "{line}{}", of_files(operations));
+        }
+        text
     }
 
     fn skews(
@@ -235,7 +253,7 @@ impl Reports {
         });
         let links: String = links.collect();
         let summary = format!("{links}\n{}", self.summary);
-        let flatfile = format!("{}\n{}", flatfile::header(), self.flatfile);
+        let flatfile = self.flatfile();
         let pages = [
             ("summary", summary),
             ("totals", self.totals),
@@ -257,16 +275,20 @@ fn row<'r>(name: &'r str, part: &'r Part, requested: Option<f64>) -> Share<'r> {
     Share { name, interval: &part.measured, requested }
 }
 
-/// The intervals of a part, and their average.
-fn table(part: &Part, division: &Division) -> String {
+/// All intervals of a part, also those in which nothing happened.
+fn intervals(part: &Part, division: &Division) -> Vec<Interval> {
     let interval = |number: u64| {
         let empty = || division.interval(number);
         part.intervals.get(&number).cloned().unwrap_or_else(empty)
     };
-    let all: Vec<(String, Interval)> =
-        (1..=division.last()).map(|number| (number.to_string(), interval(number))).collect();
+    (1..=division.last()).map(interval).collect()
+}
+
+/// The intervals of a part, and their average.
+fn table(part: &Part, division: &Division) -> String {
+    let all = intervals(part, division);
     let average = layout::average_of(division.first, division.last());
-    let rows = all.iter().map(|(name, interval)| (name.clone(), interval));
+    let rows = all.iter().map(|interval| (interval.number.to_string(), interval));
     let rows: Vec<(String, &Interval)> = rows.chain([(average, &part.measured)]).collect();
     let lines = rows.iter().map(|(name, interval)| layout::line(interval, name));
     let names = layout::names(division.epoch_ns);

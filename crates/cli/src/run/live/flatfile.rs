@@ -57,7 +57,7 @@ const WITHOUT_LIMIT: &str = "9999988";
 const RUN: &str = "ioecho";
 
 /// The word for an unknown value.
-const UNKNOWN: &str = "n/a";
+pub(crate) const UNKNOWN: &str = "n/a";
 
 /// The comment that Vdbench's readers skip, and the line of names.
 pub(crate) fn header() -> String {
@@ -105,7 +105,6 @@ fn cells(
     let mut of_both = interval.spans(Span::Service, Kind::READ).clone();
     of_both.merge(interval.spans(Span::Service, Kind::WRITE));
     let of = |kind| interval.spans(Span::Service, kind);
-    let ms = |span: Option<Nanos>| short(span.map_or(0.0, |span| span.0 as f64 / 1e6));
     let deviation = |kinds: &[Kind]| short(interval.service_deviation(kinds) / 1e6);
     let cpu = |share: fn(&Shares) -> f64| cpu.map_or_else(unknown, |cpu| short(share(cpu)));
     let rate = |requests: u64| requests as f64 / interval.seconds();
@@ -147,8 +146,13 @@ fn cells(
     ]
 }
 
+/// A span in milliseconds; zero of none, as in Vdbench.
+pub(crate) fn ms(span: Option<Nanos>) -> String {
+    short(span.map_or(0.0, |span| span.0 as f64 / 1e6))
+}
+
 /// At most four decimals and no zeroes at the end, as Vdbench writes them.
-fn short(value: f64) -> String {
+pub(crate) fn short(value: f64) -> String {
     let text = format!("{value:.4}");
     let text = text.trim_end_matches('0').trim_end_matches('.');
     if text.is_empty() || text == "-0" { "0".to_owned() } else { text.to_owned() }

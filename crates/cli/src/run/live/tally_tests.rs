@@ -1,5 +1,5 @@
 use ioecho_replay::plan::Planned;
-use ioecho_trace::{Bytes, Flags, Integrity, LateCause, Measured, Op, Outcome, VolumeId};
+use ioecho_trace::{Bytes, Flags, Measured, Op, Outcome, VolumeId};
 
 use super::*;
 
@@ -29,18 +29,10 @@ pub(crate) fn record(completed: Option<i64>) -> Record {
         held: None,
     };
     let measured = Measured {
-        scheduled: planned.scheduled,
         submitted,
         completed: completed.map(Nanos),
-        target_offset: None,
-        in_flight: 1,
         outcome,
-        pushed_back: false,
-        late_cause: LateCause::None,
-        target: 0,
-        integrity: Integrity::Unchecked,
-        behind: 0,
-        flow: 0,
+        ..Measured::done(planned.scheduled, planned.scheduled, planned.scheduled)
     };
     Record { planned, measured }
 }

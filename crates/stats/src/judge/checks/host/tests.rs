@@ -1,8 +1,7 @@
 //! Each check of the host, on facts with one fault each.
 
 use ioecho_trace::{
-    Batch, Bytes, Columns, Flags, Integrity, LateCause, Measured, Nanos, Op, Outcome, Request,
-    VerifyMode,
+    Batch, Bytes, Columns, Flags, LateCause, Measured, Nanos, Op, Outcome, Request, VerifyMode,
 };
 
 use super::device::merged_grade;
@@ -21,18 +20,9 @@ fn figures_of(requests: &[(Op, u64, u64, u32)], change: impl Fn(&mut Request)) -
     for &(op, offset, length, in_flight) in requests {
         let mut request = Request::new(Nanos::ZERO, op, Bytes(offset), Bytes(length));
         request.measured = Some(Measured {
-            scheduled: Nanos::ZERO,
-            submitted: Some(Nanos(1)),
-            completed: Some(Nanos(2)),
             target_offset: Some(Bytes(offset)),
             in_flight,
-            outcome: Outcome::Ok,
-            pushed_back: false,
-            late_cause: LateCause::None,
-            target: 0,
-            integrity: Integrity::Unchecked,
-            behind: 0,
-            flow: 0,
+            ..Measured::done(Nanos::ZERO, Nanos(1), Nanos(2))
         });
         change(&mut request);
         batch.push(&request);

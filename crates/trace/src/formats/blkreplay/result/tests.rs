@@ -8,10 +8,7 @@ use super::super::super::{ReadOptions, create, open};
 use super::super::RESULT;
 use crate::batch::tests::any_request;
 use crate::stream::Written;
-use crate::{
-    Batch, Bytes, Columns, Header, Integrity, LateCause, Measured, Nanos, Op, Outcome, Request,
-    Volume,
-};
+use crate::{Batch, Bytes, Columns, Header, Measured, Nanos, Op, Outcome, Request, Volume};
 
 fn written(requests: &[Request]) -> (String, Written, Vec<Request>) {
     let directory = tempfile::tempdir().unwrap();
@@ -40,18 +37,9 @@ fn written(requests: &[Request]) -> (String, Written, Vec<Request>) {
 
 fn measured(scheduled: i64, submitted: i64, completed: i64, target: u64) -> Measured {
     Measured {
-        scheduled: Nanos(scheduled),
-        submitted: Some(Nanos(submitted)),
-        completed: Some(Nanos(completed)),
         target_offset: Some(Bytes(target)),
         in_flight: 0,
-        outcome: Outcome::Ok,
-        pushed_back: false,
-        late_cause: LateCause::None,
-        target: 0,
-        integrity: Integrity::Unchecked,
-        behind: 0,
-        flow: 0,
+        ..Measured::done(Nanos(scheduled), Nanos(submitted), Nanos(completed))
     }
 }
 

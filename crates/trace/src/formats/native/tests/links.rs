@@ -11,7 +11,7 @@ use super::super::{create, open};
 use super::{file, header, read, some_requests};
 use crate::batch::{Batch, Columns};
 use crate::formats::ReadOptions;
-use crate::{Dependency, Integrity, LateCause, Measured, Nanos, Outcome, Request};
+use crate::{Dependency, Measured, Nanos, Request};
 
 /// A trace with links: one row without parents, one with many, and one with an unknown dependency.
 fn linked() -> Batch {
@@ -60,18 +60,9 @@ fn the_request_that_was_waited_for_is_read_where_it_is_asked_for() {
     let mut batch = Batch::new(columns);
     for (row, request) in (0..).zip(&some_requests(100)) {
         let measured = Measured {
-            scheduled: request.issue,
-            submitted: Some(request.issue),
-            completed: Some(request.issue),
             target_offset: Some(request.offset),
-            in_flight: 1,
-            outcome: Outcome::Ok,
-            pushed_back: false,
-            late_cause: LateCause::None,
-            target: 0,
-            integrity: Integrity::Unchecked,
             behind: row % 3,
-            flow: 0,
+            ..Measured::done(request.issue, request.issue, request.issue)
         };
         batch.push(&Request { latency: None, measured: Some(measured), ..*request });
     }
