@@ -19,7 +19,7 @@ use ioecho_trace::header::NoteKind;
 use ioecho_trace::transform::Load;
 use ioecho_trace::wording::Wording;
 use ioecho_trace::{Batch, Dependency, Header, Nanos, Request, Source, TraceError};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::chains::{
     Chains, are_estimated, gaps_of, note_estimated, refuse_without_completions, survey,
@@ -52,7 +52,7 @@ enum Origin {
 impl Links {
     pub(crate) fn new(chains: &Chains, trace: &Path, server_speed: f64) -> Self {
         let origin = match chains {
-            Chains::Named => Origin::Named(Box::new(Named::new(trace))),
+            Chains::Named { .. } => Origin::Named(Box::new(Named::new(trace))),
             Chains::Inferred { rules, gaps, is_estimated } => Origin::Inferred {
                 inference: Box::new(Inference::new(rules.clone())),
                 gaps: gaps.clone().into_iter().peekable(),
@@ -151,10 +151,10 @@ pub(crate) fn chains_of(
     let is_piped = path == Path::new("-");
     if source.header().columns.dependencies {
         if is_piped {
-            return Ok((Chains::Named, source));
+            return Ok((Chains::Named { tasks: 0 }, source));
         }
-        check(path, &mut *source)?;
-        return Ok((Chains::Named, again()?));
+        let tasks = check(path, &mut *source)?;
+        return Ok((Chains::Named { tasks }, again()?));
     }
     refuse_without_completions(path, source.header())?;
     if is_piped {
@@ -171,18 +171,21 @@ pub(crate) fn chains_of(
     Ok((Chains::Inferred { rules, gaps, is_estimated }, again()?))
 }
 
-/// Refuses a trace in which a request waits for one that does not come before it.
-fn check(path: &Path, source: &mut dyn Source) -> Result<(), TraceError> {
+/// Refuses a trace in which a request waits for one that does not come before it; answers how many
+/// tasks made its requests.
+fn check(path: &Path, source: &mut dyn Source) -> Result<u32, TraceError> {
     let mut named = Named::new(path);
+    let mut tasks = FxHashSet::default();
     let mut batch = Batch::new(source.header().columns);
     while source.next_batch(&mut batch)? {
         for (row, request) in batch.iter().enumerate() {
+            tasks.extend(request.origin.map(|origin| origin.pid));
             if let Some(dependency) = batch.dependency(row) {
                 named.link(&request, dependency, None)?;
             }
         }
     }
-    Ok(())
+    Ok(u32::try_from(tasks.len()).unwrap_or(u32::MAX))
 }
 
 /// Translates parents that the trace names.
@@ -339,7 +342,7 @@ mod tests {
             batch.link_last(Dependency { id: *id, think: None, parents });
         }
         let (mut planned, mut parents) = (Vec::new(), Vec::new());
-        let mut links = Links::new(&Chains::Named, Path::new("trace"), 2.0);
+        let mut links = Links::new(&Chains::Named { tasks: 0 }, Path::new("trace"), 2.0);
         links.plan(&batch, &mut planner(), &mut planned, &mut parents)?;
         let thinks = planned.iter().map(|one| one.think.map(|think| think.0 / 1_000));
         Ok((thinks.collect(), parents))

@@ -98,10 +98,11 @@ impl ReplayPlan {
             options.whole_seconds = WholeSeconds::Refuse;
         }
         let load = spec.load();
+        // Calls on files wait for those that they need whatever the timing.
+        let wait = spec.timing.has_parents() || recorded::is_asked_for(&spec);
         // Parents that the trace names may be left out by a part, a transform, or a replay without
         // writes. Then they are inferred among the others.
-        options.dependencies =
-            spec.timing.has_parents() && load.is_whole() && !spec.writes.reads_only();
+        options.dependencies = wait && load.is_whole() && !spec.writes.reads_only();
         let open = || open::trace_until(opener, &Stop::default(), &spec.trace, &options, &load);
         let source: Box<dyn Source> = if recorded::is_asked_for(&spec) {
             open()?
@@ -123,12 +124,17 @@ impl ReplayPlan {
             (flows, Box::new(Nothing { header }) as Box<dyn Source>)
         };
         refuse_an_hour_of_no_clock(&spec, &targets)?;
-        let (chains, source) = if spec.timing.has_parents() {
+        let are_named = options.dependencies && source.header().columns.dependencies;
+        let is_linked = recorded::is_asked_for(&spec) && are_named && spec.in_flight_max > 1;
+        let (chains, source) = if spec.timing.has_parents() || is_linked {
             let (chains, source) = links::chains_of(&spec.trace, &load, source, open)?;
             (Some(chains), source)
         } else {
             (None, source)
         };
+        let in_flight_max = in_flight_max(&spec, &flows, chains.as_ref());
+        // One at a time they go in the order of the recording, in which each finds what it needs.
+        let chains = chains.filter(|_| spec.timing.has_parents() || in_flight_max > 1);
         let output = spec.output.clone().unwrap_or_else(default_output);
         let inputs = inputs(&spec, &load, &targets)?;
         let before = Before::new(&spec, &targets)?;
@@ -136,11 +142,12 @@ impl ReplayPlan {
         let scheduler = Config {
             conflicts: conflicts(&spec, &targets),
             strong: spec.strong,
-            look_ahead: if spec.timing.has_parents() { LOOK_AHEAD_OF_CHAINS } else { LOOK_AHEAD },
+            look_ahead: if chains.is_some() { LOOK_AHEAD_OF_CHAINS } else { LOOK_AHEAD },
+            linked: chains.is_some(),
             timing: spec.timing(),
             follow_in_flight: spec.follow_in_flight,
             bundle: spec.bundle,
-            ..Config::with_in_flight_max(in_flight_max(&spec, &flows))
+            ..Config::with_in_flight_max(in_flight_max)
         };
         let timing = Timing {
             start: spec.start,
@@ -316,9 +323,9 @@ impl ReplayPlan {
 }
 
 /// How many requests may be in flight.
-fn in_flight_max(spec: &ReplaySpec, flows: &Flows) -> u32 {
+fn in_flight_max(spec: &ReplaySpec, flows: &Flows, chains: Option<&Chains>) -> u32 {
     match (recorded::is_asked_for(spec), flows.is_empty()) {
-        (true, _) => recorded::IN_FLIGHT_MAX,
+        (true, _) => recorded::in_flight_max(chains, spec.in_flight_max),
         (false, true) => spec.in_flight_max,
         (false, false) => flows.in_flight_max(),
     }

@@ -9,13 +9,24 @@ use ioecho_trace::recording::Recording;
 use ioecho_trace::wording::Wording;
 use ioecho_trace::{Source, TraceError};
 
+use crate::chains::Chains;
 use crate::error::{Kind, Result, RunError};
 use crate::spec::ReplaySpec;
 use crate::target::Target;
 use crate::tree_target::TREE_PREFIX;
 
-/// Calls in flight: each may need what the one before it made.
-pub(crate) const IN_FLIGHT_MAX: u32 = 1;
+/// The most calls in flight: each has a thread of its own.
+const IN_FLIGHT_MAX: u32 = 256;
+
+/// How many calls may be in flight, at most so many: as many as there are tasks, which make one
+/// after the other. Where the trace does not name what each call waits for, any may need what the
+/// one before it made.
+pub(crate) fn in_flight_max(chains: Option<&Chains>, asked: u32) -> u32 {
+    match chains {
+        Some(Chains::Named { tasks }) => asked.min(*tasks).clamp(1, IN_FLIGHT_MAX),
+        _ => 1,
+    }
+}
 
 /// Whether a replay without flows is one of files.
 pub(crate) fn is_asked_for(spec: &ReplaySpec) -> bool {

@@ -141,7 +141,8 @@ impl Buffer {
         &mut self.bytes[self.from..self.from + length]
     }
 
-    fn make_room(&mut self, length: usize) {
+    /// Makes room for so many bytes, and forgets those that it holds where it must.
+    pub(super) fn make_room(&mut self, length: usize) {
         let length = length.next_multiple_of(ALIGNMENT);
         if length + ALIGNMENT > self.bytes.len() {
             *self = Self::new(length);
