@@ -99,14 +99,6 @@ impl<S: Serve> Workers<S> {
         self.prepared.push(Job { io: *io, memory });
     }
 
-    /// Takes back what is queued, if that is one job and nothing else is in flight.
-    pub(crate) fn take_back(&mut self) -> Option<(Io, S::Memory)> {
-        if self.in_flight > 0 || self.prepared.len() != 1 {
-            return None;
-        }
-        self.prepared.pop().map(|Job { io, memory }| (io, memory))
-    }
-
     /// Hands over what is prepared and answers how many jobs it was.
     pub(crate) fn submit(&mut self) -> io::Result<usize> {
         let accepted = self.prepared.len();

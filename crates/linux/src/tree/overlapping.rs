@@ -6,8 +6,8 @@
 //! the scheduler's to decide, by their links.
 //!
 //! To wake a thread takes longer than most calls do. So a call that all others wait for is made by
-//! the engine's own thread: then a program that works alone is replayed as fast as if there were
-//! no pool.
+//! the engine's own thread, and so are calls that were quick lately ([`Lately`]): then a program
+//! that works alone, or in memory, is replayed as fast as if there were no pool.
 
 use std::io;
 use std::sync::Arc;
@@ -24,17 +24,71 @@ use crate::device::workers::{Serve, Workers, served};
 use crate::thread::wake_promptly;
 use crate::watch::Helpers;
 
+/// Calls that take less than this are quick: a thread that is woken for one, and wakes the engine
+/// with its result, takes longer.
+const QUICK: Nanos = Nanos::from_micros(20);
+
+/// Calls that move more than this are never taken for quick.
+const LENGTH_QUICK: u64 = 64 << 10;
+
+/// So many quick calls are made at a time, while the engine does nothing else: less than makes
+/// others late.
+const OWN_MAX: usize = 4;
+
 /// A device for recorded calls on files, several at a time.
 pub struct OverlappingDevice {
     on: Arc<Shared>,
     workers: Workers<Shared>,
     clock: MonotonicClock,
-    /// Memory for the data of calls.
-    buffers: Vec<Buffer>,
-    /// Whether the next call is made by the engine's own thread.
+    rooms: Vec<Room>,
+    prepared: Vec<(Io, Room)>,
+    /// Those that the engine's own thread makes next.
+    own: Vec<(Io, Room)>,
+    /// What has come of such calls.
+    done: Vec<Completion>,
+    /// Whether all others wait for the call that comes next.
     is_alone: bool,
-    /// The call that was made so.
-    done: Option<Completion>,
+    lately: Lately,
+}
+
+/// Where the data of a call lies.
+struct Room {
+    buffer: Buffer,
+    /// Of which operation it is, if that may be quick.
+    op: Option<Op>,
+}
+
+impl Room {
+    fn new() -> Self {
+        Self { buffer: Buffer::new(ROOM_BYTES), op: None }
+    }
+}
+
+/// How long calls of each operation took lately: a mean in which the last ones weigh most.
+///
+/// What is in memory takes microseconds, what waits for a disk or a server a thousand times as
+/// long. One slow call makes its operation slow for some two dozen calls, so a file system that
+/// begins to wait holds up the engine's own thread once.
+struct Lately([i64; Op::ALL.len()]);
+
+impl Lately {
+    /// Nothing is known, so nothing is quick.
+    fn new() -> Self {
+        Self([2 * QUICK.0; Op::ALL.len()])
+    }
+
+    fn is_quick(&self, op: Op) -> bool {
+        self.0[usize::from(op.code())] < QUICK.0
+    }
+
+    /// Learns from a call that has ended, and puts its room back.
+    fn take(&mut self, completion: &Completion, room: Room, rooms: &mut Vec<Room>) {
+        if let Some(op) = room.op {
+            let mean = &mut self.0[usize::from(op.code())];
+            *mean += ((completion.completed - completion.submitted).0 - *mean) / 8;
+        }
+        rooms.push(room);
+    }
 }
 
 /// What the workers share.
@@ -44,15 +98,15 @@ struct Shared {
 }
 
 impl Serve for Shared {
-    type Memory = Buffer;
+    type Memory = Room;
 
     fn begin(&self) {
         wake_promptly();
         self.helpers.join();
     }
 
-    fn serve(&self, io: &Io, memory: &mut Buffer) -> Outcome {
-        self.recorded.make(io, memory)
+    fn serve(&self, io: &Io, memory: &mut Room) -> Outcome {
+        self.recorded.make(io, &mut memory.buffer)
     }
 }
 
@@ -71,9 +125,19 @@ impl OverlappingDevice {
         let recorded = Recorded::new(anchor, files);
         let on = Arc::new(Shared { recorded, helpers: Helpers::default() });
         let workers = Workers::new(in_flight_max, in_flight_max, &on, clock, None)?;
-        // Memory that no call has touched yet takes no room.
-        let buffers = (0..in_flight_max).map(|_| Buffer::new(ROOM_BYTES)).collect();
-        Ok(Self { on, workers, clock, buffers, is_alone: false, done: None })
+        let most = in_flight_max as usize;
+        Ok(Self {
+            on,
+            workers,
+            clock,
+            // The system gives memory to them as calls first touch it.
+            rooms: (0..most).map(|_| Room::new()).collect(),
+            prepared: Vec::with_capacity(most),
+            own: Vec::with_capacity(most),
+            done: Vec::with_capacity(most),
+            is_alone: false,
+            lately: Lately::new(),
+        })
     }
 
     /// The threads that make calls beside that of the engine.
@@ -100,15 +164,16 @@ impl Device for OverlappingDevice {
     }
 
     fn prepare(&mut self, io: &Io, payload: &mut dyn Payload) {
-        let mut buffer = self.buffers.pop().unwrap_or_else(|| Buffer::new(ROOM_BYTES));
+        let mut room = self.rooms.pop().unwrap_or_else(Room::new);
         let length = io.length.0 as usize;
         if matches!(io.op, Op::Read | Op::Write) {
-            buffer.make_room(length);
+            room.buffer.make_room(length);
         }
         if io.op == Op::Write {
-            payload.fill(io, buffer.part(length.next_multiple_of(ALIGNMENT)));
+            payload.fill(io, room.buffer.part(length.next_multiple_of(ALIGNMENT)));
         }
-        self.workers.prepare(io, buffer);
+        room.op = (io.op != Op::Fsync && io.length.0 <= LENGTH_QUICK).then_some(io.op);
+        self.prepared.push((*io, room));
     }
 
     fn serves_next(&mut self) -> bool {
@@ -117,33 +182,43 @@ impl Device for OverlappingDevice {
     }
 
     fn submit(&mut self) -> io::Result<(Nanos, usize)> {
-        let alone = std::mem::take(&mut self.is_alone).then(|| self.workers.take_back()).flatten();
-        if let Some((io, mut buffer)) = alone {
-            let completion = served(&*self.on, self.clock, &io, &mut buffer);
-            self.buffers.push(buffer);
-            self.done = Some(completion);
-            return Ok((completion.submitted, 1));
-        }
+        let is_alone = std::mem::take(&mut self.is_alone);
         let stamp = self.clock.now();
-        Ok((stamp, self.workers.submit()?))
+        for (io, room) in self.prepared.drain(..) {
+            let is_quick = room.op.is_some_and(|op| self.lately.is_quick(op));
+            if is_alone || is_quick && self.own.len() < OWN_MAX {
+                self.own.push((io, room));
+            } else {
+                self.workers.prepare(&io, room);
+            }
+        }
+        // Theirs go on meanwhile.
+        let handed = self.workers.submit()?;
+        let made = self.own.len();
+        for (io, mut room) in self.own.drain(..) {
+            let completion = served(&*self.on, self.clock, &io, &mut room);
+            self.lately.take(&completion, room, &mut self.rooms);
+            self.done.push(completion);
+        }
+        Ok((stamp, handed + made))
     }
 
     fn reap(&mut self, completions: &mut Vec<Completion>) -> io::Result<()> {
-        completions.extend(self.done.take());
-        let Self { workers, buffers, .. } = self;
-        workers.reap(&mut |completion, buffer| {
+        completions.append(&mut self.done);
+        let Self { workers, rooms, lately, .. } = self;
+        workers.reap(&mut |completion, room| {
+            lately.take(&completion, room, rooms);
             completions.push(completion);
-            buffers.push(buffer);
         });
         Ok(())
     }
 
     fn wait(&mut self, until: Nanos, completions: &mut Vec<Completion>) -> io::Result<()> {
-        if self.done.is_none() {
-            let Self { workers, buffers, .. } = self;
-            workers.wait(until, &mut |completion, buffer| {
+        if self.done.is_empty() {
+            let Self { workers, rooms, lately, .. } = self;
+            workers.wait(until, &mut |completion, room| {
+                lately.take(&completion, room, rooms);
                 completions.push(completion);
-                buffers.push(buffer);
             });
         }
         self.reap(completions)
