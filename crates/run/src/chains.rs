@@ -17,7 +17,8 @@ use crate::error::{Kind, Result, RunError};
 pub enum Chains {
     /// The trace names them.
     Named {
-        /// The tasks that made its requests; 0 where the trace does not tell, or was not read.
+        /// How many tasks that made its requests were there at a time; 0 where the trace does not
+        /// tell, or was not read.
         tasks: u32,
     },
     /// They are inferred while the trace is read.

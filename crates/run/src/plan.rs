@@ -124,15 +124,15 @@ impl ReplayPlan {
             (flows, Box::new(Nothing { header }) as Box<dyn Source>)
         };
         refuse_an_hour_of_no_clock(&spec, &targets)?;
-        let are_named = options.dependencies && source.header().columns.dependencies;
-        let is_linked = recorded::is_asked_for(&spec) && are_named && spec.in_flight_max > 1;
+        let is_linked = options.dependencies && recorded::is_linked(&spec, source.header());
         let (chains, source) = if spec.timing.has_parents() || is_linked {
             let (chains, source) = links::chains_of(&spec.trace, &load, source, open)?;
             (Some(chains), source)
         } else {
             (None, source)
         };
-        let in_flight_max = in_flight_max(&spec, &flows, chains.as_ref());
+        let linked = chains.as_ref().filter(|_| is_linked);
+        let in_flight_max = in_flight_max(&spec, &flows, linked);
         // One at a time they go in the order of the recording, in which each finds what it needs.
         let chains = chains.filter(|_| spec.timing.has_parents() || in_flight_max > 1);
         let output = spec.output.clone().unwrap_or_else(default_output);
@@ -323,9 +323,9 @@ impl ReplayPlan {
 }
 
 /// How many requests may be in flight.
-fn in_flight_max(spec: &ReplaySpec, flows: &Flows, chains: Option<&Chains>) -> u32 {
+fn in_flight_max(spec: &ReplaySpec, flows: &Flows, linked: Option<&Chains>) -> u32 {
     match (recorded::is_asked_for(spec), flows.is_empty()) {
-        (true, _) => recorded::in_flight_max(chains, spec.in_flight_max),
+        (true, _) => recorded::in_flight_max(linked, spec.in_flight_max),
         (false, true) => spec.in_flight_max,
         (false, false) => flows.in_flight_max(),
     }

@@ -232,3 +232,120 @@ impl Device for OverlappingDevice {
         format!("recorded calls, up to {} at a time", self.workers.count())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use ioecho_replay::pattern::Pattern;
+    use ioecho_trace::Flags;
+    use ioecho_trace::recorded::{OpenWord, PLACE_BYTES, Place};
+
+    use super::*;
+
+    const FILES: usize = 3;
+
+    fn io(tag: u32, op: Op, place: usize, length: u64) -> Io {
+        let offset = Bytes(place as u64 * PLACE_BYTES);
+        let (request, scheduled, flags) = (u64::from(tag), Nanos::ZERO, Flags::empty());
+        Io { tag, request, scheduled, op, flags, offset, length: Bytes(length) }
+    }
+
+    fn device(directory: &std::path::Path) -> OverlappingDevice {
+        let open = vec![OpenWord::Read, OpenWord::Write, OpenWord::Create, OpenWord::Exclusive];
+        let place = |n: usize| Place {
+            path: format!("{n}"),
+            open: open.clone(),
+            mode: Some(0o600),
+            ..Place::default()
+        };
+        let places = (0..FILES).map(place).collect();
+        let files = Arc::new(RecordedFiles { places, ..RecordedFiles::default() });
+        let anchor = Anchor::open(directory, true, false).unwrap();
+        OverlappingDevice::new(anchor, files, 4, MonotonicClock::new()).unwrap()
+    }
+
+    /// Makes calls beside each other; answers the tags and outcomes, by tag.
+    fn does(device: &mut OverlappingDevice, calls: &[Io]) -> Vec<(u32, Outcome)> {
+        for io in calls {
+            device.prepare(io, &mut Pattern::new(1));
+        }
+        assert_eq!(device.submit().unwrap().1, calls.len());
+        let mut done = Vec::new();
+        while done.len() < calls.len() {
+            device.wait(Nanos::MAX, &mut done).unwrap();
+        }
+        let mut all: Vec<_> = done.iter().map(|one| (one.tag, one.outcome)).collect();
+        all.sort_unstable_by_key(|(tag, _)| *tag);
+        all
+    }
+
+    #[test]
+    fn calls_go_on_beside_each_other_also_on_one_opened_file() {
+        let directory = tempfile::TempDir::new().unwrap();
+        let mut device = device(directory.path());
+        let ok =
+            |tags: std::ops::Range<u32>| tags.map(|tag| (tag, Outcome::Ok)).collect::<Vec<_>>();
+        let made = [io(0, Op::Create, 0, 0), io(1, Op::Create, 1, 0), io(2, Op::Create, 2, 0)];
+        assert_eq!(does(&mut device, &made), ok(0..3));
+        // Whether threads make calls or the engine's own does: it may from the moment on when they
+        // were quick.
+        for _ in 0..100 {
+            let written = [
+                io(0, Op::Write, 0, 5000),
+                io(1, Op::Write, 0, 200_000),
+                io(2, Op::Getattr, 0, 0),
+                io(3, Op::Fsync, 1, 0),
+            ];
+            assert_eq!(does(&mut device, &written), ok(0..4));
+        }
+        let read = [io(0, Op::Read, 0, 200_000), io(1, Op::Read, 1, 0), io(2, Op::Read, 1, 1)];
+        let told = [(0, Outcome::Ok), (1, Outcome::Ok), (2, Outcome::Short)];
+        assert_eq!(does(&mut device, &read), told);
+        assert_eq!(
+            does(&mut device, &[0, 1, 2].map(|n| io(n, Op::Close, n as usize, 0))),
+            ok(0..3)
+        );
+        // A place that nothing is open in is opened as something that is there.
+        assert_eq!(does(&mut device, &[io(0, Op::Close, 0, 0)]), ok(0..1));
+        let (_, again) = does(&mut device, &[io(0, Op::Create, 0, 0)])[0];
+        assert_eq!(again, Outcome::Error(17));
+        assert_eq!(device.rooms.len(), 4);
+        let moved = device.helpers().moved();
+        assert!(moved.is_none_or(|moved| moved.written_bytes >= 100 * 205_000), "{moved:?}");
+    }
+
+    #[test]
+    fn a_call_that_all_others_wait_for_has_ended_when_it_is_handed_over() {
+        let directory = tempfile::TempDir::new().unwrap();
+        let mut device = device(directory.path());
+        for _ in 0..20 {
+            device.prepare(&io(0, Op::Fsync, 0, 0), &mut Pattern::new(1));
+            assert!(device.serves_next());
+            assert_eq!(device.submit().unwrap().1, 1);
+            let mut done = Vec::new();
+            device.reap(&mut done).unwrap();
+            assert_eq!(done.len(), 1);
+        }
+    }
+
+    #[test]
+    fn an_operation_is_quick_when_its_last_calls_were() {
+        let mut lately = Lately::new();
+        let mut take = |micros: i64| {
+            let completion = Completion {
+                tag: 0,
+                submitted: Nanos::ZERO,
+                completed: Nanos::from_micros(micros),
+                outcome: Outcome::Ok,
+                integrity: ioecho_trace::Integrity::Unchecked,
+            };
+            let room = Room { op: Some(Op::Open), ..Room::new() };
+            lately.take(&completion, room, &mut Vec::new());
+            [lately.is_quick(Op::Open), lately.is_quick(Op::Mkdir)]
+        };
+        assert_eq!(take(5), [false; 2]);
+        assert_eq!([0; 10].map(|_| take(5)).last(), Some(&[true, false]));
+        assert_eq!(take(3000), [false; 2]);
+        assert_eq!([0; 15].map(|_| take(5)).last(), Some(&[false; 2]));
+        assert_eq!([0; 30].map(|_| take(5)).last(), Some(&[true, false]));
+    }
+}

@@ -81,7 +81,8 @@ impl Recorded {
             }
         }
         if has(OpenWord::Path) {
-            flags = OFlags::PATH | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+            let of_kind = flags & OFlags::DIRECTORY;
+            flags = OFlags::PATH | OFlags::CLOEXEC | OFlags::NOFOLLOW | of_kind;
         }
         let mode = if flags.contains(OFlags::CREATE) {
             Mode::from_raw_mode(place.mode.unwrap_or(0o666))
