@@ -611,7 +611,11 @@ impl fmt::Display for ReplayPlan {
             match target {
                 Target::Simulated { text, .. } => writeln!(f, "target        {text}: simulated")?,
                 Target::Tree(tree) if tree.recorded.is_some() => {
-                    writeln!(f, "target        {}: recorded calls, one at a time", target.name())?;
+                    let how = match self.scheduler.in_flight_max {
+                        1 => "one at a time".to_owned(),
+                        most => format!("up to {most} at a time"),
+                    };
+                    writeln!(f, "target        {}: recorded calls, {how}", target.name())?;
                 }
                 Target::Tree(tree) => writeln!(
                     f,

@@ -3,7 +3,6 @@
 //! The path of a call is looked up within it, as it was when it was recorded. A call that failed in
 //! the recording because of its names must fail again; then it has done what it did.
 
-use std::mem::MaybeUninit;
 use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
 use std::sync::{Arc, PoisonError, RwLock, RwLockWriteGuard};
 
@@ -24,9 +23,6 @@ use crate::MonotonicClock;
 
 /// The longest read or write that is one call here.
 const LENGTH_MAX: u64 = 1 << 30;
-
-/// Room for the names that one call reads, as the C library gives it.
-const NAMES_BYTES: usize = 32 << 10;
 
 /// Room for the data of most calls.
 pub(super) const ROOM_BYTES: usize = 1 << 20;
@@ -221,10 +217,9 @@ impl Recorded {
     }
 
     /// Reads names of a directory.
-    fn read_names(&self, number: usize, place: &Place) -> Result<(), Errno> {
-        let mut room = [const { MaybeUninit::uninit() }; NAMES_BYTES];
+    fn read_names(&self, number: usize, place: &Place, buffer: &mut Buffer) -> Result<(), Errno> {
         self.with(number, place, |open| {
-            let mut names = RawDir::new(open.as_fd(), &mut room);
+            let mut names = RawDir::new(open.as_fd(), buffer.names());
             names.next().transpose().map(drop)
         })
     }
@@ -241,7 +236,7 @@ impl Recorded {
                 ok(self.with(number, place, |open| fstat(open).map(drop)))
             }
             Op::Fsync => ok(self.with(number, place, |open| fsync(open))),
-            Op::Readdir => ok(self.read_names(number, place)),
+            Op::Readdir => ok(self.read_names(number, place, buffer)),
             Op::Truncate => ok(self.truncate(number, within, place)),
             Op::Setattr => ok(self.set(place)),
             op @ (Op::Rename | Op::Link | Op::Symlink) => ok(self.to_other(op, place)),
