@@ -246,7 +246,12 @@ impl Forest {
                         kept_max,
                     };
                     let device = Box::new(FilesDevice::new(here, there, options, clock));
-                    Lane::Real { device, clock, claims: Vec::new(), helpers: Helpers::default() }
+                    Lane::Real {
+                        device,
+                        clock,
+                        claims: Vec::new(),
+                        helpers: Some(Helpers::default()),
+                    }
                 }
                 (TreePlace::Memory { calls, .. }, ..) => {
                     let other = plan.flows.to(at.target);

@@ -51,8 +51,8 @@ pub(crate) enum Lane {
         clock: MonotonicClock,
         /// What is known of each device or file; nothing of a tree of files.
         claims: Vec<Claim>,
-        /// The threads that make its calls, beside its own.
-        helpers: Helpers,
+        /// The threads that make calls on a tree of files, beside its own; `None` of devices.
+        helpers: Option<Helpers>,
     },
     /// The clock belongs to the thread of the simulation, so it is made there.
     Simulated {
@@ -154,7 +154,7 @@ impl Lane {
             (TargetEntry::Real(Box::new(entry)), layers)
         });
         let entries = entries.collect();
-        Ok((Self::Real { device, clock, claims, helpers: Helpers::default() }, entries))
+        Ok((Self::Real { device, clock, claims, helpers: None }, entries))
     }
 
     /// The numbers of the fills that the sample of the target contains.
@@ -439,8 +439,7 @@ pub(crate) fn run(
             let pacing =
                 Pacing { start_at: Some(agreed.start_at), spin: agreed.spin, ..pacing(plan) };
             let of_lane: (&mut dyn Device, _, _) = (device.as_mut(), &clock, pacing);
-            let helpers = numbers.is_empty().then_some(&helpers);
-            replay_counted(plan, &mut rings, &mut end, of_lane, helpers);
+            replay_counted(plan, &mut rings, &mut end, of_lane, helpers.as_ref());
             if end.totals.silent || end.error.is_some() {
                 // The run can no longer become complete, so it need not wait for its end.
                 rings.control.stop.store(true, Relaxed);
@@ -480,12 +479,11 @@ fn replay_counted<C: Clock>(
     rings: &mut Rings,
     end: &mut LaneEnd,
     of_lane: (&mut dyn Device, &C, Pacing),
-    on_tree: Option<&Helpers>,
+    helpers: Option<&Helpers>,
 ) {
-    let before = on_tree.and_then(Helpers::moved);
+    let before = helpers.and_then(Helpers::moved);
     replay(plan, rings, end, of_lane);
-    let after = before.and_then(|before| Some(on_tree?.moved()?.since(&before)));
-    end.file_io = after;
+    end.file_io = before.and_then(|before| Some(helpers?.moved()?.since(&before)));
 }
 
 /// Keeps a simulated device in step with those of the other targets, if requests wait for them, or

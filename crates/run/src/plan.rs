@@ -139,16 +139,7 @@ impl ReplayPlan {
         let inputs = inputs(&spec, &load, &targets)?;
         let before = Before::new(&spec, &targets)?;
         refuse_what_files_have_not(&spec, &targets, &flows)?;
-        let scheduler = Config {
-            conflicts: conflicts(&spec, &targets),
-            strong: spec.strong,
-            look_ahead: if chains.is_some() { LOOK_AHEAD_OF_CHAINS } else { LOOK_AHEAD },
-            linked: chains.is_some(),
-            timing: spec.timing(),
-            follow_in_flight: spec.follow_in_flight,
-            bundle: spec.bundle,
-            ..Config::with_in_flight_max(in_flight_max)
-        };
+        let scheduler = scheduler(&spec, &targets, chains.is_some(), in_flight_max);
         let timing = Timing {
             start: spec.start,
             speedup: spec.speedup,
@@ -319,6 +310,20 @@ impl ReplayPlan {
         }
         self.scheduler.conflicts != ConflictMode::Allow
             && self.scheduler.strong != Strong::WriteWrite
+    }
+}
+
+/// How the scheduler is to behave; requests wait for others if they are `linked`.
+fn scheduler(spec: &ReplaySpec, targets: &[Target], linked: bool, in_flight_max: u32) -> Config {
+    Config {
+        conflicts: conflicts(spec, targets),
+        strong: spec.strong,
+        look_ahead: if linked { LOOK_AHEAD_OF_CHAINS } else { LOOK_AHEAD },
+        linked,
+        timing: spec.timing(),
+        follow_in_flight: spec.follow_in_flight,
+        bundle: spec.bundle,
+        ..Config::with_in_flight_max(in_flight_max)
     }
 }
 

@@ -87,6 +87,7 @@ fn opened(
     let in_flight_max = plan.scheduler.in_flight_max;
     let (device, helpers) = device(anchor, Arc::clone(files), in_flight_max, clock)
         .map_err(|error| RunError::new(Kind::Failure, error.to_string()))?;
+    let helpers = Some(helpers);
     let lane = Lane::Real { device, clock, claims: Vec::new(), helpers };
     Ok((vec![lane], vec![entry], vec![Vec::new()]))
 }
