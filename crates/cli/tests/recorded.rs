@@ -264,6 +264,128 @@ fn a_git_clone_and_a_build_recorded_by_strace_leave_the_same_trees_elsewhere() {
     }
 }
 
+/// Two processes that do the same beside each other: each writes files and brings them to the disk.
+fn two_processes() -> String {
+    let mut lines = vec![
+        (0, 50, "100 T mkdir(\"/two\", 0777) = 0 <0.000050>".to_owned()),
+        (100, 30, "100 T clone(child_stack=NULL, flags=SIGCHLD) = 101 <0.000030>".to_owned()),
+    ];
+    for pid in [100, 101] {
+        for n in 0..50 {
+            let at = 1000 + n * 1000 + i64::from(pid - 100) * 7;
+            let path = format!("/two/{pid}.{n}");
+            let calls = [
+                format!("openat(AT_FDCWD, \"{path}\", O_WRONLY|O_CREAT|O_EXCL, 0644) = 3"),
+                "write(3, \"x\"..., 5000) = 5000".to_owned(),
+                "fsync(3) = 0".to_owned(),
+                "close(3) = 0".to_owned(),
+            ];
+            for (k, call) in (0..).zip(calls) {
+                lines.push((at + 200 * k, 190, format!("{pid} T {call} <0.000190>")));
+            }
+        }
+    }
+    // A line stands where its call begins, which returns before that process makes another.
+    lines.sort_by_key(|(at, ..)| *at);
+    let told = lines.iter().map(|(at, _, line)| {
+        line.replacen('T', &format!("17000000{:02}.{:06}", at / 1_000_000, at % 1_000_000), 1)
+            + "\n"
+    });
+    told.collect()
+}
+
+/// How many calls were in flight at a time, and how many could be.
+fn in_flight(home: &Path, run: &str) -> (u64, u64) {
+    let text = fs::read_to_string(home.join(run).join("summary.json")).unwrap();
+    let summary: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let of = |name: &str| summary["engine"][name].as_u64().unwrap();
+    (of("in_flight_peak"), of("in_flight_max"))
+}
+
+#[test]
+fn calls_of_two_processes_are_made_beside_each_other_whatever_the_timing() {
+    let home = TempDir::new().unwrap();
+    fs::write(home.path().join("two.strace"), two_processes()).unwrap();
+    does(home.path(), &["convert", "two.strace", "two.parquet"], 0);
+    let mut trees = Vec::new();
+    for timing in ["afap", "load", "dependency", "timed"] {
+        for most in ["1", "4096"] {
+            let run = format!("run.{timing}.{most}");
+            let directory = home.path().join(format!("{timing}.{most}"));
+            let target = format!("--target=tree:{}", directory.display());
+            let timed = format!("--timing={timing}");
+            let (output, cap) = (format!("--output={run}"), format!("--in-flight-max={most}"));
+            let asked = ["replay", "two.parquet", "-q", &timed, &output, &cap, &target];
+            let code = ioecho(home.path(), &asked).status.code().unwrap();
+            assert!([0, 10, 12].contains(&code), "{run}: {code}");
+            let (recorded, header) = rows(&home.path().join(&run).join("requests.parquet"));
+            let is_ok = |row: &Request| row.measured.unwrap().outcome == Outcome::Ok;
+            assert!(recorded.iter().all(is_ok) && header.files.is_some(), "{run}");
+            let (peak, cap) = in_flight(home.path(), &run);
+            assert_eq!((cap, recorded.len()), (if most == "1" { 1 } else { 2 }, 401), "{run}");
+            // At recorded instants each may have returned before the other began.
+            assert!(peak == cap || peak < cap && timing != "afap", "{run}: {peak} of {cap}");
+            trees.push(tree(&directory.join("two")));
+        }
+    }
+    assert_eq!(trees[0].len(), 100);
+    assert!(trees.iter().all(|tree| *tree == trees[0]));
+}
+
+/// Programs that race: two clones of one repository, an archive, and some that replace one name
+/// and append to one file.
+const RACE: &str = "echo 00 > current
+git clone -q source first &
+git clone -q --no-hardlinks source second &
+(tar cf all.tar source && mkdir unpacked && tar xf all.tar -C unpacked) &
+for n in 1 2 3 4; do
+    (for k in 1 2 3 4 5; do
+        echo $n$k > made.$n
+        cat current > seen.$n
+        mv made.$n current
+        echo $n$k >> log
+    done) &
+done
+wait
+";
+
+#[test]
+fn programs_that_race_leave_the_same_tree_in_every_replay() {
+    let home = TempDir::new().unwrap();
+    let source = home.path().join("source");
+    fs::create_dir_all(source.join("sub")).unwrap();
+    for n in 0..40 {
+        fs::write(source.join(format!("sub/{n}")), vec![b'x'; n * 700]).unwrap();
+    }
+    let commit = ["-c", "user.name=x", "-c", "user.email=x@example.org", "commit", "-qm", "x"];
+    let is_there = runs(home.path(), "strace", &["-V"])
+        && runs(home.path(), "tar", &["--version"])
+        && runs(&source, "git", &["init", "-q", "."])
+        && runs(&source, "git", &["add", "."])
+        && runs(&source, "git", &commit);
+    if !is_there {
+        ioecho_fixture::skipped("there is no strace, no tar or no git here");
+        return;
+    }
+    let recorder = ["-f", "-ttt", "-T", "-y", "-o", "race.strace", "sh", "-c", RACE];
+    assert!(runs(home.path(), "strace", &recorder));
+    does(home.path(), &["convert", "race.strace", "race.parquet"], 0);
+    let place = home.path().canonicalize().unwrap();
+    let beneath = place.strip_prefix("/").unwrap();
+    let of =
+        |directory: &Path| ["first", "second", "unpacked"].map(|name| tree(&directory.join(name)));
+    let recorded = of(home.path());
+    let mut all = Vec::new();
+    for n in 0..10 {
+        let timing = ["afap", "load", "afap", "dependency", "timed"][n % 5];
+        let directory = home.path().join(format!("tree.{n}"));
+        replay(home.path(), "race.parquet", timing, &directory);
+        assert_eq!(of(&directory.join(beneath)), recorded, "{timing}");
+        all.push(tree(&directory.join(beneath)));
+    }
+    assert!(all.iter().all(|tree| *tree == all[0]));
+}
+
 /// A file system of this kind on a loop device of its own.
 fn file_system(kind: &str) -> Result<(MountPoint, LoopDevice), String> {
     // The least that mkfs.xfs takes.

@@ -6,6 +6,7 @@ mod device;
 mod direct;
 mod inline;
 mod mark;
+mod overlapping;
 mod reading;
 mod recorded;
 #[cfg(test)]
@@ -14,5 +15,6 @@ mod tests;
 pub use anchor::{Anchor, AnchorState, Found, changed_by, inspect, tree_around};
 pub use before::{Made, make_before};
 pub use device::{FilesDevice, FilesOptions, kept_by_each};
+pub use overlapping::OverlappingDevice;
 pub use reading::FilesReader;
 pub use recorded::RecordedDevice;

@@ -163,6 +163,13 @@ pub trait Device {
     /// prepares no more requests than the device was opened for.
     fn prepare(&mut self, io: &Io, payload: &mut dyn Payload);
 
+    /// Asks the device to serve the one request that is prepared within the next
+    /// [`Device::submit`], because nothing else can fall due until it has completed. Returns
+    /// `false` if it does not.
+    fn serves_next(&mut self) -> bool {
+        false
+    }
+
     /// Hands all prepared requests to the target, without waiting for completions. Returns the
     /// instant of the hand-over, which completions have as `submitted`, and how many requests were
     /// handed over; the others stay prepared for the next call.

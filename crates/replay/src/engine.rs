@@ -311,6 +311,7 @@ impl<C: Clock> Replay<'_, C> {
             submissions: Vec::with_capacity(1024),
             records: Vec::with_capacity(1024),
             unsubmitted: 0,
+            is_alone: false,
             drafted: None,
             drafting: (0, 0),
             // The requests of flows have no number before they are issued.
@@ -403,6 +404,8 @@ struct Engine<'a, C> {
     records: Vec<Record>,
     /// Requests prepared that the device has not taken yet.
     unsubmitted: usize,
+    /// Whether nothing falls due before the one request that is handed over has completed.
+    is_alone: bool,
     /// The number of the last request whose payload was made ahead, or that needs none.
     drafted: Option<u64>,
     /// The request whose payload was last made ahead, and how many bytes of it.
@@ -505,6 +508,8 @@ impl<C: Clock> Engine<'_, C> {
                 gap_cause = LateCause::Host;
             } else {
                 doing = Doing::Issuing;
+                let waits = wake == Wake::Completion && self.scheduler.in_flight() == 1;
+                self.is_alone = waits && self.submissions.len() == 1;
                 gap_cause = self.hand_over(now)?;
                 // Behind a call that was served there is nothing to be away from.
                 expected_back = if self.is_inline { Nanos::MAX } else { self.now() };
@@ -627,39 +632,6 @@ impl<C: Clock> Engine<'_, C> {
         self.submissions = submissions;
         self.submissions.clear();
         Ok(spent.cause())
-    }
-
-    /// Makes the system call for everything prepared, which includes `newest`.
-    fn submit(&mut self, newest: &[Io], decided: Nanos, spent: &mut Spent) -> io::Result<()> {
-        if self.is_inline && self.audit.is_none() {
-            return self.call(newest, decided, spent);
-        }
-        let before = self.clock.now();
-        self.explain_preparing(newest, before, spent);
-        if let Some(audit) = &mut self.audit {
-            audit.commit(self.scheduler.upcoming(), before - self.start);
-        }
-        let (_, taken) = self.device.submit()?;
-        self.unsubmitted -= taken;
-        if taken > 0 {
-            self.heard_at = self.now();
-        }
-        self.control.issued.fetch_add(taken as u64, Relaxed);
-        let after = self.clock.now();
-        // A device that serves in this call hands over in no time.
-        let took = if self.is_inline { Nanos::ZERO } else { after - before };
-        self.totals.submission_max = self.totals.submission_max.max(took);
-        let is_slow = took > LATENESS_TOLERATED;
-        let was_host = is_slow && self.was_preempted() && self.was_host(took);
-        if was_host || is_slow && self.clock.stood_still(before, after) > Nanos(took.0 / 2) {
-            spent.put_aside += took;
-        } else {
-            spent.submitting += took;
-            self.totals.slow_submissions += u64::from(is_slow);
-        }
-        spent.since = after;
-        self.gauge_hand_over(newest, decided, before - self.start, took);
-        Ok(())
     }
 
     /// Waits until there is something to do; returns when the engine meant to be back.

@@ -133,7 +133,7 @@ pub struct Planned {
     pub refusal: Option<Outcome>,
     /// The time between the completion of the last request that it waits for and the instant at
     /// which it is due; `None` if it waits for no other. Only then, or once they have completed,
-    /// `scheduled` is when it is due.
+    /// `scheduled` is when it is due, where the timing is by completions.
     pub think: Option<Nanos>,
     /// By how many requests it stands behind the one whose completion let it go; 0 until then, and
     /// if it waits for no other.

@@ -8,8 +8,8 @@
 //! A request's way: *look-ahead* (planned, not yet due) → due → either *in flight*, or *waiting*
 //! for those that it conflicts with → completed. Requests enter in the order of their due time, and
 //! due requests are decided on in that order. Where requests wait for the completion of others
-//! ([`TimingMode::Dependency`](crate::plan::TimingMode::Dependency)), they enter in the order of
-//! their numbers and fall due in another (`chains`). Where a load has flows, each has a queue of
+//! ([`Config::has_parents`]), they enter in the order of their numbers and fall due in another
+//! (`chains`). Where a load has flows, each has a queue of
 //! its own (`flows`).
 //!
 //! Each waiting request has a counter of the requests, in flight or already waiting, that it
@@ -24,6 +24,7 @@
 
 mod chains;
 mod config;
+mod cut;
 mod flows;
 mod past;
 
@@ -159,7 +160,7 @@ impl Scheduler {
         Self {
             config,
             ahead: VecDeque::with_capacity(config.look_ahead),
-            chains: config.timing.has_parents().then(|| Box::new(Chains::new(&config))),
+            chains: config.has_parents().then(|| Box::new(Chains::new(&config))),
             flows: None,
             input_ended: false,
             flying: vec![None; slots as usize],
@@ -215,8 +216,8 @@ impl Scheduler {
         self.offer_after(planned, &[]);
     }
 
-    /// The same of a request that waits for the requests of these numbers, each named once. Without
-    /// [`TimingMode::Dependency`](crate::plan::TimingMode::Dependency) nothing waits.
+    /// The same of a request that waits for the requests of these numbers, each named once. Nothing
+    /// waits unless the [configuration](Config::has_parents) says so.
     pub fn offer_after(&mut self, planned: Planned, parents: &[u64]) {
         debug_assert!(self.room() > 0);
         match &mut self.chains {
@@ -260,58 +261,12 @@ impl Scheduler {
         if forget_look_ahead {
             self.ahead.clear();
             if let Some(chains) = &mut self.chains {
-                chains.forget();
+                chains.forget(&mut |_| {});
             }
             if let Some(flows) = &mut self.flows {
                 flows.forget(&mut |_, _| {});
             }
         }
-    }
-
-    /// Forgets everything that was not issued, because the instant `end` has come. Passes all of it
-    /// to `left`, with whether it was due before `end`, and returns why the first that was due had
-    /// not been issued. `gap_cause` is why nothing was issued since the last step. Tell the end of
-    /// the input beside it.
-    pub fn cut_off(
-        &mut self,
-        now: Nanos,
-        end: Nanos,
-        gap_cause: LateCause,
-        left: &mut dyn FnMut(&Planned, bool),
-    ) -> LateCause {
-        self.let_go(end - Nanos(1));
-        self.remember(now, gap_cause);
-        let has_due_instants = self.config.timing.has_due_instants();
-        let is_due = |planned: &Planned| has_due_instants && planned.scheduled < end;
-        let cause = match self.ahead.front().filter(|front| is_due(front)) {
-            Some(front) => self.past.cause_since(front.scheduled).unwrap_or(gap_cause),
-            None if self.flows.as_ref().is_some_and(|flows| flows.is_full_before(end)) => {
-                LateCause::InFlightCap
-            }
-            None if self.waiting() > 0 => LateCause::Conflict,
-            None => LateCause::None,
-        };
-        for planned in self.ahead.drain(..) {
-            left(&planned, is_due(&planned));
-        }
-        for (entry, slot) in self.waiting.iter_mut().zip(0..) {
-            if let Some(waiting) = entry.take() {
-                // It was due when it began to wait.
-                left(&waiting.planned, true);
-                self.waiting_ranges.remove(slot, &waiting.planned);
-                self.waiting_free.push(slot);
-            }
-        }
-        self.ready.clear();
-        if let Some(chains) = &mut self.chains {
-            chains.forget();
-        }
-        if let Some(flows) = &mut self.flows {
-            flows.forget(&mut |planned, has_instant| {
-                left(planned, has_instant && planned.scheduled < end);
-            });
-        }
-        cause
     }
 
     /// The planned request that falls due first of those behind the request of this number; where

@@ -16,7 +16,11 @@ use crate::error::{Kind, Result, RunError};
 #[derive(Clone, Debug)]
 pub enum Chains {
     /// The trace names them.
-    Named,
+    Named {
+        /// How many tasks that made its requests were there at a time; 0 where the trace does not
+        /// tell, or was not read.
+        tasks: u32,
+    },
     /// They are inferred while the trace is read.
     Inferred {
         /// The rules, which a first pass over the trace has found.
@@ -31,7 +35,7 @@ pub enum Chains {
 impl fmt::Display for Chains {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Named => f.write_str("as the trace names them"),
+            Self::Named { .. } => f.write_str("as the trace names them"),
             Self::Inferred { rules, is_estimated, .. } => {
                 let pairs = counted(rules.processes.pairs().len() as u64, "pair");
                 let of = if rules.processes.are_known() {

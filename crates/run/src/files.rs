@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex};
 use ioecho_linux::MonotonicClock;
 use ioecho_linux::target::Layer;
 use ioecho_linux::tree::{Anchor, FilesDevice, FilesOptions, inspect, kept_by_each};
+use ioecho_linux::watch::Helpers;
 use ioecho_replay::tree::{Clients, FileFlow, Names, Tree};
 use ioecho_trace::units::counted_in;
 use ioecho_trace::{Bytes, Nanos, TraceError};
@@ -245,7 +246,12 @@ impl Forest {
                         kept_max,
                     };
                     let device = Box::new(FilesDevice::new(here, there, options, clock));
-                    Lane::Real { device, clock, claims: Vec::new() }
+                    Lane::Real {
+                        device,
+                        clock,
+                        claims: Vec::new(),
+                        helpers: Some(Helpers::default()),
+                    }
                 }
                 (TreePlace::Memory { calls, .. }, ..) => {
                     let other = plan.flows.to(at.target);

@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ioecho_linux::target::{Layer, Places, TargetContent};
-use ioecho_linux::watch::FileIoState;
+use ioecho_linux::watch::{FileIoState, Helpers};
 use ioecho_linux::{
     Access, MonotonicClock, Recheck, open_device, open_devices, target, thread as host_thread,
 };
@@ -51,6 +51,8 @@ pub(crate) enum Lane {
         clock: MonotonicClock,
         /// What is known of each device or file; nothing of a tree of files.
         claims: Vec<Claim>,
+        /// The threads that make calls on a tree of files, beside its own; `None` of devices.
+        helpers: Option<Helpers>,
     },
     /// The clock belongs to the thread of the simulation, so it is made there.
     Simulated {
@@ -152,7 +154,7 @@ impl Lane {
             (TargetEntry::Real(Box::new(entry)), layers)
         });
         let entries = entries.collect();
-        Ok((Self::Real { device, clock, claims }, entries))
+        Ok((Self::Real { device, clock, claims, helpers: None }, entries))
     }
 
     /// The numbers of the fills that the sample of the target contains.
@@ -382,7 +384,7 @@ pub(crate) fn run(
     let mut closing = None;
     RingInput::wait_until_filled(&filled, &rings.control.stop);
     match lane {
-        Lane::Real { mut device, clock, claims } => {
+        Lane::Real { mut device, clock, claims, helpers } => {
             let numbers: Vec<usize> = claims.iter().map(|claim| claim.target).collect();
             let rechecks =
                 look_at(plan, claims, work.joint.as_ref(), (&mut rings.input, &mut end), observer);
@@ -437,7 +439,7 @@ pub(crate) fn run(
             let pacing =
                 Pacing { start_at: Some(agreed.start_at), spin: agreed.spin, ..pacing(plan) };
             let of_lane: (&mut dyn Device, _, _) = (device.as_mut(), &clock, pacing);
-            replay_counted(plan, &mut rings, &mut end, of_lane, numbers.is_empty());
+            replay_counted(plan, &mut rings, &mut end, of_lane, helpers.as_ref());
             if end.totals.silent || end.error.is_some() {
                 // The run can no longer become complete, so it need not wait for its end.
                 rings.control.stop.store(true, Relaxed);
@@ -470,19 +472,18 @@ pub(crate) fn run(
     (end, closing)
 }
 
-/// Replays, and counts what a thread on a tree of files moved: it makes its calls itself, so the
-/// kernel counts them as its own.
+/// Replays, and counts what a lane on a tree of files moved: its thread and its helpers make the
+/// calls themselves, so the kernel counts them as theirs.
 fn replay_counted<C: Clock>(
     plan: &ReplayPlan,
     rings: &mut Rings,
     end: &mut LaneEnd,
     of_lane: (&mut dyn Device, &C, Pacing),
-    is_on_tree: bool,
+    helpers: Option<&Helpers>,
 ) {
-    let before = FileIoState::of_this_thread().filter(|_| is_on_tree);
+    let before = helpers.and_then(Helpers::moved);
     replay(plan, rings, end, of_lane);
-    let moved = |before| Some(FileIoState::of_this_thread()?.since(&before));
-    end.file_io = before.and_then(moved);
+    end.file_io = before.and_then(|before| Some(helpers?.moved()?.since(&before)));
 }
 
 /// Keeps a simulated device in step with those of the other targets, if requests wait for them, or

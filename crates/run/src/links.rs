@@ -52,7 +52,7 @@ enum Origin {
 impl Links {
     pub(crate) fn new(chains: &Chains, trace: &Path, server_speed: f64) -> Self {
         let origin = match chains {
-            Chains::Named => Origin::Named(Box::new(Named::new(trace))),
+            Chains::Named { .. } => Origin::Named(Box::new(Named::new(trace))),
             Chains::Inferred { rules, gaps, is_estimated } => Origin::Inferred {
                 inference: Box::new(Inference::new(rules.clone())),
                 gaps: gaps.clone().into_iter().peekable(),
@@ -151,10 +151,10 @@ pub(crate) fn chains_of(
     let is_piped = path == Path::new("-");
     if source.header().columns.dependencies {
         if is_piped {
-            return Ok((Chains::Named, source));
+            return Ok((Chains::Named { tasks: 0 }, source));
         }
-        check(path, &mut *source)?;
-        return Ok((Chains::Named, again()?));
+        let tasks = check(path, &mut *source)?;
+        return Ok((Chains::Named { tasks }, again()?));
     }
     refuse_without_completions(path, source.header())?;
     if is_piped {
@@ -171,18 +171,49 @@ pub(crate) fn chains_of(
     Ok((Chains::Inferred { rules, gaps, is_estimated }, again()?))
 }
 
-/// Refuses a trace in which a request waits for one that does not come before it.
-fn check(path: &Path, source: &mut dyn Source) -> Result<(), TraceError> {
+/// Refuses a trace in which a request waits for one that does not come before it; answers how many
+/// tasks that made its requests were there at a time.
+fn check(path: &Path, source: &mut dyn Source) -> Result<u32, TraceError> {
     let mut named = Named::new(path);
+    let mut tasks = Tasks::default();
     let mut batch = Batch::new(source.header().columns);
     while source.next_batch(&mut batch)? {
         for (row, request) in batch.iter().enumerate() {
+            tasks.add(&request);
             if let Some(dependency) = batch.dependency(row) {
                 named.link(&request, dependency, None)?;
             }
         }
     }
-    Ok(())
+    Ok(tasks.most_at_a_time())
+}
+
+/// When each task made its first request, and when its last one ended.
+#[derive(Default)]
+struct Tasks(FxHashMap<u32, (Nanos, Nanos)>);
+
+impl Tasks {
+    fn add(&mut self, request: &Request) {
+        let Some(origin) = request.origin else { return };
+        let took = request.latency.unwrap_or_default();
+        let (begun, ended) = (request.issue, request.issue.saturating_add(took));
+        let (first, last) = self.0.entry(origin.pid).or_insert((begun, ended));
+        (*first, *last) = (begun.min(*first), ended.max(*last));
+    }
+
+    /// How many there were at a time. One that begins as another ends may have been there with it.
+    fn most_at_a_time(&self) -> u32 {
+        let mut begins: Vec<Nanos> = self.0.values().map(|(first, _)| *first).collect();
+        let mut ends: Vec<Nanos> = self.0.values().map(|(_, last)| *last).collect();
+        begins.sort_unstable();
+        ends.sort_unstable();
+        let mut ended = 0;
+        let there = begins.iter().enumerate().map(|(before, begin)| {
+            ended += ends[ended..].iter().take_while(|end| *end < begin).count();
+            before + 1 - ended
+        });
+        u32::try_from(there.max().unwrap_or_default()).unwrap_or(u32::MAX)
+    }
 }
 
 /// Translates parents that the trace names.
@@ -312,7 +343,7 @@ impl Named {
 #[cfg(test)]
 mod tests {
     use ioecho_replay::plan::{TargetLimits, Timing, TimingMode};
-    use ioecho_trace::{Bytes, Columns, Op};
+    use ioecho_trace::{Bytes, Columns, Op, Origin};
 
     use super::*;
 
@@ -339,7 +370,7 @@ mod tests {
             batch.link_last(Dependency { id: *id, think: None, parents });
         }
         let (mut planned, mut parents) = (Vec::new(), Vec::new());
-        let mut links = Links::new(&Chains::Named, Path::new("trace"), 2.0);
+        let mut links = Links::new(&Chains::Named { tasks: 0 }, Path::new("trace"), 2.0);
         links.plan(&batch, &mut planner(), &mut planned, &mut parents)?;
         let thinks = planned.iter().map(|one| one.think.map(|think| think.0 / 1_000));
         Ok((thinks.collect(), parents))
@@ -368,5 +399,24 @@ mod tests {
             let error = linked(&rows).unwrap_err().to_string();
             assert!(error.contains("waits for request 2"), "{error}");
         }
+    }
+
+    #[test]
+    fn tasks_are_counted_as_many_as_were_there_at_a_time() {
+        let most = |rows: &[(u32, i64, i64)]| {
+            let mut tasks = Tasks::default();
+            for (pid, at, took) in rows {
+                let mut request = Request::new(Nanos(*at), Op::Read, Bytes(0), Bytes(0));
+                request.latency = Some(Nanos(*took));
+                request.origin = Some(Origin { pid: *pid, cpu: 0 });
+                tasks.add(&request);
+            }
+            tasks.most_at_a_time()
+        };
+        assert_eq!(most(&[]), 0);
+        // The first is there throughout; the third comes after the second has ended.
+        assert_eq!(most(&[(1, 0, 5), (2, 10, 5), (3, 16, 9), (1, 90, 5)]), 2);
+        assert_eq!(most(&[(1, 0, 5), (2, 10, 5), (3, 15, 9), (1, 90, 5)]), 3);
+        assert_eq!(most(&[(1, 0, 5), (2, 6, 5), (3, 12, 9)]), 1);
     }
 }

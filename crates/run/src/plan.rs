@@ -119,25 +119,22 @@ impl ReplayPlan {
             (flows, Box::new(Nothing { header }) as Box<dyn Source>)
         };
         refuse_an_hour_of_no_clock(&spec, &targets)?;
-        let (chains, source) = if spec.timing.has_parents() {
+        let is_linked = options.dependencies && recorded::is_linked(&spec, source.header());
+        let (chains, source) = if spec.timing.has_parents() || is_linked {
             let (chains, source) = links::chains_of(&spec.trace, &load, source, open)?;
             (Some(chains), source)
         } else {
             (None, source)
         };
+        let linked = chains.as_ref().filter(|_| is_linked);
+        let in_flight_max = in_flight_max(&spec, &flows, linked);
+        // One at a time they go in the order of the recording, in which each finds what it needs.
+        let chains = chains.filter(|_| spec.timing.has_parents() || in_flight_max > 1);
         let output = spec.output.clone().unwrap_or_else(default_output);
         let inputs = inputs(&spec, &load, &targets)?;
         let before = Before::new(&spec, &targets)?;
         refuse_what_files_have_not(&spec, &targets, &flows)?;
-        let scheduler = Config {
-            conflicts: conflicts(&spec, &targets),
-            strong: spec.strong,
-            look_ahead: if spec.timing.has_parents() { LOOK_AHEAD_OF_CHAINS } else { LOOK_AHEAD },
-            timing: spec.timing(),
-            follow_in_flight: spec.follow_in_flight,
-            bundle: spec.bundle,
-            ..Config::with_in_flight_max(in_flight_max(&spec, &flows))
-        };
+        let scheduler = scheduler(&spec, &targets, chains.is_some(), in_flight_max);
         let timing = Timing {
             start: spec.start,
             speedup: spec.speedup,
@@ -318,17 +315,32 @@ fn read_options(spec: &ReplaySpec, load: &Load) -> ReadOptions {
         // A replay depends on its instants, so invented ones must not pass for recorded ones.
         options.whole_seconds = WholeSeconds::Refuse;
     }
+    // Calls on files wait for those that they need whatever the timing.
+    let wait = spec.timing.has_parents() || recorded::is_asked_for(spec);
     // Parents that the trace names may be left out by a part, a transform, or a replay without
     // writes. Then they are inferred among the others.
-    options.dependencies =
-        spec.timing.has_parents() && load.is_whole() && !spec.writes.reads_only();
+    options.dependencies = wait && load.is_whole() && !spec.writes.reads_only();
     options
 }
 
+/// How the scheduler is to behave; requests wait for others if they are `linked`.
+fn scheduler(spec: &ReplaySpec, targets: &[Target], linked: bool, in_flight_max: u32) -> Config {
+    Config {
+        conflicts: conflicts(spec, targets),
+        strong: spec.strong,
+        look_ahead: if linked { LOOK_AHEAD_OF_CHAINS } else { LOOK_AHEAD },
+        linked,
+        timing: spec.timing(),
+        follow_in_flight: spec.follow_in_flight,
+        bundle: spec.bundle,
+        ..Config::with_in_flight_max(in_flight_max)
+    }
+}
+
 /// How many requests may be in flight.
-fn in_flight_max(spec: &ReplaySpec, flows: &Flows) -> u32 {
+fn in_flight_max(spec: &ReplaySpec, flows: &Flows, linked: Option<&Chains>) -> u32 {
     match (recorded::is_asked_for(spec), flows.is_empty()) {
-        (true, _) => recorded::IN_FLIGHT_MAX,
+        (true, _) => recorded::in_flight_max(linked, spec.in_flight_max),
         (false, true) => spec.in_flight_max,
         (false, false) => flows.in_flight_max(),
     }
@@ -614,7 +626,11 @@ impl fmt::Display for ReplayPlan {
             match target {
                 Target::Simulated { text, .. } => writeln!(f, "target        {text}: simulated")?,
                 Target::Tree(tree) if tree.recorded.is_some() => {
-                    writeln!(f, "target        {}: recorded calls, one at a time", target.name())?;
+                    let how = match self.scheduler.in_flight_max {
+                        1 => "one at a time".to_owned(),
+                        most => format!("up to {most} at a time"),
+                    };
+                    writeln!(f, "target        {}: recorded calls, {how}", target.name())?;
                 }
                 Target::Tree(tree) => writeln!(
                     f,

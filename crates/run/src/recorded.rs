@@ -7,15 +7,37 @@ use ioecho_replay::tree::MARKER;
 use ioecho_trace::recorded::RecordedFiles;
 use ioecho_trace::recording::Recording;
 use ioecho_trace::wording::Wording;
-use ioecho_trace::{Source, TraceError};
+use ioecho_trace::{Header, Source, TraceError};
 
+use crate::chains::Chains;
 use crate::error::{Kind, Result, RunError};
 use crate::spec::ReplaySpec;
 use crate::target::Target;
 use crate::tree_target::TREE_PREFIX;
 
-/// Calls in flight: each may need what the one before it made.
-pub(crate) const IN_FLIGHT_MAX: u32 = 1;
+/// The most calls in flight: each has a thread of its own.
+const IN_FLIGHT_MAX: u32 = 256;
+
+/// Whether the trace links each call to what it needs, so that others may be made beside it. What a
+/// run leaves does not: it names one parent of each request at most.
+pub(crate) fn is_linked(spec: &ReplaySpec, header: &Header) -> bool {
+    let is_named = header.columns.dependencies && !header.columns.measured;
+    is_asked_for(spec)
+        && is_named
+        && spec.in_flight_max > 1
+        && header.files.as_ref().is_some_and(|files| files.linked)
+}
+
+/// How many calls may be in flight, at most so many as are asked for: as many as there were tasks
+/// at a time, which make one after the other. No call tells that a task waited for the end of
+/// another one that it made, so links alone would let more go. Without links any call may need what
+/// the one before it made.
+pub(crate) fn in_flight_max(linked: Option<&Chains>, asked: u32) -> u32 {
+    match linked {
+        Some(Chains::Named { tasks }) => asked.min(*tasks).clamp(1, IN_FLIGHT_MAX),
+        _ => 1,
+    }
+}
 
 /// Whether a replay without flows is one of files.
 pub(crate) fn is_asked_for(spec: &ReplaySpec) -> bool {

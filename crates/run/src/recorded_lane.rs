@@ -1,15 +1,17 @@
 //! A recorded load on files, and the directory that it goes to.
 //!
-//! Calls are replayed one at a time, in the order in which they were made: so each finds the names
-//! that it found in the recording. What was there before is made first, in a directory that is
-//! empty or not there yet, and is no part of the load.
+//! Calls are replayed beside each other as far as none has to wait for another, so each finds the
+//! names that it found in the recording. What was there before is made first, in a directory that
+//! is empty or not there yet, and is no part of the load.
 
 use std::path::Path;
 use std::sync::Arc;
 
 use ioecho_linux::MonotonicClock;
 use ioecho_linux::target::Layer;
-use ioecho_linux::tree::{Anchor, RecordedDevice, inspect, make_before};
+use ioecho_linux::tree::{Anchor, OverlappingDevice, RecordedDevice, inspect, make_before};
+use ioecho_linux::watch::Helpers;
+use ioecho_replay::Device;
 use ioecho_replay::tree::Tree;
 use ioecho_trace::Bytes;
 use ioecho_trace::recorded::RecordedFiles;
@@ -82,7 +84,26 @@ fn opened(
         mount_point: mount.map(|(_, point)| point),
         to: None,
     });
-    let device = Box::new(RecordedDevice::new(anchor, Arc::clone(files), clock));
-    let lane = Lane::Real { device, clock, claims: Vec::new() };
+    let in_flight_max = plan.scheduler.in_flight_max;
+    let (device, helpers) = device(anchor, Arc::clone(files), in_flight_max, clock)
+        .map_err(|error| RunError::new(Kind::Failure, error.to_string()))?;
+    let helpers = Some(helpers);
+    let lane = Lane::Real { device, clock, claims: Vec::new(), helpers };
     Ok((vec![lane], vec![entry], vec![Vec::new()]))
+}
+
+/// The device of calls below an anchor, and the threads that it has for them.
+fn device(
+    anchor: Anchor,
+    files: Arc<RecordedFiles>,
+    in_flight_max: u32,
+    clock: MonotonicClock,
+) -> std::io::Result<(Box<dyn Device + Send>, Helpers)> {
+    if in_flight_max == 1 {
+        let device = RecordedDevice::new(anchor, files, clock);
+        return Ok((Box::new(device), Helpers::default()));
+    }
+    let device = OverlappingDevice::new(anchor, files, in_flight_max, clock)?;
+    let helpers = device.helpers();
+    Ok((Box::new(device), helpers))
 }

@@ -206,7 +206,8 @@ impl Relived {
 
     /// The same with the names of all of it.
     fn with(mut self, names: RecordedFiles) -> Self {
-        self.header.files = Some(names);
+        self.header.files =
+            Some(RecordedFiles { linked: self.header.columns.dependencies, ..names });
         self
     }
 

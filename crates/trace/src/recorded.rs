@@ -27,6 +27,10 @@ pub struct RecordedFiles {
     pub before: Vec<Before>,
     /// What requests name, by the number of the place.
     pub places: Vec<Place>,
+    /// Whether the calls were linked to all that they need: then those without a link between them
+    /// may be made in any order. Parents that were inferred from instants do not say that.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub linked: bool,
 }
 
 impl RecordedFiles {
@@ -271,6 +275,7 @@ mod tests {
         let files = RecordedFiles {
             before: vec![before(BeforeKind::Directory, 0), before(BeforeKind::File, 7)],
             places: vec![place("a"), opened],
+            linked: false,
         };
         let (found, within) = files.at(PLACE_BYTES + 12).unwrap();
         assert_eq!((found.path.as_str(), within), ("b", 12));
@@ -308,6 +313,7 @@ mod tests {
                 Place { to: to("replaced"), ..place("x") },
                 Place { to: to("kept"), fails: Some(17), ..place("x") },
             ],
+            linked: true,
         };
         let learned = files.complete(|before| match before.path.as_str() {
             "walked" => Some(Now::Directory),

@@ -365,7 +365,8 @@ pub enum LateCause {
     /// It was not late, or by no more than the scheduler's own step.
     #[default]
     None = 0,
-    /// It overlapped a request in flight and waited for it (a *pushed-back* request).
+    /// It overlapped a request in flight and waited for it (a *pushed-back* request); of recorded
+    /// calls on files, it waited for one that it comes after.
     Conflict = 1,
     /// The cap on requests in flight was reached: the device was too slow to free a place.
     InFlightCap = 2,

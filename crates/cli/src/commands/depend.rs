@@ -272,6 +272,10 @@ fn infer(
         }
     }
     let mut header = source.header().clone();
+    if let Some(files) = &mut header.files {
+        // Instants do not tell what a call needs.
+        files.linked = false;
+    }
     let how = match &linker {
         Linker::Waits(_) => format!(
             "requests whose parents were inferred, with a threshold of {} ns among {} requests",

@@ -51,7 +51,7 @@ pub(super) struct AioQueue {
     in_flight: usize,
     /// Requests that the kernel refused when they were handed over.
     refused: Vec<(u32, Errno)>,
-    helpers: Workers,
+    helpers: Workers<Targets>,
     /// Rung by the helpers; the context reports it as a completion.
     bell: Bell,
     is_listening: bool,

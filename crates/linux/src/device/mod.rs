@@ -35,7 +35,7 @@ mod ring;
 mod targets;
 mod threads;
 mod uring;
-mod workers;
+pub(crate) mod workers;
 
 use ioecho_replay::Io;
 use ioecho_trace::{Bytes, Flags, Nanos, Op, Outcome};

@@ -31,7 +31,7 @@ const WORKERS_DEFAULT: u32 = 256;
 
 /// A target driven by threads.
 pub(super) struct ThreadsQueue {
-    workers: Workers,
+    workers: Workers<Targets>,
     clock: MonotonicClock,
     in_flight_max: u32,
 }

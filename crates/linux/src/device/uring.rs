@@ -103,7 +103,7 @@ pub(super) struct UringQueue {
     /// Whether completions must be asked for. With SQPOLL as well, that thread asks.
     polls: bool,
     /// For requests that a polled ring does not take.
-    helpers: Option<Workers>,
+    helpers: Option<Workers<Targets>>,
     /// Where there are no helpers.
     flushers: Option<Flushers>,
     /// Whether the ring tells when the flushers' bell rings.

@@ -1,10 +1,11 @@
 //! Threads that do one plain system call after another.
 //!
 //! Some system calls block: Linux AIO has no discard and no order between requests, a polled ring
-//! takes only reads and writes, and where nothing else is allowed all requests are blocking calls.
-//! They must never run on the issuing thread.
+//! takes only reads and writes, calls on names have no other form, and where nothing else is
+//! allowed all requests are blocking calls. They must not run on the issuing thread where that has
+//! others to issue meanwhile.
 
-use std::io::{self, IoSlice};
+use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::thread::{Builder, JoinHandle};
@@ -12,63 +13,70 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender, bounded};
 use ioecho_replay::{Clock, Completion, Io};
-use ioecho_trace::{Flags, Integrity, Nanos, Op};
-use rustix::fs::{FallocateFlags, fallocate, fdatasync};
-use rustix::io::{Errno, ReadWriteFlags, pread, pwrite, pwritev2, retry_on_intr};
+use ioecho_trace::{Integrity, Nanos, Outcome};
 
-use super::buffers::Buffer;
-use super::targets::Targets;
-use super::{CLOSING, expected, outcome};
+use super::CLOSING;
 use crate::clock::MonotonicClock;
-use crate::target::{self, TargetKind};
 use crate::thread::start_by;
 
 /// Small: a worker only makes system calls.
 const STACK: usize = 128 << 10;
 
-struct Job {
-    io: Io,
-    buffer: Option<Buffer>,
+/// What workers make calls on.
+pub(crate) trait Serve: Send + Sync + 'static {
+    /// Where the data of a request lies.
+    type Memory: Send;
+
+    /// A worker begins. It is the calling thread.
+    fn begin(&self) {}
+
+    /// Does a request.
+    fn serve(&self, io: &Io, memory: &mut Self::Memory) -> Outcome;
 }
 
-struct Done {
+struct Job<M> {
+    io: Io,
+    memory: M,
+}
+
+struct Done<M> {
     completion: Completion,
-    buffer: Option<Buffer>,
+    memory: M,
 }
 
 /// Rung after each job: an `eventfd` that the issuing thread waits for together with other things.
-pub(super) type Bell = Arc<OwnedFd>;
+pub(crate) type Bell = Arc<OwnedFd>;
 
 /// Some threads and the way to and from them. Dropping it waits up to ten seconds for the jobs that
 /// they have; then it leaves the threads to themselves, each with the buffer that it works on.
-pub(super) struct Workers {
+pub(crate) struct Workers<S: Serve> {
     clock: MonotonicClock,
-    prepared: Vec<Job>,
+    prepared: Vec<Job<S::Memory>>,
     /// Absent only while it is dropped: the workers end when it is gone.
-    jobs: Option<Sender<Job>>,
-    done: Receiver<Done>,
+    jobs: Option<Sender<Job<S::Memory>>>,
+    done: Receiver<Done<S::Memory>>,
     in_flight: usize,
     threads: Vec<JoinHandle<()>>,
 }
 
-impl Workers {
+impl<S: Serve> Workers<S> {
     /// `count` threads for up to `in_flight_max` jobs.
-    pub(super) fn new(
+    pub(crate) fn new(
         count: u32,
         in_flight_max: u32,
-        targets: &Arc<Targets>,
+        on: &Arc<S>,
         clock: MonotonicClock,
         bell: Option<&Bell>,
     ) -> io::Result<Self> {
-        let (jobs, waiting) = bounded::<Job>(in_flight_max as usize);
+        let (jobs, waiting) = bounded::<Job<S::Memory>>(in_flight_max as usize);
         let (finished, done) = bounded(in_flight_max as usize);
         let threads = (0..count)
             .map(|number| {
                 let (waiting, finished) = (waiting.clone(), finished.clone());
-                let (targets, bell) = (Arc::clone(targets), bell.cloned());
+                let (on, bell) = (Arc::clone(on), bell.cloned());
                 let builder = Builder::new().name(format!("ioecho-io-{number}")).stack_size(STACK);
                 start_by(builder, move || {
-                    work(&targets, clock, &waiting, &finished, bell.as_ref());
+                    work(&*on, clock, &waiting, &finished, bell.as_ref());
                 })
             })
             .collect::<io::Result<_>>()?;
@@ -77,22 +85,22 @@ impl Workers {
     }
 
     /// How many threads there are.
-    pub(super) fn count(&self) -> u32 {
+    pub(crate) fn count(&self) -> u32 {
         self.threads.len() as u32
     }
 
     /// Jobs handed over and not taken back.
-    pub(super) const fn in_flight(&self) -> usize {
+    pub(crate) const fn in_flight(&self) -> usize {
         self.in_flight
     }
 
     /// Queues a job for the next hand-over.
-    pub(super) fn prepare(&mut self, io: &Io, buffer: Option<Buffer>) {
-        self.prepared.push(Job { io: *io, buffer });
+    pub(crate) fn prepare(&mut self, io: &Io, memory: S::Memory) {
+        self.prepared.push(Job { io: *io, memory });
     }
 
     /// Hands over what is prepared and answers how many jobs it was.
-    pub(super) fn submit(&mut self) -> io::Result<usize> {
+    pub(crate) fn submit(&mut self) -> io::Result<usize> {
         let accepted = self.prepared.len();
         for job in self.prepared.drain(..) {
             let sent = self.jobs.as_ref().is_some_and(|jobs| jobs.send(job).is_ok());
@@ -105,15 +113,15 @@ impl Workers {
     }
 
     /// Takes what is done, without waiting.
-    pub(super) fn reap(&mut self, done: &mut impl FnMut(Completion, Option<Buffer>)) {
+    pub(crate) fn reap(&mut self, done: &mut impl FnMut(Completion, S::Memory)) {
         while let Ok(one) = self.done.try_recv() {
             self.in_flight -= 1;
-            done(one.completion, one.buffer);
+            done(one.completion, one.memory);
         }
     }
 
     /// Waits until something is done or the clock reaches `until`, and takes what is done.
-    pub(super) fn wait(&mut self, until: Nanos, done: &mut impl FnMut(Completion, Option<Buffer>)) {
+    pub(crate) fn wait(&mut self, until: Nanos, done: &mut impl FnMut(Completion, S::Memory)) {
         let left = until.saturating_sub(self.clock.now()).0;
         if left > 0 {
             let left = Duration::from_nanos(left as u64);
@@ -123,14 +131,14 @@ impl Workers {
             };
             if let Some(one) = one {
                 self.in_flight -= 1;
-                done(one.completion, one.buffer);
+                done(one.completion, one.memory);
             }
         }
         self.reap(done);
     }
 }
 
-impl Drop for Workers {
+impl<S: Serve> Drop for Workers<S> {
     fn drop(&mut self) {
         self.jobs = None;
         let deadline = self.clock.now() + CLOSING;
@@ -147,22 +155,17 @@ impl Drop for Workers {
 }
 
 /// A worker's loop: until no more jobs can come, or nobody takes its results.
-fn work(
-    targets: &Targets,
+fn work<S: Serve>(
+    on: &S,
     clock: MonotonicClock,
-    waiting: &Receiver<Job>,
-    finished: &Sender<Done>,
+    waiting: &Receiver<Job<S::Memory>>,
+    finished: &Sender<Done<S::Memory>>,
     bell: Option<&Bell>,
 ) {
-    for Job { io, mut buffer } in waiting {
-        let submitted = clock.now();
-        let answer = perform(targets, &io, buffer.as_mut());
-        let completed = clock.now();
-        let result = answer.map_or_else(|error| -error.raw_os_error(), |moved| moved as i32);
-        let outcome = outcome(result, expected(&io));
-        let integrity = Integrity::Unchecked;
-        let completion = Completion { tag: io.tag, submitted, completed, outcome, integrity };
-        if finished.send(Done { completion, buffer }).is_err() {
+    on.begin();
+    for Job { io, mut memory } in waiting {
+        let completion = served(on, clock, &io, &mut memory);
+        if finished.send(Done { completion, memory }).is_err() {
             return;
         }
         if let Some(bell) = bell {
@@ -172,35 +175,16 @@ fn work(
     }
 }
 
-/// Does one request and answers how many bytes it moved.
-fn perform(targets: &Targets, io: &Io, buffer: Option<&mut Buffer>) -> rustix::io::Result<usize> {
-    let (at, io) = targets.of(io);
-    let target = &targets.all()[at];
-    let file = &target.file;
-    let (offset, length) = (io.offset.0, io.length.0);
-    let data = buffer.map_or(&mut [][..], |buffer| buffer.bytes(length as usize));
-    let allocate = |mode: FallocateFlags| {
-        fallocate(file, mode | FallocateFlags::KEEP_SIZE, offset, length).map(|()| 0)
-    };
-    match io.op {
-        Op::Read => retry_on_intr(|| pread(file, &mut *data, offset)),
-        Op::Write => {
-            if io.flags.contains(Flags::PREFLUSH) {
-                fdatasync(file)?;
-            }
-            if io.flags.contains(Flags::FUA) {
-                let parts = [IoSlice::new(data)];
-                retry_on_intr(|| pwritev2(file, &parts, offset, ReadWriteFlags::DSYNC))
-            } else {
-                retry_on_intr(|| pwrite(file, data, offset))
-            }
-        }
-        Op::Flush => fdatasync(file).map(|()| 0),
-        Op::Discard if target.facts().kind == TargetKind::BlockDevice => {
-            target::discard(file, offset, length).map(|()| 0)
-        }
-        Op::Discard => allocate(FallocateFlags::PUNCH_HOLE),
-        Op::WriteZeroes => allocate(FallocateFlags::ZERO_RANGE),
-        _ => Err(Errno::OPNOTSUPP),
-    }
+/// Does a request, and tells when.
+pub(crate) fn served<S: Serve>(
+    on: &S,
+    clock: MonotonicClock,
+    io: &Io,
+    memory: &mut S::Memory,
+) -> Completion {
+    let submitted = clock.now();
+    let outcome = on.serve(io, memory);
+    let completed = clock.now();
+    let integrity = Integrity::Unchecked;
+    Completion { tag: io.tag, submitted, completed, outcome, integrity }
 }

@@ -4,6 +4,7 @@
 //! it, one at a time, and its completion is there when it has been handed over.
 
 use std::io;
+use std::mem::MaybeUninit;
 use std::os::fd::{IntoRawFd as _, OwnedFd};
 
 use ioecho_replay::clock::Clock as _;
@@ -15,6 +16,9 @@ use crate::MonotonicClock;
 
 /// Buffers begin at multiples of so many bytes, as direct I/O needs.
 pub(super) const ALIGNMENT: usize = 4096;
+
+/// Room for the names that one call reads, as the C library gives it.
+const NAMES_BYTES: usize = 32 << 10;
 
 /// What calls are made on.
 pub trait Calls: Send {
@@ -127,13 +131,15 @@ impl<C: Calls> Device for Inline<C> {
 pub struct Buffer {
     bytes: Vec<u8>,
     from: usize,
+    /// Empty: the kernel writes names behind its end.
+    names: Vec<u8>,
 }
 
 impl Buffer {
     pub(super) fn new(room_bytes: usize) -> Self {
         let bytes = vec![0; room_bytes.next_multiple_of(ALIGNMENT) + ALIGNMENT];
         let from = bytes.as_ptr().align_offset(ALIGNMENT);
-        Self { bytes, from }
+        Self { bytes, from, names: Vec::new() }
     }
 
     /// The first bytes of it.
@@ -141,7 +147,14 @@ impl Buffer {
         &mut self.bytes[self.from..self.from + length]
     }
 
-    fn make_room(&mut self, length: usize) {
+    /// Room for the names that one call reads. The first that asks allocates it.
+    pub(super) fn names(&mut self) -> &mut [MaybeUninit<u8>] {
+        self.names.reserve(NAMES_BYTES);
+        self.names.spare_capacity_mut()
+    }
+
+    /// Makes room for so many bytes, and forgets those that it holds where it must.
+    pub(super) fn make_room(&mut self, length: usize) {
         let length = length.next_multiple_of(ALIGNMENT);
         if length + ALIGNMENT > self.bytes.len() {
             *self = Self::new(length);

@@ -4,7 +4,7 @@
 //! the recording because of its names must fail again; then it has done what it did.
 
 use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock, RwLockWriteGuard};
 
 use ioecho_replay::Io;
 use ioecho_trace::recorded::{OpenWord, PLACE_BYTES, Place, RecordedFiles};
@@ -24,34 +24,35 @@ use crate::MonotonicClock;
 /// The longest read or write that is one call here.
 const LENGTH_MAX: u64 = 1 << 30;
 
-/// Room for the names that one call reads, as the C library gives it.
-const NAMES_BYTES: usize = 32 << 10;
-
 /// Room for the data of most calls.
-const ROOM_BYTES: usize = 1 << 20;
+pub(super) const ROOM_BYTES: usize = 1 << 20;
 
 /// A device for recorded calls on files.
 pub type RecordedDevice = Inline<Recorded>;
 
-/// The recorded calls.
+/// The recorded calls, of one thread or of several.
 pub struct Recorded {
     anchor: Anchor,
     files: Arc<RecordedFiles>,
-    names: Vec<u8>,
-    /// What is open, by the number of its place.
-    open: Vec<Option<OwnedFd>>,
+    /// What is open, by the number of its place. Calls on one opened file go on beside each other
+    /// but for those that open and close it.
+    open: Vec<RwLock<Option<OwnedFd>>>,
 }
 
 impl RecordedDevice {
     /// A device for calls below an anchor.
     pub fn new(anchor: Anchor, files: Arc<RecordedFiles>, clock: MonotonicClock) -> Self {
-        let open = files.places.iter().map(|_| None).collect();
-        let names = Vec::with_capacity(NAMES_BYTES);
-        Self::over(Recorded { anchor, files, names, open }, ROOM_BYTES, clock)
+        Self::over(Recorded::new(anchor, files), ROOM_BYTES, clock)
     }
 }
 
 impl Recorded {
+    /// Calls below an anchor.
+    pub(super) fn new(anchor: Anchor, files: Arc<RecordedFiles>) -> Self {
+        let open = files.places.iter().map(|_| RwLock::default()).collect();
+        Self { anchor, files, open }
+    }
+
     /// Opens the file of a place; as something that is there already if it `is_there`.
     fn opened(&self, place: &Place, is_there: bool) -> Result<OwnedFd, Errno> {
         let has = |word| place.open.contains(&word);
@@ -76,7 +77,8 @@ impl Recorded {
             }
         }
         if has(OpenWord::Path) {
-            flags = OFlags::PATH | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+            let of_kind = flags & OFlags::DIRECTORY;
+            flags = OFlags::PATH | OFlags::CLOEXEC | OFlags::NOFOLLOW | of_kind;
         }
         let mode = if flags.contains(OFlags::CREATE) {
             Mode::from_raw_mode(place.mode.unwrap_or(0o666))
@@ -88,29 +90,63 @@ impl Recorded {
         retry_on_intr(|| openat2(anchor, path, flags, mode, BENEATH))
     }
 
-    /// What is open in a place; a file that was open before the recording is opened now.
-    fn handle(&mut self, number: usize, place: &Place) -> Result<&OwnedFd, Errno> {
-        if self.open[number].is_none() {
-            self.open[number] = Some(self.opened(place, true)?);
+    /// Does something with what is open in a place; a file that was open before the recording is
+    /// opened now.
+    fn with<T>(
+        &self,
+        number: usize,
+        place: &Place,
+        call: impl FnOnce(&OwnedFd) -> Result<T, Errno>,
+    ) -> Result<T, Errno> {
+        let read = || self.open[number].read().unwrap_or_else(PoisonError::into_inner);
+        if let Some(open) = &*read() {
+            return call(open);
         }
-        self.open[number].as_ref().ok_or(Errno::BADF)
+        let opened = self.opened(place, true)?;
+        // Two calls may open it at once; then one of both descriptors is closed again.
+        self.write(number).get_or_insert(opened);
+        read().as_ref().map_or(Err(Errno::BADF), call)
+    }
+
+    /// What is open in a place, to be changed.
+    fn write(&self, number: usize) -> RwLockWriteGuard<'_, Option<OwnedFd>> {
+        self.open[number].write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Opens the file of a place by a recorded call.
+    fn open(&self, number: usize, place: &Place) -> Done {
+        // What was open here before is closed: its end was not recorded.
+        drop(self.write(number).take());
+        let open = self.opened(place, false)?;
+        if place.fails.is_none() {
+            *self.write(number) = Some(open);
+        }
+        Ok(Outcome::Ok)
+    }
+
+    /// Closes what is open in a place.
+    fn close(&self, number: usize, place: &Place) -> Result<(), Errno> {
+        self.with(number, place, |_| Ok(()))?;
+        let open = self.write(number).take();
+        open.map_or(Err(Errno::BADF), close_told)
     }
 
     /// Reads or writes.
     fn transfer(
-        &mut self,
+        &self,
         io: &Io,
         (number, within): (usize, u64),
         place: &Place,
         buffer: &mut Buffer,
     ) -> Done {
-        let open = self.handle(number, place)?;
-        if io.length.0 == 0 {
+        self.with(number, place, |open| {
+            if io.length.0 > 0 {
+                return transfer(open, io, within, buffer);
+            }
             // A read at the end of a file.
             let moved = retry_on_intr(|| pread(open, &mut *buffer.part(1), within))?;
-            return Ok(if moved == 0 { Outcome::Ok } else { Outcome::Unlike });
-        }
-        transfer(open, io, within, buffer)
+            Ok(if moved == 0 { Outcome::Ok } else { Outcome::Unlike })
+        })
     }
 
     /// Changes the permissions of a file, or sets its times.
@@ -129,9 +165,9 @@ impl Recorded {
     }
 
     /// Changes the size of a file.
-    fn truncate(&mut self, number: usize, size: u64, place: &Place) -> Result<(), Errno> {
+    fn truncate(&self, number: usize, size: u64, place: &Place) -> Result<(), Errno> {
         if !place.open.is_empty() {
-            return ftruncate(self.handle(number, place)?, size);
+            return self.with(number, place, |open| ftruncate(open, size));
         }
         let open = vec![OpenWord::Write];
         let file = self.opened(&Place { open, ..place.clone() }, true)?;
@@ -181,11 +217,37 @@ impl Recorded {
     }
 
     /// Reads names of a directory.
-    fn read_names(&mut self, number: usize, place: &Place) -> Result<(), Errno> {
-        self.handle(number, place)?;
-        let Some(open) = self.open[number].as_ref() else { return Err(Errno::BADF) };
-        let mut names = RawDir::new(open.as_fd(), self.names.spare_capacity_mut());
-        names.next().transpose().map(drop)
+    fn read_names(&self, number: usize, place: &Place, buffer: &mut Buffer) -> Result<(), Errno> {
+        self.with(number, place, |open| {
+            let mut names = RawDir::new(open.as_fd(), buffer.names());
+            names.next().transpose().map(drop)
+        })
+    }
+
+    /// Makes a call. What it writes or reads lies in the buffer.
+    pub(super) fn make(&self, io: &Io, buffer: &mut Buffer) -> Outcome {
+        let Some((place, within)) = self.files.at(io.offset.0) else { return Outcome::Unsupported };
+        let number = (io.offset.0 / PLACE_BYTES) as usize;
+        let done = match io.op {
+            Op::Read | Op::Write => self.transfer(io, (number, within), place, buffer),
+            Op::Create | Op::Open => self.open(number, place),
+            Op::Close => ok(self.close(number, place)),
+            Op::Getattr if !place.open.is_empty() => {
+                ok(self.with(number, place, |open| fstat(open).map(drop)))
+            }
+            Op::Fsync => ok(self.with(number, place, |open| fsync(open))),
+            Op::Readdir => ok(self.read_names(number, place, buffer)),
+            Op::Truncate => ok(self.truncate(number, within, place)),
+            Op::Setattr => ok(self.set(place)),
+            op @ (Op::Rename | Op::Link | Op::Symlink) => ok(self.to_other(op, place)),
+            op => ok(self.by_name(op, place)),
+        };
+        match (done, place.fails) {
+            (Ok(outcome), None) => outcome,
+            (Err(error), fails) if fails == Some(error.raw_os_error()) => Outcome::Ok,
+            (Err(error), _) => Outcome::Error(error.raw_os_error()),
+            (Ok(_), Some(_)) => Outcome::Unlike,
+        }
     }
 }
 
@@ -210,43 +272,9 @@ impl Calls for Recorded {
     }
 
     fn call(&mut self, io: &Io, buffer: &mut Buffer) -> Outcome {
-        let files = Arc::clone(&self.files);
-        let Some((place, within)) = files.at(io.offset.0) else { return Outcome::Unsupported };
-        let number = (io.offset.0 / PLACE_BYTES) as usize;
-        let done = match io.op {
-            Op::Read | Op::Write => self.transfer(io, (number, within), place, buffer),
-            Op::Create | Op::Open => {
-                // What was open here before is closed: its end was not recorded.
-                self.open[number] = None;
-                self.opened(place, false).map(|open| {
-                    if place.fails.is_none() {
-                        self.open[number] = Some(open);
-                    }
-                    Outcome::Ok
-                })
-            }
-            Op::Close => {
-                let open = self.handle(number, place).map(|_| ());
-                let open = open.and_then(|()| self.open[number].take().ok_or(Errno::BADF));
-                ok(open.and_then(close_told))
-            }
-            Op::Getattr if !place.open.is_empty() => {
-                ok(self.handle(number, place).and_then(fstat).map(drop))
-            }
-            Op::Fsync => ok(self.handle(number, place).and_then(fsync)),
-            Op::Readdir => ok(self.read_names(number, place)),
-            Op::Truncate => ok(self.truncate(number, within, place)),
-            Op::Setattr => ok(self.set(place)),
-            op @ (Op::Rename | Op::Link | Op::Symlink) => ok(self.to_other(op, place)),
-            op => ok(self.by_name(op, place)),
-        };
-        match (done, place.fails) {
-            (Ok(outcome), None) => outcome,
-            (Err(error), fails) if fails == Some(error.raw_os_error()) => Outcome::Ok,
-            (Err(error), _) => Outcome::Error(error.raw_os_error()),
-            (Ok(_), Some(_)) => Outcome::Unlike,
-        }
+        self.make(io, buffer)
     }
+
     fn describe(&self) -> &'static str {
         "recorded calls, one at a time"
     }

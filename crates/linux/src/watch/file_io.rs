@@ -1,8 +1,37 @@
 //! What a thread's calls on files moved, and what the storage saw of it.
 
 use std::fs;
+use std::sync::{Arc, Mutex, PoisonError};
 
-/// Counters of the calling thread. Bytes.
+use rustix::thread::{Pid, gettid};
+
+/// Threads that make calls for another one.
+#[derive(Clone, Debug, Default)]
+pub struct Helpers(Arc<Mutex<Vec<Pid>>>);
+
+impl Helpers {
+    /// Adds the calling thread.
+    pub(crate) fn join(&self) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(gettid());
+    }
+
+    /// What all of them and the calling thread have moved so far; `None` where that is not known
+    /// of each.
+    pub fn moved(&self) -> Option<FileIoState> {
+        let helpers = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let of = |helper: &Pid| FileIoState::of(&format!("self/task/{helper}"));
+        helpers.iter().try_fold(FileIoState::of("thread-self")?, |sum, helper| {
+            let FileIoState { read_bytes, fetched_bytes, written_bytes } = of(helper)?;
+            Some(FileIoState {
+                read_bytes: sum.read_bytes + read_bytes,
+                fetched_bytes: sum.fetched_bytes + fetched_bytes,
+                written_bytes: sum.written_bytes + written_bytes,
+            })
+        })
+    }
+}
+
+/// Counters of threads. Bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FileIoState {
     /// Read by its calls (`rchar` of `/proc/PID/io`, `proc_pid_io(5)`).
@@ -15,9 +44,10 @@ pub struct FileIoState {
 }
 
 impl FileIoState {
-    /// The counters now; `None` where the kernel has none or does not tell this thread.
-    pub fn of_this_thread() -> Option<Self> {
-        Self::parse(&fs::read_to_string("/proc/thread-self/io").ok()?)
+    /// The counters of a thread now, by its name below `/proc`; `None` where the kernel has none
+    /// or does not tell this program.
+    fn of(thread: &str) -> Option<Self> {
+        Self::parse(&fs::read_to_string(format!("/proc/{thread}/io")).ok()?)
     }
 
     fn parse(io: &str) -> Option<Self> {
@@ -28,7 +58,7 @@ impl FileIoState {
         })
     }
 
-    /// What was counted since an earlier look of the same thread.
+    /// What was counted since an earlier look at the same threads.
     #[must_use]
     pub fn since(&self, before: &Self) -> Self {
         Self {

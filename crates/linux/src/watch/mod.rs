@@ -14,4 +14,4 @@ mod file_io;
 pub use clock::{ClockSample, ClockWatch, is_synchronised};
 pub use cpu::{CpuState, mean_frequency_khz, own_wait, usable_cpus};
 pub use device::{Counters, DeviceState, LayerState};
-pub use file_io::FileIoState;
+pub use file_io::{FileIoState, Helpers};

@@ -2,7 +2,9 @@
 //!
 //! A device may serve a request where it is handed over, by the engine's own thread. Its calls may
 //! take a microsecond or two, and reading the clock a fiftieth of that; so the engine reads it no
-//! more often than it must there: the instants that such a device takes stand in for its own.
+//! more often than it must there: the instants that such a device takes stand in for its own. A
+//! device that has threads for its requests may be asked to serve one here, too, where all others
+//! wait for that one: to wake a thread for it takes longer than most calls.
 
 use std::io;
 use std::sync::atomic::Ordering::Relaxed;
@@ -15,6 +17,44 @@ use crate::device::Io;
 use crate::schedule::LATENESS_TOLERATED;
 
 impl<C: Clock> Engine<'_, C> {
+    /// Makes the system call for everything prepared, which includes `newest`.
+    pub(super) fn submit(
+        &mut self,
+        newest: &[Io],
+        decided: Nanos,
+        spent: &mut Spent,
+    ) -> io::Result<()> {
+        if self.audit.is_none() && (self.is_inline || self.is_alone && self.device.serves_next()) {
+            return self.call(newest, decided, spent);
+        }
+        let before = self.clock.now();
+        self.explain_preparing(newest, before, spent);
+        if let Some(audit) = &mut self.audit {
+            audit.commit(self.scheduler.upcoming(), before - self.start);
+        }
+        let (_, taken) = self.device.submit()?;
+        self.unsubmitted -= taken;
+        if taken > 0 {
+            self.heard_at = self.now();
+        }
+        self.control.issued.fetch_add(taken as u64, Relaxed);
+        let after = self.clock.now();
+        // A device that serves in this call hands over in no time.
+        let took = if self.is_inline { Nanos::ZERO } else { after - before };
+        self.totals.submission_max = self.totals.submission_max.max(took);
+        let is_slow = took > LATENESS_TOLERATED;
+        let was_host = is_slow && self.was_preempted() && self.was_host(took);
+        if was_host || is_slow && self.clock.stood_still(before, after) > Nanos(took.0 / 2) {
+            spent.put_aside += took;
+        } else {
+            spent.submitting += took;
+            self.totals.slow_submissions += u64::from(is_slow);
+        }
+        spent.since = after;
+        self.gauge_hand_over(newest, decided, before - self.start, took);
+        Ok(())
+    }
+
     /// Has the device serve what was prepared, which includes `newest`. That is no hand-over that
     /// could be slow: how long it takes is how long the requests take.
     pub(super) fn call(

@@ -10,6 +10,10 @@
 //! and it goes into a heap until that instant. The instants of the last completions are remembered
 //! for requests that are read later.
 //!
+//! Calls on files wait for others whatever decides when they are due ([`Config::linked`]): at their
+//! recorded instants none goes before those that it waits for, and without instants each goes when
+//! these have completed.
+//!
 //! Nothing waits for ever: parents have smaller numbers, so of all requests that are held, that of
 //! the smallest number waits only for requests that are issued or due. Memory is allocated once.
 //! Where any part of it is used up, nothing is taken in until there is room again, which needs no
@@ -21,10 +25,10 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use ioecho_trace::Nanos;
+use ioecho_trace::{LateCause, Nanos};
 
 use super::Config;
-use crate::plan::Planned;
+use crate::plan::{Held, Planned, TimingMode};
 
 /// How many times the look-ahead the distance may be between the oldest request that has not
 /// completed and the youngest that is held: with the look-ahead of a run, as far as a journal puts
@@ -72,6 +76,7 @@ pub(super) struct Chains {
     links_kept: usize,
     /// The latest completion of those that `seen` no longer has.
     forgotten: Nanos,
+    timing: TimingMode,
     is_over: bool,
 }
 
@@ -142,6 +147,7 @@ impl Chains {
             elsewhere: 0,
             links_kept,
             forgotten: NEVER,
+            timing: config.timing,
             is_over: false,
         }
     }
@@ -289,8 +295,18 @@ impl Chains {
         self.due.peek().map(|Reverse((at, ..))| *at)
     }
 
-    /// Forgets everything that is held. Nothing is offered after that.
-    pub(super) fn forget(&mut self) {
+    /// Whether a request that is held is due by the schedule before this instant.
+    pub(super) fn holds_before(&self, end: Nanos) -> bool {
+        let is_due = |node: &Node| node.is_held && node.planned.scheduled < end;
+        self.timing.has_schedule() && self.nodes.iter().any(is_due)
+    }
+
+    /// Forgets everything that is held, and passes it to `left`. Nothing is offered after that.
+    pub(super) fn forget(&mut self, left: &mut dyn FnMut(&Planned)) {
+        for node in self.nodes.iter_mut().filter(|node| node.is_held) {
+            node.is_held = false;
+            left(&node.planned);
+        }
         self.due.clear();
         self.held = 0;
         self.is_over = true;
@@ -338,13 +354,18 @@ impl Chains {
 
     /// All parents have completed, so the instant is known.
     fn fall_due(&mut self, number: u32) {
+        let timing = self.timing;
         let Node { planned, last, last_seq, .. } = &mut self.nodes[number as usize];
-        if let Some(think) = planned.think
-            && *last > NEVER
-        {
-            planned.scheduled = last.saturating_add(think);
-            planned.behind = u32::try_from(planned.seq - *last_seq).unwrap_or(0);
+        let waited_for = (*last > NEVER).then_some(*last);
+        if timing.has_parents() {
+            if let (Some(think), Some(last)) = (planned.think, waited_for) {
+                planned.scheduled = last.saturating_add(think);
+                planned.behind = u32::try_from(planned.seq - *last_seq).unwrap_or(0);
+            }
+        } else if let Some(until) = waited_for.filter(|last| *last > planned.scheduled) {
+            planned.held = Some(Held { until, by: LateCause::Conflict });
         }
-        self.due.push(Reverse((planned.scheduled, planned.seq, number)));
+        let at = if timing.has_due_instants() { planned.scheduled } else { NEVER };
+        self.due.push(Reverse((at, planned.seq, number)));
     }
 }

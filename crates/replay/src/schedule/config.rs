@@ -28,6 +28,9 @@ pub struct Config {
     pub look_ahead: usize,
     /// What decides when a request may be issued.
     pub timing: TimingMode,
+    /// Whether requests wait for the completion of others also where these do not decide when they
+    /// are due: a call on files must find what the calls before it have made.
+    pub linked: bool,
     /// Whether requests in flight are held below what the recording had in flight when the request
     /// was issued there, rounded up to a power of two: hfplayer's control against *response-time
     /// thrashing*. A late request makes those after it overdue; issued all at once they double the
@@ -52,9 +55,15 @@ impl Config {
             waiting_max: 1 << 16,
             look_ahead: 1 << 12,
             timing: TimingMode::default(),
+            linked: false,
             follow_in_flight: false,
             bundle: Nanos::ZERO,
         }
+    }
+
+    /// Whether requests wait for the completion of others.
+    pub const fn has_parents(&self) -> bool {
+        self.timing.has_parents() || self.linked
     }
 
     /// How many requests a device must be able to hold.

@@ -437,3 +437,19 @@ fn the_only_flow_of_a_lane_has_its_numbers_before_its_requests_are_admitted() {
     assert!(ahead(&two).is_empty());
     assert_eq!(two.step(0, &[]).0, [1, 3, 5, 7]);
 }
+
+#[test]
+fn what_waited_for_others_when_a_run_was_cut_off_was_due_by_its_schedule() {
+    let mut story = Story::new(Config { linked: true, ..config(ConflictMode::Allow) });
+    story.offer(0, Op::Read, 0, K);
+    story.offer_after(&[0], Some(0), 10, Op::Read, 0, K);
+    story.offer_after(&[1], Some(0), 30, Op::Read, 0, K);
+    assert_eq!(story.step(15, &[]), (vec![0], Wake::Input));
+    let mut left = Vec::new();
+    let (now, end) = (Nanos::from_micros(25), Nanos::from_micros(20));
+    let cause = story.scheduler.cut_off(now, end, LateCause::Host, &mut |planned, was_due| {
+        left.push((planned.seq, was_due));
+    });
+    assert_eq!((left, cause), (vec![(1, true), (2, false)], LateCause::Conflict));
+    assert_eq!(story.step(40, &[0]), (vec![], Wake::Input));
+}

@@ -160,7 +160,11 @@ impl Model {
 
     /// The names so far.
     pub fn files(&self) -> RecordedFiles {
-        RecordedFiles { before: self.names.before.clone(), places: self.places.list.clone() }
+        RecordedFiles {
+            before: self.names.before.clone(),
+            places: self.places.list.clone(),
+            linked: self.links.is_some(),
+        }
     }
 
     /// What was guessed so far, with what only the end tells.
