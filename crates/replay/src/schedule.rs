@@ -371,10 +371,11 @@ impl Scheduler {
         }
     }
 
-    /// A request is no longer to be waited for.
-    fn has_ended(&mut self, planned: &Planned, at: Nanos) {
+    /// A request is no longer to be waited for. Without what was `lost` it would have ended so much
+    /// earlier.
+    fn has_ended(&mut self, planned: &Planned, at: Nanos, lost: Nanos) {
         if let Some(chains) = &mut self.chains {
-            chains.complete(planned.seq, at);
+            chains.complete(planned.seq, at, lost);
         }
         if let Some(flows) = &mut self.flows {
             flows.complete(planned.flow, at);
@@ -507,7 +508,8 @@ impl Scheduler {
             self.flying_ranges.remove(tag, &planned);
             self.count_down(&planned);
         }
-        self.has_ended(&planned, completion.completed);
+        let lost = lost(&planned, measured.late_cause, completion.submitted);
+        self.has_ended(&planned, completion.completed, lost);
     }
 
     /// Why the request was submitted late. A request handed over in time but submitted late waited
@@ -621,7 +623,7 @@ impl Scheduler {
     ) {
         self.ahead.pop_front();
         records.push(refused(planned, outcome));
-        self.has_ended(&planned, planned.scheduled);
+        self.has_ended(&planned, planned.scheduled, Nanos::ZERO);
         self.let_go(now);
     }
 
@@ -724,6 +726,16 @@ impl Scheduler {
             Wake::Finished
         }
     }
+}
+
+/// How much of the lateness of a request is neither the device's nor that of requests that it
+/// waited for. Whatever waits for it is late by so much without the device being slow.
+fn lost(planned: &Planned, cause: LateCause, submitted: Nanos) -> Nanos {
+    if matches!(cause, LateCause::InFlightCap | LateCause::Submission) {
+        return Nanos::ZERO;
+    }
+    let waited = planned.held.map_or(Nanos::ZERO, |held| held.until - planned.scheduled);
+    (submitted - planned.scheduled - waited).max(Nanos::ZERO)
 }
 
 /// The cause of the lateness, if there is any to speak of.

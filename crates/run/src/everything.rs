@@ -20,28 +20,29 @@ use crate::error::Result;
 use crate::open::{Files, Opener};
 use crate::pass::{self, Counted, Input};
 
-/// The counts of a load or of a run.
+/// The counts of a load or of a run. They are large, and handed from thread to thread: by value
+/// they would not fit into the stack of a thread.
 pub struct Everything {
     /// The figures of a run, or of a trace with the results of a run.
-    run: RunFigures,
+    run: Box<RunFigures>,
     /// The picture of a load that was never replayed.
-    load: RunPicture,
-    time: Time,
-    space: Space,
+    load: Box<RunPicture>,
+    time: Box<Time>,
+    space: Box<Space>,
 }
 
 /// The half of the counts that depends on time.
-type InTime = (RunFigures, RunPicture, Time);
+type InTime = (Box<RunFigures>, Box<RunPicture>, Box<Time>);
 
 impl Counted for Everything {
     type First = InTime;
-    type Second = Space;
+    type Second = Box<Space>;
 
-    fn divide(self) -> (InTime, Space) {
+    fn divide(self) -> (InTime, Box<Space>) {
         ((self.run, self.load, self.time), self.space)
     }
 
-    fn unite((run, load, time): InTime, space: Space) -> Self {
+    fn unite((run, load, time): InTime, space: Box<Space>) -> Self {
         Self { run, load, time, space }
     }
 
@@ -50,11 +51,11 @@ impl Counted for Everything {
         in_pieces(batch, |requests| observe_in_time(in_time, measured, requests));
     }
 
-    fn observe_second(space: &mut Space, batch: &Batch) {
+    fn observe_second(space: &mut Box<Space>, batch: &Batch) {
         space.observe_batch(batch);
     }
 
-    fn observe(in_time: &mut InTime, space: &mut Space, batch: &Batch) {
+    fn observe(in_time: &mut InTime, space: &mut Box<Space>, batch: &Batch) {
         let measured = batch.columns().measured;
         in_pieces(batch, |requests| {
             observe_in_time(in_time, measured, requests);
@@ -115,9 +116,9 @@ impl Counted for Analysis {
 /// The figures of a trace or a run.
 pub struct AllFigures {
     /// The figures of a run.
-    pub run: RunFigures,
+    pub run: Box<RunFigures>,
     /// The picture of a load that was never replayed.
-    pub load: RunPicture,
+    pub load: Box<RunPicture>,
     /// The figures of the analysis.
     pub analysis: AnalysisFigures,
     /// The trace's header at its end.
@@ -182,15 +183,15 @@ fn count_input<T: Send>(
 ) -> Result<(AllFigures, T)> {
     let settings = Settings::default();
     let new = || Everything {
-        run: RunFigures::default(),
-        load: RunPicture::new(),
-        time: Time::default(),
-        space: Space::new(&settings),
+        run: Box::default(),
+        load: Box::new(RunPicture::new()),
+        time: Box::default(),
+        space: Box::new(Space::new(&settings)),
     };
     let (Everything { run, load, time, space }, header) = pass::count(input, new)?;
     let (analysis, done) = thread::scope(|scope| {
         let done = scope.spawn(|| besides(origin));
-        let counted = Analysis::of(settings.clone(), time, space);
+        let counted = Analysis::of(settings.clone(), *time, *space);
         (counted.figures(&header, &Asked::default()), pass::finished(done))
     });
     let origin = origin.clone();

@@ -196,8 +196,11 @@ impl Chains {
         }
     }
 
-    /// The request of this number has completed, or will never be issued.
-    pub(super) fn complete(&mut self, seq: u64, at: Nanos) {
+    /// The request of this number has completed, or will never be issued. Without what was `lost`
+    /// it would have completed so much earlier: where others are due by their own instants, they
+    /// are late by their parents only as far as these were not late for nothing.
+    pub(super) fn complete(&mut self, seq: u64, at: Nanos, lost: Nanos) {
+        let at = if self.timing.has_parents() { at } else { at - lost };
         let place = self.place(seq);
         let Seen { seq: of, state: State::Open(number) } = self.seen[place] else { return };
         if of != seq || self.is_over {

@@ -1,6 +1,8 @@
 //! Requests that wait for others, on random devices with faults: none is early, none is lost, and
 //! none waits for ever.
 
+use std::collections::BTreeMap;
+
 use std::collections::HashMap;
 
 use ioecho_replay::conflict::ConflictMode;
@@ -112,6 +114,16 @@ pub(crate) fn ended(record: &Record) -> Option<Nanos> {
     (outcome != Outcome::Abandoned).then(|| completed.unwrap_or(scheduled))
 }
 
+/// When a request would have ended but for what made it late beside the device and those that it
+/// waited for itself.
+fn fair_end(record: &Record) -> Nanos {
+    let Measured { scheduled, submitted, completed, late_cause, .. } = record.measured;
+    let (Some(submitted), Some(completed)) = (submitted, completed) else { return scheduled };
+    let is_of_device = matches!(late_cause, LateCause::InFlightCap | LateCause::Submission);
+    let own = record.planned.held.map_or(scheduled, |held| held.until);
+    if is_of_device { completed } else { completed - (submitted - own).max(Nanos::ZERO) }
+}
+
 /// Checks every invariant; answers how many requests waited for others.
 fn check(seed: u64, timing: TimingMode) -> u64 {
     let Outcomes { records, planned, parents, device, totals } = simulate(seed, timing);
@@ -148,9 +160,10 @@ fn check(seed: u64, timing: TimingMode) -> u64 {
         assert_eq!(Planned { scheduled, held, ..*of }, record.planned);
         if timing.has_schedule() {
             assert_eq!(scheduled, of.scheduled);
-            let is_held = parents.iter().all(|parent| seq - parent < KNOWN)
-                && free.is_some_and(|free| free > scheduled);
-            assert!(!is_held || held.map(|held| held.until) == free, "{seq} was free at {free:?}");
+            let fair = parents.iter().map(|parent| fair_end(by_seq[parent])).max();
+            let until = fair.filter(|fair| *fair > scheduled);
+            let is_known = parents.iter().all(|parent| seq - parent < KNOWN);
+            assert!(!is_known || held.map(|held| held.until) == until, "{seq}: {until:?}");
         }
     }
     parents.iter().filter(|parents| !parents.is_empty()).count() as u64
@@ -231,9 +244,19 @@ fn replay(
     config: Config,
     service: &str,
     think: Nanos,
+    load: (Vec<Planned>, Vec<Vec<u64>>),
+) -> (Totals, Vec<Record>) {
+    replay_with(config, service, (think, Nanos(30)), load)
+}
+
+/// The same by an engine that needs so long for each look at the clock.
+fn replay_with(
+    config: Config,
+    service: &str,
+    (think, look): (Nanos, Nanos),
     (mut planned, parents): (Vec<Planned>, Vec<Vec<u64>>),
 ) -> (Totals, Vec<Record>) {
-    let clock = SimClock::new(Nanos(30));
+    let clock = SimClock::new(look);
     let mut device = SimDevice::new(spec(service), clock.clone());
     for (one, parents) in planned.iter_mut().zip(&parents) {
         one.think = (!parents.is_empty()).then_some(think);
@@ -317,4 +340,18 @@ fn a_call_that_waited_for_others_beyond_its_instant_is_late_for_them() {
         records.iter().filter(|one| one.measured.late_cause != LateCause::None).collect();
     assert_eq!(late.len(), 99);
     assert!(late.iter().all(|one| one.measured.late_cause == LateCause::Conflict), "{totals:?}");
+}
+
+#[test]
+fn calls_that_wait_for_an_engine_that_is_too_slow_for_them_are_not_late_by_the_device() {
+    let config = Config { linked: true, ..Config::with_in_flight_max(64) };
+    let load = reads(&config, 5000, Nanos::from_micros(5), 1);
+    let (_, records) = replay_with(config, "1us", (Nanos::ZERO, Nanos::from_micros(9)), load);
+    let mut late = BTreeMap::new();
+    for record in records.iter().filter(|one| one.measured.late_cause != LateCause::None) {
+        *late.entry(record.measured.late_cause.name()).or_insert(0) += 1;
+    }
+    assert!(late.values().sum::<usize>() > 4000, "{late:?}");
+    let of_device = ["conflict", "in-flight-cap", "submission"];
+    assert!(late.keys().all(|cause| !of_device.contains(cause)), "{late:?}");
 }
