@@ -203,6 +203,27 @@ fn runs(home: &Path, program: &str, arguments: &[&str]) -> bool {
     true
 }
 
+/// Makes a git repository of the directory `source`, has strace record a script beside it, and
+/// converts the recording to `NAME.parquet`; whether the programs for this are here.
+fn records(home: &Path, script: &str, name: &str) -> bool {
+    let source = home.join("source");
+    let commit = ["-c", "user.name=x", "-c", "user.email=x@example.org", "commit", "-qm", "x"];
+    let is_there = runs(home, "strace", &["-V"])
+        && runs(home, "tar", &["--version"])
+        && runs(&source, "git", &["init", "-q", "."])
+        && runs(&source, "git", &["add", "."])
+        && runs(&source, "git", &commit);
+    if !is_there {
+        ioecho_fixture::skipped("there is no strace, no tar or no git here");
+        return false;
+    }
+    let recording = format!("{name}.strace");
+    let recorder = ["-f", "-ttt", "-T", "-y", "-o", &recording, "sh", "-c", script];
+    assert!(runs(home, "strace", &recorder));
+    does(home, &["convert", &recording, &format!("{name}.parquet")], 0);
+    true
+}
+
 /// A script that works like a build: it reads sources, writes, appends, moves, links, removes.
 const SCRIPT: &str = "set -e
 git clone -q source clone
@@ -233,19 +254,10 @@ fn a_git_clone_and_a_build_recorded_by_strace_leave_the_same_trees_elsewhere() {
         fs::write(source.join(name), text).unwrap();
     }
     std::os::unix::fs::symlink("sub/d.txt", source.join("link")).unwrap();
-    let commit = ["-c", "user.name=x", "-c", "user.email=x@example.org", "commit", "-qm", "x"];
-    let is_there = runs(home.path(), "strace", &["-V"])
-        && runs(&source, "git", &["init", "-q", "."])
-        && runs(&source, "git", &["add", "."])
-        && runs(&source, "git", &commit);
-    if !is_there {
-        ioecho_fixture::skipped("there is no strace or no git here");
+    if !records(home.path(), SCRIPT, "rec") {
         return;
     }
-    let recorder = ["-f", "-ttt", "-T", "-y", "-o", "rec.strace", "sh", "-c", SCRIPT];
-    assert!(runs(home.path(), "strace", &recorder));
     let recorded = tree(&home.path().join("clone"));
-    does(home.path(), &["convert", "rec.strace", "rec.parquet"], 0);
     let elsewhere = Path::new("/dev/shm");
     let memory = TempDir::new_in(if elsewhere.is_dir() { elsewhere } else { home.path() }).unwrap();
     let place = home.path().canonicalize().unwrap();
@@ -357,19 +369,9 @@ fn programs_that_race_leave_the_same_tree_in_every_replay() {
     for n in 0..40 {
         fs::write(source.join(format!("sub/{n}")), vec![b'x'; n * 700]).unwrap();
     }
-    let commit = ["-c", "user.name=x", "-c", "user.email=x@example.org", "commit", "-qm", "x"];
-    let is_there = runs(home.path(), "strace", &["-V"])
-        && runs(home.path(), "tar", &["--version"])
-        && runs(&source, "git", &["init", "-q", "."])
-        && runs(&source, "git", &["add", "."])
-        && runs(&source, "git", &commit);
-    if !is_there {
-        ioecho_fixture::skipped("there is no strace, no tar or no git here");
+    if !records(home.path(), RACE, "race") {
         return;
     }
-    let recorder = ["-f", "-ttt", "-T", "-y", "-o", "race.strace", "sh", "-c", RACE];
-    assert!(runs(home.path(), "strace", &recorder));
-    does(home.path(), &["convert", "race.strace", "race.parquet"], 0);
     let place = home.path().canonicalize().unwrap();
     let beneath = place.strip_prefix("/").unwrap();
     let of =

@@ -3,6 +3,8 @@
 //! If a completion could belong to two requests, the chosen one may be wrong, and then later
 //! completions at that place may be matched wrongly too. So the place is in doubt until all
 //! candidate requests there are complete, and so is every request that is matched there meanwhile.
+//! A request that waits there and is not matched becomes a candidate, because the completion may be
+//! its own.
 
 use super::pieces::Part;
 

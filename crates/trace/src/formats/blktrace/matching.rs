@@ -13,8 +13,8 @@
 //!   of it (`driven`). If the driver's events are not recorded, or the device has no request queue,
 //!   the completion is matched with the queued requests.
 //! * A request is complete when nothing of it is left.
-//! * If several match, the oldest is taken; all of them are in doubt, and so is every request that
-//!   overlaps them until they complete (`doubt`).
+//! * If several match, the oldest is taken; all of them are in doubt. Until they complete, so is
+//!   every request that is matched at their place, or could have been (`doubt`).
 //! * Requests in flight when events were lost get no completion: the one that is seen may be
 //!   another's.
 //! * A flush has no range: the oldest is completed.
@@ -195,8 +195,7 @@ impl Matching {
             }
         }
         let mut taken = std::mem::take(&mut self.taken);
-        self.slots[slot].queued.take(completion.offset, completion.end(), &mut taken);
-        self.weigh(slot, &taken);
+        self.take_queued(slot, completion, &mut taken);
         let mut touched = false;
         for part in &taken.parts {
             touched |= self.credit(*part, taken.parts.len() == 1, completion);
@@ -260,8 +259,7 @@ impl Matching {
         let slot = self.slot(event.volume, event.class);
         let (begin, end) = (event.offset, event.end());
         let mut taken = std::mem::take(&mut self.taken);
-        self.slots[slot].queued.take(begin, end, &mut taken);
-        self.weigh(slot, &taken);
+        self.take_queued(slot, event, &mut taken);
         if taken.parts.is_empty() && self.slots[slot].in_driver.holds(begin, end) {
             // Either a second hand-over without an event of giving it back, or another request
             // whose queueing was not recorded.
@@ -326,13 +324,20 @@ impl Matching {
         !self.is_full
     }
 
-    /// Marks requests as doubtful: if several matched, or the place is in doubt.
-    fn weigh(&mut self, slot: usize, taken: &Taken) {
+    /// Takes the queued pieces that an event covers. If several chains match, or the place is in
+    /// doubt, their requests are doubtful.
+    fn take_queued(&mut self, slot: usize, event: &Completion, taken: &mut Taken) {
+        let (begin, end) = (event.offset, event.end());
+        self.slots[slot].queued.take(begin, end, taken);
         if !taken.rivals.is_empty() {
             self.doubt(slot, &taken.rivals);
         }
         if self.slots[slot].is_doubtful() {
-            self.touch(slot, &taken.parts);
+            // Pieces of an earlier match may be the wrong ones, and then this chain is too: any
+            // piece that it leaves here may belong to the request that went.
+            let left = self.slots[slot].queued.within(begin, end);
+            let parts: Vec<_> = taken.parts.iter().copied().chain(left).collect();
+            self.touch(slot, &parts);
         }
     }
 

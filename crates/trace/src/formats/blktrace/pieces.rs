@@ -67,6 +67,12 @@ impl Pieces {
         parts.map(|(&(begin, serial), &end)| Part { serial, begin, end })
     }
 
+    /// The pieces that lie in a range.
+    pub(super) fn within(&self, begin: u64, end: u64) -> impl Iterator<Item = Part> {
+        let parts = self.from(begin, 0).take_while(move |part| part.begin < end).take(CHAIN_MAX);
+        parts.filter(move |part| part.begin < part.end && part.end <= end)
+    }
+
     /// The pieces that begin at `begin`, the oldest first.
     #[inline]
     pub(super) fn at(&self, begin: u64) -> impl Iterator<Item = Part> {
@@ -159,8 +165,7 @@ impl Pieces {
         // lead to the end.
         let mut reached = vec![begin];
         let mut useful = Vec::new();
-        let within = self.from(begin, 0).take_while(|part| part.begin < end).take(CHAIN_MAX);
-        for part in within.filter(|part| part.begin < part.end && part.end <= end) {
+        for part in self.within(begin, end) {
             if reached.binary_search(&part.begin).is_ok() {
                 useful.push(part);
                 if let Err(at) = reached.binary_search(&part.end) {

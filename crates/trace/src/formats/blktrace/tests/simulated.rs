@@ -366,6 +366,15 @@ proptest! {
     }
 }
 
+/// A request was queued at a place in doubt and went to the driver as a part of another; the one
+/// that was matched there in its stead ended the doubt, and it was itself found not doubtful.
+#[test]
+fn what_waits_at_a_place_in_doubt_may_have_been_completed() {
+    let (seed, from) = (16_565_223_046_979_509_734, 69);
+    let (told, _) = run(seed, Plan { sectors: 200, lost: Some((from, from + 20)), ..PLAN });
+    expect_true(&told, seed);
+}
+
 #[test]
 fn few_are_in_doubt_where_few_overlap() {
     let (mut in_doubt, mut all) = (0, 0);
