@@ -84,6 +84,7 @@ pub fn svg(chart: &Chart, sheet: &Sheet) -> String {
         verdict: sheet.verdict.words(),
         foot: (&sheet.warning, &sheet.fit),
         size,
+        names: draw::names(chart),
     });
     draw::draw(chart, &mut plot);
     plot.finish((!sheet.stamp.is_empty()).then_some(sheet.stamp.as_str()))

@@ -15,8 +15,13 @@ pub(crate) const SIZE: (f64, f64) = (1000.0, 500.0);
 
 const LEFT: f64 = 86.0;
 const RIGHT: f64 = 24.0;
+/// The top of the frame below a legend of one row, and what each further row takes.
 const TOP: f64 = 74.0;
+const ROW: f64 = 15.0;
 const BOTTOM: f64 = 56.0;
+
+/// The most letters of a name in the legend.
+const NAME_MAX: usize = 60;
 
 /// The texts around a plot.
 pub(crate) struct Heading<'a> {
@@ -30,6 +35,8 @@ pub(crate) struct Heading<'a> {
     pub(crate) foot: (&'a str, &'a str),
     /// Width and height.
     pub(crate) size: (f64, f64),
+    /// The names of the legend, in the order in which they will be written.
+    pub(crate) names: Vec<&'a str>,
 }
 
 /// A line of a plot.
@@ -45,20 +52,62 @@ pub(crate) struct Line<'a> {
 /// A plot that is being drawn.
 pub(crate) struct Plot {
     text: String,
-    /// The place and the row of the legend's next name.
-    legend: f64,
-    row: u32,
+    legend: Legend,
+    /// The top of the frame.
+    top: f64,
     size: (f64, f64),
+}
+
+/// The place of the legend's next name.
+#[derive(Clone)]
+struct Legend {
+    x: f64,
+    row: u32,
+    /// How far to the right names may reach.
+    right: f64,
+    /// The most rows; half of the sheet is left to the figures.
+    rows: u32,
+}
+
+impl Legend {
+    fn new((wide, tall): (f64, f64)) -> Self {
+        let further = ((tall / 2.0 - TOP) / ROW).max(0.0) as u32;
+        Self { x: LEFT, row: 0, right: wide - RIGHT, rows: 1 + further }
+    }
+
+    /// The place and the row of a name of this length, which takes them.
+    fn take(&mut self, letters: usize) -> (f64, u32) {
+        // Letters are about 6.2 units wide in any sans-serif of 12 units; the text is not measured.
+        let wide = 44.0 + 6.2 * letters as f64;
+        if self.x > LEFT && self.x + wide - 20.0 > self.right {
+            self.row += 1;
+            self.x = LEFT;
+        }
+        let x = self.x;
+        self.x += wide;
+        (x, self.row)
+    }
+
+    /// The number of rows that these names take.
+    fn rows_of(&self, names: &[&str]) -> u32 {
+        let mut legend = self.clone();
+        for name in names.iter().filter(|name| !name.is_empty()) {
+            legend.take(shortened(name, NAME_MAX).chars().count());
+        }
+        (legend.row + 1).min(self.rows)
+    }
 }
 
 impl Plot {
     /// A white sheet with its headings and an empty frame.
     pub(crate) fn new(heading: &Heading<'_>) -> Self {
-        let mut plot = Self { text: String::new(), legend: LEFT, row: 0, size: heading.size };
+        let (wide, tall) = heading.size;
+        let legend = Legend::new(heading.size);
+        let top = TOP + ROW * f64::from(legend.rows_of(&heading.names) - 1);
+        let mut plot = Self { text: String::new(), legend, top, size: heading.size };
         let run = escaped(&shortened(heading.run, 90));
         let (verdict, colour) = heading.verdict;
         let what = escaped(heading.what);
-        let (wide, tall) = heading.size;
         plot.put(&format!(
             "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {wide} {tall}\" \
              width=\"{wide}\" height=\"{tall}\" font-size=\"13\" \
@@ -92,18 +141,19 @@ impl Plot {
 
     /// The height of the area inside the axes.
     pub(crate) fn plot_tall(&self) -> f64 {
-        (self.size.1 - TOP - BOTTOM).max(1.0)
+        (self.size.1 - self.top - BOTTOM).max(1.0)
     }
 
     /// Marks along the lower edge; `share` returns how far along a value lies, 0 to 1.
     pub(crate) fn across(&mut self, marks: &[Mark], share: impl Fn(f64) -> f64, label: &str) {
-        let bottom = TOP + self.plot_tall();
+        let bottom = self.top + self.plot_tall();
         for mark in marks {
             let x = LEFT + share(mark.at) * self.plot_wide();
             self.put(&format!(
-                "<path d=\"M{x:.1} {TOP}V{y:.1}\" stroke=\"#eceff2\"/>\
+                "<path d=\"M{x:.1} {}V{y:.1}\" stroke=\"#eceff2\"/>\
                  <text x=\"{x:.1}\" y=\"{t:.1}\" text-anchor=\"middle\" \
                  fill=\"#5c6670\">{}</text>\n",
+                self.top,
                 mark.label,
                 y = bottom + 4.0,
                 t = bottom + 20.0,
@@ -121,7 +171,7 @@ impl Plot {
     /// Marks along the left edge; `share` returns how far up a value lies, 0 to 1.
     pub(crate) fn upward(&mut self, marks: &[Mark], share: impl Fn(f64) -> f64, label: &str) {
         for mark in marks {
-            let y = TOP + (1.0 - share(mark.at)) * self.plot_tall();
+            let y = self.top + (1.0 - share(mark.at)) * self.plot_tall();
             self.put(&format!(
                 "<path d=\"M{x:.1} {y:.1}H{end:.1}\" stroke=\"#dfe3e8\"/>\
                  <text x=\"{t:.1}\" y=\"{base:.1}\" text-anchor=\"end\" \
@@ -133,7 +183,7 @@ impl Plot {
                 base = y + 4.5,
             ));
         }
-        let middle = TOP + self.plot_tall() / 2.0;
+        let middle = self.top + self.plot_tall() / 2.0;
         self.put(&format!(
             "<text transform=\"translate(20 {middle:.1}) rotate(-90)\" text-anchor=\"middle\" \
              fill=\"#1b1f24\">{}</text>\n",
@@ -146,37 +196,30 @@ impl Plot {
         if name.is_empty() {
             return;
         }
-        let name = shortened(name, 60);
-        // Letters are about 6.2 units wide in any sans-serif of 12 units; the text is not measured.
-        let wide = 44.0 + 6.2 * name.chars().count() as f64;
-        if self.legend > LEFT && self.legend + wide - 20.0 > self.size.0 - RIGHT {
-            self.row += 1;
-            self.legend = LEFT;
+        let name = shortened(name, NAME_MAX);
+        let (x, row) = self.legend.take(name.chars().count());
+        if row >= self.legend.rows {
+            if row == self.legend.rows && x <= LEFT {
+                self.more();
+            }
+            return;
         }
-        let (x, y, size) = match self.row {
-            0 => (self.legend, 60.0, 12),
-            1 => (self.legend, 69.5, 11),
-            // The legend has two rows; a sign for left-out names appears once.
-            2 => return self.more(),
-            _ => return,
-        };
+        let y = 60.0 + ROW * f64::from(row);
         let shown = escaped(&name);
         self.put(&format!(
             "<path d=\"M{x:.1} {y}h18\" stroke=\"{colour}\" stroke-width=\"4\"{}/>\
-             <text x=\"{:.1}\" y=\"{}\" font-size=\"{size}\" fill=\"#1b1f24\">{shown}</text>\n",
+             <text x=\"{:.1}\" y=\"{}\" font-size=\"12\" fill=\"#1b1f24\">{shown}</text>\n",
             dashed(dash),
             x + 24.0,
             y + 4.5,
         ));
-        self.legend += wide;
     }
 
     /// Shows that the legend has more names.
     fn more(&mut self) {
-        self.row += 1;
-        let x = self.size.0 - 4.0;
+        let (x, y) = (self.size.0 - 4.0, self.top);
         self.put(&format!(
-            "<text x=\"{x:.1}\" y=\"74\" text-anchor=\"end\" font-size=\"11\" \
+            "<text x=\"{x:.1}\" y=\"{y}\" text-anchor=\"end\" font-size=\"11\" \
              fill=\"#1b1f24\">…</text>\n"
         ));
     }
@@ -192,7 +235,7 @@ impl Plot {
                 continue;
             };
             let x = LEFT + x * self.plot_wide();
-            let y = TOP + (1.0 - y.clamp(0.0, 1.0)) * self.plot_tall();
+            let y = self.top + (1.0 - y.clamp(0.0, 1.0)) * self.plot_tall();
             let letter = if drawing { 'L' } else { 'M' };
             let _ = write!(path, "{letter}{x:.1} {y:.1}");
             drawing = true;
@@ -215,7 +258,8 @@ impl Plot {
             let wide = ((right - left) * self.plot_wide()).max(1.5);
             let tall = ((high - low) * self.plot_tall()).max(1.5);
             let x = (LEFT + left * self.plot_wide()).min(LEFT + self.plot_wide() - wide);
-            let y = (TOP + (1.0 - high) * self.plot_tall()).min(TOP + self.plot_tall() - tall);
+            let y = (self.top + (1.0 - high) * self.plot_tall())
+                .min(self.top + self.plot_tall() - tall);
             let _ = write!(path, "M{x:.1} {y:.1}h{wide:.1}v{tall:.1}h-{wide:.1}z");
         }
         if !path.is_empty() {
@@ -227,16 +271,17 @@ impl Plot {
 
     /// A line across the plot at a share of its height, or of its width, with a label at its end.
     pub(crate) fn limit(&mut self, along: bool, at: f64, label: &str) {
-        let (x, y) = (LEFT + at * self.plot_wide(), TOP + (1.0 - at) * self.plot_tall());
+        let (x, y) = (LEFT + at * self.plot_wide(), self.top + (1.0 - at) * self.plot_tall());
         let label = escaped(label);
         self.put(&if along {
             format!(
-                "<path d=\"M{x:.1} {TOP}v{:.1}\" stroke=\"#a1121f\" stroke-dasharray=\"2 3\"/>\
+                "<path d=\"M{x:.1} {}v{:.1}\" stroke=\"#a1121f\" stroke-dasharray=\"2 3\"/>\
                  <text transform=\"translate({:.1} {:.1}) rotate(-90)\" font-size=\"11\" \
                  fill=\"#a1121f\">{label}</text>\n",
+                self.top,
                 self.plot_tall(),
                 x - 4.0,
-                TOP + self.plot_tall() - 6.0,
+                self.top + self.plot_tall() - 6.0,
             )
         } else {
             format!(
@@ -256,7 +301,7 @@ impl Plot {
             "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\" font-size=\"16\" \
              fill=\"#5c6670\">{word}</text>\n",
             LEFT + self.plot_wide() / 2.0,
-            TOP + self.plot_tall() / 2.0,
+            self.top + self.plot_tall() / 2.0,
         ));
     }
 
@@ -264,8 +309,9 @@ impl Plot {
     /// results.
     pub(crate) fn finish(mut self, stamp: Option<&str>) -> String {
         self.put(&format!(
-            "<rect x=\"{LEFT}\" y=\"{TOP}\" width=\"{}\" height=\"{}\" \
+            "<rect x=\"{LEFT}\" y=\"{}\" width=\"{}\" height=\"{}\" \
              fill=\"none\" stroke=\"#9aa5b1\"/>\n",
+            self.top,
             self.plot_wide(),
             self.plot_tall(),
         ));
@@ -274,7 +320,7 @@ impl Plot {
                 "<text transform=\"translate({:.1} {:.1}) rotate(-22)\" text-anchor=\"middle\" \
                  font-size=\"92\" fill=\"#a1121f\" fill-opacity=\"0.16\">{stamp}</text>\n",
                 LEFT + self.plot_wide() / 2.0,
-                TOP + self.plot_tall() / 2.0 + 30.0,
+                self.top + self.plot_tall() / 2.0 + 30.0,
             ));
         }
         self.put("</svg>\n");
@@ -337,19 +383,26 @@ mod tests {
     }
 
     #[test]
-    fn a_legend_that_is_too_long_goes_on_in_a_second_row_and_never_beyond_the_edge() {
-        let heading = Heading { what: "", run: "", verdict: ("", ""), foot: ("", ""), size: SIZE };
-        let mut plot = Plot::new(&heading);
-        for number in 0..20 {
-            plot.name(&format!("a volume with number {number}"), "#000000", "");
+    fn a_legend_takes_the_rows_that_it_needs_but_never_more_than_half_of_the_sheet() {
+        let names: Vec<_> = (100..200).map(|number| format!("a volume, {number}")).collect();
+        for (count, tall, is_cut) in [(3, 500.0, false), (40, 500.0, false), (100, 300.0, true)] {
+            let names: Vec<_> = names.iter().take(count).map(String::as_str).collect();
+            let (size, none) = ((SIZE.0, tall), ("", ""));
+            let heading = Heading { what: "", run: "", verdict: none, foot: none, size, names };
+            let mut plot = Plot::new(&heading);
+            heading.names.iter().for_each(|name| plot.name(name, "#000000", ""));
+            let shown = plot.text.lines().filter(|line| line.contains("a volume"));
+            let place = |line: &str, before: &str| {
+                let number = line.split(before).nth(1).unwrap().split(['"', ' ', 'h']).next();
+                number.unwrap().parse::<f64>().unwrap()
+            };
+            let places: Vec<_> =
+                shown.map(|line| (place(line, "<text x=\""), place(line, "\" y=\""))).collect();
+            assert!(places.iter().all(|(x, _)| x + 6.2 * 13.0 <= SIZE.0 - RIGHT), "{places:?}");
+            let lowest = places.iter().map(|(_, y)| *y).fold(0.0, f64::max);
+            assert!(lowest < plot.top && plot.top <= (tall / 2.0).max(TOP), "{places:?}");
+            assert_eq!(plot.text.matches('…').count(), usize::from(is_cut));
+            assert_eq!(places.len() < count, is_cut);
         }
-        let names = plot.text.lines().filter(|line| line.contains("a volume"));
-        let places = names.map(|line| {
-            let x = line.split("<text x=\"").nth(1).and_then(|x| x.split('"').next());
-            (x.and_then(|x| x.parse::<f64>().ok()).unwrap_or(f64::MAX), line.contains("69.5h18"))
-        });
-        let places: Vec<(f64, bool)> = places.collect();
-        assert!(places.iter().all(|(x, _)| x + 6.2 * 23.0 <= SIZE.0), "{places:?}");
-        assert!(places.iter().any(|(_, is_second)| *is_second) && plot.text.contains('…'));
     }
 }

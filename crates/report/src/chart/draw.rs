@@ -22,6 +22,14 @@ const POINTS: usize = 1000;
 
 type Points = Vec<Option<(f64, f64)>>;
 
+/// The names of the layers, in the order in which they are drawn: maps lie below lines.
+pub(crate) fn names(chart: &Chart) -> Vec<&str> {
+    let is_map = |layer: &&Layer| matches!(layer.shape, Shape::Grid(_));
+    let maps = chart.layers.iter().filter(is_map);
+    let lines = chart.layers.iter().filter(|layer| !is_map(layer));
+    maps.chain(lines).map(|layer| layer.shape.name()).collect()
+}
+
 /// Draws everything of a chart but its headings.
 pub(crate) fn draw(chart: &Chart, plot: &mut Plot) {
     if chart.is_empty() {
