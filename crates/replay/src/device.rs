@@ -170,6 +170,13 @@ pub trait Device {
         false
     }
 
+    /// How long the last [`Device::submit`] served requests itself, by its own choice and although
+    /// it has threads for them. What it was to hand over meanwhile is late because of the replay,
+    /// not because of the target.
+    fn kept(&self) -> Nanos {
+        Nanos::ZERO
+    }
+
     /// Hands all prepared requests to the target, without waiting for completions. Returns the
     /// instant of the hand-over, which completions have as `submitted`, and how many requests were
     /// handed over; the others stay prepared for the next call.

@@ -515,14 +515,17 @@ impl Scheduler {
     /// Why the request was submitted late. A request handed over in time but submitted late waited
     /// for requests that the device was working on, or for a thread that the host did not run.
     fn late_cause(&self, flying: &Flying, submitted: Nanos) -> LateCause {
-        let unexplained = flying.late_cause == LateCause::None;
+        // Of requests handed over together, only those behind a long one may have been late.
+        if flying.late_cause != LateCause::None {
+            return late(submitted, &flying.planned, flying.late_cause);
+        }
         let rest = if flying.in_flight > self.concurrency {
             LateCause::InFlightCap
         } else {
             LateCause::Host
         };
         let rest = flows::held_by(&flying.planned, submitted).unwrap_or(rest);
-        if unexplained { late(submitted, &flying.planned, rest) } else { flying.late_cause }
+        late(submitted, &flying.planned, rest)
     }
 
     /// Tells every waiting request that conflicts with the completed one.
@@ -602,9 +605,11 @@ impl Scheduler {
             };
             self.ahead.pop_front();
             let is_old = planned.scheduled <= self.stepped_at;
-            let since = is_old.then(|| self.past.cause_since(planned.scheduled)).flatten();
+            let since = |past: &mut Past| {
+                is_old.then(|| past.cause_since(planned.scheduled)).flatten().unwrap_or(gap_cause)
+            };
             let held = self.held_since(&planned, now);
-            let cause = held.or(since).unwrap_or(gap_cause);
+            let cause = held.unwrap_or_else(|| since(&mut self.past));
             let late_by = now.saturating_sub(planned.scheduled);
             let is_of_a_stall = self.is_of_a_stall(now, late_by, cause);
             self.behind = late(now, &planned, if is_of_a_stall { LateCause::Host } else { cause });

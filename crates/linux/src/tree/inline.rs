@@ -153,6 +153,11 @@ impl Buffer {
         self.names.spare_capacity_mut()
     }
 
+    /// Whether it holds more than so many bytes.
+    pub(super) fn is_longer(&self, length: usize) -> bool {
+        self.bytes.len() > length.next_multiple_of(ALIGNMENT) + ALIGNMENT
+    }
+
     /// Makes room for so many bytes, and forgets those that it holds where it must.
     pub(super) fn make_room(&mut self, length: usize) {
         let length = length.next_multiple_of(ALIGNMENT);

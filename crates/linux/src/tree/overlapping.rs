@@ -35,12 +35,15 @@ const LENGTH_QUICK: u64 = 64 << 10;
 /// others late.
 const OWN_MAX: usize = 4;
 
+/// A call that takes longer counts as one of this length: its operation is slow for some two dozen
+/// calls afterwards.
+const LONG: Nanos = Nanos::from_millis(3);
+
 /// A device for recorded calls on files, several at a time.
 pub struct OverlappingDevice {
     on: Arc<Shared>,
     workers: Workers<Shared>,
     clock: MonotonicClock,
-    rooms: Vec<Room>,
     prepared: Vec<(Io, Room)>,
     /// Those that the engine's own thread makes next.
     own: Vec<(Io, Room)>,
@@ -48,7 +51,9 @@ pub struct OverlappingDevice {
     done: Vec<Completion>,
     /// Whether all others wait for the call that comes next.
     is_alone: bool,
-    lately: Lately,
+    /// How long the last of them took together, that not all others waited for.
+    kept: Nanos,
+    ended: Ended,
 }
 
 /// Where the data of a call lies.
@@ -68,7 +73,8 @@ impl Room {
 ///
 /// What is in memory takes microseconds, what waits for a disk or a server a thousand times as
 /// long. One slow call makes its operation slow for some two dozen calls, so a file system that
-/// begins to wait holds up the engine's own thread once.
+/// begins to wait holds up the engine's own thread once for each operation. What waited meanwhile
+/// is late by the replay ([`Device::kept`]).
 struct Lately([i64; Op::ALL.len()]);
 
 impl Lately {
@@ -81,13 +87,26 @@ impl Lately {
         self.0[usize::from(op.code())] < QUICK.0
     }
 
-    /// Learns from a call that has ended, and puts its room back.
-    fn take(&mut self, completion: &Completion, room: Room, rooms: &mut Vec<Room>) {
+    /// Learns how long a call took.
+    fn learn(&mut self, op: Op, took: Nanos) {
+        let mean = &mut self.0[usize::from(op.code())];
+        *mean += (took.min(LONG).0 - *mean) / 8;
+    }
+}
+
+/// What is left of calls that have ended: rooms for others, and how long they took.
+struct Ended {
+    rooms: Vec<Room>,
+    lately: Lately,
+}
+
+impl Ended {
+    fn take(&mut self, completion: &Completion, room: Room) {
         if let Some(op) = room.op {
-            let mean = &mut self.0[usize::from(op.code())];
-            *mean += ((completion.completed - completion.submitted).0 - *mean) / 8;
+            self.lately.learn(op, completion.completed - completion.submitted);
         }
-        rooms.push(room);
+        // A long call would keep its memory from the page cache, which is measured.
+        self.rooms.push(if room.buffer.is_longer(ROOM_BYTES) { Room::new() } else { room });
     }
 }
 
@@ -130,13 +149,13 @@ impl OverlappingDevice {
             on,
             workers,
             clock,
-            // The system gives memory to them as calls first touch it.
-            rooms: (0..most).map(|_| Room::new()).collect(),
             prepared: Vec::with_capacity(most),
             own: Vec::with_capacity(most),
             done: Vec::with_capacity(most),
             is_alone: false,
-            lately: Lately::new(),
+            kept: Nanos::ZERO,
+            // The system gives memory to rooms as calls first touch it.
+            ended: Ended { rooms: (0..most).map(|_| Room::new()).collect(), lately: Lately::new() },
         })
     }
 
@@ -164,7 +183,7 @@ impl Device for OverlappingDevice {
     }
 
     fn prepare(&mut self, io: &Io, payload: &mut dyn Payload) {
-        let mut room = self.rooms.pop().unwrap_or_else(Room::new);
+        let mut room = self.ended.rooms.pop().unwrap_or_else(Room::new);
         let length = io.length.0 as usize;
         if matches!(io.op, Op::Read | Op::Write) {
             room.buffer.make_room(length);
@@ -185,7 +204,7 @@ impl Device for OverlappingDevice {
         let is_alone = std::mem::take(&mut self.is_alone);
         let stamp = self.clock.now();
         for (io, room) in self.prepared.drain(..) {
-            let is_quick = room.op.is_some_and(|op| self.lately.is_quick(op));
+            let is_quick = room.op.is_some_and(|op| self.ended.lately.is_quick(op));
             if is_alone || is_quick && self.own.len() < OWN_MAX {
                 self.own.push((io, room));
             } else {
@@ -193,21 +212,33 @@ impl Device for OverlappingDevice {
             }
         }
         // Theirs go on meanwhile.
-        let handed = self.workers.submit()?;
-        let made = self.own.len();
-        for (io, mut room) in self.own.drain(..) {
+        let mut handed = self.workers.submit()?;
+        let (mut own, mut took) = (self.own.drain(..), Nanos::ZERO);
+        // One that was not quick shows that the next ones may not be either.
+        for (io, mut room) in own.by_ref() {
             let completion = served(&*self.on, self.clock, &io, &mut room);
-            self.lately.take(&completion, room, &mut self.rooms);
+            self.ended.take(&completion, room);
             self.done.push(completion);
+            handed += 1;
+            took = completion.completed - stamp;
+            if completion.completed - completion.submitted > QUICK {
+                break;
+            }
         }
-        Ok((stamp, handed + made))
+        own.for_each(|(io, room)| self.workers.prepare(&io, room));
+        self.kept = if is_alone { Nanos::ZERO } else { took };
+        Ok((stamp, handed + self.workers.submit()?))
+    }
+
+    fn kept(&self) -> Nanos {
+        self.kept
     }
 
     fn reap(&mut self, completions: &mut Vec<Completion>) -> io::Result<()> {
         completions.append(&mut self.done);
-        let Self { workers, rooms, lately, .. } = self;
+        let Self { workers, ended, .. } = self;
         workers.reap(&mut |completion, room| {
-            lately.take(&completion, room, rooms);
+            ended.take(&completion, room);
             completions.push(completion);
         });
         Ok(())
@@ -215,9 +246,9 @@ impl Device for OverlappingDevice {
 
     fn wait(&mut self, until: Nanos, completions: &mut Vec<Completion>) -> io::Result<()> {
         if self.done.is_empty() {
-            let Self { workers, rooms, lately, .. } = self;
+            let Self { workers, ended, .. } = self;
             workers.wait(until, &mut |completion, room| {
-                lately.take(&completion, room, rooms);
+                ended.take(&completion, room);
                 completions.push(completion);
             });
         }
@@ -308,7 +339,7 @@ mod tests {
         assert_eq!(does(&mut device, &[io(0, Op::Close, 0, 0)]), ok(0..1));
         let (_, again) = does(&mut device, &[io(0, Op::Create, 0, 0)])[0];
         assert_eq!(again, Outcome::Error(17));
-        assert_eq!(device.rooms.len(), 4);
+        assert_eq!(device.ended.rooms.len(), 4);
         let moved = device.helpers().moved();
         assert!(moved.is_none_or(|moved| moved.written_bytes >= 100 * 205_000), "{moved:?}");
     }
@@ -331,21 +362,15 @@ mod tests {
     fn an_operation_is_quick_when_its_last_calls_were() {
         let mut lately = Lately::new();
         let mut take = |micros: i64| {
-            let completion = Completion {
-                tag: 0,
-                submitted: Nanos::ZERO,
-                completed: Nanos::from_micros(micros),
-                outcome: Outcome::Ok,
-                integrity: ioecho_trace::Integrity::Unchecked,
-            };
-            let room = Room { op: Some(Op::Open), ..Room::new() };
-            lately.take(&completion, room, &mut Vec::new());
+            lately.learn(Op::Open, Nanos::from_micros(micros));
             [lately.is_quick(Op::Open), lately.is_quick(Op::Mkdir)]
         };
         assert_eq!(take(5), [false; 2]);
         assert_eq!([0; 10].map(|_| take(5)).last(), Some(&[true, false]));
-        assert_eq!(take(3000), [false; 2]);
-        assert_eq!([0; 15].map(|_| take(5)).last(), Some(&[false; 2]));
-        assert_eq!([0; 30].map(|_| take(5)).last(), Some(&[true, false]));
+        for micros in [3000, 30_000_000] {
+            assert_eq!(take(micros), [false; 2]);
+            assert_eq!([0; 15].map(|_| take(5)).last(), Some(&[false; 2]));
+            assert_eq!([0; 30].map(|_| take(5)).last(), Some(&[true, false]));
+        }
     }
 }

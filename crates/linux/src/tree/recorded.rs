@@ -4,7 +4,7 @@
 //! the recording because of its names must fail again; then it has done what it did.
 
 use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
-use std::sync::{Arc, PoisonError, RwLock, RwLockWriteGuard};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ioecho_replay::Io;
 use ioecho_trace::recorded::{OpenWord, PLACE_BYTES, Place, RecordedFiles};
@@ -34,9 +34,9 @@ pub type RecordedDevice = Inline<Recorded>;
 pub struct Recorded {
     anchor: Anchor,
     files: Arc<RecordedFiles>,
-    /// What is open, by the number of its place. Calls on one opened file go on beside each other
-    /// but for those that open and close it.
-    open: Vec<RwLock<Option<OwnedFd>>>,
+    /// What is open, by the number of its place. No lock is held during a call: what is closed
+    /// meanwhile ends with the last call on it, as in the kernel.
+    open: Vec<Mutex<Option<Arc<OwnedFd>>>>,
 }
 
 impl RecordedDevice {
@@ -49,7 +49,7 @@ impl RecordedDevice {
 impl Recorded {
     /// Calls below an anchor.
     pub(super) fn new(anchor: Anchor, files: Arc<RecordedFiles>) -> Self {
-        let open = files.places.iter().map(|_| RwLock::default()).collect();
+        let open = files.places.iter().map(|_| Mutex::default()).collect();
         Self { anchor, files, open }
     }
 
@@ -98,28 +98,31 @@ impl Recorded {
         place: &Place,
         call: impl FnOnce(&OwnedFd) -> Result<T, Errno>,
     ) -> Result<T, Errno> {
-        let read = || self.open[number].read().unwrap_or_else(PoisonError::into_inner);
-        if let Some(open) = &*read() {
-            return call(open);
-        }
-        let opened = self.opened(place, true)?;
-        // Two calls may open it at once; then one of both descriptors is closed again.
-        self.write(number).get_or_insert(opened);
-        read().as_ref().map_or(Err(Errno::BADF), call)
+        let known = self.at(number).clone();
+        let open = match known {
+            Some(open) => open,
+            None => {
+                let opened = Arc::new(self.opened(place, true)?);
+                // Two calls may open it at once; then one of both descriptors is closed again.
+                Arc::clone(self.at(number).get_or_insert(opened))
+            }
+        };
+        call(&open)
     }
 
-    /// What is open in a place, to be changed.
-    fn write(&self, number: usize) -> RwLockWriteGuard<'_, Option<OwnedFd>> {
-        self.open[number].write().unwrap_or_else(PoisonError::into_inner)
+    /// What is open in a place.
+    fn at(&self, number: usize) -> MutexGuard<'_, Option<Arc<OwnedFd>>> {
+        self.open[number].lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Opens the file of a place by a recorded call.
     fn open(&self, number: usize, place: &Place) -> Done {
         // What was open here before is closed: its end was not recorded.
-        drop(self.write(number).take());
+        let before = self.at(number).take();
+        drop(before);
         let open = self.opened(place, false)?;
         if place.fails.is_none() {
-            *self.write(number) = Some(open);
+            *self.at(number) = Some(Arc::new(open));
         }
         Ok(Outcome::Ok)
     }
@@ -127,8 +130,9 @@ impl Recorded {
     /// Closes what is open in a place.
     fn close(&self, number: usize, place: &Place) -> Result<(), Errno> {
         self.with(number, place, |_| Ok(()))?;
-        let open = self.write(number).take();
-        open.map_or(Err(Errno::BADF), close_told)
+        let open = self.at(number).take().ok_or(Errno::BADF)?;
+        // Another call is still at work on it, and will close it.
+        Arc::into_inner(open).map_or(Ok(()), close_told)
     }
 
     /// Reads or writes.

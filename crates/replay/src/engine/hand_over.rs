@@ -9,7 +9,7 @@
 use std::io;
 use std::sync::atomic::Ordering::Relaxed;
 
-use ioecho_trace::Nanos;
+use ioecho_trace::{LateCause, Nanos, Op};
 
 use super::{Engine, Input, Spent, WORK_MARGIN};
 use crate::clock::Clock;
@@ -40,17 +40,23 @@ impl<C: Clock> Engine<'_, C> {
         self.control.issued.fetch_add(taken as u64, Relaxed);
         let after = self.clock.now();
         // A device that serves in this call hands over in no time.
-        let took = if self.is_inline { Nanos::ZERO } else { after - before };
+        let whole = if self.is_inline { Nanos::ZERO } else { after - before };
+        let kept = self.device.kept().min(whole);
+        let took = whole - kept;
         self.totals.submission_max = self.totals.submission_max.max(took);
-        let is_slow = took > LATENESS_TOLERATED;
-        let was_host = is_slow && self.was_preempted() && self.was_host(took);
-        if was_host || is_slow && self.clock.stood_still(before, after) > Nanos(took.0 / 2) {
-            spent.put_aside += took;
+        let is_slow = whole > LATENESS_TOLERATED;
+        let was_host = is_slow && self.was_preempted() && self.was_host(whole);
+        if was_host || is_slow && self.clock.stood_still(before, after) > Nanos(whole.0 / 2) {
+            spent.put_aside += whole;
         } else {
             spent.submitting += took;
-            self.totals.slow_submissions += u64::from(is_slow);
+            spent.preparing += kept;
+            self.totals.slow_submissions += u64::from(took > LATENESS_TOLERATED);
         }
         spent.since = after;
+        if kept > LATENESS_TOLERATED {
+            self.explain(newest, spent.cause());
+        }
         self.gauge_hand_over(newest, decided, before - self.start, took);
         Ok(())
     }
@@ -100,7 +106,8 @@ impl<C: Clock> Engine<'_, C> {
     pub(super) fn explain_preparing(&mut self, newest: &[Io], before: Nanos, spent: &mut Spent) {
         let prepared = before - spent.since;
         // The duration of the engine's own work is known. Time far beyond it is the host's.
-        let bytes: u64 = newest.iter().map(|io| io.length.0).sum();
+        let written = newest.iter().filter(|io| io.op == Op::Write);
+        let bytes: u64 = written.map(|io| io.length.0).sum();
         let work = Nanos((bytes as f64 * self.payload_cost * WORK_MARGIN) as i64);
         if prepared > work + LATENESS_TOLERATED {
             spent.put_aside += prepared;
@@ -108,10 +115,13 @@ impl<C: Clock> Engine<'_, C> {
             spent.preparing += prepared;
         }
         if spent.total() > LATENESS_TOLERATED {
-            let cause = spent.cause();
-            for io in newest {
-                self.scheduler.explain(io.tag, cause);
-            }
+            self.explain(newest, spent.cause());
+        }
+    }
+
+    fn explain(&mut self, newest: &[Io], cause: LateCause) {
+        for io in newest {
+            self.scheduler.explain(io.tag, cause);
         }
     }
 

@@ -14,12 +14,15 @@ impl<C: Clock> Engine<'_, C> {
         if self.scheduler.flows() > 0 {
             return self.refill_flows(input, starved);
         }
+        // With such timing only a request that waits for no other has an instant beforehand.
+        let follows = !self.scheduler.config().timing.has_schedule();
         let mut left = self.scheduler.room().min(REFILL);
         while left > 0 && self.scheduler.room() > 0 {
             match input.poll() {
                 Feed::Request(planned) | Feed::Found(planned) => {
                     let now = self.now();
-                    if starved && planned.think.is_none() && planned.scheduled < now {
+                    let is_free = planned.think.is_none() || !follows;
+                    if starved && is_free && planned.scheduled < now {
                         self.count_stall();
                     }
                     self.scheduler.offer_after(planned, input.parents());

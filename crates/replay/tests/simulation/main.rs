@@ -232,7 +232,7 @@ fn limits_of(device: &SimDevice) -> TargetLimits {
 
 /// Replays what was planned as it is due, at most 64 in flight.
 fn replayed(
-    device: &mut SimDevice,
+    device: &mut dyn Device,
     clock: &impl Clock,
     planned: Vec<Planned>,
 ) -> (Totals, Vec<Record>) {
