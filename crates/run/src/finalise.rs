@@ -79,8 +79,8 @@ pub(crate) fn finalise(
     engine.planned = engine.planned.max(figures.recorded().saturating_add(waits_for));
     engine.witness = witnessed.map(|witnessed| witnessed.facts(run));
     let is_whole = engine.incomplete.is_empty() && figures.recorded() == engine.planned;
-    let mut summary = figures.summary(engine);
-    summary.critical_path = paths.filter(|_| is_whole).and_then(|paths| paths.finish());
+    figures.set_critical_path(paths.filter(|_| is_whole).and_then(|paths| paths.finish()));
+    let summary = figures.summary(engine);
     run.put(&run.summary(), &serde_json::to_vec_pretty(&summary)?)?;
     Ok(summary)
 }

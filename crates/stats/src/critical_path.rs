@@ -15,6 +15,17 @@ use ioecho_trace::units::{counted, two_digits};
 use ioecho_trace::{Nanos, Op, Request};
 use serde::{Deserialize, Serialize};
 
+use crate::facts::share;
+use crate::late::DEVICE;
+
+/// The replay's own share of the path up to which the length of a run is that of its requests and
+/// think times. A millisecond is no lateness for one request, but on a path each waits for the one
+/// before, so microseconds add up.
+pub(crate) const OWN_PASS: f64 = 0.1;
+
+/// Above this share the run does not show how long the storage takes for the load.
+pub(crate) const OWN_SUSPECT: f64 = 0.25;
+
 /// A request waits for none that is further away. Inference and annotations look less far back.
 const BEHIND_MAX: usize = 1 << 18;
 
@@ -30,6 +41,10 @@ pub struct CriticalPath {
     pub think_ns: u64,
     /// From the instant at which they were due to their submission.
     pub late_ns: u64,
+    /// The part of this that the device did not cause: the replay's own, or its host's. 0 in
+    /// results of earlier versions.
+    #[serde(default)]
+    pub late_own_ns: u64,
     /// From submission to completion, of reads.
     pub read_ns: u64,
     /// The same of writes.
@@ -59,6 +74,16 @@ impl CriticalPath {
     pub fn length_ns(&self) -> u64 {
         let rest = self.arrival_ns.saturating_add(self.think_ns).saturating_add(self.late_ns);
         self.device_ns().saturating_add(rest)
+    }
+
+    /// The share of the path that the replay and its host took.
+    pub fn own_share(&self) -> f64 {
+        share(self.late_own_ns, self.length_ns())
+    }
+
+    /// Whether the replay and its host took so much of it that the length of the run is theirs.
+    pub fn is_own(&self) -> bool {
+        self.own_share() > OWN_PASS
     }
 
     /// The parts by name, in nanoseconds, without those that are nothing. Faster storage shortens
@@ -107,8 +132,11 @@ impl CriticalPath {
             return measured.submitted.is_none().then_some((path, measured.scheduled));
         };
         let took = span(completed.saturating_sub(submitted));
-        path.late_ns =
-            path.late_ns.saturating_add(span(submitted.saturating_sub(measured.scheduled)));
+        let late = span(submitted.saturating_sub(measured.scheduled));
+        path.late_ns = path.late_ns.saturating_add(late);
+        if !DEVICE.contains(&measured.late_cause) {
+            path.late_own_ns = path.late_own_ns.saturating_add(late);
+        }
         let of_op = match request.op {
             Op::Read => &mut path.read_ns,
             Op::Write => &mut path.write_ns,
@@ -175,7 +203,7 @@ impl PathFinder {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ioecho_trace::{Bytes, Measured, Outcome};
+    use ioecho_trace::{Bytes, LateCause, Measured, Outcome};
     use proptest::prelude::*;
 
     /// A request due at `due`, submitted and completed so much later, behind another.
@@ -210,6 +238,7 @@ mod tests {
         ];
         let path = found(&requests).unwrap();
         assert_eq!((path.requests, path.arrival_ns, path.think_ns, path.late_ns), (3, 10, 8, 5));
+        assert_eq!((path.late_own_ns, path.is_own()), (5, false));
         assert_eq!((path.read_ns, path.write_ns, path.flush_ns, path.other_ns), (100, 200, 50, 0));
         assert_eq!((path.slowest_row, path.slowest_ns, path.last_row), (2, 200, 3));
         assert_eq!(path.length_ns(), 373);
@@ -217,6 +246,17 @@ mod tests {
                      2.1 %, until the first was due 2.7 %, issued late 1.3 %";
         let whole = format!("3 requests, each of which waited for the one before: {parts}");
         assert_eq!(path.sentence(), whole);
+    }
+
+    #[test]
+    fn lateness_of_the_device_is_not_the_replays_own() {
+        for (cause, own_ns) in [(LateCause::None, 50), (LateCause::InFlightCap, 0)] {
+            let mut late = request(Op::Read, 100, 50, 100, 1);
+            late.measured.as_mut().unwrap().late_cause = cause;
+            let path = found(&[request(Op::Read, 0, 0, 100, 0), late]).unwrap();
+            assert_eq!((path.late_ns, path.late_own_ns), (50, own_ns));
+            assert_eq!((path.own_share(), path.is_own()), (own_ns as f64 / 250.0, own_ns > 0));
+        }
     }
 
     #[test]

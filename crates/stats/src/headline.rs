@@ -8,6 +8,7 @@ use ioecho_trace::transform::{busiest, window};
 use ioecho_trace::units::{counted, times, two_digits};
 use ioecho_trace::{LateCause, Nanos, TimingMode};
 
+use crate::critical_path::CriticalPath;
 use crate::facts::{EngineFacts, VerifyFigures, clients, files_and_threads};
 use crate::judge::{GENERATOR, HOST, IN_FLIGHT_DEFAULT, OWN, is_most_of, is_starved_by};
 use crate::late::{DEVICE, LATE};
@@ -166,6 +167,16 @@ fn sentence(summary: &RunSummary, panels: &Panels, rates: Option<&Throughput>) -
             files_and_threads(&engine.flows),
             share_of(&[LateCause::File], summary)
         ),
+        Finding::GeneratorLimited | Finding::HostStalled
+            if let Some(path) = summary.critical_path.filter(CriticalPath::is_own) =>
+        {
+            format!(
+                "{}: of the time that this load took, {} % is the replay's own and not the \
+                 storage's, because each request waited for the one before.",
+                fault(verdict.validity),
+                two_digits(path.own_share() * 100.0)
+            )
+        }
         Finding::GeneratorLimited => format!(
             "{}: ioecho did not issue {} in time.",
             fault(verdict.validity),
@@ -513,10 +524,11 @@ fn failed(summary: &RunSummary, panels: &Panels) -> String {
 fn failed_since(panels: &Panels) -> Option<u64> {
     let first = panels.failed.iter().position(|failed| *failed > 0)?;
     let succeeded = panels.achieved_requests.iter().rposition(|achieved| *achieved > 0)?;
-    let at = first as u64 * panels.width_ns.unsigned_abs();
+    // In a bucket with both, nobody knows which came last.
+    let since = if succeeded == first { first + 1 } else { first };
     // A single failure at the end of a run is one.
-    let failed: u64 = panels.failed.iter().sum();
-    (succeeded <= first && failed > 1).then_some(at)
+    let failed: u64 = panels.failed.iter().skip(since).sum();
+    (succeeded < since && failed > 1).then(|| since as u64 * panels.width_ns.unsigned_abs())
 }
 
 /// The sentence as a continuation after a colon.

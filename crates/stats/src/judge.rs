@@ -244,6 +244,9 @@ fn blame(figures: &RunFigures, engine: &EngineFacts) -> Finding {
     if is_held_back(figures, engine) || fell_behind(figures, engine).is_some() {
         return Finding::DeviceLimited;
     }
+    if is_path_own(figures) {
+        return fault_of_path(figures, engine);
+    }
     let cost = |causes: &[LateCause]| late_cost(figures, engine, causes);
     let (device, generator, host) = (cost(&DEVICE), cost(&GENERATOR), cost(&HOST));
     let seen = engine.witness.as_ref().filter(|seen| seen.is_there());
@@ -261,6 +264,23 @@ fn blame(figures: &RunFigures, engine: &EngineFacts) -> Finding {
         Finding::DeviceLimited
     } else {
         fault(figures, engine)
+    }
+}
+
+/// Whether requests that waited for each other took so long because of the replay, though hardly
+/// one of them was late by much.
+fn is_path_own(figures: &RunFigures) -> bool {
+    figures.critical_path().is_some_and(|path| path.is_own())
+}
+
+/// Which of generator and host is at fault for that. Of what is too little to be explained, the
+/// generator, unless other programs had the processors.
+fn fault_of_path(figures: &RunFigures, engine: &EngineFacts) -> Finding {
+    let is_taken = !engine.simulated && checks::host::are_processors_taken(engine);
+    if is_taken || late_share_whole(figures, engine, &HOST) > LATE_SHARE_PASS {
+        Finding::HostStalled
+    } else {
+        Finding::GeneratorLimited
     }
 }
 

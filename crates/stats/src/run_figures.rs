@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use ioecho_trace::{Batch, Integrity, LateCause, Nanos, Op, Outcome, Request};
 
 use crate::analysis::all::in_pieces;
+use crate::critical_path::CriticalPath;
 use crate::facts::EngineFacts;
 use crate::histogram::{Latencies, Percentiles};
 use crate::late::{DEVICE, LATE, LateShare};
@@ -49,6 +50,7 @@ pub struct RunFigures {
     per_phase: PerPhase,
     load: LoadFigures,
     reached: Reached,
+    critical_path: Option<CriticalPath>,
 }
 
 impl RunFigures {
@@ -135,7 +137,10 @@ impl RunFigures {
             per_phase,
             load,
             reached,
+            // Each part has a path of its own.
+            critical_path: _,
         } = other;
+        self.critical_path = None;
         self.picture.merge(picture);
         self.recorded = self.recorded.saturating_add(*recorded);
         self.issued = self.issued.saturating_add(*issued);
@@ -198,6 +203,16 @@ impl RunFigures {
     /// Requests left out on conflict.
     pub fn dropped(&self) -> u64 {
         self.dropped
+    }
+
+    /// The critical path, where requests waited for others and all results are there.
+    pub fn critical_path(&self) -> Option<CriticalPath> {
+        self.critical_path
+    }
+
+    /// Adds the critical path, which only all results in their order show.
+    pub fn set_critical_path(&mut self, path: Option<CriticalPath>) {
+        self.critical_path = path;
     }
 
     /// Requests that were issued.

@@ -177,7 +177,7 @@ impl RunFigures {
             per_target,
             per_flow: self.per_flow(&engine),
             per_phase: self.per_phase(&engine),
-            critical_path: None,
+            critical_path: self.critical_path(),
             merged: Vec::new(),
             engine,
         }

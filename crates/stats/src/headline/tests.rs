@@ -159,6 +159,14 @@ fn a_device_that_is_gone_is_told_with_the_instant() {
     // Where some succeed afterwards, it is not gone.
     panels.achieved_requests[half + 1] = 1;
     assert_eq!(failed_since(&panels), None);
+    // In the stretch in which the first failed, others may have succeeded before it.
+    panels.achieved_requests[half + 1] = 0;
+    panels.achieved_requests[half] = 9;
+    assert_eq!(failed_since(&panels), Some(at + panels.width_ns as u64));
+    // Nor does a short run show which came last.
+    panels.failed[half + 1..].fill(0);
+    panels.failed[half] = 3;
+    assert_eq!(failed_since(&panels), None);
 }
 
 #[test]

@@ -16,6 +16,7 @@ use ioecho_trace::{LateCause, Nanos, Op, Outcome};
 use super::{DEVICE, HOST, OWN, fault, fell_behind, is_mostly, late_share, low_cap};
 use super::{own_late_share, share};
 use crate::chance::is_above;
+use crate::critical_path::{OWN_PASS, OWN_SUSPECT};
 use crate::facts::{EndedAfter, EngineFacts, SizeFacts, VerifyFigures, WitnessFacts};
 use crate::histogram::{BEYOND, Latencies, QUANTILES, is_known, needed};
 use crate::late::{HARDLY_LATE, LATE};
@@ -100,6 +101,9 @@ pub(super) fn complete(figures: &RunFigures, engine: &EngineFacts) -> Check {
         (Grade::Invalid, engine.incomplete.clone())
     } else if issued == 0 && makes_trees(engine) && figures.recorded() == 0 {
         (grade(true), "there was nothing left to make".to_owned())
+    } else if makes_trees(engine) && figures.failed() > 0 {
+        let calls = counted(figures.failed(), "call");
+        (grade(false), format!("not all is there that was to be made: {calls} failed"))
     } else if issued == 0 {
         (grade(false), "no request was issued".to_owned())
     } else {
@@ -194,7 +198,14 @@ pub(super) fn lateness(figures: &RunFigures, engine: &EngineFacts, blame: Findin
         "{since}p50 {p50}, p99 {p99}, max {max}; {:.2} % later than {LATE}{parties}",
         share(late, all.count()) * 100.0
     );
-    let by_engine = late_grade(late, all.count(), max);
+    let path = figures.critical_path();
+    let (by_path, of_path) = path.map_or((Grade::Pass, String::new()), |path| {
+        let own = path.own_share();
+        let told = format!("; {:.1} % of the critical path is the replay's own", own * 100.0);
+        (graded(own, OWN_PASS, OWN_SUSPECT), told)
+    });
+    let measured = measured + &of_path;
+    let by_engine = late_grade(late, all.count(), max).max(by_path);
     // With a witness, the worse counts: late for the engine, or late at the device.
     let (grade, measured) = match seen {
         None => (by_engine, measured),
@@ -209,8 +220,13 @@ pub(super) fn lateness(figures: &RunFigures, engine: &EngineFacts, blame: Findin
             ),
         ),
     };
-    let threshold = "at most 1 % of the requests later than 1 ms, beyond chance where that is \
-                     fewer than ten (invalid above 5 %)";
+    let threshold = if path.is_some() {
+        "at most 1 % of the requests later than 1 ms, beyond chance where that is fewer than ten \
+         (invalid above 5 %), and at most 10 % of the critical path (invalid above 25 %)"
+    } else {
+        "at most 1 % of the requests later than 1 ms, beyond chance where that is fewer than ten \
+         (invalid above 5 %)"
+    };
     let own = graded(own_late_share(figures, engine), LATE_SHARE_PASS, LATE_SHARE_SUSPECT);
     if blame == Finding::DeviceLimited && grade > Grade::Pass && own > Grade::Pass {
         // The device is the finding, and still the high percentiles are not its own.
@@ -236,6 +252,12 @@ pub(super) fn seen_late_grade(seen: &WitnessFacts) -> Grade {
 /// What to do about requests that were late for this cause.
 fn lateness_advice(figures: &RunFigures, engine: &EngineFacts, blame: Finding) -> &'static str {
     match blame {
+        Finding::GeneratorLimited if super::is_path_own(figures) => {
+            "Each request waited for the one before, and the target is so fast that what this \
+             program takes for each counts: how long the run took is not the storage's. Service \
+             times of single requests are. Compare targets by these, or by loads of their own \
+             (ioecho run)."
+        }
         Finding::GeneratorLimited if is_mostly(LateCause::Backlog, figures) => {
             "A target takes so little of its load that what waits for it had reached its bound, \
              and the trace was not read on for the others: give the slow target's load a run of \

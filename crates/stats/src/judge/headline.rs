@@ -195,6 +195,9 @@ fn unusable(checks: &[Check]) -> String {
 
 /// Without its end, which [`unusable`] makes.
 fn generator_limited(figures: &RunFigures, engine: &EngineFacts) -> String {
+    if let Some(told) = path_of_replay(figures) {
+        return format!("Generator-limited: {told}");
+    }
     if are_files_few(figures, engine) {
         return format!(
             "Limited by the load itself, not by the storage: {}, so that calls waited for a file \
@@ -223,8 +226,23 @@ fn generator_limited(figures: &RunFigures, engine: &EngineFacts) -> String {
     )
 }
 
+/// That requests which waited for each other took so long because of the replay, if they did.
+fn path_of_replay(figures: &RunFigures) -> Option<String> {
+    let path = figures.critical_path().filter(|path| path.is_own())?;
+    Some(format!(
+        "of {}, in which each request waited for the one before, {} % went by between the instant \
+         at which a request was due and its submission, so that the length of the run is not that \
+         of the storage",
+        Nanos(path.length_ns() as i64),
+        two_digits(path.own_share() * 100.0)
+    ))
+}
+
 /// Without its end, which [`unusable`] makes.
 fn host_stalled(figures: &RunFigures, engine: &EngineFacts) -> String {
+    if let Some(told) = path_of_replay(figures) {
+        return format!("Host-stalled: {told}");
+    }
     let is_all_issued = engine.ended_after.is_none_or(|ended| ended.not_issued == 0);
     let is_in_time =
         figures.lateness_for(&HOST).is_empty() && figures.lateness_for(&OWN).is_empty();

@@ -5,7 +5,8 @@ use ioecho_trace::{
     Batch, Bytes, Columns, Measured, Nanos, Op, Outcome, Request, TimingMode, VerifyMode,
 };
 
-use crate::facts::{EndedAfter, FileIo, LoadFacts, SizeFacts, WitnessFacts};
+use crate::critical_path::CriticalPath;
+use crate::facts::{EndedAfter, FileIo, FlowFacts, LoadFacts, SizeFacts, WitnessFacts};
 use crate::run_summary::VerifyFigures;
 
 /// A run of 1000 requests, one each millisecond, of which `late` are late by 50 ms.
@@ -66,6 +67,50 @@ fn lateness_by_the_device_is_a_finding_and_by_anything_else_a_fault() {
     assert_eq!(verdict(LateCause::Input), (Finding::GeneratorLimited, Validity::Invalid));
     assert_eq!(verdict(LateCause::Backlog), (Finding::GeneratorLimited, Validity::Invalid));
     assert_eq!(verdict(LateCause::Host), (Finding::HostStalled, Validity::Invalid));
+}
+
+/// A run whose critical path is the replay's own for so many milliseconds of a second.
+fn with_path(own_ms: u64, device_ms: u64) -> RunFigures {
+    let mut figures = run(0, LateCause::None, Outcome::Ok);
+    figures.set_critical_path(Some(CriticalPath {
+        requests: 1000,
+        late_ns: (own_ms + device_ms) * 1_000_000,
+        late_own_ns: own_ms * 1_000_000,
+        read_ns: (1000 - own_ms - device_ms) * 1_000_000,
+        ..CriticalPath::default()
+    }));
+    figures
+}
+
+#[test]
+fn a_chain_that_is_mostly_the_replays_own_is_no_finding_about_the_storage() {
+    let timed = EngineFacts { timing: TimingMode::Dependency, ..engine() };
+    let of = |own_ms, device_ms| {
+        let verdict = judge(&with_path(own_ms, device_ms), &timed);
+        (verdict.finding, verdict.validity)
+    };
+    assert_eq!(of(100, 0), (Finding::Faithful, Validity::Valid));
+    assert_eq!(of(0, 900), (Finding::Faithful, Validity::Valid));
+    assert_eq!(of(150, 0), (Finding::GeneratorLimited, Validity::Suspect));
+    assert_eq!(of(700, 100), (Finding::GeneratorLimited, Validity::Invalid));
+    let verdict = judge(&with_path(700, 0), &timed);
+    assert!(verdict.summary.starts_with(
+        "Generator-limited: of 1.00 s, in which each request waited for the one before, 70 % went"
+    ));
+    let lateness = named(&verdict, "lateness");
+    assert!(lateness.measured.ends_with("; 70.0 % of the critical path is the replay's own"));
+    assert_eq!(lateness.explained_by.as_deref(), Some("generator-limited"));
+}
+
+#[test]
+fn trees_that_were_not_all_made_are_not_complete() {
+    let flow = FlowFacts { load: "files:format?do=mkdir,fill".to_owned(), ..FlowFacts::default() };
+    let engine = EngineFacts { timing: TimingMode::Flows, flows: vec![flow], ..engine() };
+    let complete = |outcome| named(&judge(&run(0, LateCause::None, outcome), &engine), "complete");
+    assert_eq!(complete(Outcome::Ok).grade, Grade::Pass);
+    let full = complete(Outcome::Error(28));
+    assert_eq!(full.grade, Grade::Invalid);
+    assert_eq!(full.measured, "not all is there that was to be made: 1 call failed");
 }
 
 /// A run that was ended with so many requests left, due for a second, for this cause.

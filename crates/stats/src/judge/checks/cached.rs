@@ -66,7 +66,7 @@ fn written(io: &FileIo) -> Option<(Option<f64>, String)> {
         Some(share) => {
             format!("{:.1} % of {all} written was complete once in memory", share * 100.0)
         }
-        None => format!("{all} written, which waited for the disk where the recorded calls did"),
+        None => format!("{all} written, into memory or to the disk as the recorded calls did"),
     };
     Some((share, told))
 }
