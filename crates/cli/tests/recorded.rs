@@ -70,9 +70,9 @@ fn replay(home: &Path, trace: &str, timing: &str, directory: &Path) {
     let timing = format!("--timing={timing}");
     let output = ioecho(home, &["replay", trace, "-q", &timing, &output, &target]);
     let said = said(&output);
-    // A busy machine may be late, which says nothing of what was done.
+    // What is late, on a busy machine or a quick one, says nothing of what was done.
     let code = output.status.code().unwrap();
-    assert!([0, 10, 12].contains(&code), "{code}: {said}");
+    assert!([0, 10, 11, 12].contains(&code), "{code}: {said}");
     let (recorded, header) = rows(&home.join(trace));
     let (replayed, of_run) = rows(&home.join("run/requests.parquet"));
     assert_eq!(header.files, of_run.files);
@@ -329,7 +329,7 @@ fn calls_of_two_processes_are_made_beside_each_other_whatever_the_timing() {
             let (output, cap) = (format!("--output={run}"), format!("--in-flight-max={most}"));
             let asked = ["replay", "two.parquet", "-q", &timed, &output, &cap, &target];
             let code = ioecho(home.path(), &asked).status.code().unwrap();
-            assert!([0, 10, 12].contains(&code), "{run}: {code}");
+            assert!([0, 10, 11, 12].contains(&code), "{run}: {code}");
             let (recorded, header) = rows(&home.path().join(&run).join("requests.parquet"));
             let is_ok = |row: &Request| row.measured.unwrap().outcome == Outcome::Ok;
             assert!(recorded.iter().all(is_ok) && header.files.is_some(), "{run}");
@@ -451,7 +451,7 @@ fn a_finished_load_on_trees_is_a_load_again() {
         let (timing, output) = (format!("--timing={timing}"), format!("--output={again}"));
         let output = ioecho(home.path(), &["replay", run, "-q", &timing, &output, &target]);
         let said = said(&output);
-        assert!([0, 10, 12].contains(&output.status.code().unwrap()), "{again}: {said}");
+        assert!([0, 10, 11, 12].contains(&output.status.code().unwrap()), "{again}: {said}");
         let requests = |run: &str| rows(&home.path().join(run).join("requests.parquet"));
         let ((first, _), (rows, header)) = (requests(run), requests(&again));
         let failed = |row: &&Request| row.measured.unwrap().outcome != Outcome::Ok;

@@ -95,6 +95,8 @@ struct Flying {
     in_flight: u32,
     pushed_back: bool,
     late_cause: LateCause,
+    /// The cause if it was submitted late although it was handed over in time.
+    within: LateCause,
 }
 
 /// A request that waits.
@@ -444,6 +446,14 @@ impl Scheduler {
         }
     }
 
+    /// Sets the cause for a request that may have been late within the hand-over: of those handed
+    /// over together, only those behind a long one are.
+    pub fn explain_within(&mut self, tag: u32, cause: LateCause) {
+        if let Some(flying) = &mut self.flying[tag as usize] {
+            flying.within = cause;
+        }
+    }
+
     /// Tells how many requests the device hands to the kernel at a time.
     pub fn set_concurrency(&mut self, concurrency: u32) {
         self.concurrency = concurrency;
@@ -515,11 +525,12 @@ impl Scheduler {
     /// Why the request was submitted late. A request handed over in time but submitted late waited
     /// for requests that the device was working on, or for a thread that the host did not run.
     fn late_cause(&self, flying: &Flying, submitted: Nanos) -> LateCause {
-        // Of requests handed over together, only those behind a long one may have been late.
         if flying.late_cause != LateCause::None {
-            return late(submitted, &flying.planned, flying.late_cause);
+            return flying.late_cause;
         }
-        let rest = if flying.in_flight > self.concurrency {
+        let rest = if flying.within != LateCause::None {
+            flying.within
+        } else if flying.in_flight > self.concurrency {
             LateCause::InFlightCap
         } else {
             LateCause::Host
@@ -708,7 +719,8 @@ impl Scheduler {
             self.flying_ranges.insert(tag, &planned);
         }
         let in_flight = self.in_flight;
-        self.flying[tag as usize] = Some(Flying { planned, in_flight, pushed_back, late_cause });
+        self.flying[tag as usize] =
+            Some(Flying { planned, in_flight, pushed_back, late_cause, within: LateCause::None });
         submissions.push(planned.io(tag));
     }
 

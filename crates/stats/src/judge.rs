@@ -35,7 +35,7 @@ pub fn judge(figures: &RunFigures, engine: &EngineFacts) -> Verdict {
         checks::duration(figures, engine, blame),
         checks::load::standstill(figures, engine),
         checks::percentiles(figures, engine),
-        checks::demand(engine),
+        checks::demand(figures, engine),
         checks::issued(figures, engine),
         checks::failures(figures, engine),
         checks::conflicts(figures, engine),

@@ -9,7 +9,7 @@
 use std::io;
 use std::sync::atomic::Ordering::Relaxed;
 
-use ioecho_trace::{LateCause, Nanos, Op};
+use ioecho_trace::{Nanos, Op};
 
 use super::{Engine, Input, Spent, WORK_MARGIN};
 use crate::clock::Clock;
@@ -55,7 +55,7 @@ impl<C: Clock> Engine<'_, C> {
         }
         spent.since = after;
         if kept > LATENESS_TOLERATED {
-            self.explain(newest, spent.cause());
+            newest.iter().for_each(|io| self.scheduler.explain_within(io.tag, spent.cause()));
         }
         self.gauge_hand_over(newest, decided, before - self.start, took);
         Ok(())
@@ -115,13 +115,10 @@ impl<C: Clock> Engine<'_, C> {
             spent.preparing += prepared;
         }
         if spent.total() > LATENESS_TOLERATED {
-            self.explain(newest, spent.cause());
-        }
-    }
-
-    fn explain(&mut self, newest: &[Io], cause: LateCause) {
-        for io in newest {
-            self.scheduler.explain(io.tag, cause);
+            let cause = spent.cause();
+            for io in newest {
+                self.scheduler.explain(io.tag, cause);
+            }
         }
     }
 

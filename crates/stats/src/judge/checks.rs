@@ -11,7 +11,7 @@ pub(super) mod witness;
 
 use ioecho_trace::generate::{FORMAT, files_task};
 use ioecho_trace::units::{counted, counted_in, times};
-use ioecho_trace::{LateCause, Nanos, Op, Outcome};
+use ioecho_trace::{LateCause, Nanos, Op, Outcome, TimingMode};
 
 use super::{DEVICE, HOST, OWN, fault, fell_behind, is_mostly, late_share, low_cap};
 use super::{own_late_share, share};
@@ -52,6 +52,8 @@ const REFUSED_FEW: f64 = 0.001;
 /// EEXIST, ENOTDIR, EISDIR, ENOTEMPTY and, as no link is followed, ELOOP
 /// (`asm-generic/errno-base.h`, `errno.h`).
 const NAMES: [i32; 6] = [2, 17, 20, 21, 39, 40];
+/// The share of the time in which a run that issues as fast as possible may have nothing in flight.
+const IDLE_PASS: f64 = 0.1;
 /// The share of failed requests above which a run shows nothing about an intact device.
 const FAILED_SHARE: f64 = 0.01;
 
@@ -577,10 +579,13 @@ const DAMAGED: &str = "The device gave back other data than those written: trust
                        findings name the places and the writes.";
 
 /// Whether the load's rate exceeds the rate that this host can pace, independent of the device.
-pub(super) fn demand(engine: &EngineFacts) -> Check {
+pub(super) fn demand(figures: &RunFigures, engine: &EngineFacts) -> Check {
     let not_applicable = |why: &str| check("demand", Grade::NotApplicable, why.to_owned(), "", "");
     if engine.simulated {
         return not_applicable("simulated: no host paced it");
+    }
+    if matches!(engine.timing, TimingMode::Afap | TimingMode::Load) {
+        return as_fast_as_possible(figures);
     }
     if !engine.has_schedule() {
         return no_schedule("demand", engine);
@@ -603,6 +608,28 @@ pub(super) fn demand(engine: &EngineFacts) -> Check {
         "no more than this host can pace",
         "The load asks for more than this program can issue on this host: lateness there is the \
          generator's. Use a faster host, several targets, or replay slower.",
+    )
+}
+
+/// Whether the storage had anything to do all the time, where each request is due as soon as there
+/// is a place for it: else the rate is that of this program. The sum of the service times over the
+/// length is the mean number in flight (Little's law), and as many shares of the time at most had
+/// anything in flight.
+fn as_fast_as_possible(figures: &RunFigures) -> Check {
+    let length = figures.picture().achieved_end();
+    let services = figures.picture().spans_of_all(Span::Service);
+    if length <= Nanos::ZERO || services.count() == 0 {
+        return check("demand", Grade::NotApplicable, "nothing was completed".into(), "", "");
+    }
+    let busy = (services.sum_seconds() / length.as_secs_f64()).min(1.0);
+    check(
+        "demand",
+        if 1.0 - busy <= IDLE_PASS { Grade::Pass } else { Grade::Suspect },
+        format!("for {:.1} % of the time at most anything was in flight", busy * 100.0),
+        "something in flight for at least 90 % of the time",
+        "Nothing is due later than at once, so while nothing was in flight this program was at \
+         work: the rate is not that of the storage alone. Service times of single requests are \
+         the storage's.",
     )
 }
 

@@ -11,6 +11,15 @@ use crate::run_summary::VerifyFigures;
 
 /// A run of 1000 requests, one each millisecond, of which `late` are late by 50 ms.
 pub(super) fn run(late: usize, cause: LateCause, outcome: Outcome) -> RunFigures {
+    run_on(Nanos(1000), late, cause, outcome)
+}
+
+/// The same on a device that always has something to do.
+fn busy(late: usize, cause: LateCause) -> RunFigures {
+    run_on(Nanos::from_millis(1), late, cause, Outcome::Ok)
+}
+
+fn run_on(service: Nanos, late: usize, cause: LateCause, outcome: Outcome) -> RunFigures {
     let mut batch = Batch::new(Columns { measured: true, ..Columns::default() });
     for n in 0..1000 {
         let scheduled = Nanos::from_millis(n);
@@ -20,7 +29,7 @@ pub(super) fn run(late: usize, cause: LateCause, outcome: Outcome) -> RunFigures
         request.measured = Some(Measured {
             scheduled,
             submitted: Some(submitted),
-            completed: Some(submitted + Nanos(1000)),
+            completed: Some(submitted + service),
             target_offset: None,
             in_flight: 1,
             outcome: if n == 0 { outcome } else { Outcome::Ok },
@@ -133,7 +142,7 @@ fn a_run_that_was_ended_as_asked_is_whole_and_its_verdict_says_so() {
     assert_eq!(named(&verdict, "complete").measured, "ended after 1.00 s, as was asked for");
     assert!(verdict.summary.contains("The run ended after 1.00 s, as was asked for."));
     let afap = EngineFacts { timing: TimingMode::Afap, ..ended(0, LateCause::None) };
-    let verdict = judge(&figures, &afap);
+    let verdict = judge(&busy(0, LateCause::None), &afap);
     assert_eq!((verdict.finding, verdict.validity), (Finding::Unscheduled, Validity::Valid));
 }
 
@@ -389,14 +398,28 @@ fn a_load_beyond_what_the_host_can_pace_is_suspect() {
     assert_eq!(demand(Some(50_000.0), 51_000.0, TimingMode::Timed), Grade::Suspect);
     assert_eq!(demand(None, 51_000.0, TimingMode::Timed), Grade::NotApplicable);
     assert_eq!(demand(Some(50_000.0), 0.0, TimingMode::Timed), Grade::NotApplicable);
-    assert_eq!(demand(Some(50_000.0), 51_000.0, TimingMode::Afap), Grade::NotApplicable);
+}
+
+#[test]
+fn a_rate_as_fast_as_possible_is_not_the_storages_where_it_had_nothing_to_do() {
+    let demand = |figures: &RunFigures, timing| {
+        let verdict = judge(figures, &EngineFacts { timing, ..engine() });
+        assert_eq!(verdict.finding, Finding::Unscheduled);
+        named(&verdict, "demand")
+    };
+    for timing in [TimingMode::Afap, TimingMode::Load] {
+        assert_eq!(demand(&busy(0, LateCause::None), timing).grade, Grade::Pass);
+        let idle = demand(&run(0, LateCause::None, Outcome::Ok), timing);
+        assert_eq!(idle.grade, Grade::Suspect);
+        assert_eq!(idle.measured, "for 0.1 % of the time at most anything was in flight");
+    }
 }
 
 #[test]
 fn what_has_no_schedule_cannot_be_late() {
     for timing in [TimingMode::Afap, TimingMode::Load] {
         let facts = EngineFacts { timing, ..engine() };
-        let verdict = judge(&run(900, LateCause::Host, Outcome::Ok), &facts);
+        let verdict = judge(&busy(900, LateCause::Host), &facts);
         assert_eq!((verdict.finding, verdict.validity), (Finding::Unscheduled, Validity::Valid));
         for name in ["lateness", "duration", "percentiles"] {
             assert_eq!(named(&verdict, name).grade, Grade::NotApplicable);
@@ -641,6 +664,7 @@ fn a_device_whose_own_queue_grows_is_too_slow_whatever_conflicts_come_of_it() {
 fn a_device_that_stands_still_without_a_schedule_is_told_by_time() {
     let stopped = |millis: i64| {
         let (figures, facts) = lasting(10, |ms, measured| {
+            measured.completed = measured.submitted.map(|at| at + Nanos::from_millis(1));
             if ms >= 5000 {
                 delay(measured, Nanos::from_millis(millis), LateCause::None);
                 measured.scheduled += Nanos::from_millis(millis);
