@@ -17,18 +17,26 @@
 //!   every request that is matched at their place, or could have been (`doubt`).
 //! * Requests in flight when events were lost get no completion: the one that is seen may be
 //!   another's.
-//! * A flush has no range: the oldest is completed.
-//! * A write that the kernel split into flush, data and flush is complete at a last, empty
-//!   completion (`block/blk-flush.c`). Such a write is recognised by the completion of its data,
-//!   which lacks the request's flush or FUA flag.
+//! * What is matched at the place of a request that was given up is in doubt, because that one's
+//!   completion may come yet (`ghosts`).
+//! * After the recording's beginning, and after events were lost, requests may be in flight that
+//!   nobody saw. An event that is one too many tells of them, and puts what was matched at its
+//!   place before into doubt (`recent`).
+//! * A flush has no range: the oldest is completed. A write that the kernel split into flush, data
+//!   and flush is complete at a last, empty completion (`flushes`).
+
+mod flushes;
 
 use std::collections::{BTreeSet, VecDeque};
 
+use self::flushes::{Flushes, taken_apart};
 use super::classify::Class;
 use super::doubt::Doubts;
 use super::driven::{Driven, Ended, InDriver};
 use super::driver::Driver;
+use super::ghosts::Ghosts;
 use super::pieces::{Part, Pieces, SEARCH_MAX, Taken};
+use super::recent::Recent;
 use super::row::{Row, State};
 use super::splits::{Split, Splits};
 use crate::recording::{DriverFigures, MatchingFigures};
@@ -48,7 +56,8 @@ const DRIVEN_MAX: usize = 1 << 18;
 const SWEEP_MIN: usize = 1 << 10;
 
 /// The longest time that a request waits, in nanoseconds of the trace. The kernel waits as long for
-/// a command before it acts (30 seconds unless the driver says otherwise, `block/blk-mq.c`).
+/// a command before it acts (30 seconds unless the driver says otherwise, `block/blk-mq.c`). For as
+/// long again, the completion of a request that was given up may come.
 const PATIENCE: u64 = 30_000_000_000;
 
 /// The time after a refusal within which the same thread tries a request again, in nanoseconds. The
@@ -57,13 +66,6 @@ const AGAIN_PATIENCE: u64 = 1_000_000;
 
 /// The time that a request that seems complete waits for a better completion, in nanoseconds.
 const TENTATIVE_PATIENCE: u64 = 1_000_000_000;
-
-/// The largest number of writes that wait for the end of their flush sequence.
-const SEQUENCES_MAX: usize = 256;
-
-/// The largest number of ranges of given-up requests that are remembered for each class on each
-/// device.
-const GHOSTS_MAX: usize = 256;
 
 /// A completion, or another event with a range.
 #[derive(Clone, Copy, Debug)]
@@ -92,40 +94,12 @@ struct Slot {
     queued: Pieces,
     in_driver: InDriver,
     doubts: Doubts,
-    /// Ranges of requests that were given up when events were lost, and may still be in flight.
-    ghosts: Vec<(u64, u64)>,
-    /// Flushes with a smaller number than this have a tentative completion.
-    tentative_before: u64,
+    ghosts: Ghosts,
 }
 
 impl Slot {
     fn is_doubtful(&self) -> bool {
         !self.doubts.is_empty() || !self.ghosts.is_empty()
-    }
-
-    /// Remembers the range of a request that was given up.
-    fn give_up(&mut self, begin: u64, end: u64) {
-        if self.ghosts.len() < GHOSTS_MAX {
-            self.ghosts.push((begin, end));
-        } else if let Some(last) = self.ghosts.last_mut() {
-            *last = (last.0.min(begin), last.1.max(end));
-        }
-    }
-
-    /// Whether one of these parts overlaps a request that was given up.
-    fn is_haunted(&self, parts: &[Part]) -> bool {
-        let meets = |(begin, end): &(u64, u64), part: &Part| {
-            part.begin < *end && part.end > *begin || (part.begin, part.end) == (*begin, *end)
-        };
-        self.ghosts.iter().any(|ghost| parts.iter().any(|part| meets(ghost, part)))
-    }
-
-    /// Forgets the given-up request that a completion ends.
-    fn forget_ghost(&mut self, completion: &Completion) {
-        let gone = (completion.offset, completion.end());
-        if let Some(at) = self.ghosts.iter().position(|ghost| *ghost == gone) {
-            self.ghosts.swap_remove(at);
-        }
     }
 }
 
@@ -144,8 +118,7 @@ pub(super) struct Matching {
     sweep_at: u64,
     /// Whether no more requests can be remembered until the next sweep.
     is_full: bool,
-    /// Volume, offset, end and serial number of writes whose data is complete.
-    sequences: VecDeque<(u32, u64, u64, u64)>,
+    flushes: Flushes,
     splits: Splits,
     /// Slot, offset and serial number of requests that the kernel refused because it would have had
     /// to wait.
@@ -156,8 +129,7 @@ pub(super) struct Matching {
     taken: Taken,
     /// The instant until which events are missing, by the recording's clock.
     lost_until: Option<u64>,
-    /// The instant until which a given-up request may still be in flight.
-    haunted_until: Option<u64>,
+    recent: Recent,
 }
 
 impl Matching {
@@ -165,19 +137,17 @@ impl Matching {
     pub(super) fn push(&mut self, mut row: Row, in_driver: bool) {
         let serial = self.base + self.rows.len() as u64;
         let part = Part { serial, begin: row.offset, end: row.end() };
-        let slot = self.slot(row.volume, row.class);
-        if in_driver && row.length > 0 {
-            if self.has_room(row.issue) {
-                let (end, time) = (part.end, row.issue);
-                let driven = Driven { end, time, first: Some(part), more: vec![] };
-                self.slots[slot].in_driver.insert(part.begin, self.numbers, driven);
-            }
+        let (slot, time) = (self.slot(row.volume, row.class), row.issue);
+        row.in_doubt = self.lost_until.is_some();
+        let is_driven = in_driver && row.length > 0;
+        self.waiting_count += 1;
+        self.rows.push_back(row);
+        if is_driven {
+            let driven = Driven { end: part.end, time, first: Some(part), more: vec![] };
+            self.remember(slot, part.begin, driven);
         } else {
             self.slots[slot].queued.insert(part);
         }
-        row.in_doubt = self.lost_until.is_some();
-        self.waiting_count += 1;
-        self.rows.push_back(row);
     }
 
     /// Takes a completion with a range; returns whether it completed anything. `has_driver`: the
@@ -188,9 +158,9 @@ impl Matching {
             if let Some(ended) = self.end_driven(slot, completion) {
                 return self.complete_driven(slot, ended, completion);
             }
-            self.slots[slot].forget_ghost(completion);
             // A request may fail before the driver has it.
             if !completion.failed {
+                self.take_stray(slot, completion);
                 return false;
             }
         }
@@ -200,8 +170,29 @@ impl Matching {
         for part in &taken.parts {
             touched |= self.credit(*part, taken.parts.len() == 1, completion);
         }
+        if taken.parts.is_empty() {
+            self.take_stray(slot, completion);
+        }
         self.taken = taken;
         touched
+    }
+
+    /// Takes a completion that belongs to no request: that of one that was given up, or of one that
+    /// nobody saw.
+    fn take_stray(&mut self, slot: usize, completion: &Completion) {
+        let (begin, end) = (completion.offset, completion.end());
+        self.slots[slot].ghosts.forget(begin, end);
+        self.doubt_recent(slot, begin, end, completion.time);
+    }
+
+    /// Puts what was matched lately in a range into doubt, because a request was there that nobody
+    /// saw.
+    fn doubt_recent(&mut self, slot: usize, begin: u64, end: u64, now: u64) {
+        let (rows, base, figures) = (&mut self.rows, self.base, &mut self.figures);
+        self.recent.tell(now, slot, (begin, end), |serial| match row(rows, base, serial) {
+            Some(row) => row.in_doubt = true,
+            None => figures.ambiguous += 1,
+        });
     }
 
     /// The request of the driver to which a completion belongs.
@@ -233,10 +224,8 @@ impl Matching {
         debug_assert!(begin == completion.offset && done <= driven.end);
         if self.slots[slot].is_doubtful() {
             let parts: Vec<_> = driven.parts().collect();
-            self.touch(slot, &parts);
-            if parts.is_empty() {
-                self.slots[slot].forget_ghost(completion);
-            }
+            self.touch(slot, &parts, completion.time);
+            self.forget_ghosts(slot, &parts, completion);
         }
         let is_alone = driven.more.is_empty();
         let mut touched = false;
@@ -246,11 +235,22 @@ impl Matching {
         if done < driven.end {
             let left = driven.parts().filter(|part| part.end > done);
             let more = left.map(|part| Part { begin: part.begin.max(done), ..part }).collect();
-            self.numbers += 1;
-            let rest = Driven { first: None, more, ..driven };
-            self.slots[slot].in_driver.insert(done, self.numbers, rest);
+            self.remember(slot, done, Driven { first: None, more, ..driven });
         }
         touched
+    }
+
+    /// Forgets what was given up and is complete now: the parts of a request of the driver that
+    /// nobody waits for.
+    fn forget_ghosts(&mut self, slot: usize, parts: &[Part], completion: &Completion) {
+        let (rows, base) = (&self.rows, self.base);
+        let ghosts = &mut self.slots[slot].ghosts;
+        if parts.is_empty() {
+            ghosts.forget(completion.offset, completion.end());
+        }
+        for part in parts.iter().filter(|part| !waits(rows, base, part.serial)) {
+            ghosts.forget(part.begin, part.end);
+        }
     }
 
     /// Notes that the driver got the requests in a range. A merged request covers several; a split
@@ -265,26 +265,31 @@ impl Matching {
             // whose queueing was not recorded.
             let same = self.slots[slot].in_driver.parts_of(begin, end);
             self.doubt(slot, &same);
-        } else if self.has_room(event.time) {
+        } else {
+            let covered: u64 = taken.parts.iter().map(|part| part.end - part.begin).sum();
+            if covered < end - begin {
+                self.doubt_recent(slot, begin, end, event.time);
+            }
             let mut parts = taken.parts.iter().copied();
             let first = parts.next();
             let driven = Driven { end, time: event.time, first, more: parts.collect() };
-            self.slots[slot].in_driver.insert(begin, self.numbers, driven);
+            self.remember(slot, begin, driven);
         }
         // A request that was merged before another one did not overtake it.
         taken.parts.sort_unstable_by_key(|part| part.serial);
         for part in &taken.parts {
             self.splits.meet(part);
-            self.drive(part.serial, event);
+            self.drive(part.serial, slot, event);
         }
         self.taken = taken;
     }
 
-    fn drive(&mut self, serial: u64, event: &Completion) {
+    fn drive(&mut self, serial: u64, slot: usize, event: &Completion) {
         if let Some(row) = row(&mut self.rows, self.base, serial)
             && !row.driven
         {
             row.driven = true;
+            self.recent.note(event.time, serial, slot, row.offset, row.end());
             self.driver.note(row.volume, serial, event.time.saturating_sub(row.issue));
         }
     }
@@ -296,6 +301,22 @@ impl Matching {
             let (rows, base) = (&self.rows, self.base);
             for part in ended.driven.parts().filter(|part| waits(rows, base, part.serial)) {
                 self.slots[slot].queued.insert(part);
+            }
+        }
+    }
+
+    /// Remembers a request of the driver. If there is no room, what it consists of is given up, and
+    /// its completion may end another request.
+    fn remember(&mut self, slot: usize, begin: u64, driven: Driven) {
+        if self.has_room(driven.time) {
+            self.slots[slot].in_driver.insert(begin, self.numbers, driven);
+            return;
+        }
+        let now = driven.time;
+        self.slots[slot].ghosts.add(begin, driven.end, now, now.saturating_add(2 * PATIENCE));
+        for part in driven.parts() {
+            if waits(&self.rows, self.base, part.serial) {
+                self.settle(part.serial, now, State::Unknown);
             }
         }
     }
@@ -337,7 +358,7 @@ impl Matching {
             // piece that it leaves here may belong to the request that went.
             let left = self.slots[slot].queued.within(begin, end);
             let parts: Vec<_> = taken.parts.iter().copied().chain(left).collect();
-            self.touch(slot, &parts);
+            self.touch(slot, &parts, event.time);
         }
     }
 
@@ -355,10 +376,11 @@ impl Matching {
         }
     }
 
-    fn touch(&mut self, slot: usize, parts: &[Part]) {
+    fn touch(&mut self, slot: usize, parts: &[Part], now: u64) {
         let (rows, base) = (&self.rows, self.base);
-        let is_haunted = self.slots[slot].is_haunted(parts);
-        let is_in_doubt = self.slots[slot].doubts.touch(parts, |serial| waits(rows, base, serial));
+        let Slot { doubts, ghosts, .. } = &mut self.slots[slot];
+        let is_haunted = parts.iter().any(|part| ghosts.meet(part.begin, part.end, now));
+        let is_in_doubt = doubts.touch(parts, |serial| waits(rows, base, serial));
         if is_haunted || is_in_doubt {
             self.mark(parts);
         }
@@ -374,66 +396,16 @@ impl Matching {
         row.pieced |= !is_alone || bytes != u64::from(row.length);
         row.left = u64::from(row.left).saturating_sub(bytes) as u32;
         row.failed |= completion.failed;
+        let slot = slot(row.volume, row.class);
+        self.recent.note(completion.time, part.serial, slot, row.offset, row.end());
         if row.left > 0 {
             return true;
         }
         // If the completion lacks a flag, the device never saw that flag: the kernel did its work.
-        let marks = row.flags & (Flags::PREFLUSH | Flags::FUA);
-        let is_taken_apart = !completion.flags.contains(marks);
-        let (volume, offset, end) = (row.volume, row.offset, row.end());
-        let state = if is_taken_apart { State::Tentative } else { State::Done };
-        self.settle(part.serial, completion.time, state);
-        if is_taken_apart {
-            if self.sequences.len() == SEQUENCES_MAX {
-                self.sequences.pop_front();
-            }
-            self.sequences.push_back((volume, offset, end, part.serial));
+        match taken_apart(row.flags, completion.flags) {
+            Some(is_flushed) => self.begin_sequence(part, completion.time, is_flushed),
+            None => self.settle(part.serial, completion.time, State::Done),
         }
-        true
-    }
-
-    /// Takes the completion of a whole flush: of an empty write, or of a write's flush sequence.
-    /// Kernels report a sequence at the write's first sector; older ones, after its last sector.
-    pub(super) fn complete_flush(&mut self, volume: u32, offset: u64, time: u64) {
-        let mut sequences = self.sequences.iter();
-        let found = sequences.position(|&(its_volume, begin, end, _)| {
-            its_volume == volume && (begin == offset || end == offset)
-        });
-        if let Some((.., serial)) = found.and_then(|found| self.sequences.remove(found)) {
-            self.settle(serial, time, State::Done);
-        } else if offset == 0 {
-            self.complete_oldest(volume, Class::Flush, time);
-        }
-    }
-
-    /// Takes the completion of the flush machinery's own request. It may serve many flushes, each
-    /// of which has its own completion just after; if those are not recorded, this one counts.
-    pub(super) fn complete_device_flush(&mut self, volume: u32, time: u64) {
-        if self.complete_oldest(volume, Class::DeviceFlush, time) {
-            return;
-        }
-        let next = self.base + self.rows.len() as u64;
-        let slot = self.slot(volume, Class::Flush);
-        let from = std::mem::replace(&mut self.slots[slot].tentative_before, next);
-        let serials: Vec<_> =
-            self.slots[slot].queued.from(0, from).map(|part| part.serial).collect();
-        for serial in serials {
-            self.settle(serial, time, State::Tentative);
-        }
-    }
-
-    fn complete_oldest(&mut self, volume: u32, class: Class, time: u64) -> bool {
-        let slot = self.slot(volume, class);
-        let mut waiting = self.slots[slot].queued.at(0);
-        let Some(oldest) = waiting.next() else { return false };
-        let others: Vec<_> = waiting.collect();
-        self.slots[slot].queued.remove(oldest);
-        if !others.is_empty() {
-            // A flush has no place that could stay in doubt.
-            self.mark(&[oldest]);
-            self.mark(&others);
-        }
-        self.settle(oldest.serial, time, State::Done);
         true
     }
 
@@ -558,29 +530,31 @@ impl Matching {
     /// Events are missing from now on until the instant `until`: requests in flight now and then
     /// cannot be told from those whose events were lost.
     pub(super) fn lose(&mut self, until: u64) {
-        self.give_up();
-        self.lost_until = Some(self.lost_until.map_or(until, |other| other.max(until)));
+        let until = self.lost_until.map_or(until, |other| other.max(until));
+        self.give_up(until);
+        self.lost_until = Some(until);
     }
 
     /// Advances the time to `now`: a stretch of lost events may be over.
     #[inline]
     pub(super) fn at(&mut self, now: u64) {
-        if self.lost_until.is_some_and(|until| now > until) {
+        let is_over = self.lost_until.is_some_and(|until| now > until);
+        if is_over {
             self.lost_until = None;
-            self.give_up();
-            self.haunted_until = Some(now.saturating_add(PATIENCE));
+            self.give_up(now);
         }
-        if self.haunted_until.is_some_and(|until| now > until) {
-            self.haunted_until = None;
-            self.slots.iter_mut().for_each(|slot| slot.ghosts.clear());
+        if is_over || self.recent.is_unopened() {
+            self.recent.open(now, now.saturating_add(PATIENCE));
         }
     }
 
-    /// Gives up all waiting requests.
-    fn give_up(&mut self) {
+    /// Gives up all waiting requests; events are missing until the instant `lost_until`.
+    fn give_up(&mut self, lost_until: u64) {
+        let until = lost_until.saturating_add(PATIENCE);
         for row in self.rows.iter_mut().filter(|row| row.state != State::Done) {
             if row.state == State::Waiting {
-                self.slots[slot(row.volume, row.class)].give_up(row.offset, row.end());
+                let ghosts = &mut self.slots[slot(row.volume, row.class)].ghosts;
+                ghosts.add(row.offset, row.end(), row.issue, until);
             }
             row.state = State::Unknown;
         }
@@ -590,7 +564,7 @@ impl Matching {
             slot.in_driver.clear();
             slot.doubts.clear();
         }
-        self.sequences.clear();
+        self.flushes.forget();
         self.refused.clear();
         self.splits.forget();
     }
@@ -605,28 +579,22 @@ impl Matching {
             |since: u64, patience: u64| now.is_none_or(|now| now.saturating_sub(since) > patience);
         let ready = match row.state {
             State::Done | State::Unknown => true,
-            State::Tentative => waited(row.completed, TENTATIVE_PATIENCE),
+            State::Tentative => waited(row.completed, self.flushes.patience(row)),
             State::Waiting => waited(row.issue, PATIENCE),
         };
         if !ready && !crowded {
             return None;
         }
-        let row = *row;
+        let mut row = *row;
         if matches!(row.state, State::Waiting | State::Tentative) {
-            let whole = Part { serial: self.base, begin: row.offset, end: row.end() };
-            let slot = slot(row.volume, row.class);
-            self.slots[slot].queued.forget(whole);
-            if row.refused {
-                self.refused.remove(&(slot, whole.begin, whole.serial));
-            }
-            if ready && row.state == State::Waiting {
-                self.slots[slot].in_driver.forget(whole);
-            }
-            self.waiting_count -= usize::from(row.state == State::Waiting);
+            self.leave(&mut row, now);
         }
         self.rows.pop_front();
         self.base += 1;
         let is_known = row.is_complete();
+        if row.in_doubt || !is_known {
+            self.recent.settle(self.base - 1);
+        }
         match row.state {
             // The refused request is left out.
             _ if row.refused => {}
@@ -637,6 +605,26 @@ impl Matching {
         self.figures.ambiguous += u64::from(is_known && row.in_doubt);
         self.figures.failed += u64::from(row.failed);
         Some((row, !is_known))
+    }
+
+    /// Forgets the first request, which is not complete beyond doubt; `now` as for `pop`.
+    fn leave(&mut self, row: &mut Row, now: Option<u64>) {
+        let whole = Part { serial: self.base, begin: row.offset, end: row.end() };
+        let slot = slot(row.volume, row.class);
+        let waits = row.state == State::Waiting;
+        self.slots[slot].queued.forget(whole);
+        if row.refused {
+            self.refused.remove(&(slot, whole.begin, whole.serial));
+        } else if let Some(now) = now.filter(|_| waits || row.class == Class::Flush) {
+            let until = row.issue.saturating_add(2 * PATIENCE);
+            self.slots[slot].ghosts.add(whole.begin, whole.end, now, until);
+        }
+        if waits {
+            self.slots[slot].in_driver.forget(whole);
+            self.waiting_count -= 1;
+        } else {
+            row.in_doubt |= self.flushes.is_doubtful(row);
+        }
     }
 
     /// Figures of the matching so far.
@@ -656,6 +644,12 @@ impl Matching {
         let driven = self.slots.iter().map(|slot| slot.in_driver.len()).sum();
         let in_doubt = self.slots.iter().map(|slot| slot.doubts.len()).sum();
         [driven, in_doubt, self.refused.len()]
+    }
+
+    /// The numbers of the last requests that are, or need not be, counted as doubtful.
+    #[cfg(test)]
+    pub(super) fn settled(&self) -> impl Iterator<Item = u64> {
+        self.recent.settled()
     }
 
     /// The place of a class on a device among the slots.

@@ -147,6 +147,8 @@ impl Requests {
             kind::ISSUE if self.has_completions => {
                 if let Some(of_range) = self.of_range(event) {
                     self.matching.hand_over(&of_range);
+                } else if let Some(volume) = self.device_flush(event) {
+                    self.matching.issue_device_flush(volume, event.time);
                 }
             }
             kind::REQUEUE => self.give_back(event, issue),
@@ -176,12 +178,20 @@ impl Requests {
         })
     }
 
+    /// The volume of a flush of the device itself.
+    fn device_flush(&self, event: &Event) -> Option<u32> {
+        classify(event).filter(|meaning| meaning.class == Class::DeviceFlush)?;
+        self.volumes.known(event.device)
+    }
+
     /// Notes that the driver gave a request back.
     fn give_back(&mut self, event: &Event, issue: u8) {
-        if issue != kind::ISSUE
-            && let Some(of_range) = self.of_range(event)
-        {
-            self.matching.give_back(&of_range);
+        if issue != kind::ISSUE {
+            if let Some(of_range) = self.of_range(event) {
+                self.matching.give_back(&of_range);
+            } else if let Some(volume) = self.device_flush(event) {
+                self.matching.give_back_device_flush(volume);
+            }
         }
         // It will be inserted and issued again and is still the same request.
         if issue != kind::QUEUE

@@ -45,6 +45,8 @@ pub(super) struct Row {
     pub(super) pieced: bool,
     /// Whether a completion of the request was an error.
     pub(super) failed: bool,
+    /// Whether a tentative completion is too early unless more is seen: a flush must follow.
+    pub(super) is_early: bool,
     /// Whether the completion may be that of another request.
     pub(super) in_doubt: bool,
     /// Whether the kernel refused the request and no second attempt was seen.
@@ -79,6 +81,7 @@ impl Row {
             again: false,
             pieced: false,
             failed: false,
+            is_early: false,
             in_doubt: false,
             refused: false,
         }

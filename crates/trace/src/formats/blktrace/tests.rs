@@ -3,6 +3,8 @@
 mod any;
 mod bounded;
 mod files;
+mod flushes;
+mod late;
 mod requests;
 mod simulated;
 mod streams;

@@ -7,21 +7,21 @@ use super::super::record::{Event, kind};
 use super::super::row::Row;
 use crate::request::Flags;
 
-const SECOND: u64 = 1_000_000_000;
+pub(super) const SECOND: u64 = 1_000_000_000;
 
 /// A request of these categories at an instant.
-fn row(time: u64, categories: u32, offset: u64, bytes: u32) -> Row {
+pub(super) fn row(time: u64, categories: u32, offset: u64, bytes: u32) -> Row {
     let event = Event { time, categories, kind: kind::QUEUE, bytes, pid: 1, ..Event::default() };
     let meaning = classify(&event).unwrap();
     Row::new(&event, meaning.op, meaning.class, meaning.flags, 0, offset)
 }
 
-fn read_at(time: u64, offset: u64) -> Row {
+pub(super) fn read_at(time: u64, offset: u64) -> Row {
     row(time, READ, offset, 4096)
 }
 
 /// The completion of a read, or its refusal.
-fn end_at(time: u64, offset: u64) -> Completion {
+pub(super) fn end_at(time: u64, offset: u64) -> Completion {
     let (class, flags) = (Class::Read, Flags::empty());
     Completion { time, volume: 0, class, offset, bytes: 4096, flags, pid: 1, failed: false }
 }

@@ -62,8 +62,13 @@ struct Plan {
     in_driver: bool,
     /// Percent of completions that are not recorded, without a sign of the loss.
     unseen: u64,
-    /// The steps from which and to which events are lost.
+    /// The steps from which and to which events are lost. A recording that begins late is one that
+    /// loses all before.
     lost: Option<(u64, u64)>,
+    /// Percent of events that are lost then.
+    deaf: u64,
+    /// What comes after the lost events is at other places.
+    elsewhere: bool,
 }
 
 const PLAN: Plan = Plan {
@@ -78,6 +83,8 @@ const PLAN: Plan = Plan {
     in_driver: false,
     unseen: 0,
     lost: None,
+    deaf: 50,
+    elsewhere: false,
 };
 
 /// For each request that was seen: the true latency, the one returned, and whether it is doubtful.
@@ -92,14 +99,14 @@ struct Model {
     left: Vec<u64>,
     /// The numbers of the bios whose queueing was seen.
     seen: Vec<usize>,
-    /// Whether the next event is lost.
-    is_deaf: bool,
+    /// Percent of events that are lost now.
+    deaf: u64,
     told: Told,
 }
 
 impl Model {
     fn event(&mut self, begin: u64, end: u64) -> Option<Completion> {
-        if self.is_deaf && self.dice.chance(50) {
+        if self.deaf > 0 && self.dice.chance(self.deaf) {
             return None;
         }
         self.matching.at(self.now);
@@ -169,7 +176,7 @@ fn run(seed: u64, plan: Plan) -> (Told, Matching) {
             done: Vec::new(),
             left: Vec::new(),
             seen: Vec::new(),
-            is_deaf: false,
+            deaf: 0,
             told: Told::new(),
         },
         plan,
@@ -185,8 +192,14 @@ fn run(seed: u64, plan: Plan) -> (Told, Matching) {
         layer.model.take_out(Some(layer.model.now));
     }
     layer.model.take_out(None);
-    let Model { told, seen, matching, .. } = layer.model;
+    let Model { mut told, seen, matching, .. } = layer.model;
     assert_eq!(told.len(), seen.len(), "every request comes out once");
+    // Some were found doubtful after they had come out.
+    for serial in matching.settled() {
+        if let Some(told) = told.get_mut(serial as usize) {
+            told.2 = true;
+        }
+    }
     (told, matching)
 }
 
@@ -224,17 +237,20 @@ impl Layer {
     /// Loses events, or ends losing them.
     fn listen(&mut self, step: u64) {
         let model = &mut self.model;
-        let was_deaf = model.is_deaf;
+        let was_deaf = model.deaf > 0;
         let lost = self.plan.lost.filter(|(from, to)| (*from..*to).contains(&step));
-        model.is_deaf = lost.is_some();
-        if let Some((_, to)) = lost.filter(|_| !was_deaf) {
+        model.deaf = if lost.is_some() { self.plan.deaf } else { 0 };
+        if let Some((from, to)) = lost.filter(|_| !was_deaf)
+            && from > 0
+        {
             model.matching.lose(model.now + 20 * (to - step));
         }
-        // A request whose queueing was lost is not requeued: it would look like a new one.
-        if was_deaf && !model.is_deaf {
+        if was_deaf && model.deaf == 0 {
             model.now += 20 * step;
-            self.area += 1_000_000;
-            self.fresh = 0;
+            if self.plan.elsewhere {
+                self.area += 1_000_000;
+                self.fresh = 0;
+            }
         }
     }
 
@@ -360,8 +376,29 @@ proptest! {
     }
 
     #[test]
-    fn no_latency_reaches_across_lost_events(seed in any::<u64>(), from in 50_u64..300) {
-        let (told, _) = run(seed, Plan { sectors: 200, lost: Some((from, from + 20)), ..PLAN });
+    fn no_latency_reaches_across_lost_events(
+        seed in any::<u64>(),
+        from in 50_u64..300,
+        sectors in 8_u64..400,
+        elsewhere in any::<bool>(),
+    ) {
+        let plan = Plan { sectors, lost: Some((from, from + 20)), elsewhere, ..PLAN };
+        let (told, matching) = run(seed, plan);
+        expect_true(&told, seed);
+        let in_doubt = told.iter().filter(|(_, found, doubt)| found.is_some() && *doubt).count();
+        prop_assert_eq!(matching.figures().ambiguous, in_doubt as u64);
+    }
+
+    #[test]
+    fn no_latency_is_that_of_what_was_in_flight_before_the_recording(
+        seed in any::<u64>(),
+        to in 10_u64..200,
+        sectors in 8_u64..400,
+        in_driver in any::<bool>(),
+    ) {
+        let given_back = if in_driver { 0 } else { PLAN.given_back };
+        let plan = Plan { sectors, lost: Some((0, to)), deaf: 100, in_driver, given_back, ..PLAN };
+        let (told, _) = run(seed, plan);
         expect_true(&told, seed);
     }
 }
@@ -371,7 +408,8 @@ proptest! {
 #[test]
 fn what_waits_at_a_place_in_doubt_may_have_been_completed() {
     let (seed, from) = (16_565_223_046_979_509_734, 69);
-    let (told, _) = run(seed, Plan { sectors: 200, lost: Some((from, from + 20)), ..PLAN });
+    let (told, _) =
+        run(seed, Plan { sectors: 200, lost: Some((from, from + 20)), elsewhere: true, ..PLAN });
     expect_true(&told, seed);
 }
 
