@@ -192,6 +192,17 @@ fn children_inherit_descriptors_and_share_positions() {
 }
 
 #[test]
+fn a_task_that_got_the_number_of_one_that_ended_waits_for_what_that_one_made() {
+    let mut it = Recording::new();
+    it.open(500, "/x", making(), 3)
+        .call(500, Call::Exit, Ok(0))
+        .open(500, "/x", reading(), 3)
+        .call(500, read(3, 10), Ok(0));
+    let parents: Vec<&[u64]> = it.rows.iter().map(|(_, _, parents)| parents.as_slice()).collect();
+    assert_eq!(parents, [&[][..], &[0], &[1], &[2]]);
+}
+
+#[test]
 fn a_program_that_is_started_closes_what_it_does_not_get() {
     let mut it = Recording::new();
     it.open(1, "/kept", reading(), 3)
