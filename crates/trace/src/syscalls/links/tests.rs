@@ -87,81 +87,107 @@ fn order(earlier: &Made, later: &Made) -> Order {
     })
 }
 
-/// Makes calls of a few tasks, which begin and end, on a few things, and holds their links against
-/// the rule. Answers how many pairs that overlapped are left in no order.
-fn holds_of_a_random_load(seed: u64) -> usize {
-    let mut dice = Dice(seed);
-    let mut links = Links::default();
-    let mut made: Vec<Made> = Vec::new();
-    // By its number: which task it is now, its last call or that of what made it, and its call.
-    let mut tasks: Vec<(usize, Option<u64>)> = (0..4).map(|whose| (whose, None)).collect();
-    let mut calls: Vec<Option<(i64, Vec<(Thing, Access)>)>> = vec![None; 4];
-    let mut tasks_so_far = 4;
-    for now in 0..160 {
-        let at = dice.roll(4) as usize;
-        let Some((begun, things)) = calls[at].take() else {
-            match dice.roll(12) {
-                0 => {
-                    links.exit(at as u32);
-                    tasks[at] = (tasks_so_far, None);
-                    tasks_so_far += 1;
-                    let parent = dice.roll(4) as usize;
-                    if parent != at && dice.roll(2) == 0 {
-                        links.spawn(parent as u32, at as u32);
-                        tasks[at].1 = tasks[parent].1;
-                    }
-                }
-                _ => {
-                    let thing = |dice: &mut Dice| {
-                        let access = Access::ALL[dice.roll(6) as usize];
-                        (Thing::Content(dice.roll(3) as usize), access)
-                    };
-                    let things = (0..1 + dice.roll(2)).map(|_| thing(&mut dice)).collect();
-                    calls[at] = Some((now, things));
-                }
-            }
-            continue;
-        };
-        let (whose, last) = tasks[at];
-        let caller = Caller { task: at as u32, begun: Nanos(begun), ended: Nanos(now) };
-        let linked = links.link(caller, &things);
-        let (number, parents) = (linked.number, linked.parents.to_vec());
-        assert_eq!(number, made.len() as u64);
-        let after = parents
-            .iter()
-            .flat_map(|parent| made[*parent as usize].after.iter().copied().chain([*parent]));
-        let after = after.collect();
-        let this = Made { whose, begun, ended: now, things, after };
-        for parent in &parents {
-            let parent = &made[*parent as usize];
-            let is_apart = parent.ended <= begun;
-            assert!(is_apart || order(parent, &this) == Order::This, "seed {seed}: {number}");
+/// What has a number of a task just now.
+#[derive(Clone, Debug, Default)]
+struct Now {
+    /// Which task it is.
+    whose: usize,
+    /// Its last call, or that of what made it.
+    last: Option<u64>,
+    /// Its call that has not returned: when it was made, and what it is about.
+    call: Option<(i64, Vec<(Thing, Access)>)>,
+}
+
+/// A few tasks, whose calls begin and end, on a few things.
+struct Load {
+    dice: Dice,
+    links: Links,
+    made: Vec<Made>,
+    tasks: Vec<Now>,
+    tasks_so_far: usize,
+}
+
+impl Load {
+    fn new(seed: u64) -> Self {
+        let tasks = (0..4).map(|whose| Now { whose, ..Now::default() }).collect();
+        Self { dice: Dice(seed), links: Links::default(), made: Vec::new(), tasks, tasks_so_far: 4 }
+    }
+
+    /// A task begins a call or ends it, or another one gets its number.
+    fn goes_on(&mut self, now: i64) {
+        let at = self.dice.roll(4) as usize;
+        if let Some((begun, things)) = self.tasks[at].call.take() {
+            self.returns(at, (begun, now), things);
+        } else if self.dice.roll(12) == 0 {
+            self.another(at);
+        } else {
+            let thing = |dice: &mut Dice| {
+                let access = Access::ALL[dice.roll(6) as usize];
+                (Thing::Content(dice.roll(3) as usize), access)
+            };
+            let things = (0..=self.dice.roll(2)).map(|_| thing(&mut self.dice)).collect();
+            self.tasks[at].call = Some((now, things));
         }
-        for (earlier, one) in (0..).zip(&made) {
+    }
+
+    fn another(&mut self, at: usize) {
+        self.links.exit(at as u32);
+        self.tasks[at] = Now { whose: self.tasks_so_far, ..Now::default() };
+        self.tasks_so_far += 1;
+        let parent = self.dice.roll(4) as usize;
+        if parent != at && self.dice.roll(2) == 0 {
+            self.links.spawn(parent as u32, at as u32);
+            self.tasks[at].last = self.tasks[parent].last;
+        }
+    }
+
+    /// A call returns, and its links are held against the rule.
+    fn returns(&mut self, at: usize, (begun, ended): (i64, i64), things: Vec<(Thing, Access)>) {
+        let Now { whose, last, .. } = self.tasks[at];
+        let caller = Caller { task: at as u32, begun: Nanos(begun), ended: Nanos(ended) };
+        let Linked { number, parents, .. } = self.links.link(caller, &things);
+        let made = &mut self.made;
+        assert_eq!(number, made.len() as u64);
+        let all = |parent: &u64| made[*parent as usize].after.iter().copied().chain([*parent]);
+        let after = parents.iter().flat_map(all).collect();
+        let this = Made { whose, begun, ended, things, after };
+        for parent in parents {
+            let parent = &made[*parent as usize];
+            assert!(parent.ended <= begun || order(parent, &this) == Order::This, "{number}");
+        }
+        for (earlier, one) in (0..).zip(&*made) {
             let must = match order(one, &this) {
                 _ if one.whose == whose || last == Some(earlier) => true,
                 Order::Any => false,
                 Order::IfApart => one.ended <= begun,
                 Order::This => true,
             };
-            let is_after = this.after.contains(&earlier);
-            assert!(!must || is_after, "seed {seed}: {number} {:?} after {earlier}", this.begun);
+            assert!(!must || this.after.contains(&earlier), "{number} after {earlier}");
         }
         made.push(this);
-        tasks[at].1 = Some(number);
+        self.tasks[at].last = Some(number);
     }
-    let pairs = made.iter().enumerate().flat_map(|(later, one)| {
-        made[..later].iter().zip(0_u64..).map(move |(earlier, number)| (earlier, number, one))
-    });
-    let free = |(earlier, number, one): &(&Made, u64, &Made)| {
-        earlier.ended > one.begun && !one.after.contains(number)
-    };
-    pairs.filter(free).count()
+
+    /// How many pairs that overlapped are left in no order.
+    fn free(&self) -> usize {
+        let free_before = |(later, one): (usize, &Made)| {
+            let earlier = (0..).zip(&self.made[..later]);
+            earlier
+                .filter(|(number, it)| it.ended > one.begun && !one.after.contains(number))
+                .count()
+        };
+        self.made.iter().enumerate().map(free_before).sum()
+    }
 }
 
 #[test]
 fn calls_of_random_loads_come_after_all_that_the_rule_names_and_after_nothing_else() {
-    let free: usize = (0..2000).map(holds_of_a_random_load).sum();
+    let mut free = 0;
+    for seed in 0..2000 {
+        let mut load = Load::new(seed);
+        (0..160).for_each(|now| load.goes_on(now));
+        free += load.free();
+    }
     assert!(free > 20_000, "{free}");
 }
 
