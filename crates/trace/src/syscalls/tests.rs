@@ -262,3 +262,24 @@ fn calls_on_the_kernels_own_names_and_on_pipes_are_counted_and_left_out() {
     assert_eq!(it.told().last().unwrap(), &(Op::Read, "dev/shm/file".to_owned(), 0, 10));
     assert_eq!(it.rows.len(), 2);
 }
+
+#[test]
+fn a_call_that_reads_and_writes_is_half_a_read_and_then_half_a_write() {
+    let mut it = Recording::new();
+    let copy = |to| Call::Transfer {
+        from: number(3),
+        from_at: Whence::Position,
+        to: number(to),
+        to_at: Whence::Position,
+    };
+    it.open(1, "/from", reading(), 3)
+        .open(1, "/to", making(), 4)
+        .call(1, copy(4), Ok(100))
+        .call(1, copy(4), Ok(0))
+        .call(1, copy(9), Ok(100));
+    let rows = it.rows[2..].iter().map(|(row, ..)| (row.op, row.issue.0, row.latency.unwrap().0));
+    let rows: Vec<(Op, i64, i64)> = rows.collect();
+    let expected = [(Op::Read, 20, 2), (Op::Write, 22, 3), (Op::Read, 30, 5), (Op::Read, 40, 5)];
+    assert_eq!(rows, expected);
+    assert_eq!(it.guesses().count_of(model::IN_ONE), 1);
+}
