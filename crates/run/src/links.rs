@@ -173,7 +173,7 @@ pub(crate) fn chains_of(
 
 /// Refuses a trace in which a request waits for one that does not come before it; answers how many
 /// tasks that made its requests were there at a time.
-fn check(path: &Path, source: &mut dyn Source) -> Result<u32, TraceError> {
+pub(crate) fn check(path: &Path, source: &mut dyn Source) -> Result<u32, TraceError> {
     let mut named = Named::new(path);
     let mut tasks = Tasks::default();
     let mut batch = Batch::new(source.header().columns);

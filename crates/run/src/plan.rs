@@ -97,7 +97,7 @@ impl ReplayPlan {
         let options = read_options(&spec, &load);
         let past = if recorded::is_asked_for(&spec) { PastTrees::of(&spec.trace)? } else { None };
         let open = || open::trace_until(opener, &Stop::default(), &spec.trace, &options, &load);
-        let trace = Opening::new(past, options.dependencies, open)?;
+        let trace = Opening::new(past, options.dependencies, &spec.trace, open)?;
         let open = || trace.open();
         let source: Box<dyn Source> = if recorded::is_asked_for(&spec) {
             open()?
@@ -121,7 +121,10 @@ impl ReplayPlan {
         refuse_an_hour_of_no_clock(&spec, &targets)?;
         let is_linked = options.dependencies && recorded::is_linked(&spec, source.header());
         let (chains, source) = if spec.timing.has_parents() || is_linked {
-            let (chains, source) = links::chains_of(&spec.trace, &load, source, open)?;
+            let (chains, source) = match trace.chains() {
+                Some(chains) => (chains, source),
+                None => links::chains_of(&spec.trace, &load, source, open)?,
+            };
             (Some(chains), source)
         } else {
             (None, source)

@@ -24,10 +24,12 @@ use ioecho_trace::{
 };
 use rustc_hash::FxHashMap;
 
+use crate::chains::Chains;
 use crate::directory::RunDirectory;
 use crate::error::{Kind, Result, RunError};
 use crate::facts::TargetEntry;
 use crate::flows::{FlowSpec, TreeLoad};
+use crate::links;
 use crate::tree_target::{OpenWords, TreeTarget};
 
 /// The volume of all requests.
@@ -41,9 +43,11 @@ const TO: i32 = 5;
 /// A copy is read and written in parts of so many bytes: no call of a replay is longer.
 const COPIED_AT_ONCE: u64 = 1 << 30;
 
-/// Calls whose end nobody knows.
-const UNANSWERED: Topic<'static> =
-    NoteKind::LeftOut.of("calls that did not end as calls do: left out, refused or never answered");
+/// Calls that no replay can make as they were made.
+const NOT_MADE_AGAIN: Topic<'static> = NoteKind::LeftOut.of(
+    "calls that cannot be made again: never made or answered, copies that failed, and what the \
+         run does not tell the tree or the flow of",
+);
 
 /// What was there before.
 const WHOLE: Topic<'static> = NoteKind::Assumed
@@ -107,21 +111,36 @@ impl PastTrees {
 /// How the trace of a replay is opened, as often as that needs it.
 pub(crate) struct Opening<O> {
     open: O,
-    /// The trees of the run whose results the trace is, and the names of all its calls.
-    past: Option<(Arc<PastTrees>, RecordedFiles)>,
+    past: Option<Past>,
     /// Whether it is to be told which call waited for which.
     links: bool,
 }
 
+/// What a first pass over the results of a run on trees tells.
+struct Past {
+    trees: Arc<PastTrees>,
+    /// The names of all calls.
+    names: RecordedFiles,
+    /// How many tasks there were at a time.
+    tasks: u32,
+}
+
 impl<O: Fn() -> Result<Box<dyn Source>>> Opening<O> {
-    /// `open` opens the trace, which is the results of a run on these trees if there are any. Their
-    /// names are known when it has been read to its end, so that is done once here.
-    pub(crate) fn new(past: Option<Arc<PastTrees>>, links: bool, open: O) -> Result<Self> {
-        let named = |past: Arc<PastTrees>| {
-            let names = Relived::new(open()?, Arc::clone(&past), false).names()?;
-            Ok::<_, RunError>((past, names))
+    /// `open` opens the trace at `path`, which is the results of a run on these trees if there are
+    /// any. Their names are known when it has been read to its end, so that is done once here; the
+    /// links are checked by the way.
+    pub(crate) fn new(
+        past: Option<Arc<PastTrees>>,
+        links: bool,
+        path: &Path,
+        open: O,
+    ) -> Result<Self> {
+        let read = |trees: Arc<PastTrees>| {
+            let mut all = Relived::new(open()?, Arc::clone(&trees), links);
+            let tasks = links::check(path, &mut all)?;
+            Ok::<_, RunError>(Past { names: all.names(), trees, tasks })
         };
-        let past = past.map(named).transpose()?;
+        let past = past.map(read).transpose()?;
         Ok(Self { open, past, links })
     }
 
@@ -130,11 +149,18 @@ impl<O: Fn() -> Result<Box<dyn Source>>> Opening<O> {
         let source = (self.open)()?;
         Ok(match &self.past {
             None => source,
-            Some((past, names)) => {
-                let relived = Relived::new(source, Arc::clone(past), self.links);
-                Box::new(relived.with(names.clone()))
+            Some(Past { trees, names, .. }) => {
+                let mut relived = Relived::new(source, Arc::clone(trees), self.links);
+                relived.header.files = Some(names.clone());
+                Box::new(relived)
             }
         })
+    }
+
+    /// The chains of its calls, if these are known without another pass.
+    pub(crate) fn chains(&self) -> Option<Chains> {
+        let past = self.past.as_ref().filter(|_| self.links)?;
+        Some(Chains::Named { tasks: past.tasks })
     }
 }
 
@@ -193,22 +219,13 @@ impl Relived {
         }
     }
 
-    /// Reads all of it, and answers its names.
-    fn names(mut self) -> Result<RecordedFiles> {
-        let mut batch = Batch::new(self.header.columns);
-        while self.next_batch(&mut batch)? {}
+    /// The names of what was read so far.
+    fn names(&self) -> RecordedFiles {
         let mut files = self.model.files();
         for before in files.before.iter_mut().filter(|it| it.kind == BeforeKind::File) {
             before.size = self.past.size_of(&before.path).unwrap_or(0).max(before.size);
         }
-        Ok(files)
-    }
-
-    /// The same with the names of all of it.
-    fn with(mut self, names: RecordedFiles) -> Self {
-        self.header.files =
-            Some(RecordedFiles { linked: self.header.columns.dependencies, ..names });
-        self
+        files
     }
 
     /// Takes more results, and what of them is known to have returned.
@@ -233,7 +250,7 @@ impl Relived {
     /// many are held back until the first of them has surely returned before all that come.
     fn take(&mut self, request: &Request) -> std::result::Result<(), TraceError> {
         let Some(call) = self.call_of(request) else {
-            self.losses.add(UNANSWERED, 1, None);
+            self.losses.add(NOT_MADE_AGAIN, 1, None);
             return Ok(());
         };
         self.pending.push(Reverse((call.ended, self.calls, call)));
@@ -283,7 +300,7 @@ impl Relived {
         let load = usize::from(call.flow).checked_sub(1).and_then(|flow| past.loads.get(flow));
         let tree = past.trees.get(usize::from(call.tree));
         let (Some(load), Some(tree)) = (load, tree) else {
-            self.losses.add(UNANSWERED, 1, None);
+            self.losses.add(NOT_MADE_AGAIN, 1, None);
             return;
         };
         let number = tree.geometry.number_at(call.place);
@@ -303,8 +320,7 @@ impl Relived {
                     return self.event(call, close, 0);
                 }
                 self.event(call, Call::Sync(descriptor), 0);
-                let behind = Pending { begun: call.ended, ..*call };
-                return self.event(&behind, close, 0);
+                return self.event_at(call, (call.ended, None), close, 0);
             }
             Op::Read => Call::Read { from: descriptor, at: within, asked: Some(call.length) },
             Op::Write => Call::Write { to: descriptor, at: within },
@@ -314,7 +330,7 @@ impl Relived {
             Op::Access => Call::Access(named),
             Op::Move | Op::Copy => {
                 let Some(to) = load.to.and_then(|to| past.trees.get(to)) else {
-                    self.losses.add(UNANSWERED, 1, None);
+                    self.losses.add(NOT_MADE_AGAIN, 1, None);
                     return;
                 };
                 if call.op == Op::Copy {
@@ -324,7 +340,7 @@ impl Relived {
                 Call::Rename { from: named, to, no_replace: true, exchange: false }
             }
             _ => {
-                self.losses.add(UNANSWERED, 1, None);
+                self.losses.add(NOT_MADE_AGAIN, 1, None);
                 return;
             }
         };
@@ -349,14 +365,13 @@ impl Relived {
     }
 
     /// A thread copies a file to another tree: both are opened, one is read and the other written,
-    /// and both are closed. It is known of all of that alone how long it took.
+    /// and both are closed. It is known of all of that alone how long it took, which is taken as the
+    /// time of the reads and writes, by their bytes.
     fn copies(&mut self, call: &Pending, (from, to): (&PastTree, &PastTree), number: u64) {
         if call.error.is_some() {
-            self.losses.add(UNANSWERED, 1, None);
+            self.losses.add(NOT_MADE_AGAIN, 1, None);
             return;
         }
-        let first = Pending { ended: call.begun, ..*call };
-        let last = Pending { begun: call.ended, ..*call };
         let reads = OpenFlags { read: true, no_follow: true, ..OpenFlags::default() };
         let makes = OpenFlags {
             write: true,
@@ -369,29 +384,43 @@ impl Relived {
             [(from, reads, None, FROM), (to, makes, Some(0o666), TO)]
         {
             let open = Call::Open { at: tree.named(number), flags, mode, opened: None };
-            self.event(&first, open, descriptor.unsigned_abs().into());
+            self.event_at(call, (call.begun, None), open, descriptor.unsigned_abs().into());
         }
         let descriptor = |number| Descriptor { number, path: None };
         let size = from.geometry.size(number);
+        let whole = i128::from((call.ended - call.begun).0);
+        let when = |bytes: u64| {
+            let since = whole * i128::from(bytes) / i128::from(size);
+            call.begun + Nanos(since as i64)
+        };
         for at in (0..size).step_by(COPIED_AT_ONCE as usize) {
             let (from, to, at_place) = (descriptor(FROM), descriptor(TO), Whence::Start(at));
             let moves = Call::Transfer { from, from_at: at_place, to, to_at: at_place };
-            self.event(call, moves, COPIED_AT_ONCE.min(size - at));
+            let length = COPIED_AT_ONCE.min(size - at);
+            let (begun, ended) = (when(at), when(at + length));
+            self.event_at(call, (begun, Some(ended - begun)), moves, length);
         }
         for descriptor in [TO, FROM] {
-            self.event(&last, Call::Close { first: descriptor, last: descriptor }, 0);
+            let close = Call::Close { first: descriptor, last: descriptor };
+            self.event_at(call, (call.ended, None), close, 0);
         }
     }
 
     /// Tells the model of a call, which returned so much unless it failed.
     fn event(&mut self, call: &Pending, what: Call, returned: u64) {
-        let event = Event {
-            task: call.task,
-            begun: call.begun,
-            took: Some(call.ended - call.begun),
-            call: what,
-            result: call.error.map_or(Ok(returned as i64), Err),
-        };
+        self.event_at(call, (call.begun, Some(call.ended - call.begun)), what, returned);
+    }
+
+    /// The same of one that is a part of the whole, by when it began and how long it took.
+    fn event_at(
+        &mut self,
+        call: &Pending,
+        (begun, took): (Nanos, Option<Nanos>),
+        what: Call,
+        returned: u64,
+    ) {
+        let result = call.error.map_or(Ok(returned as i64), Err);
+        let event = Event { task: call.task, begun, took, call: what, result };
         let given = &mut self.given;
         self.model.take(&event, &mut |Row { request, dependency }: Row<'_>| {
             given.push(&Request { volume: VolumeId(0), ..request });
@@ -451,3 +480,6 @@ impl Source for Relived {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -17,6 +17,17 @@ pub struct Event {
     pub result: Result<i64, i32>,
 }
 
+impl Event {
+    /// The two halves of its time: it does two things, one after the other, and nobody knows when
+    /// it began the second.
+    pub(super) fn halves(&self) -> (Self, Self) {
+        let half = self.took.map(|took| Nanos(took.0 / 2));
+        let rest = self.took.zip(half).map(|(took, half)| took - half);
+        let begun = self.begun.saturating_add(half.unwrap_or_default());
+        (Self { took: half, ..self.clone() }, Self { begun, took: rest, ..self.clone() })
+    }
+}
+
 /// Where a path begins, and the path.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct At {

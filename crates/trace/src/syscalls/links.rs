@@ -15,6 +15,12 @@
 //! Two calls that overlapped may have been done in the other order. Nothing tells that but what
 //! they returned, which is not asked here: such a name is taken as one that was there, or that
 //! appeared (told), and a replay may meet another error than the recording.
+//!
+//! A task makes one call after the other, so one link to it covers all that it did before. Where its
+//! last call on a file may overlap with one that comes later, an earlier one may have returned: so
+//! it is known of each task when its latest calls returned, and the link goes to the latest of those
+//! that had. A task that had ended is waited for as a whole: who has done that once need not ask for
+//! each thing again. What lies too far back for any link is kept as one call for each thing.
 
 use std::collections::VecDeque;
 
@@ -29,6 +35,9 @@ const BACK_MAX: u64 = 1 << 17;
 
 /// So many of the latest calls are looked at for one that stands in for those further back.
 const LATEST: usize = 256;
+
+/// Of so many others a task knows that it has waited for them.
+const SEEN_MAX: usize = 4096;
 
 /// What two tasks may do to each other.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -46,7 +55,7 @@ pub(super) enum Thing {
 }
 
 /// What a call does to a thing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Access {
     /// Its result depends on what it finds.
     Use,
@@ -74,14 +83,13 @@ impl Access {
 
     /// How a call that does this stands to a later one that does that.
     const fn before(self, later: Self) -> Order {
-        use Access::{Change, Entry, Grow, Touch, Use, Write};
+        use Access::{Entry, Grow, Touch, Use, Write};
         match (self, later) {
             (Use | Touch, Use | Touch) | (Entry, Entry) => Order::Any,
             (Write | Grow | Touch, Write | Grow)
-            | (Write | Grow | Change, Touch)
+            | (Write | Grow, Touch)
             | (Write, Use)
-            | (Use, Write)
-            | (Touch, Change) => Order::IfApart,
+            | (Use, Write) => Order::IfApart,
             _ => Order::This,
         }
     }
@@ -98,35 +106,127 @@ enum Order {
     This,
 }
 
+/// The number of a task here: the recording gives the number of one that has ended to another.
+type Task = u32;
+
+/// In place of several tasks whose calls on a thing are too far back for a link.
+const LONG_AGO: Task = 0;
+
 /// A call that others may wait for.
 #[derive(Clone, Copy, Debug)]
 struct Done {
-    task: u32,
     number: u64,
     /// When it counts as begun.
     issued: Nanos,
     ended: Nanos,
 }
 
-/// Who did something to a thing: of each task the last call that did this, since a change.
+/// What a task did to a thing since that was changed: the numbers of its first and its last call
+/// that did this.
+#[derive(Clone, Copy, Debug)]
+struct Span {
+    access: Access,
+    task: Task,
+    first: u64,
+    last: u64,
+}
+
+/// The latest calls of a task, in its order.
 #[derive(Debug, Default)]
-struct Since {
-    calls: [FxHashMap<u32, Done>; Access::ALL.len()],
+struct History {
+    calls: VecDeque<Done>,
+    has_ended: bool,
+}
+
+impl History {
+    fn push(&mut self, done: Done) {
+        // A clock that was set back does not make a task's calls overlap.
+        let last = self.calls.back().map_or(done.ended, |last| last.ended);
+        self.calls.push_back(Done { ended: done.ended.max(last), ..done });
+    }
+
+    /// The call of this number, unless it was too long ago.
+    fn call(&self, number: u64) -> Option<Done> {
+        let at = self.calls.binary_search_by_key(&number, |done| done.number).ok()?;
+        Some(self.calls[at])
+    }
+
+    /// The latest call that had returned at an instant.
+    fn returned(&self, at: Nanos) -> Option<Done> {
+        let after = self.calls.partition_point(|done| done.ended <= at);
+        Some(self.calls[after.checked_sub(1)?])
+    }
+
+    /// The call that one which began at an instant waits for, because of those of `span`.
+    fn before(&self, span: &Span, order: Order, begun: Nanos) -> Option<Done> {
+        let last = self.calls.back().filter(|last| self.has_ended && last.ended <= begun);
+        if last.is_some() {
+            return last.copied();
+        }
+        let last = self.call(span.last).unwrap_or(span.long_ago(begun));
+        if order == Order::This || last.ended <= begun {
+            return Some(last);
+        }
+        match self.returned(begun) {
+            Some(done) => Some(done).filter(|done| done.number >= span.first),
+            // What had returned is too long ago, if there was anything.
+            None if self.call(span.first).is_none() => Some(Done { number: span.first, ..last }),
+            None => None,
+        }
+    }
+}
+
+impl Span {
+    /// Where it stands among those on a thing.
+    const fn key(&self) -> (Access, Task) {
+        (self.access, self.task)
+    }
+
+    /// This one and another, which are both too far back for a link.
+    fn and(self, other: &Self) -> Self {
+        Self { task: LONG_AGO, first: 0, last: self.last.max(other.last), ..self }
+    }
+
+    /// Its last call where no more is known of it than that it was long ago.
+    const fn long_ago(&self, begun: Nanos) -> Done {
+        Done { number: self.last, issued: Nanos(i64::MIN), ended: begun }
+    }
 }
 
 /// What a task has waited for.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Seen {
     last: Option<Done>,
     /// Of other tasks, the latest call that this one surely comes after.
-    of: FxHashMap<u32, u64>,
+    of: FxHashMap<Task, u64>,
+}
+
+impl Seen {
+    /// It comes after this call of another task.
+    fn comes_after(&mut self, task: Task, number: u64) {
+        self.of.insert(task, number);
+        if self.of.len() > SEEN_MAX {
+            // What is forgotten may be waited for once more.
+            let mut numbers: Vec<u64> = self.of.values().copied().collect();
+            let half = numbers.len() / 2;
+            let oldest = *numbers.select_nth_unstable(half).1;
+            self.of.retain(|task, number| *task == LONG_AGO || *number >= oldest);
+        }
+    }
 }
 
 /// The calls so far, as far as others may wait for them.
 #[derive(Debug, Default)]
 pub(super) struct Links {
-    things: FxHashMap<Thing, Since>,
-    tasks: FxHashMap<u32, Seen>,
+    /// In the order of what was done, and of the tasks that did it.
+    things: FxHashMap<Thing, Vec<Span>>,
+    /// The tasks that are there, by their numbers in the recording.
+    tasks: FxHashMap<u32, Task>,
+    tasks_so_far: Task,
+    /// Of tasks that are there.
+    seen: FxHashMap<Task, Seen>,
+    /// Also of tasks that have ended, as long as others may wait for their calls.
+    histories: FxHashMap<Task, History>,
     parents: Vec<u64>,
     /// The latest calls, in the order in which they returned.
     latest: VecDeque<Done>,
@@ -160,52 +260,72 @@ pub(super) struct Caller {
 impl Links {
     /// A task makes another one, which comes after what it has done so far.
     pub(super) fn spawn(&mut self, parent: u32, child: u32) {
-        let Some(seen) = self.tasks.get(&parent) else { return };
-        let mut of = seen.of.clone();
+        let seen =
+            self.tasks.get(&parent).and_then(|parent| Some((parent, self.seen.get(parent)?)));
+        let Some((parent, seen)) = seen else { return };
+        let mut seen = seen.clone();
         if let Some(last) = seen.last {
-            of.insert(parent, last.number);
+            seen.comes_after(*parent, last.number);
         }
-        self.tasks.insert(child, Seen { last: seen.last, of });
+        let child = self.task(child);
+        self.seen.insert(child, seen);
+    }
+
+    /// The number of a task here.
+    fn task(&mut self, task: u32) -> Task {
+        *self.tasks.entry(task).or_insert_with(|| {
+            self.tasks_so_far += 1;
+            self.tasks_so_far
+        })
     }
 
     /// Links a request to those that it waits for. `things` are what it is about, and what it does
     /// to each.
     pub(super) fn link(&mut self, caller: Caller, things: &[(Thing, Access)]) -> Linked<'_> {
         let Caller { task, begun, ended } = caller;
+        let task = self.task(task);
         let number = self.next;
         self.next += 1;
-        let Self { things: known, tasks, parents, latest, .. } = self;
+        if self.next.is_multiple_of(BACK_MAX) {
+            self.forget();
+        }
+        let Self { things: known, seen, histories, parents, latest, .. } = self;
         parents.clear();
-        let seen = tasks.entry(task).or_default();
+        let seen = seen.entry(task).or_default();
         parents.extend(seen.last.map(|last| last.number));
         let mut issued = seen.last.map_or(begun, |last| begun.max(last.issued));
         for (thing, access) in things {
-            let Some(since) = known.get(thing) else { continue };
-            for (before, calls) in Access::ALL.into_iter().zip(&since.calls) {
+            let Some(spans) = known.get(thing) else { continue };
+            for before in Access::ALL {
                 let order = before.before(*access);
                 if order == Order::Any {
                     continue;
                 }
-                for done in calls.values().filter(|done| done.task != task) {
-                    let is_seen = seen.of.get(&done.task).is_some_and(|of| *of >= done.number);
-                    if !is_seen && (order == Order::This || done.ended <= begun) {
+                for span in of_access(spans, before).iter().filter(|span| span.task != task) {
+                    let done = match histories.get(&span.task) {
+                        Some(history) => history.before(span, order, begun),
+                        None => Some(span.long_ago(begun)),
+                    };
+                    let of = seen.of.get(&span.task);
+                    let is_new = |done: &Done| of.is_none_or(|of| *of < done.number);
+                    if let Some(done) = done.filter(is_new) {
                         parents.push(done.number);
-                        seen.of.insert(done.task, done.number);
+                        seen.comes_after(span.task, done.number);
                         issued = issued.max(done.issued);
                     }
                 }
             }
         }
-        let this = Done { task, number, issued, ended };
+        let this = Done { number, issued, ended };
         for (thing, access) in things {
-            let since = known.entry(thing.clone()).or_default();
-            if *access == Access::Change {
-                // Who would wait for those before waits for this one.
-                since.calls.iter_mut().for_each(FxHashMap::clear);
-            }
-            since.calls[*access as usize].insert(task, this);
+            let spans = match known.get_mut(thing) {
+                Some(spans) => spans,
+                None => known.entry(thing.clone()).or_insert(Vec::with_capacity(1)),
+            };
+            done_by(spans, *access, task, number);
         }
         seen.last = Some(this);
+        histories.entry(task).or_default().push(this);
         let named = parents.len();
         parents.retain(|parent| number - parent <= BACK_MAX);
         if parents.len() < named {
@@ -225,72 +345,58 @@ impl Links {
         Linked { number, issued, parents }
     }
 
-    /// Forgets a task that has ended.
+    /// A task has ended. Its number may be given to another one.
     pub(super) fn exit(&mut self, task: u32) {
-        self.tasks.remove(&task);
+        let Some(task) = self.tasks.remove(&task) else { return };
+        self.seen.remove(&task);
+        if let Some(history) = self.histories.get_mut(&task) {
+            history.has_ended = true;
+        }
+    }
+
+    /// Forgets what is too far back for a link: when calls returned, and which of several tasks it
+    /// was that did something to a thing.
+    fn forget(&mut self) {
+        let from = self.next.saturating_sub(BACK_MAX);
+        let is_gone = |number: u64| number < from;
+        for spans in self.things.values_mut() {
+            let mut long_ago: [Option<Span>; Access::ALL.len()] = Default::default();
+            spans.retain(|span| {
+                if is_gone(span.last) {
+                    let kept = &mut long_ago[span.access as usize];
+                    *kept = Some(kept.map_or(*span, |kept| kept.and(span)));
+                }
+                !is_gone(span.last)
+            });
+            spans.extend(long_ago.into_iter().flatten());
+            spans.sort_unstable_by_key(Span::key);
+        }
+        self.histories.retain(|_, history| {
+            let gone = history.calls.partition_point(|done| is_gone(done.number));
+            history.calls.drain(..gone);
+            !history.calls.is_empty()
+        });
+    }
+}
+
+/// Those that did this.
+fn of_access(spans: &[Span], access: Access) -> &[Span] {
+    let from = spans.partition_point(|span| span.access < access);
+    let length = spans[from..].partition_point(|span| span.access == access);
+    &spans[from..from + length]
+}
+
+/// A task has done this to a thing.
+fn done_by(spans: &mut Vec<Span>, access: Access, task: Task, number: u64) {
+    if access == Access::Change {
+        // Who would wait for those before waits for this one.
+        spans.clear();
+    }
+    match spans.binary_search_by_key(&(access, task), Span::key) {
+        Ok(at) => spans[at].last = number,
+        Err(at) => spans.insert(at, Span { access, task, first: number, last: number }),
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const THING: Thing = Thing::Content(7);
-
-    /// Links a call of a task that lasts from `begun` to `ended`; answers whom it waits for and
-    /// when it counts as begun.
-    fn linked(
-        links: &mut Links,
-        task: u32,
-        (begun, ended): (i64, i64),
-        access: Access,
-    ) -> (Vec<u64>, i64) {
-        let caller = Caller { task, begun: Nanos(begun), ended: Nanos(ended) };
-        let linked = links.link(caller, &[(THING, access)]);
-        (linked.parents.to_vec(), linked.issued.0)
-    }
-
-    #[test]
-    fn calls_that_overlapped_wait_for_each_other_where_the_order_tells() {
-        use Access::{Change, Grow, Touch, Use, Write};
-        let mut links = Links::default();
-        assert_eq!(linked(&mut links, 1, (0, 10), Change), (vec![], 0));
-        // It returned later, so it came after; and not before the other began.
-        assert_eq!(linked(&mut links, 2, (-5, 15), Change), (vec![0], 0));
-        assert_eq!(linked(&mut links, 3, (7, 17), Use), (vec![1], 7));
-        assert_eq!(linked(&mut links, 4, (8, 18), Touch), (vec![], 8));
-        assert_eq!(linked(&mut links, 5, (9, 19), Write), (vec![1], 9));
-        assert_eq!(linked(&mut links, 6, (10, 20), Grow), (vec![1, 2], 10));
-        assert_eq!(linked(&mut links, 7, (11, 21), Write), (vec![1], 11));
-        // What had returned is waited for, whatever it did.
-        assert_eq!(linked(&mut links, 8, (30, 40), Write), (vec![1, 2, 3, 4, 5, 6], 30));
-        assert_eq!(linked(&mut links, 9, (50, 60), Change), (vec![1, 2, 3, 4, 5, 6, 7], 50));
-        assert_eq!(linked(&mut links, 1, (70, 80), Use), (vec![0, 8], 70));
-        assert_eq!(links.begun_later, 1);
-    }
-
-    #[test]
-    fn names_are_made_beside_each_other_and_all_of_them_before_who_finds_a_directory_full() {
-        let mut links = Links::default();
-        linked(&mut links, 1, (0, 5), Access::Entry);
-        assert!(linked(&mut links, 2, (10, 15), Access::Entry).0.is_empty());
-        assert_eq!(linked(&mut links, 3, (12, 20), Access::Use).0, [0, 1]);
-        assert_eq!(linked(&mut links, 4, (19, 30), Access::Entry).0, [2]);
-    }
-
-    #[test]
-    fn what_is_too_far_back_is_stood_in_for_by_the_latest_call_that_had_returned() {
-        let mut links = Links::default();
-        linked(&mut links, 1, (0, 1), Access::Change);
-        let mut now = 1;
-        for _ in 0..BACK_MAX {
-            let caller = Caller { task: 2, begun: Nanos(now), ended: Nanos(now + 1) };
-            links.link(caller, &[]);
-            now += 1;
-        }
-        // The very last one overlaps it.
-        let (parents, _) = linked(&mut links, 1, (now - 1, now + 9), Access::Change);
-        assert_eq!(parents, [BACK_MAX - 1]);
-        assert_eq!((links.too_far, links.next), (1, BACK_MAX + 2));
-    }
-}
+mod tests;

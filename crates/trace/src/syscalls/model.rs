@@ -75,8 +75,10 @@ pub(super) const APPEARED: Topic<'static> =
 pub(super) const READ_LINKS: Topic<'static> =
     NoteKind::Assumed.of("links that were read, taken as getattr");
 /// One call that reads and writes.
-pub(super) const IN_ONE: Topic<'static> =
-    NoteKind::Assumed.of("calls that read a file and write another, taken as a read and a write");
+pub(super) const IN_ONE: Topic<'static> = NoteKind::Assumed.of(
+    "calls that read a file and write another, taken as a read and then a write, each half as \
+         long",
+);
 /// What was there before.
 pub(super) const BEFORE: Topic<'static> =
     NoteKind::Assumed.of("names that were there before the recording, as far as calls found them");

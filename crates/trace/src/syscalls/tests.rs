@@ -192,6 +192,17 @@ fn children_inherit_descriptors_and_share_positions() {
 }
 
 #[test]
+fn a_task_that_got_the_number_of_one_that_ended_waits_for_what_that_one_made() {
+    let mut it = Recording::new();
+    it.open(500, "/x", making(), 3)
+        .call(500, Call::Exit, Ok(0))
+        .open(500, "/x", reading(), 3)
+        .call(500, read(3, 10), Ok(0));
+    let parents: Vec<&[u64]> = it.rows.iter().map(|(_, _, parents)| parents.as_slice()).collect();
+    assert_eq!(parents, [&[][..], &[0], &[1], &[2]]);
+}
+
+#[test]
 fn a_program_that_is_started_closes_what_it_does_not_get() {
     let mut it = Recording::new();
     it.open(1, "/kept", reading(), 3)
@@ -250,4 +261,25 @@ fn calls_on_the_kernels_own_names_and_on_pipes_are_counted_and_left_out() {
     it.call(1, read(4, 10), Ok(10)).call(1, read(5, 10), Ok(10));
     assert_eq!(it.told().last().unwrap(), &(Op::Read, "dev/shm/file".to_owned(), 0, 10));
     assert_eq!(it.rows.len(), 2);
+}
+
+#[test]
+fn a_call_that_reads_and_writes_is_half_a_read_and_then_half_a_write() {
+    let mut it = Recording::new();
+    let copy = |to| Call::Transfer {
+        from: number(3),
+        from_at: Whence::Position,
+        to: number(to),
+        to_at: Whence::Position,
+    };
+    it.open(1, "/from", reading(), 3)
+        .open(1, "/to", making(), 4)
+        .call(1, copy(4), Ok(100))
+        .call(1, copy(4), Ok(0))
+        .call(1, copy(9), Ok(100));
+    let rows = it.rows[2..].iter().map(|(row, ..)| (row.op, row.issue.0, row.latency.unwrap().0));
+    let rows: Vec<(Op, i64, i64)> = rows.collect();
+    let expected = [(Op::Read, 20, 2), (Op::Write, 22, 3), (Op::Read, 30, 5), (Op::Read, 40, 5)];
+    assert_eq!(rows, expected);
+    assert_eq!(it.guesses().count_of(model::IN_ONE), 1);
 }

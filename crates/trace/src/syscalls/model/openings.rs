@@ -146,16 +146,18 @@ impl Model {
             }
             Call::Transfer { from, from_at, to, to_at } => {
                 let (from, to) = (self.known(event.task, from), self.known(event.task, to));
-                if from.is_some() && to.is_some() {
+                let does_both = from.is_some() && to.is_some() && event.result != Ok(0);
+                let (reads, writes) = if does_both {
                     self.guesses.add(IN_ONE, 1, None);
-                }
+                    event.halves()
+                } else {
+                    (event.clone(), event.clone())
+                };
                 if let Some(on) = from {
-                    let took = event.took.filter(|_| to.is_none());
-                    let event = Event { took, ..event.clone() };
-                    self.read(&event, on, *from_at, None, give);
+                    self.read(&reads, on, *from_at, None, give);
                 }
                 if let Some(on) = to {
-                    self.write(event, on, *to_at, give);
+                    self.write(&writes, on, *to_at, give);
                 }
             }
             Call::Seek { descriptor, from_end } => {
