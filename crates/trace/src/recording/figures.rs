@@ -126,8 +126,9 @@ pub struct MatchingFigures {
     pub by_pieces: u64,
     /// Requests without a completion.
     pub unmatched: u64,
-    /// Requests with a completion that may be another's: several requests matched, and the oldest
-    /// was taken. They count in `exact` or `by_pieces` as well.
+    /// Requests with a completion that may be another's, or not the last one: several requests
+    /// matched, one that was given up or that nobody saw may have been meant, or a flush was not
+    /// seen to end. They count in `exact` or `by_pieces` as well.
     pub ambiguous: u64,
     /// Completions without a request.
     pub strays: u64,

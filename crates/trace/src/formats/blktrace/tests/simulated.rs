@@ -378,11 +378,13 @@ proptest! {
     #[test]
     fn no_latency_reaches_across_lost_events(
         seed in any::<u64>(),
-        from in 50_u64..300,
+        (from, length) in (50_u64..300, 20_u64..150),
+        deaf in 50_u64..=100,
         sectors in 8_u64..400,
         elsewhere in any::<bool>(),
     ) {
-        let plan = Plan { sectors, lost: Some((from, from + 20)), elsewhere, ..PLAN };
+        let lost = Some((from, from + length));
+        let plan = Plan { sectors, lost, deaf, elsewhere, ..PLAN };
         let (told, matching) = run(seed, plan);
         expect_true(&told, seed);
         let in_doubt = told.iter().filter(|(_, found, doubt)| found.is_some() && *doubt).count();
