@@ -365,7 +365,7 @@ impl Relived {
     }
 
     /// A thread copies a file to another tree: both are opened, one is read and the other written,
-    /// and both are closed. It is known of all of that alone how long it took, which is taken as the
+    /// and both are closed. It is known of all of that alone how long it took; that is taken as the
     /// time of the reads and writes, by their bytes.
     fn copies(&mut self, call: &Pending, (from, to): (&PastTree, &PastTree), number: u64) {
         if call.error.is_some() {

@@ -16,11 +16,11 @@
 //! they returned, which is not asked here: such a name is taken as one that was there, or that
 //! appeared (told), and a replay may meet another error than the recording.
 //!
-//! A task makes one call after the other, so one link to it covers all that it did before. Where its
-//! last call on a file may overlap with one that comes later, an earlier one may have returned: so
-//! it is known of each task when its latest calls returned, and the link goes to the latest of those
-//! that had. A task that had ended is waited for as a whole: who has done that once need not ask for
-//! each thing again. What lies too far back for any link is kept as one call for each thing.
+//! A task makes one call after the other, so one link to it covers all that it did before. Its last
+//! call on a file may overlap with one that comes later where an earlier one had returned: so it is
+//! known of each task when its latest calls returned, and the link goes to the latest that had. A
+//! task that had ended is waited for as a whole: who has done that once need not ask for each thing
+//! again. What lies too far back for any link is kept as one call for each thing.
 
 use std::collections::VecDeque;
 
