@@ -10,6 +10,7 @@ use std::num::NonZeroU64;
 use std::thread::{Builder, JoinHandle};
 
 use ioecho_trace::Nanos;
+use rustix::fs::Mode;
 use rustix::time::{ClockId, clock_gettime};
 
 /// How long a thread that must wake on time may run before another has its turn, ns: the least that
@@ -25,6 +26,17 @@ const SLICE_NS: u64 = 100_000;
 pub fn wake_promptly() {
     let _ = rustix::thread::set_current_timer_slack(Some(NonZeroU64::MIN));
     let _ = set_slice_ns(SLICE_NS);
+}
+
+/// Lets the calling thread make files with the permissions that it names: it has a umask of its
+/// own, which is 0. Other threads keep that of the process. Where the system refuses a thread that
+/// (in some containers), it keeps it too.
+pub fn mask_nothing() {
+    // SAFETY: the call takes no memory. What the thread has of its own from here on is a copy of
+    // the umask, the root and the working directory, which nothing here changes.
+    if unsafe { libc::unshare(libc::CLONE_FS) } == 0 {
+        rustix::process::umask(Mode::empty());
+    }
 }
 
 /// Asks for turns of this length for the calling thread, and changes nothing else of it

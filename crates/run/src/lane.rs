@@ -35,6 +35,7 @@ use crate::flows::{FlowsEnd, LaneFlows};
 use crate::lane_feed::LaneFeed;
 use crate::observer::Observer;
 use crate::plan::ReplayPlan;
+use crate::recorded_lane;
 use crate::start::{Agreed, Start};
 use crate::target::{Target, reads_alone};
 use crate::verify::tree::SharedVerifier;
@@ -481,6 +482,9 @@ fn replay_counted<C: Clock>(
     of_lane: (&mut dyn Device, &C, Pacing),
     helpers: Option<&Helpers>,
 ) {
+    if recorded_lane::is_of(plan) {
+        host_thread::mask_nothing();
+    }
     let before = helpers.and_then(Helpers::moved);
     replay(plan, rings, end, of_lane);
     end.file_io = before.and_then(|before| Some(helpers?.moved()?.since(&before)));

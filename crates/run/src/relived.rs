@@ -16,7 +16,7 @@ use ioecho_trace::header::{NoteKind, Notes, Topic};
 use ioecho_trace::order::sort::WINDOW_ROWS;
 use ioecho_trace::order::{Order, Sorter};
 use ioecho_trace::recorded::{BeforeKind, RecordedFiles};
-use ioecho_trace::syscalls::call::{At, Call, Descriptor, Event, OpenFlags, Whence};
+use ioecho_trace::syscalls::call::{At, Call, Descriptor, Event, OpenFlags, Whence, WriteFlags};
 use ioecho_trace::syscalls::{Model, Row};
 use ioecho_trace::{
     Batch, Columns, Header, Measured, Nanos, Op, Outcome, Request, Source, TraceError, Volume,
@@ -40,6 +40,9 @@ const OPEN: i32 = 3;
 const FROM: i32 = 4;
 const TO: i32 = 5;
 
+/// The umask that runs are taken to have had.
+const USUAL_MASK: u32 = 0o022;
+
 /// A copy is read and written in parts of so many bytes: no call of a replay is longer.
 const COPIED_AT_ONCE: u64 = 1 << 30;
 
@@ -52,10 +55,6 @@ const NOT_MADE_AGAIN: Topic<'static> = NoteKind::LeftOut.of(
 /// What was there before.
 const WHOLE: Topic<'static> = NoteKind::Assumed
     .of("files that were there before the load, taken as having had all of their data");
-
-/// Calls past the page cache.
-const DIRECT: Topic<'static> =
-    NoteKind::Assumed.of("files opened past the page cache, taken as opened through it");
 
 /// The trees of a finished load, and how its threads opened files.
 pub(crate) struct PastTrees {
@@ -180,7 +179,6 @@ struct Relived {
     sorter: Sorter,
     has_ended: bool,
     losses: Notes,
-    direct: u64,
 }
 
 /// A call that has not been told of yet.
@@ -202,11 +200,13 @@ impl Relived {
         let columns = Columns { latency: true, origin: true, measured: false, dependencies: links };
         let volumes = vec![Volume { id: VolumeId(0), name: VOLUME.to_owned(), size: None }];
         let header = Header { columns, volumes, run: None, ..source.header().clone() };
+        let mut model = Model::new(links);
+        model.begin_with_mask(USUAL_MASK);
         Self {
             read: Batch::new(source.header().columns),
             source,
             past,
-            model: Model::new(links),
+            model,
             header,
             pending: BinaryHeap::new(),
             calls: 0,
@@ -215,7 +215,6 @@ impl Relived {
             sorter: Sorter::new(Order::Window),
             has_ended: false,
             losses: Notes::default(),
-            direct: 0,
         }
     }
 
@@ -319,11 +318,12 @@ impl Relived {
                 if !tree.open.fsync {
                     return self.event(call, close, 0);
                 }
-                self.event(call, Call::Sync(descriptor), 0);
+                let sync = Call::Sync { descriptor, data_only: false };
+                self.event(call, sync, 0);
                 return self.event_at(call, (call.ended, None), close, 0);
             }
             Op::Read => Call::Read { from: descriptor, at: within, asked: Some(call.length) },
-            Op::Write => Call::Write { to: descriptor, at: within },
+            Op::Write => Call::Write { to: descriptor, at: within, how: WriteFlags::default() },
             Op::Delete => Call::Unlink(named),
             Op::Getattr => Call::Stat { at: named, follow: false, told: None },
             Op::Setattr => Call::SetAttributes { at: named, mode: None, follow: false },
@@ -337,7 +337,7 @@ impl Relived {
                     return self.copies(call, (tree, to), number);
                 }
                 let to = to.named(number);
-                Call::Rename { from: named, to, no_replace: true, exchange: false }
+                Call::Rename { from: named, to, no_replace: true, exchange: false, whiteout: false }
             }
             _ => {
                 self.losses.add(NOT_MADE_AGAIN, 1, None);
@@ -349,7 +349,6 @@ impl Relived {
 
     /// A thread opens a file.
     fn opens(&mut self, call: &Pending, tree: &PastTree, at: At, is_new: bool, writes: bool) {
-        self.direct += u64::from(tree.open.direct);
         let flags = OpenFlags {
             read: true,
             write: writes,
@@ -435,7 +434,6 @@ impl Relived {
         let source = self.source.header();
         let (mut losses, mut guesses) = self.model.told();
         losses.catch_up(&self.losses);
-        guesses.add(DIRECT, self.direct, None);
         let before = &self.model.files().before;
         let files = before.iter().filter(|before| before.kind == BeforeKind::File);
         guesses.add(WHOLE, files.count() as u64, None);

@@ -6,11 +6,16 @@
 //! at k · [`PLACE_BYTES`]. What was there before the first call stands beside them, because
 //! without it a replay would fail where the recording did not.
 
+mod names;
+
+use std::borrow::Cow;
 use std::fmt;
 
 use rustc_hash::FxHashSet;
 use serde::{Deserialize, Serialize};
 
+pub(crate) use self::names::NAME_BYTES_MAX;
+pub use self::names::{is_beneath, is_too_long, name_of, shown};
 use crate::units::{Bytes, counted, counted_in};
 
 /// So many bytes belong to each place: no file is larger.
@@ -31,9 +36,27 @@ pub struct RecordedFiles {
     /// may be made in any order. Parents that were inferred from instants do not say that.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub linked: bool,
+    /// Whether names have escapes for bytes that are no text. Where that is not said, as of names
+    /// that earlier versions stored, a backslash is one.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub escaped: bool,
 }
 
 impl RecordedFiles {
+    /// Names of which some may have escapes.
+    pub(crate) fn new(before: Vec<Before>, places: Vec<Place>, linked: bool) -> Self {
+        let mut files = Self { before, places, linked, escaped: false };
+        let of_before = files.before.iter().flat_map(|it| [Some(&it.path), it.target.as_ref()]);
+        let of_places = files.places.iter().flat_map(|it| [Some(&it.path), it.to.as_ref()]);
+        files.escaped = of_before.chain(of_places).flatten().any(|text| names::has_escapes(text));
+        files
+    }
+
+    /// The bytes of a name, or of what a link says.
+    pub fn name<'t>(&self, text: &'t str) -> Cow<'t, [u8]> {
+        if self.escaped { name_of(text) } else { Cow::Borrowed(text.as_bytes()) }
+    }
+
     /// The place in which a request lies, and how far behind its beginning it does.
     pub fn at(&self, offset_bytes: u64) -> Option<(&Place, u64)> {
         let place = self.places.get(usize::try_from(offset_bytes / PLACE_BYTES).ok()?)?;
@@ -80,7 +103,7 @@ impl RecordedFiles {
     pub fn check(&self) -> Result<(), String> {
         let names = self.before.iter().map(|before| &before.path);
         let mut names = names.chain(self.places.iter().map(|place| &place.path));
-        match names.find(|name| !is_beneath(name)) {
+        match names.find(|name| !is_beneath(&self.name(name))) {
             Some(name) => Err(name.clone()),
             None => Ok(()),
         }
@@ -116,6 +139,7 @@ impl RecordedFiles {
                     true
                 }
                 (BeforeKind::Symlink, Some(Now::Symlink { target })) => {
+                    self.escaped |= names::has_escapes(&target);
                     before.target.replace(target.clone()).as_ref() != Some(&target)
                 }
                 _ => false,
@@ -169,13 +193,6 @@ pub enum Now {
     },
 }
 
-/// Whether a name lies beneath the directory that it is taken from. The empty one is that directory
-/// itself.
-pub fn is_beneath(name: &str) -> bool {
-    let is_plain = |part: &str| !matches!(part, "" | "." | "..") && !part.contains('\0');
-    name.is_empty() || name.split('/').all(is_plain)
-}
-
 /// Something that was there before the first call.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -216,7 +233,7 @@ pub struct Place {
     /// How a file is opened.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub open: Vec<OpenWord>,
-    /// The permissions that it is made with or gets.
+    /// The permissions that it is made with or gets, without those that the umask took away.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mode: Option<u32>,
     /// The error with which the call failed in the recording.
@@ -247,8 +264,12 @@ pub enum OpenWord {
     Directory,
     /// Only as a place in the tree.
     Path,
-    /// Writes are on the medium when they complete.
+    /// Writes are on the medium when they complete, with all that is known of the file.
     Sync,
+    /// Writes are on the medium when they complete, with what it takes to read them.
+    Dsync,
+    /// Reads and writes go past the page cache.
+    Direct,
     /// Of a rename: the second name must not be there.
     NoReplace,
     /// Of a rename: both names change places.
@@ -275,7 +296,7 @@ mod tests {
         let files = RecordedFiles {
             before: vec![before(BeforeKind::Directory, 0), before(BeforeKind::File, 7)],
             places: vec![place("a"), opened],
-            linked: false,
+            ..RecordedFiles::default()
         };
         let (found, within) = files.at(PLACE_BYTES + 12).unwrap();
         assert_eq!((found.path.as_str(), within), ("b", 12));
@@ -314,6 +335,7 @@ mod tests {
                 Place { to: to("kept"), fails: Some(17), ..place("x") },
             ],
             linked: true,
+            ..RecordedFiles::default()
         };
         let learned = files.complete(|before| match before.path.as_str() {
             "walked" => Some(Now::Directory),

@@ -8,7 +8,10 @@
 //! which calls returned; [`model`] makes requests of these.
 
 pub mod call;
+pub mod errors;
 mod links;
+#[cfg(test)]
+mod meaning_tests;
 pub mod model;
 mod namespace;
 #[cfg(test)]

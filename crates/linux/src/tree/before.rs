@@ -29,18 +29,19 @@ pub struct Made {
 /// The directory that a name lies in, and its last part.
 pub(super) enum Above<'a> {
     /// The anchor itself.
-    Anchor(BorrowedFd<'a>, &'a str),
+    Anchor(BorrowedFd<'a>, &'a [u8]),
     /// A directory below it.
-    Below(OwnedFd, &'a str),
+    Below(OwnedFd, &'a [u8]),
 }
 
 impl<'a> Above<'a> {
     /// Opens the directory that a name lies in.
-    pub(super) fn of(anchor: &'a Anchor, path: &'a str) -> Result<Self, Errno> {
-        let Some((above, name)) = path.rsplit_once('/') else {
-            let name = if path.is_empty() { "." } else { path };
+    pub(super) fn of(anchor: &'a Anchor, path: &'a [u8]) -> Result<Self, Errno> {
+        let Some(slash) = path.iter().rposition(|byte| *byte == b'/') else {
+            let name = if path.is_empty() { b".".as_slice() } else { path };
             return Ok(Self::Anchor(anchor.directory().as_fd(), name));
         };
+        let (above, name) = (&path[..slash], &path[slash + 1..]);
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let open =
             retry_on_intr(|| openat2(anchor.directory(), above, flags, Mode::empty(), BENEATH))?;
@@ -48,7 +49,7 @@ impl<'a> Above<'a> {
     }
 
     /// Both.
-    pub(super) fn get(&self) -> (BorrowedFd<'_>, &str) {
+    pub(super) fn get(&self) -> (BorrowedFd<'_>, &[u8]) {
         match self {
             Self::Anchor(directory, name) => (*directory, name),
             Self::Below(directory, name) => (directory.as_fd(), name),
@@ -69,7 +70,8 @@ pub fn make_before(anchor: &Anchor, files: &RecordedFiles) -> Result<Made, (Stri
     let mut piece = vec![0; PIECE_BYTES];
     piece.chunks_mut(8).for_each(|part| part.copy_from_slice(&random.next_u64().to_le_bytes()));
     for before in &files.before {
-        make(anchor, before, &piece, &mut made)
+        let target = before.target.as_deref().map(|text| files.name(text));
+        make(anchor, before, (&files.name(&before.path), target.as_deref()), &piece, &mut made)
             .map_err(|error| (before.path.clone(), error.into()))?;
     }
     // A file system that cannot bring all of it down does so when it likes.
@@ -77,8 +79,15 @@ pub fn make_before(anchor: &Anchor, files: &RecordedFiles) -> Result<Made, (Stri
     Ok(made)
 }
 
-fn make(anchor: &Anchor, before: &Before, piece: &[u8], made: &mut Made) -> Result<(), Errno> {
-    let above = Above::of(anchor, &before.path)?;
+/// Makes one of them, of this name and with this text of a link.
+fn make(
+    anchor: &Anchor,
+    before: &Before,
+    (path, target): (&[u8], Option<&[u8]>),
+    piece: &[u8],
+    made: &mut Made,
+) -> Result<(), Errno> {
+    let above = Above::of(anchor, path)?;
     let (directory, name) = above.get();
     match before.kind {
         BeforeKind::Directory => {
@@ -86,8 +95,8 @@ fn make(anchor: &Anchor, before: &Before, piece: &[u8], made: &mut Made) -> Resu
             made.directories += 1;
         }
         BeforeKind::Symlink => {
-            let text = before.target.as_deref().filter(|text| !text.is_empty());
-            symlinkat(text.unwrap_or("unknown"), directory, name)?;
+            let text = target.filter(|text| !text.is_empty());
+            symlinkat(text.unwrap_or(b"unknown"), directory, name)?;
             made.links += 1;
         }
         BeforeKind::File => {

@@ -11,6 +11,7 @@ use rustix::fs::{
     mkdirat, openat2, renameat, renameat_with, statat, unlinkat, utimensat,
 };
 use rustix::io::{Errno, pread, pwrite, retry_on_intr};
+use rustix::path::Arg;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use rustix::time::Timespec;
 
@@ -201,7 +202,7 @@ impl Files {
         let within = self.here.tree.geometry.within(io.offset.0);
         let open = self.open.as_ref().filter(|(number, _)| *number == file);
         let (_, open) = open.ok_or(Errno::BADF)?;
-        transfer(open, io, within, buffer)
+        transfer(open, io, (within, false), buffer)
     }
 
     /// Does something with the name of a file.
@@ -291,7 +292,7 @@ fn outcome(error: Errno) -> Outcome {
 }
 
 /// Sets both times of a file to now.
-pub(super) fn touch(at: BorrowedFd<'_>, name: &str) -> Result<(), Errno> {
+pub(super) fn touch(at: BorrowedFd<'_>, name: impl Arg) -> Result<(), Errno> {
     let now = Timespec { tv_sec: 0, tv_nsec: rustix::fs::UTIME_NOW };
     let times = Timestamps { last_access: now, last_modification: now };
     utimensat(at, name, &times, AtFlags::SYMLINK_NOFOLLOW)
@@ -356,7 +357,7 @@ impl Calls for Files {
             Op::Getattr => {
                 self.by_name(number, |at, name| statat(at, name, AtFlags::SYMLINK_NOFOLLOW))
             }
-            Op::Setattr => self.by_name(number, touch),
+            Op::Setattr => self.by_name(number, |at, name| touch(at, name)),
             Op::Access => self
                 .by_name(number, |at, name| accessat(at, name, Access::READ_OK, AtFlags::empty())),
             Op::Mkdir => self.directory(directory, true),

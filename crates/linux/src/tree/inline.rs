@@ -3,14 +3,14 @@
 //! A call on names takes less time than to wake another thread. So the engine's own thread makes
 //! it, one at a time, and its completion is there when it has been handed over.
 
-use std::io;
+use std::io::{self, IoSlice};
 use std::mem::MaybeUninit;
 use std::os::fd::{IntoRawFd as _, OwnedFd};
 
 use ioecho_replay::clock::Clock as _;
 use ioecho_replay::{Completion, Device, Io, Payload};
-use ioecho_trace::{Bytes, Integrity, Nanos, Op, Outcome};
-use rustix::io::{Errno, pread, pwrite, retry_on_intr};
+use ioecho_trace::{Bytes, Flags, Integrity, Nanos, Op, Outcome};
+use rustix::io::{Errno, ReadWriteFlags, pread, pwrite, pwritev2, retry_on_intr};
 
 use crate::MonotonicClock;
 
@@ -167,23 +167,34 @@ impl Buffer {
     }
 }
 
-/// Reads or writes all that a request asks for, from a place of a file on.
+/// The smallest block that anything is read in past the page cache.
+const BLOCK: usize = 512;
+
+/// Reads or writes all that a request asks for, from a place of a file on. What goes past the page
+/// cache is read to the end of a block: where the file ends within it, a program asked for that
+/// and got what is recorded.
 pub(super) fn transfer(
     open: &OwnedFd,
     io: &Io,
-    begin: u64,
+    (begin, is_direct): (u64, bool),
     buffer: &mut Buffer,
 ) -> Result<Outcome, Errno> {
     let length = io.length.0 as usize;
+    let asked = match io.op {
+        Op::Read if is_direct && length % BLOCK > 0 => length.next_multiple_of(ALIGNMENT),
+        _ => length,
+    };
     let mut done = 0;
     while done < length {
-        let part = &mut buffer.part(length)[done..];
+        let part = &mut buffer.part(asked)[done..];
         let at = begin + done as u64;
-        let moved = if io.op == Op::Write {
-            retry_on_intr(|| pwrite(open, &*part, at))?
-        } else {
-            retry_on_intr(|| pread(open, &mut *part, at))?
-        };
+        let moved = retry_on_intr(|| match io.op {
+            Op::Write if io.flags.contains(Flags::FUA) => {
+                pwritev2(open, &[IoSlice::new(part)], at, ReadWriteFlags::DSYNC)
+            }
+            Op::Write => pwrite(open, &*part, at),
+            _ => pread(open, &mut *part, at),
+        })?;
         if moved == 0 {
             return Ok(Outcome::Short);
         }

@@ -21,7 +21,7 @@ use super::inline::{ALIGNMENT, Buffer, Calls as _};
 use super::recorded::{ROOM_BYTES, Recorded};
 use crate::MonotonicClock;
 use crate::device::workers::{Serve, Workers, served};
-use crate::thread::wake_promptly;
+use crate::thread::{mask_nothing, wake_promptly};
 use crate::watch::Helpers;
 
 /// Calls that take less than this are quick: a thread that is woken for one, and wakes the engine
@@ -121,6 +121,7 @@ impl Serve for Shared {
 
     fn begin(&self) {
         wake_promptly();
+        mask_nothing();
         self.helpers.join();
     }
 

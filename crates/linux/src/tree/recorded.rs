@@ -18,7 +18,7 @@ use rustix::io::{Errno, pread, retry_on_intr};
 use super::anchor::{Anchor, BENEATH};
 use super::before::Above;
 use super::device::touch;
-use super::inline::{Buffer, Calls, Inline, close_told, transfer};
+use super::inline::{ALIGNMENT, Buffer, Calls, Inline, close_told, transfer};
 use crate::MonotonicClock;
 
 /// The longest read or write that is one call here.
@@ -71,6 +71,8 @@ impl Recorded {
             (OpenWord::Append, OFlags::APPEND, false),
             (OpenWord::Directory, OFlags::DIRECTORY, false),
             (OpenWord::Sync, OFlags::SYNC, false),
+            (OpenWord::Dsync, OFlags::DSYNC, false),
+            (OpenWord::Direct, OFlags::DIRECT, false),
         ] {
             if has(word) && !(makes && is_there) {
                 flags |= flag;
@@ -85,7 +87,13 @@ impl Recorded {
         } else {
             Mode::empty()
         };
-        let path = if place.path.is_empty() { "." } else { place.path.as_str() };
+        self.open_below(place, flags, mode)
+    }
+
+    /// Opens what has the name of a place.
+    fn open_below(&self, place: &Place, flags: OFlags, mode: Mode) -> Result<OwnedFd, Errno> {
+        let name = self.files.name(&place.path);
+        let path = if name.is_empty() { b".".as_slice() } else { &name };
         let anchor = self.anchor.directory();
         retry_on_intr(|| openat2(anchor, path, flags, mode, BENEATH))
     }
@@ -144,11 +152,13 @@ impl Recorded {
         buffer: &mut Buffer,
     ) -> Done {
         self.with(number, place, |open| {
+            let is_direct = place.open.contains(&OpenWord::Direct);
             if io.length.0 > 0 {
-                return transfer(open, io, within, buffer);
+                return transfer(open, io, (within, is_direct), buffer);
             }
             // A read at the end of a file.
-            let moved = retry_on_intr(|| pread(open, &mut *buffer.part(1), within))?;
+            let length = if is_direct { ALIGNMENT } else { 1 };
+            let moved = retry_on_intr(|| pread(open, &mut *buffer.part(length), within))?;
             Ok(if moved == 0 { Outcome::Ok } else { Outcome::Unlike })
         })
     }
@@ -156,14 +166,14 @@ impl Recorded {
     /// Changes the permissions of a file, or sets its times.
     fn set(&self, place: &Place) -> Result<(), Errno> {
         let Some(mode) = place.mode else {
-            let above = Above::of(&self.anchor, &place.path)?;
+            let path = self.files.name(&place.path);
+            let above = Above::of(&self.anchor, &path)?;
             let (directory, name) = above.get();
             return touch(directory, name);
         };
         // By name it would follow a link, and that might lead out of the anchor.
-        let path = if place.path.is_empty() { "." } else { place.path.as_str() };
         let flags = OFlags::PATH | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-        let file = openat2(self.anchor.directory(), path, flags, Mode::empty(), BENEATH)?;
+        let file = self.open_below(place, flags, Mode::empty())?;
         let name = format!("/proc/self/fd/{}", file.as_raw_fd());
         chmodat(CWD, name, Mode::from_raw_mode(mode), AtFlags::empty())
     }
@@ -180,16 +190,17 @@ impl Recorded {
 
     /// Renames, or gives one more name.
     fn to_other(&self, op: Op, place: &Place) -> Result<(), Errno> {
-        let other = place.to.as_deref().unwrap_or_default();
+        let path = self.files.name(&place.path);
+        let other = self.files.name(place.to.as_deref().unwrap_or_default());
         if op == Op::Symlink {
-            let above = Above::of(&self.anchor, &place.path)?;
+            let above = Above::of(&self.anchor, &path)?;
             let (directory, name) = above.get();
-            return symlinkat(other, directory, name);
+            return symlinkat(&*other, directory, name);
         }
-        if !ioecho_trace::recorded::is_beneath(other) {
+        if !ioecho_trace::recorded::is_beneath(&other) {
             return Err(Errno::INVAL);
         }
-        let (from, to) = (Above::of(&self.anchor, &place.path)?, Above::of(&self.anchor, other)?);
+        let (from, to) = (Above::of(&self.anchor, &path)?, Above::of(&self.anchor, &other)?);
         let ((from, name), (to, other)) = (from.get(), to.get());
         if op == Op::Link {
             return linkat(from, name, to, other, AtFlags::empty());
@@ -205,7 +216,8 @@ impl Recorded {
 
     /// Does something with a name.
     fn by_name(&self, op: Op, place: &Place) -> Result<(), Errno> {
-        let above = Above::of(&self.anchor, &place.path)?;
+        let path = self.files.name(&place.path);
+        let above = Above::of(&self.anchor, &path)?;
         let (directory, name) = above.get();
         match op {
             Op::Mkdir => {
@@ -281,5 +293,137 @@ impl Calls for Recorded {
 
     fn describe(&self) -> &'static str {
         "recorded calls, one at a time"
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::OsStr;
+    use std::fs;
+    use std::os::unix::ffi::OsStrExt as _;
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use ioecho_trace::recorded::shown;
+    use ioecho_trace::{Flags, Nanos};
+    use rustix::fs::fcntl_getfl;
+
+    use super::*;
+    use crate::thread::mask_nothing;
+
+    /// Makes calls below a directory, each on a place of its own; answers their outcomes.
+    fn does(recorded: &Recorded, calls: &[(Op, usize, u64, u64)]) -> Vec<Outcome> {
+        let mut buffer = Buffer::new(ROOM_BYTES);
+        let mut done = Vec::new();
+        for (op, place, within, length) in calls {
+            let offset = Bytes(*place as u64 * PLACE_BYTES + within);
+            let io = Io {
+                tag: 0,
+                request: 0,
+                scheduled: Nanos::ZERO,
+                op: *op,
+                flags: Flags::empty(),
+                offset,
+                length: Bytes(*length),
+            };
+            done.push(recorded.make(&io, &mut buffer));
+        }
+        done
+    }
+
+    fn recorded(directory: &std::path::Path, places: Vec<Place>, escaped: bool) -> Recorded {
+        let files = RecordedFiles { places, escaped, ..RecordedFiles::default() };
+        Recorded::new(Anchor::open(directory, true, false).unwrap(), Arc::new(files))
+    }
+
+    #[test]
+    fn names_are_bytes_where_the_trace_says_that_it_has_escapes() {
+        let name = [0xff; 100];
+        let place = |path: &str| Place { path: path.to_owned(), ..Place::default() };
+        let text = Place { to: Some(r"\xfe".to_owned()), ..place("link") };
+        let places = vec![place(&shown(&name)), place(r"a\x5cxff"), text];
+        let calls = [(Op::Mkdir, 0, 0, 0), (Op::Mkdir, 1, 0, 0), (Op::Symlink, 2, 0, 0)];
+        for (escaped, names, says) in [
+            (true, [name.as_slice(), br"a\xff"], b"\xfe".as_slice()),
+            (false, [b"not made", br"a\x5cxff"], br"\xfe"),
+        ] {
+            let directory = tempfile::tempdir().unwrap();
+            let made = does(&recorded(directory.path(), places.clone(), escaped), &calls);
+            assert_eq!(made[0] == Outcome::Ok, escaped, "{made:?}");
+            let is_there = |name: &[u8]| directory.path().join(OsStr::from_bytes(name)).is_dir();
+            assert_eq!(names.map(is_there), [escaped, true]);
+            let link = fs::read_link(directory.path().join("link")).unwrap();
+            assert_eq!(link.as_os_str().as_bytes(), says);
+        }
+    }
+
+    #[test]
+    fn files_are_opened_past_the_cache_and_to_wait_for_the_medium_or_not_at_all() {
+        let directory = tempfile::tempdir().unwrap();
+        let of = |path: &str, words: &[OpenWord]| Place {
+            path: path.to_owned(),
+            open: [&[OpenWord::Read, OpenWord::Write], words].concat(),
+            ..Place::default()
+        };
+        let making = |path: &str, word| of(path, &[OpenWord::Create, OpenWord::Exclusive, word]);
+        let places = vec![
+            making("dsync", OpenWord::Dsync),
+            making("sync", OpenWord::Sync),
+            making("direct", OpenWord::Direct),
+            of("short", &[OpenWord::Direct]),
+        ];
+        fs::write(directory.path().join("short"), vec![b'x'; 4196]).unwrap();
+        let recorded = recorded(directory.path(), places, false);
+        let opened = does(&recorded, &[0, 1, 2].map(|place| (Op::Create, place, 0, 0)));
+        assert_eq!(opened[..2], [Outcome::Ok; 2]);
+        let flags = |place: usize| fcntl_getfl(recorded.at(place).as_ref().unwrap()).unwrap();
+        assert_eq!(flags(0) & OFlags::SYNC, OFlags::DSYNC);
+        assert_eq!(flags(1) & OFlags::SYNC, OFlags::SYNC);
+        // The end of a file lies within a block.
+        let moved = does(
+            &recorded,
+            &[(Op::Write, 2, 0, 8192), (Op::Read, 3, 4096, 100), (Op::Read, 3, 4196, 0)],
+        );
+        if opened[2] == Outcome::Ok {
+            assert!(flags(2).contains(OFlags::DIRECT));
+            assert_eq!(moved, [Outcome::Ok; 3]);
+        } else {
+            // A file system that cannot do it says so of each call.
+            assert_eq!(opened[2], Outcome::Error(libc::EINVAL));
+            assert_eq!(moved, [Outcome::Error(libc::EINVAL); 3]);
+        }
+    }
+
+    #[test]
+    fn a_thread_of_calls_makes_files_with_the_permissions_that_the_trace_names() {
+        let directory = tempfile::tempdir().unwrap();
+        let place =
+            |path: &str| Place { path: path.to_owned(), mode: Some(0o1777), ..Place::default() };
+        let recorded = recorded(directory.path(), vec![place("own"), place("others")], false);
+        let mode = |name: &str| {
+            fs::metadata(directory.path().join(name)).unwrap().permissions().mode() & 0o7777
+        };
+        let make =
+            |place: usize| assert_eq!(does(&recorded, &[(Op::Mkdir, place, 0, 0)]), [Outcome::Ok]);
+        let ours = mask_of("thread-self");
+        let mask = std::thread::scope(|scope| {
+            let own = scope.spawn(|| {
+                mask_nothing();
+                make(0);
+                mask_of("thread-self")
+            });
+            own.join().unwrap()
+        });
+        make(1);
+        assert_eq!(mode("own"), 0o1777 & !mask);
+        // A system that gives a thread no umask of its own leaves that of the process.
+        assert!(mask == 0 || mask == ours, "{mask:o} {ours:o}");
+        assert_eq!(mode("others"), 0o1777 & !ours);
+    }
+
+    /// The umask of a thread, as the kernel tells it.
+    fn mask_of(thread: &str) -> u32 {
+        let status = fs::read_to_string(format!("/proc/{thread}/status")).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("Umask:")).unwrap();
+        u32::from_str_radix(line.trim(), 8).unwrap()
     }
 }

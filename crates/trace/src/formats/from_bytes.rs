@@ -23,7 +23,7 @@ pub(super) fn drain(source: &mut dyn Source) -> Result<(Vec<Request>, Header), T
 }
 
 /// Reads a file that holds `bytes`.
-pub(super) fn read(
+pub(crate) fn read(
     bytes: &[u8],
     options: &ReadOptions,
 ) -> Result<(Vec<Request>, Header), TraceError> {

@@ -37,7 +37,7 @@ pub mod fio;
 pub mod fio_latency;
 pub mod fiu;
 #[cfg(test)]
-mod from_bytes;
+pub(crate) mod from_bytes;
 pub mod ftrace;
 pub mod hfplayer;
 pub mod huaicheng;

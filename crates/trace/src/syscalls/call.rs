@@ -99,8 +99,10 @@ pub struct OpenFlags {
     pub directory: bool,
     /// `O_PATH`.
     pub path: bool,
-    /// `O_SYNC` or `O_DSYNC`.
+    /// `O_SYNC`.
     pub sync: bool,
+    /// `O_DSYNC` without `O_SYNC`.
+    pub data_sync: bool,
     /// `O_DIRECT`.
     pub direct: bool,
     /// `O_NOFOLLOW`.
@@ -109,6 +111,15 @@ pub struct OpenFlags {
     pub close_on_exec: bool,
     /// `O_TMPFILE`: a file without a name.
     pub unnamed: bool,
+}
+
+/// What a single write asks for (`RWF_APPEND`, `RWF_DSYNC`, `RWF_SYNC`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct WriteFlags {
+    /// It goes to the end of the file.
+    pub append: bool,
+    /// It returns when it is on the medium.
+    pub sync: bool,
 }
 
 /// What a call asks for.
@@ -147,6 +158,8 @@ pub enum Call {
         to: Descriptor,
         /// To which position.
         at: Whence,
+        /// How else.
+        how: WriteFlags,
     },
     /// Moves bytes from one descriptor to another; returns how many.
     Transfer {
@@ -180,6 +193,17 @@ pub enum Call {
         /// Whether it does not get it.
         close: bool,
     },
+    /// Changes how a descriptor's file is open.
+    SetStatus {
+        /// The descriptor.
+        descriptor: Descriptor,
+        /// Whether writes go to the end.
+        append: bool,
+        /// Whether reads and writes go past the page cache.
+        direct: bool,
+    },
+    /// Says which permissions new names never get; returns those that they did not before.
+    Mask(u32),
     /// Makes a task; returns its number.
     Spawn {
         /// Whether it shares descriptors.
@@ -259,6 +283,8 @@ pub enum Call {
         no_replace: bool,
         /// Whether both change places.
         exchange: bool,
+        /// Whether a mark of an overlay stays where the old one was (`RENAME_WHITEOUT`).
+        whiteout: bool,
     },
     /// Gives a file one more name.
     Link {
@@ -266,6 +292,8 @@ pub enum Call {
         from: At,
         /// The new one.
         to: At,
+        /// Whether a link at the end of the old one is followed.
+        follow: bool,
     },
     /// Makes a symbolic link.
     Symlink {
@@ -291,7 +319,12 @@ pub enum Call {
         only_grows: bool,
     },
     /// Brings a file to stable storage.
-    Sync(Descriptor),
+    Sync {
+        /// What.
+        descriptor: Descriptor,
+        /// Whether only as much as it takes to read it again (`fdatasync`).
+        data_only: bool,
+    },
     /// Reads names of a directory; returns how many bytes they have.
     ReadDirectory(Descriptor),
     /// Maps a file into memory.
@@ -301,9 +334,104 @@ pub enum Call {
         /// Whether what is written there goes to the file.
         writes: bool,
     },
+    /// Brings to stable storage what was written through a mapping (`msync` with `MS_SYNC`).
+    SyncMapped,
     /// Something on files that no operation stands for.
     Other {
         /// What it is called.
         name: &'static str,
     },
+}
+
+impl Call {
+    /// What it is called, in the words of C without what only tells variants apart.
+    pub const fn word(&self) -> &'static str {
+        match self {
+            Self::Open { .. } => "open",
+            Self::Close { .. } => "close",
+            Self::Read { .. } => "read",
+            Self::Write { .. } => "write",
+            Self::Transfer { .. } => "copy",
+            Self::Seek { .. } => "lseek",
+            Self::Duplicate { .. } => "dup",
+            Self::CloseOnExec { .. } | Self::SetStatus { .. } => "fcntl",
+            Self::Mask(_) => "umask",
+            Self::Spawn { .. } => "clone",
+            Self::Execute => "execve",
+            Self::Exit => "exit",
+            Self::ChangeDirectory(_) => "chdir",
+            Self::ChangeToDescriptor(_) => "fchdir",
+            Self::TellDirectory(_) => "getcwd",
+            Self::Stat { .. } => "stat",
+            Self::StatDescriptor { .. } => "fstat",
+            Self::ReadLink { .. } => "readlink",
+            Self::Access(_) => "access",
+            Self::SetAttributes { mode: Some(_), .. } => "chmod",
+            Self::SetAttributes { mode: None, .. } => "chown or utime",
+            Self::SetOfDescriptor { mode: Some(_), .. } => "fchmod",
+            Self::SetOfDescriptor { mode: None, .. } => "fchown or futime",
+            Self::MakeDirectory { .. } => "mkdir",
+            Self::RemoveDirectory(_) => "rmdir",
+            Self::Unlink(_) => "unlink",
+            Self::Rename { .. } => "rename",
+            Self::Link { .. } => "link",
+            Self::Symlink { .. } => "symlink",
+            Self::Truncate { .. } => "truncate",
+            Self::TruncateDescriptor { .. } => "ftruncate",
+            Self::Sync { .. } => "fsync",
+            Self::ReadDirectory(_) => "getdents",
+            Self::Map { .. } => "mmap",
+            Self::SyncMapped => "msync",
+            Self::Other { name } => name,
+        }
+    }
+
+    /// The name that it is about, or the first one.
+    pub const fn at(&self) -> Option<&At> {
+        match self {
+            Self::Open { at, .. }
+            | Self::ChangeDirectory(at)
+            | Self::Stat { at, .. }
+            | Self::ReadLink { at, .. }
+            | Self::Access(at)
+            | Self::SetAttributes { at, .. }
+            | Self::MakeDirectory { at, .. }
+            | Self::RemoveDirectory(at)
+            | Self::Unlink(at)
+            | Self::Rename { from: at, .. }
+            | Self::Link { from: at, .. }
+            | Self::Symlink { at, .. }
+            | Self::Truncate { at, .. } => Some(at),
+            _ => None,
+        }
+    }
+
+    /// The descriptor that it is about, or the first one.
+    pub const fn descriptor(&self) -> Option<&Descriptor> {
+        match self {
+            Self::Read { from: descriptor, .. }
+            | Self::Write { to: descriptor, .. }
+            | Self::Transfer { from: descriptor, .. }
+            | Self::Seek { descriptor, .. }
+            | Self::Duplicate { from: descriptor, .. }
+            | Self::SetStatus { descriptor, .. }
+            | Self::ChangeToDescriptor(descriptor)
+            | Self::StatDescriptor { descriptor, .. }
+            | Self::SetOfDescriptor { descriptor, .. }
+            | Self::TruncateDescriptor { descriptor, .. }
+            | Self::Sync { descriptor, .. }
+            | Self::ReadDirectory(descriptor)
+            | Self::Map { descriptor, .. } => Some(descriptor),
+            _ => None,
+        }
+    }
+
+    /// Whether it makes its name where that is not there.
+    pub const fn makes(&self) -> bool {
+        match self {
+            Self::Open { flags, .. } => flags.create,
+            Self::MakeDirectory { .. } | Self::Symlink { .. } => true,
+            _ => false,
+        }
+    }
 }

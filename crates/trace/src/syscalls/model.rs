@@ -1,32 +1,79 @@
 //! From calls to requests.
 
+mod failures;
 mod names;
 mod openings;
 
-use super::call::{At, Call, Event, OpenFlags};
+use self::failures::Failures;
+
+use super::call::{At, Call, Event, OpenFlags, WriteFlags};
 use super::links::{Access, Caller, Links, Thing};
-use super::namespace::{Found, Inode, Kind, Namespace, ROOT, shown};
+use super::namespace::{Found, Inode, Kind, Namespace, ROOT};
 use super::places::Places;
 use super::tasks::{NOWHERE, Opened, Tasks};
 use crate::dependencies::Dependency;
 use crate::header::{NoteKind, Notes, Topic};
-use crate::recorded::{OpenWord, PLACE_BYTES, Place, RecordedFiles};
-use crate::request::{Op, Origin, Request};
+use crate::recorded::{
+    NAME_BYTES_MAX, OpenWord, PLACE_BYTES, Place, RecordedFiles, is_too_long, shown,
+};
+use crate::request::{Flags, Op, Origin, Request};
 use crate::units::{Bytes, Nanos};
 
 /// Errors that follow from names alone, so that a replay meets them as the recording did
 /// (`errno.h`): ENOENT, EEXIST, ENOTDIR, EISDIR, ENOTEMPTY, ELOOP.
-const OF_NAMES: [i32; 6] = [ENOENT, EEXIST, ENOTDIR, EISDIR, ENOTEMPTY, 40];
+const OF_NAMES: [i32; 6] = [ENOENT, EEXIST, ENOTDIR, EISDIR, ENOTEMPTY, ELOOP];
 const ENOENT: i32 = 2;
 const EEXIST: i32 = 17;
 const ENOTDIR: i32 = 20;
 const EISDIR: i32 = 21;
 const EINVAL: i32 = 22;
 const ENOTEMPTY: i32 = 39;
+const ELOOP: i32 = 40;
+
+/// What takes the place of one where there can be none.
+const NO_PLACE: usize = usize::MAX;
+
+/// The permissions that a umask of which nobody knows takes from what is made: the usual ones.
+const USUAL_MASK: u32 = 0o022;
+
+/// Permissions that are made again. A program that is made for its owner's or group's rights is
+/// not made of somebody else's recording.
+const MODE: u32 = 0o1777;
 
 /// Calls that were left out because nothing makes them fail alike.
 pub(super) const OTHER_FAILURES: Topic<'static> =
     NoteKind::Beside.of("failed calls whose errors do not follow from names, left out");
+/// Calls whose replay would find what they did not.
+pub(super) const NOT_ALIKE: Topic<'static> =
+    NoteKind::Beside.of("failed calls that a replay would not see fail alike, left out");
+/// Calls that no kernel does.
+pub(super) const IMPOSSIBLE: Topic<'static> = NoteKind::Unreadable.of(
+    "calls that put a directory into itself or give it a second name, which cannot be, left out",
+);
+/// Names that no call can have.
+pub(super) const TOO_LONG: Topic<'static> =
+    NoteKind::LeftOut.of("calls on names of more than 4095 bytes from the root on");
+/// Calls on descriptors that a replay makes by name.
+pub(super) const NAMELESS: Topic<'static> =
+    NoteKind::LeftOut.of("calls on opened files that a replay makes by name, and that have none");
+/// Waits for mappings.
+pub(super) const MAPPED_SYNC: Topic<'static> =
+    NoteKind::Beside.of("calls of msync, whose wait for the medium a replay does not make");
+/// Whiteouts.
+pub(super) const WHITEOUT: Topic<'static> =
+    NoteKind::Beside.of("renames that left a whiteout, replayed without it");
+/// Modes beyond permissions.
+pub(super) const SET_ID: Topic<'static> =
+    NoteKind::Beside.of("modes that set the user or the group, replayed without that");
+/// How a descriptor's file is open.
+pub(super) const STATUS: Topic<'static> = NoteKind::Beside
+    .of("changes of O_APPEND or O_DIRECT of opened files, replayed as they were opened");
+/// Waits for data alone.
+pub(super) const DATA_SYNC: Topic<'static> =
+    NoteKind::Assumed.of("calls of fdatasync, replayed as fsync");
+/// A umask that is not known.
+pub(super) const MASK: Topic<'static> =
+    NoteKind::Assumed.of("permissions of what is made, less 022, because no call tells the umask");
 /// Calls on what lies in the kernel's own trees.
 pub(super) const OF_KERNEL: Topic<'static> =
     NoteKind::Beside.of("calls on names of /proc, /sys and /dev, left out");
@@ -109,6 +156,9 @@ pub struct Model {
     tasks: Tasks,
     places: Places,
     links: Option<Links>,
+    failures: Failures,
+    /// The umask of tasks of which no call tells it, if it is known.
+    mask: Option<u32>,
     /// What was lost so far.
     pub losses: Notes,
     /// What was guessed so far.
@@ -150,9 +200,16 @@ impl Model {
             tasks: Tasks::default(),
             places: Places::default(),
             links: links.then(Links::default),
+            failures: Failures::default(),
+            mask: None,
             losses: Notes::default(),
             guesses: Notes::default(),
         }
+    }
+
+    /// Tasks have this umask until they change it.
+    pub const fn begin_with_mask(&mut self, mask: u32) {
+        self.mask = Some(mask);
     }
 
     /// Whether a task is known.
@@ -162,11 +219,8 @@ impl Model {
 
     /// The names so far.
     pub fn files(&self) -> RecordedFiles {
-        RecordedFiles {
-            before: self.names.before.clone(),
-            places: self.places.list.clone(),
-            linked: self.links.is_some(),
-        }
+        let (before, places) = (self.names.before.clone(), self.places.list.clone());
+        RecordedFiles::new(before, places, self.links.is_some())
     }
 
     /// What was guessed so far, with what only the end tells.
@@ -176,7 +230,9 @@ impl Model {
         guesses.add(APPEARED, self.names.appeared, self.names.appeared_example.clone());
         guesses.add(BEGUN_LATER, self.links.as_ref().map_or(0, |links| links.begun_later), None);
         guesses.add(FAR_LINKS, self.links.as_ref().map_or(0, |links| links.too_far), None);
-        (self.losses.clone(), guesses)
+        let mut losses = self.losses.clone();
+        self.failures.tell(&mut losses);
+        (losses, guesses)
     }
 
     /// Takes a call that has returned.
@@ -200,7 +256,7 @@ impl Model {
             }
             Call::ChangeDirectory(at) => {
                 if event.result.is_ok()
-                    && let Some(found) = self.locate(event.task, at, true)
+                    && let Some(found) = self.locate(event, at, true)
                 {
                     let inode = self.names.there(&found, Kind::Directory);
                     self.names.told(inode, Kind::Directory);
@@ -221,6 +277,8 @@ impl Model {
                     self.tasks.go(event.task, inode);
                 }
             }
+            Call::Mask(mask) => self.tasks.set_mask(event.task, *mask),
+            Call::SyncMapped => self.losses.add(MAPPED_SYNC, 1, None),
             Call::Other { name } => self.losses.add(OTHERS, 1, Some((*name).to_owned())),
             Call::Open { at, flags, mode, opened } => {
                 self.open(event, at, *flags, *mode, opened.as_deref(), give);
@@ -232,10 +290,11 @@ impl Model {
             | Call::Seek { .. }
             | Call::Duplicate { .. }
             | Call::CloseOnExec { .. }
+            | Call::SetStatus { .. }
             | Call::StatDescriptor { .. }
             | Call::SetOfDescriptor { .. }
             | Call::TruncateDescriptor { .. }
-            | Call::Sync(_)
+            | Call::Sync { .. }
             | Call::ReadDirectory(_)
             | Call::Map { .. } => self.take_of_descriptor(event, give),
             _ => self.take_of_names(event, give),
@@ -256,15 +315,69 @@ impl Model {
         }
     }
 
-    /// Finds what a call names; `None` if it is none of the names that are kept here.
-    fn locate(&mut self, task: u32, at: &At, follow: bool) -> Option<Found> {
-        let base = self.base(task, at)?;
+    /// Finds what a call names; `None` if it is none of the names that are kept here, or if the
+    /// call failed and would not fail alike again.
+    fn locate(&mut self, event: &Event, at: &At, follow: bool) -> Option<Found> {
+        let own = own_descriptor(&at.path).filter(|own| follow || !own.path.is_empty());
+        let at = own.as_ref().unwrap_or(at);
+        if at.path.is_empty() {
+            return self.itself(event, at);
+        }
+        let base = self.base(event.task, at)?;
         let found = self.names.walk(base, &at.path, follow);
         if is_of_kernel(&found.path) {
             self.losses.add(OF_KERNEL, 1, Some(format!("/{}", shown(&found.path))));
             return None;
         }
+        if let Err(error) = event.result {
+            // Nothing is found in a directory that was removed, whatever has its name now.
+            let is_there = at.path.starts_with(b"/") || self.names.is_in_tree(base);
+            if !is_there || !self.fails_again(event, &found, &at.path) {
+                self.leave_out(event, error);
+                return None;
+            }
+        }
         Some(found)
+    }
+
+    /// Finds what a descriptor stands for, or the working directory: a call gave no path
+    /// (`AT_EMPTY_PATH`).
+    fn itself(&mut self, event: &Event, at: &At) -> Option<Found> {
+        if let Err(error) = event.result {
+            self.leave_out(event, error);
+            return None;
+        }
+        let opening = at.directory.and_then(|number| self.tasks.opening(event.task, number));
+        let inode = match (opening, at.base.as_deref().filter(|path| is_told(path))) {
+            (Some(opening), _) => self.tasks.opened(opening).inode,
+            (None, Some(path)) => {
+                let path = At { path: path.to_vec(), ..At::default() };
+                return self.locate(event, &path, false);
+            }
+            (None, None) => self.base(event.task, at)?,
+        };
+        let found = self.names.found(inode);
+        if found.is_none() {
+            self.losses.add(NAMELESS, 1, Some(format!("/{}", shown(&self.names.path(inode)))));
+        }
+        found
+    }
+
+    /// The permissions of what a task makes, and those that it gives to what is there.
+    fn made_with(&mut self, task: u32, mode: u32) -> u32 {
+        let known = self.tasks.mask(task).or(self.mask);
+        if known.is_none() {
+            self.guesses.add(MASK, 1, None);
+        }
+        self.given(mode) & !known.unwrap_or(USUAL_MASK)
+    }
+
+    /// The permissions that a call gives to what is there.
+    fn given(&mut self, mode: u32) -> u32 {
+        if mode & 0o6000 != 0 {
+            self.losses.add(SET_ID, 1, Some(format!("{mode:o}")));
+        }
+        mode & MODE
     }
 
     /// The directory that a path begins at.
@@ -306,7 +419,7 @@ impl Model {
             Ok(_) => Some(Ended::Well),
             Err(error) if OF_NAMES.contains(&error) => Some(Ended::Failing(error)),
             Err(error) => {
-                self.losses.add(OTHER_FAILURES, 1, Some(format!("errno {error}")));
+                self.leave_out(event, error);
                 None
             }
         }
@@ -314,7 +427,8 @@ impl Model {
 
     /// What a call on a name is about: the directories above it, and the name.
     fn things_of(&self, found: &Found, changes: bool) -> Vec<(Thing, Access)> {
-        if self.links.is_none() {
+        // What lies too deep to be named is no request.
+        if self.links.is_none() || found.path.len() > NAME_BYTES_MAX {
             return Vec::new();
         }
         let access = Access::changing(changes);
@@ -352,11 +466,29 @@ impl Model {
     /// Gives a request on a name.
     fn ask(&mut self, event: &Event, asked: Asked, within: u64, give: &mut Give<'_>) {
         let Asked { op, place, things } = asked;
+        let is_long = |text: &String| is_too_long(text);
+        if is_long(&place.path) || place.to.as_ref().is_some_and(is_long) {
+            self.losses.add(TOO_LONG, 1, None);
+            return;
+        }
         let Some(place) = self.places.number(place) else {
             self.losses.add(TOO_MANY, 1, None);
             return;
         };
         self.row(event, op, (place, within, 0), &things, give);
+    }
+
+    /// The number of a place for a file that is opened, or of none if its name is too long; `None`
+    /// if there are too many.
+    fn opened_place(&mut self, place: Place) -> Option<usize> {
+        if is_too_long(&place.path) {
+            return Some(NO_PLACE);
+        }
+        let number = self.places.opened(place);
+        if number.is_none() {
+            self.losses.add(TOO_MANY, 1, None);
+        }
+        number
     }
 
     /// Gives a request.
@@ -368,6 +500,10 @@ impl Model {
         things: &[(Thing, Access)],
         give: &mut Give<'_>,
     ) {
+        if place == NO_PLACE {
+            self.losses.add(TOO_LONG, 1, None);
+            return;
+        }
         if within.checked_add(length).is_none_or(|end| end >= PLACE_BYTES) {
             self.losses.add(TOO_FAR, 1, None);
             return;
@@ -375,6 +511,9 @@ impl Model {
         let offset = Bytes(place as u64 * PLACE_BYTES + within);
         let mut request = Request::new(event.begun, op, offset, Bytes(length));
         request.latency = event.took;
+        if matches!(event.call, Call::Write { how: WriteFlags { sync: true, .. }, .. }) {
+            request.flags |= Flags::FUA;
+        }
         request.origin = Some(Origin { pid: event.task, cpu: 0 });
         let took = event.took.unwrap_or(Nanos::ZERO);
         let ended = event.begun.saturating_add(took);
@@ -418,6 +557,17 @@ fn is_told(path: &[u8]) -> bool {
         && !path.starts_with(b"/memfd:")
 }
 
+/// What a path from one of the caller's own descriptors on means (`/proc/self/fd/5/x`).
+fn own_descriptor(path: &[u8]) -> Option<At> {
+    let own = [b"/proc/self/fd/".as_slice(), b"/proc/thread-self/fd/", b"/dev/fd/"];
+    let rest = own.into_iter().find_map(|own| path.strip_prefix(own))?;
+    let end = rest.iter().position(|byte| *byte == b'/').unwrap_or(rest.len());
+    let number = std::str::from_utf8(&rest[..end]).ok()?.parse().ok()?;
+    let below = rest[end..].iter().position(|byte| *byte != b'/').map(|at| &rest[end + at..]);
+    let path = below.unwrap_or_default().to_vec();
+    Some(At { directory: Some(number), base: None, path })
+}
+
 /// Whether a path, without a slash at its beginning, lies in one of the kernel's own trees.
 fn is_of_kernel(path: &[u8]) -> bool {
     let mut names = path.split(|byte| *byte == b'/');
@@ -440,6 +590,8 @@ fn words(flags: OpenFlags) -> Vec<OpenWord> {
         (flags.directory, OpenWord::Directory),
         (flags.path, OpenWord::Path),
         (flags.sync, OpenWord::Sync),
+        (flags.data_sync, OpenWord::Dsync),
+        (flags.direct, OpenWord::Direct),
     ];
     words.into_iter().filter(|(is_set, _)| *is_set).map(|(_, word)| word).collect()
 }

@@ -6,7 +6,7 @@
 
 use rustc_hash::FxHashMap;
 
-use crate::recorded::{Before, BeforeKind};
+use crate::recorded::{Before, BeforeKind, is_too_long, shown};
 
 /// The number of a file, a directory or a link.
 pub(super) type Inode = usize;
@@ -77,6 +77,9 @@ pub(super) struct Found {
     /// The directory and the name at which the path leads no further, as far as is known, if that
     /// is not its last one.
     pub(super) missing: Option<(Inode, Box<[u8]>)>,
+    /// Whether `..` led back from something of which nobody knows that it is a directory, or links
+    /// led on for longer than the kernel follows them: then the path is a guess.
+    pub(super) is_guessed: bool,
 }
 
 impl Found {
@@ -86,6 +89,24 @@ impl Found {
             Some(Entry::Is(inode)) => Some(inode),
             _ => None,
         }
+    }
+}
+
+/// What of a path is left to be walked: parts of it, the next one last.
+struct Left<'p>(Vec<&'p [u8]>);
+
+impl<'p> Left<'p> {
+    /// The next name.
+    fn next(&mut self) -> Option<&'p [u8]> {
+        while let Some(part) = self.0.pop() {
+            let mut halves = part.splitn(2, |byte| *byte == b'/');
+            let name = halves.next().unwrap_or_default();
+            self.0.extend(halves.next());
+            if !matches!(name, b"" | b".") {
+                return Some(name);
+            }
+        }
+        None
     }
 }
 
@@ -139,64 +160,118 @@ impl Namespace {
         names.join(&b'/')
     }
 
+    /// What an inode is found as by the name that it was last known by; `None` if it has that name
+    /// no more.
+    pub(super) fn found(&self, inode: Inode) -> Option<Found> {
+        self.is_in_tree(inode).then(|| self.found_at(inode, self.path(inode)))
+    }
+
+    fn found_at(&self, inode: Inode, path: Vec<u8>) -> Found {
+        let Node { parent, name, .. } = &self.nodes[inode];
+        Found {
+            directory: Some(*parent),
+            name: name.clone(),
+            entry: Some(Entry::Is(inode)),
+            path,
+            missing: None,
+            is_guessed: false,
+        }
+    }
+
+    /// Whether an inode still has the name that it was last known by, and all above it have theirs.
+    pub(super) fn is_in_tree(&self, inode: Inode) -> bool {
+        let mut at = inode;
+        while at != ROOT {
+            let Node { parent, name, .. } = &self.nodes[at];
+            if self.nodes[*parent].entries.get(name) != Some(&Entry::Is(at)) {
+                return false;
+            }
+            at = *parent;
+        }
+        true
+    }
+
+    /// Whether a directory lies in an inode, or is that.
+    pub(super) fn is_within(&self, directory: Inode, inode: Inode) -> bool {
+        let mut at = directory;
+        while at != inode && at != ROOT {
+            at = self.nodes[at].parent;
+        }
+        at == inode
+    }
+
     /// Walks a path from `base` on. `follow` says whether a link at its end is followed. Nothing is
     /// added to the tree: what is not known is unknown in the answer too.
     pub(super) fn walk(&self, base: Inode, path: &[u8], follow: bool) -> Found {
-        self.walk_on(base, path, follow, &mut 0)
-    }
-
-    fn walk_on(&self, base: Inode, path: &[u8], follow: bool, followed: &mut u32) -> Found {
+        // A slash at the end asks for a directory, so a link is followed there.
+        let follow = follow || path.ends_with(b"/");
         let mut directory = Some(if path.starts_with(b"/") { ROOT } else { base });
         let mut at = directory.map(|from| self.path(from)).unwrap_or_default();
-        let names = path.split(|byte| *byte == b'/').filter(|name| !name.is_empty());
-        let names: Vec<&[u8]> = names.filter(|name| *name != b".").collect();
-        let mut missing = None;
-        for (index, name) in names.iter().enumerate() {
-            let is_last = index + 1 == names.len();
-            if *name == b".." {
+        let (mut missing, mut is_guessed, mut followed) = (None, false, 0);
+        let mut left = Left(vec![path]);
+        let mut next = left.next();
+        while let Some(name) = next {
+            next = left.next();
+            if name == b".." {
+                let is_one = |inode: Inode| self.nodes[inode].kind == Kind::Directory;
+                is_guessed |= !directory.is_some_and(is_one);
                 let cut = at.iter().rposition(|byte| *byte == b'/').unwrap_or(0);
                 at.truncate(cut);
                 directory = directory.map(|inode| self.nodes[inode].parent);
                 continue;
             }
-            let entry = directory.and_then(|inode| self.nodes[inode].entries.get(*name)).copied();
+            let entry = directory.and_then(|inode| self.nodes[inode].entries.get(name)).copied();
             let link = match entry {
                 Some(Entry::Is(inode)) if self.nodes[inode].kind == Kind::Symlink => {
                     self.nodes[inode].target.as_deref()
                 }
                 _ => None,
             };
-            if let Some(target) = link.filter(|_| (!is_last || follow) && *followed < FOLLOWED_MAX)
-            {
-                *followed += 1;
-                let rest = names[index + 1..].join(&b'/');
-                let whole =
-                    if rest.is_empty() { target.to_vec() } else { [target, &rest].join(&b'/') };
+            let link = link.filter(|_| next.is_some() || follow);
+            if let Some(target) = link.filter(|_| followed < FOLLOWED_MAX) {
+                followed += 1;
+                left.0.extend(next);
+                left.0.push(target);
+                next = left.next();
                 // A relative one begins where the link lies.
-                let from = directory.unwrap_or(ROOT);
-                return self.walk_on(from, &whole, follow, followed);
+                if target.starts_with(b"/") {
+                    directory = Some(ROOT);
+                    at.clear();
+                }
+                continue;
             }
             if !at.is_empty() {
                 at.push(b'/');
             }
             at.extend_from_slice(name);
-            if is_last {
-                return Found { directory, name: (*name).into(), entry, path: at, missing };
+            if next.is_none() || link.is_some() {
+                is_guessed |= link.is_some();
+                return Found {
+                    directory,
+                    name: name.into(),
+                    entry,
+                    path: at,
+                    missing,
+                    is_guessed,
+                };
             }
-            let next = match entry {
+            let inode = match entry {
                 Some(Entry::Is(inode)) => Some(inode),
                 _ => None,
             };
-            if let (Some(above), None) = (directory, next) {
-                missing = Some((above, (*name).into()));
+            if let (Some(above), None) = (directory, inode) {
+                missing = Some((above, name.into()));
             }
-            directory = next;
+            directory = inode;
         }
         // The path ends in a directory: `/`, `.`, `..`.
-        let entry = directory.map(Entry::Is);
-        let name = directory.map(|inode| self.nodes[inode].name.clone()).unwrap_or_default();
-        let directory = directory.map(|inode| self.nodes[inode].parent);
-        Found { directory, name, entry, path: at, missing }
+        match directory {
+            Some(inode) => Found { missing, is_guessed, ..self.found_at(inode, at) },
+            None => {
+                let (name, entry) = (Box::default(), None);
+                Found { directory: None, name, entry, path: at, missing, is_guessed }
+            }
+        }
     }
 
     /// The directory of this path, which a call found: those above it that nobody knows yet were
@@ -238,7 +313,11 @@ impl Namespace {
             return inode;
         }
         let directory = self.directory_of(found);
-        self.discover(directory, &found.name, kind)
+        // Since it was looked up, the other name of a call may have told that it is there.
+        match self.nodes[directory].entries.get(&found.name) {
+            Some(Entry::Is(inode)) => *inode,
+            _ => self.discover(directory, &found.name, kind),
+        }
     }
 
     /// As [`Self::there`], and what was found says so then.
@@ -262,8 +341,12 @@ impl Namespace {
         };
         let inode = self.add(directory, name, kind);
         if let Some(above) = place.filter(|_| !is_absent) {
-            self.nodes[inode].before = Some(self.before.len());
             let path = above + &shown(name);
+            if is_too_long(&path) {
+                // No call can make it, nor what lies in it.
+                return inode;
+            }
+            self.nodes[inode].before = Some(self.before.len());
             self.before.push(Before { path, kind: kind.before(), size: 0, target: None });
         } else {
             self.appeared += 1;
@@ -356,7 +439,7 @@ impl Namespace {
         }
     }
 
-    /// Gives an inode a name.
+    /// Gives an inode, which the directory of the name does not lie in, a name.
     pub(super) fn name(&mut self, found: &Found, inode: Inode) {
         let directory = self.directory_of(found);
         self.nodes[directory].entries.insert(found.name.clone(), Entry::Is(inode));
@@ -374,20 +457,4 @@ impl Kind {
             Self::Symlink => BeforeKind::Symlink,
         }
     }
-}
-
-/// Digits of escapes.
-const HEX: &[u8; 16] = b"0123456789abcdef";
-
-/// A path as text. Bytes that are no text become escapes, so different names stay different.
-pub(super) fn shown(path: &[u8]) -> String {
-    let mut text = String::new();
-    for part in path.utf8_chunks() {
-        text.push_str(part.valid());
-        for byte in part.invalid() {
-            text.push_str("\\x");
-            text.extend([byte >> 4, byte & 15].map(|digit| char::from(HEX[usize::from(digit)])));
-        }
-    }
-    text
 }

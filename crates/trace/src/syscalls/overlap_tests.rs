@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use super::call::{At, Call, Descriptor, Event, OpenFlags, Told, ToldKind, Whence};
+use super::call::{At, Call, Descriptor, Event, OpenFlags, Told, ToldKind, Whence, WriteFlags};
 use super::model::Model;
 use crate::recorded::{BeforeKind, OpenWord, Place, RecordedFiles};
 use crate::request::{Op, Request};
@@ -185,7 +185,7 @@ impl Task {
             let from = Whence::Start(10 * dice.roll(4));
             return match dice.roll(6) {
                 0 | 1 => Call::Read { from: descriptor, at: from, asked: Some(10) },
-                2 | 3 => Call::Write { to: descriptor, at: from },
+                2 | 3 => Call::Write { to: descriptor, at: from, how: WriteFlags::default() },
                 4 => Call::TruncateDescriptor {
                     descriptor,
                     size: 10 * dice.roll(4),
@@ -210,6 +210,7 @@ impl Task {
                 to: at(&dice.path()),
                 no_replace: false,
                 exchange: false,
+                whiteout: false,
             },
             4 | 5 => Call::Stat { at: at(&path), follow: true, told: None },
             _ => {
@@ -245,7 +246,7 @@ impl Task {
                 let size = disk.0[self.open[&from.number]].size;
                 return Ok(size.saturating_sub(*at).min(10) as i64);
             }
-            Call::Write { to, at: Whence::Start(at) } => {
+            Call::Write { to, at: Whence::Start(at), .. } => {
                 let size = &mut disk.0[self.open[&to.number]].size;
                 *size = (*size).max(*at + 10);
                 return Ok(10);

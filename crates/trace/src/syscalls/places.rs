@@ -41,8 +41,10 @@ impl Places {
         }
     }
 
-    /// The file is closed.
+    /// The file is closed, if it had a place.
     pub(super) fn closed(&mut self, number: usize) {
-        self.busy[number] = false;
+        if let Some(busy) = self.busy.get_mut(number) {
+            *busy = false;
+        }
     }
 }

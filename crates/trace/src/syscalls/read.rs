@@ -3,7 +3,7 @@
 //! One recorder prints arguments as words, another gives numbers. What they mean is the same, and
 //! is said here once, of [`Arguments`].
 
-use super::call::{At, Call, Descriptor, OpenFlags, Told, Whence};
+use super::call::{At, Call, Descriptor, OpenFlags, Told, Whence, WriteFlags};
 
 /// The working directory in place of a descriptor (`fcntl.h`).
 pub const AT_FDCWD: i32 = -100;
@@ -100,6 +100,7 @@ pub fn call(name: &str, arguments: &dyn Arguments) -> Result<Option<Call>, &'sta
     let taken = Taken(arguments);
     let found = match name {
         "clone" | "clone3" | "fork" | "vfork" => Some(spawn(name, taken)),
+        "umask" => taken.mode(0).map(|mask| Call::Mask(mask & 0o777)),
         "execve" | "execveat" => Some(Call::Execute),
         _ => of_descriptors(name, taken).or_else(|| of_names(name, taken)),
     };
@@ -121,11 +122,11 @@ pub fn is_read_here(name: &str) -> bool {
 
 /// The names of all calls that a recording should hold.
 pub fn names() -> impl Iterator<Item = &'static str> {
-    NAMES.into_iter().chain(OTHERS).chain(["fcntl", "ioctl", "sendfile64"])
+    NAMES.into_iter().chain(OTHERS).chain(["fcntl", "ioctl", "msync", "sendfile64"])
 }
 
 /// The names of the calls that are read, but for those in [`OTHERS`].
-const NAMES: [&str; 80] = [
+const NAMES: [&str; 81] = [
     "open",
     "openat",
     "openat2",
@@ -206,6 +207,7 @@ const NAMES: [&str; 80] = [
     "vfork",
     "execve",
     "execveat",
+    "umask",
 ];
 
 /// Arguments, with what follows from them.
@@ -285,11 +287,14 @@ fn of_descriptors(name: &str, taken: Taken<'_>) -> Option<Call> {
         "preadv2" => {
             Call::Read { from: taken.descriptor(0)?, at: or_position(taken)?, asked: None }
         }
-        "write" | "writev" => Call::Write { to: taken.descriptor(0)?, at: Whence::Position },
-        "pwrite64" | "pwritev" => {
-            Call::Write { to: taken.descriptor(0)?, at: Whence::Start(taken.bytes(3)?) }
+        "write" | "writev" => write(taken, Whence::Position)?,
+        "pwrite64" | "pwritev" => write(taken, Whence::Start(taken.bytes(3)?))?,
+        "pwritev2" => {
+            let has = |word| taken.has(4, word);
+            let how =
+                WriteFlags { append: has("RWF_APPEND"), sync: has("RWF_DSYNC") || has("RWF_SYNC") };
+            Call::Write { to: taken.descriptor(0)?, at: or_position(taken)?, how }
         }
-        "pwritev2" => Call::Write { to: taken.descriptor(0)?, at: or_position(taken)? },
         "sendfile" => Call::Transfer {
             from: taken.descriptor(1)?,
             from_at: taken.0.pointed(2)?,
@@ -331,15 +336,23 @@ fn of_descriptors(name: &str, taken: Taken<'_>) -> Option<Call> {
             only_grows: true,
         },
         "fallocate" => Call::Other { name: "fallocate" },
-        "fsync" | "fdatasync" => Call::Sync(taken.descriptor(0)?),
+        "fsync" | "fdatasync" => {
+            Call::Sync { descriptor: taken.descriptor(0)?, data_only: name == "fdatasync" }
+        }
         "getdents" | "getdents64" => Call::ReadDirectory(taken.descriptor(0)?),
         "mmap" | "mmap2" => Call::Map {
             descriptor: taken.descriptor(4)?,
             writes: taken.has(2, "PROT_WRITE")
                 && (taken.has(3, "MAP_SHARED") || taken.has(3, "MAP_SHARED_VALIDATE")),
         },
+        "msync" if taken.has(2, "MS_SYNC") => Call::SyncMapped,
         _ => return None,
     })
+}
+
+/// A write without flags.
+fn write(taken: Taken<'_>, at: Whence) -> Option<Call> {
+    Some(Call::Write { to: taken.descriptor(0)?, at, how: WriteFlags::default() })
 }
 
 /// The position of `preadv2` and `pwritev2`, where −1 is that of the descriptor.
@@ -361,6 +374,9 @@ fn control(taken: Taken<'_>) -> Option<Call> {
     } else if is(&["F_SETFD"]) {
         let close = taken.has(2, "FD_CLOEXEC");
         Some(Call::CloseOnExec { descriptor: descriptor.number, close })
+    } else if is(&["F_SETFL"]) {
+        let (append, direct) = (taken.has(2, "O_APPEND"), taken.has(2, "O_DIRECT"));
+        Some(Call::SetStatus { descriptor, append, direct })
     } else if is(&["F_SETLK", "F_SETLKW", "F_OFD_SETLK", "F_OFD_SETLKW"]) {
         Some(Call::Other { name: "fcntl(F_SETLK)" })
     } else {
@@ -406,7 +422,9 @@ fn of_names(name: &str, taken: Taken<'_>) -> Option<Call> {
         "access" => Call::Access(taken.here(0)?),
         "faccessat" | "faccessat2" => Call::Access(taken.beneath(0)?),
         "chmod" => attributes(taken.here(0)?, taken.mode(1), true),
-        "fchmodat" | "fchmodat2" => attributes(taken.beneath(0)?, taken.mode(2), true),
+        "fchmodat" | "fchmodat2" => {
+            attributes(taken.beneath(0)?, taken.mode(2), !taken.has(3, "AT_SYMLINK_NOFOLLOW"))
+        }
         "chown" | "utime" | "utimes" => attributes(taken.here(0)?, None, true),
         "lchown" => attributes(taken.here(0)?, None, false),
         "fchownat" => attributes(taken.beneath(0)?, None, !taken.has(4, "AT_SYMLINK_NOFOLLOW")),
@@ -429,18 +447,23 @@ fn of_names(name: &str, taken: Taken<'_>) -> Option<Call> {
 
 /// Calls on two names.
 fn of_two_names(name: &str, taken: Taken<'_>) -> Option<Call> {
-    let rename = |from, to, no_replace, exchange| Call::Rename { from, to, no_replace, exchange };
+    let rename = |from, to, has: &dyn Fn(&str) -> bool| Call::Rename {
+        from,
+        to,
+        no_replace: has("RENAME_NOREPLACE"),
+        exchange: has("RENAME_EXCHANGE"),
+        whiteout: has("RENAME_WHITEOUT"),
+    };
+    let nothing = |_: &str| false;
     Some(match name {
-        "rename" => rename(taken.here(0)?, taken.here(1)?, false, false),
-        "renameat" => rename(taken.beneath(0)?, taken.beneath(2)?, false, false),
-        "renameat2" => rename(
-            taken.beneath(0)?,
-            taken.beneath(2)?,
-            taken.has(4, "RENAME_NOREPLACE"),
-            taken.has(4, "RENAME_EXCHANGE"),
-        ),
-        "link" => Call::Link { from: taken.here(0)?, to: taken.here(1)? },
-        "linkat" => Call::Link { from: taken.beneath(0)?, to: taken.beneath(2)? },
+        "rename" => rename(taken.here(0)?, taken.here(1)?, &nothing),
+        "renameat" => rename(taken.beneath(0)?, taken.beneath(2)?, &nothing),
+        "renameat2" => rename(taken.beneath(0)?, taken.beneath(2)?, &|word| taken.has(4, word)),
+        "link" => Call::Link { from: taken.here(0)?, to: taken.here(1)?, follow: false },
+        "linkat" => {
+            let follow = taken.has(4, "AT_SYMLINK_FOLLOW");
+            Call::Link { from: taken.beneath(0)?, to: taken.beneath(2)?, follow }
+        }
         "symlink" => Call::Symlink { target: taken.0.path(0)?, at: taken.here(1)? },
         "symlinkat" => Call::Symlink { target: taken.0.path(0)?, at: taken.beneath(1)? },
         _ => return None,
@@ -457,8 +480,9 @@ fn stat_at(taken: Taken<'_>, structure: usize, flags: usize) -> Option<Call> {
     let told = taken.0.told(structure);
     let is_unnamed = || taken.0.is_null(1) || taken.0.path(1).is_some_and(|path| path.is_empty());
     let is_of_descriptor = taken.has(flags, "AT_EMPTY_PATH") && is_unnamed();
-    if is_of_descriptor {
-        return Some(Call::StatDescriptor { descriptor: taken.descriptor(0)?, told });
+    let descriptor = taken.descriptor(0)?;
+    if is_of_descriptor && descriptor.number != AT_FDCWD {
+        return Some(Call::StatDescriptor { descriptor, told });
     }
     let follow = !taken.has(flags, "AT_SYMLINK_NOFOLLOW");
     Some(Call::Stat { at: taken.beneath(0)?, follow, told })

@@ -18,6 +18,8 @@ pub(super) struct Opened {
     pub(super) position: u64,
     /// Whether writes go to the end.
     pub(super) append: bool,
+    /// Whether reads and writes go past the page cache.
+    pub(super) direct: bool,
     /// Descriptors that stand for it.
     users: u32,
 }
@@ -36,10 +38,11 @@ struct Table {
     users: u32,
 }
 
-/// A working directory, which several tasks may share.
+/// A working directory and a umask, which several tasks may share.
 #[derive(Clone, Copy, Debug)]
 struct Working {
     directory: Option<Inode>,
+    mask: Option<u32>,
     users: u32,
 }
 
@@ -74,7 +77,7 @@ impl Tasks {
         }
         let new = Task {
             table: self.add_table(Table { users: 1, ..Table::default() }),
-            working: self.add_working(Working { directory: None, users: 1 }),
+            working: self.add_working(Working { directory: None, mask: None, users: 1 }),
         };
         self.known.insert(task, new);
         new
@@ -170,11 +173,11 @@ impl Tasks {
         task: u32,
         descriptor: i32,
         (inode, place): (Inode, usize),
-        append: bool,
+        (append, direct): (bool, bool),
         close_on_exec: bool,
     ) -> Opening {
         let Task { table, .. } = self.ensure(task);
-        let opened = Opened { inode, place, position: 0, append, users: 1 };
+        let opened = Opened { inode, place, position: 0, append, direct, users: 1 };
         let opening = put(&mut self.openings, &mut self.free_openings, opened);
         self.tables[table].slots.insert(descriptor, Slot { opening, close_on_exec });
         opening
@@ -240,6 +243,17 @@ impl Tasks {
     /// The working directory of a task, if that is known.
     pub(super) fn working(&self, task: u32) -> Option<Inode> {
         self.working[self.known.get(&task)?.working].directory
+    }
+
+    /// The umask of a task, if that is known.
+    pub(super) fn mask(&self, task: u32) -> Option<u32> {
+        self.working[self.known.get(&task)?.working].mask
+    }
+
+    /// A task has this umask.
+    pub(super) fn set_mask(&mut self, task: u32, mask: u32) {
+        let Task { working, .. } = self.ensure(task);
+        self.working[working].mask = Some(mask);
     }
 
     /// A task goes to a directory.

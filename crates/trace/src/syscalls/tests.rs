@@ -1,6 +1,6 @@
 //! What calls mean, one after the other.
 
-use super::call::{Descriptor, OpenFlags, Told, ToldKind};
+use super::call::{Descriptor, OpenFlags, Told, ToldKind, WriteFlags};
 use super::*;
 use crate::header::Notes;
 use crate::recorded::{BeforeKind, PLACE_BYTES, RecordedFiles};
@@ -82,7 +82,7 @@ fn read(descriptor: i32, asked: u64) -> Call {
 }
 
 fn write(descriptor: i32) -> Call {
-    Call::Write { to: number(descriptor), at: Whence::Position }
+    Call::Write { to: number(descriptor), at: Whence::Position, how: WriteFlags::default() }
 }
 
 fn close(descriptor: i32) -> Call {
@@ -139,6 +139,7 @@ fn names_follow_directories_descriptors_and_links() {
                 to: at("/home/me/dst"),
                 no_replace: false,
                 exchange: false,
+                whiteout: false,
             },
             Ok(0),
         )

@@ -1,6 +1,8 @@
 //! Converts the kernel's records into the format that the user wants.
 
+use std::ffi::OsStr;
 use std::fs;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::time::SystemTime;
 
@@ -8,7 +10,7 @@ use anyhow::Context as _;
 use ioecho_run::inputs::Inputs;
 use ioecho_trace::formats::{ReadOptions, write};
 use ioecho_trace::header::{NoteKind, Topic};
-use ioecho_trace::recorded::{Before, BeforeKind, Now};
+use ioecho_trace::recorded::{Before, BeforeKind, Now, name_of, shown};
 use ioecho_trace::recording::directory_beside;
 use ioecho_trace::stream::Labelled;
 use ioecho_trace::transform::{Asked, KINDS, Load};
@@ -89,10 +91,10 @@ fn complete(header: &mut Header, began: SystemTime) {
 
 /// What a name stands for on this host, unless it has changed since then.
 fn now(before: &Before, began: SystemTime) -> Option<Now> {
-    let path = Path::new("/").join(&before.path);
+    let path = Path::new("/").join(OsStr::from_bytes(&name_of(&before.path)));
     if before.kind == BeforeKind::Symlink {
-        let target = fs::read_link(path).ok()?.into_os_string().into_string().ok()?;
-        return Some(Now::Symlink { target });
+        let target = fs::read_link(path).ok()?;
+        return Some(Now::Symlink { target: shown(target.as_os_str().as_bytes()) });
     }
     // The recording has what it found behind a link under the link's name.
     let data = fs::metadata(path).ok()?;

@@ -1,6 +1,7 @@
 //! The arguments of a call, and what it returned.
 
 use crate::syscalls::call::Descriptor;
+use crate::syscalls::errors;
 use crate::syscalls::read::AT_FDCWD;
 use crate::units::Nanos;
 
@@ -212,55 +213,11 @@ pub(super) fn descriptor(text: &[u8]) -> Option<Descriptor> {
     Some(Descriptor { number, path: path.map(|(path, _)| path).filter(|_| !is_deleted) })
 }
 
-/// Numbers of errors (`asm-generic/errno-base.h`, `errno.h`).
-const ERRORS: [(&[u8], i32); 40] = [
-    (b"EPERM", 1),
-    (b"ENOENT", 2),
-    (b"ESRCH", 3),
-    (b"EINTR", 4),
-    (b"EIO", 5),
-    (b"ENXIO", 6),
-    (b"E2BIG", 7),
-    (b"ENOEXEC", 8),
-    (b"EBADF", 9),
-    (b"ECHILD", 10),
-    (b"EAGAIN", 11),
-    (b"ENOMEM", 12),
-    (b"EACCES", 13),
-    (b"EFAULT", 14),
-    (b"EBUSY", 16),
-    (b"EEXIST", 17),
-    (b"EXDEV", 18),
-    (b"ENODEV", 19),
-    (b"ENOTDIR", 20),
-    (b"EISDIR", 21),
-    (b"EINVAL", 22),
-    (b"ENFILE", 23),
-    (b"EMFILE", 24),
-    (b"ENOTTY", 25),
-    (b"ETXTBSY", 26),
-    (b"EFBIG", 27),
-    (b"ENOSPC", 28),
-    (b"ESPIPE", 29),
-    (b"EROFS", 30),
-    (b"EMLINK", 31),
-    (b"EPIPE", 32),
-    (b"ERANGE", 34),
-    (b"ENAMETOOLONG", 36),
-    (b"ENOSYS", 38),
-    (b"ENOTEMPTY", 39),
-    (b"ELOOP", 40),
-    (b"ENODATA", 61),
-    (b"EOVERFLOW", 75),
-    (b"EOPNOTSUPP", 95),
-    (b"EDQUOT", 122),
-];
-
 /// An error that no table has: it is told by its kind alone.
 const OTHER_ERROR: i32 = 4095;
 
 fn error_number(name: &[u8]) -> Option<i32> {
     let is_error = name.first() == Some(&b'E');
-    let known = ERRORS.iter().find(|(known, _)| *known == name).map(|(_, number)| *number);
+    let known = std::str::from_utf8(name).ok().and_then(errors::number);
     known.or(is_error.then_some(OTHER_ERROR))
 }

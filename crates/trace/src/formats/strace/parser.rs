@@ -21,6 +21,10 @@ const NEVER_RETURNED: Topic<'static> =
 const ONLY_ENDS: Topic<'static> =
     NoteKind::Unseen.of("ends of calls that began before the recording");
 
+/// Beginnings that another call of the task followed.
+const ONLY_BEGINNINGS: Topic<'static> =
+    NoteKind::Unseen.of("calls whose end is missing before the next one of their task");
+
 /// A call that was interrupted in print.
 struct Begun {
     at: Nanos,
@@ -41,6 +45,7 @@ pub(super) struct Parser {
     attached: Vec<u32>,
     is_begun: bool,
     only_ends: u64,
+    only_beginnings: u64,
     never_returned: u64,
 }
 
@@ -55,7 +60,23 @@ impl Parser {
             attached: Vec::new(),
             is_begun: false,
             only_ends: 0,
+            only_beginnings: 0,
             never_returned: 0,
+        }
+    }
+
+    /// A task begins a call. One of its that has not returned never will, as far as the recording
+    /// tells: its end is missing.
+    fn begins(&mut self, task: u32, new: Option<Begun>) {
+        let old = self.begun.remove(&task);
+        let is_of_files = |begun: &Begun| named(&begun.name, is_read_here);
+        self.only_beginnings += u64::from(old.as_ref().is_some_and(is_of_files));
+        let Some(new) = new else { return };
+        // Nobody knows which of both an end of this name would belong to.
+        if old.is_some_and(|old| old.name == new.name) {
+            self.only_beginnings += u64::from(is_of_files(&new));
+        } else {
+            self.begun.insert(task, new);
         }
     }
 
@@ -161,10 +182,13 @@ impl LineParser for Parser {
         };
         let task = self.task(line.task);
         match line.what {
-            What::Whole(name, text) => self.whole(task, at, None, (name, text), intake),
+            What::Whole(name, text) => {
+                self.begins(task, None);
+                self.whole(task, at, None, (name, text), intake)
+            }
             What::Unfinished(name, text) => {
                 let (name, text) = (name.to_vec(), text.to_vec());
-                self.begun.insert(task, Begun { at, text, name });
+                self.begins(task, Some(Begun { at, text, name }));
                 Ok(Said::Other)
             }
             What::Resumed(name, rest) => match self.begun.remove(&task) {
@@ -192,6 +216,7 @@ impl LineParser for Parser {
         losses.iter().for_each(|note| told.losses.add_note(note));
         guesses.iter().for_each(|note| told.guesses.add_note(note));
         told.losses.add(ONLY_ENDS, self.only_ends, None);
+        told.losses.add(ONLY_BEGINNINGS, self.only_beginnings, None);
         told.losses.add(NEVER_RETURNED, self.never_returned, None);
     }
 

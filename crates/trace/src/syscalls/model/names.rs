@@ -1,14 +1,14 @@
 //! Calls on names.
 
 use super::{
-    Asked, EEXIST, EINVAL, EISDIR, ENOENT, ENOTEMPTY, Ended, Give, Model, NO_FILE, OTHER_FAILURES,
-    READ_LINKS,
+    Asked, EEXIST, EINVAL, EISDIR, ENOENT, ENOTEMPTY, Ended, Give, IMPOSSIBLE, Model, NO_FILE,
+    READ_LINKS, WHITEOUT,
 };
-use crate::recorded::{OpenWord, Place};
+use crate::recorded::{OpenWord, Place, shown};
 use crate::request::Op;
 use crate::syscalls::call::{At, Call, Event, Told, ToldKind};
 use crate::syscalls::links::{Access, Thing};
-use crate::syscalls::namespace::{Entry, Found, Inode, Kind, shown};
+use crate::syscalls::namespace::{Entry, Found, Inode, Kind};
 
 impl Model {
     /// Takes a call on names.
@@ -20,12 +20,12 @@ impl Model {
                 self.on_there(event, Op::Access, at, true, None, give);
             }
             Call::SetAttributes { at, mode, follow } => {
-                let mode = mode.map(|mode| mode & 0o1777);
+                let mode = mode.map(|mode| self.given(mode));
                 self.on_there(event, Op::Setattr, at, *follow, mode, give);
             }
             Call::Truncate { at, size } => self.truncate(event, at, *size, give),
             Call::MakeDirectory { at, mode } => {
-                let mode = mode.map(|mode| mode & 0o1777);
+                let mode = mode.map(|mode| self.made_with(event.task, mode));
                 self.make(event, Op::Mkdir, at, (mode, None), Kind::Directory, give);
             }
             Call::Symlink { target, at } => {
@@ -36,10 +36,13 @@ impl Model {
                 self.remove(event, Op::Rmdir, at, Kind::Directory, give);
             }
             Call::Unlink(at) => self.remove(event, Op::Delete, at, Kind::File, give),
-            Call::Rename { from, to, no_replace, exchange } => {
+            Call::Rename { from, to, no_replace, exchange, whiteout } => {
+                if *whiteout && event.result.is_ok() {
+                    self.losses.add(WHITEOUT, 1, None);
+                }
                 self.rename(event, (from, to), (*no_replace, *exchange), give);
             }
-            Call::Link { from, to } => self.link(event, from, to, give),
+            Call::Link { from, to, follow } => self.link(event, from, *follow, to, give),
             _ => {}
         }
     }
@@ -71,7 +74,7 @@ impl Model {
     ) -> Option<Inode> {
         let ended = self.outcome(event)?;
         let fails = ended.fails();
-        let mut found = self.locate(event.task, at, follow)?;
+        let mut found = self.locate(event, at, follow)?;
         let mut inode = None;
         match ended {
             Ended::Failing(error) => self.failed(&found, error, Kind::File),
@@ -123,7 +126,7 @@ impl Model {
     fn truncate(&mut self, event: &Event, at: &At, size: u64, give: &mut Give<'_>) {
         let Some(ended) = self.outcome(event) else { return };
         let fails = ended.fails();
-        let Some(mut found) = self.locate(event.task, at, true) else { return };
+        let Some(mut found) = self.locate(event, at, true) else { return };
         let mut changed = None;
         match ended {
             Ended::Failing(error) => self.failed(&found, error, Kind::File),
@@ -152,7 +155,7 @@ impl Model {
     ) {
         let Some(ended) = self.outcome(event) else { return };
         let fails = ended.fails();
-        let Some(mut found) = self.locate(event.task, at, false) else { return };
+        let Some(mut found) = self.locate(event, at, false) else { return };
         match ended {
             Ended::Failing(error) => self.failed(&found, error, kind),
             Ended::Well => {
@@ -171,10 +174,10 @@ impl Model {
     fn remove(&mut self, event: &Event, op: Op, at: &At, kind: Kind, give: &mut Give<'_>) {
         let Some(ended) = self.outcome(event) else { return };
         let fails = ended.fails();
-        let Some(mut found) = self.locate(event.task, at, false) else { return };
+        let Some(mut found) = self.locate(event, at, false) else { return };
         if fails == Some(ENOTEMPTY) && !self.holds_names(&found) {
             // What is in it was never seen, so a replay would remove it.
-            self.losses.add(OTHER_FAILURES, 1, Some("errno 39".to_owned()));
+            self.leave_out(event, ENOTEMPTY);
             return;
         }
         match ended {
@@ -220,8 +223,8 @@ impl Model {
         give: &mut Give<'_>,
     ) {
         let Some(fails) = self.outcome(event).map(Ended::fails) else { return };
-        let Some(mut old) = self.locate(event.task, from, false) else { return };
-        let Some(mut new) = self.locate(event.task, to, false) else { return };
+        let Some(mut old) = self.locate(event, from, false) else { return };
+        let Some(mut new) = self.locate(event, to, false) else { return };
         let place = Place {
             path: shown(&old.path),
             to: Some(shown(&new.path)),
@@ -232,15 +235,21 @@ impl Model {
             fails,
             ..Place::default()
         };
-        if fails == Some(ENOTEMPTY) && !self.holds_names(&new) {
-            self.losses.add(OTHER_FAILURES, 1, Some("errno 39".to_owned()));
+        let is_unlike = fails == Some(ENOENT) && self.is_done(&old, &new);
+        if is_unlike || fails == Some(ENOTEMPTY) && !self.holds_names(&new) {
+            self.leave_out(event, fails.unwrap_or_default());
             return;
         }
         if fails.is_none() {
-            self.names.is_there(&mut old, Kind::File);
-            new.directory = Some(self.names.directory_of(&new));
-            if exchange {
-                self.names.is_there(&mut new, Kind::File);
+            let inode = self.names.is_there(&mut old, Kind::File);
+            let above = self.names.directory_of(&new);
+            new.directory = Some(above);
+            let other = exchange.then(|| self.names.is_there(&mut new, Kind::File));
+            let is_above =
+                |inode| old.directory.is_some_and(|old| self.names.is_within(old, inode));
+            if self.names.is_within(above, inode) || other.is_some_and(is_above) {
+                self.impossible(&old, &new);
+                return;
             }
         }
         let mut things = self.things_of(&old, fails.is_none());
@@ -264,18 +273,41 @@ impl Model {
         self.ask(event, Asked { op: Op::Rename, place, things }, 0, give);
     }
 
-    fn link(&mut self, event: &Event, from: &At, to: &At, give: &mut Give<'_>) {
+    /// Whether a call on two names would be done: the old one is there, and so is the directory of
+    /// the new one.
+    fn is_done(&self, old: &Found, new: &Found) -> bool {
+        let is_one = |inode| self.names.node(inode).kind == Kind::Directory;
+        old.inode().is_some() && new.directory.is_some_and(is_one)
+    }
+
+    /// Counts a call that cannot have been done as it stands.
+    fn impossible(&mut self, old: &Found, new: &Found) {
+        let example = format!("/{} to /{}", shown(&old.path), shown(&new.path));
+        self.losses.add(IMPOSSIBLE, 1, Some(example));
+    }
+
+    fn link(&mut self, event: &Event, from: &At, follow: bool, to: &At, give: &mut Give<'_>) {
         let Some(fails) = self.outcome(event).map(Ended::fails) else { return };
-        let Some(mut old) = self.locate(event.task, from, false) else { return };
-        let Some(mut new) = self.locate(event.task, to, false) else { return };
+        let Some(mut old) = self.locate(event, from, follow) else { return };
+        let Some(mut new) = self.locate(event, to, false) else { return };
         match fails {
             Some(EEXIST) => {
                 self.names.is_there(&mut new, Kind::File);
             }
+            Some(ENOENT) if self.is_done(&old, &new) => {
+                self.leave_out(event, ENOENT);
+                return;
+            }
             Some(_) => {}
             None => {
                 let inode = self.names.is_there(&mut old, Kind::File);
-                new.directory = Some(self.names.directory_of(&new));
+                let above = self.names.directory_of(&new);
+                new.directory = Some(above);
+                let is_one = self.names.node(inode).kind == Kind::Directory;
+                if is_one || self.names.is_within(above, inode) {
+                    self.impossible(&old, &new);
+                    return;
+                }
                 self.names.name(&new, inode);
             }
         }

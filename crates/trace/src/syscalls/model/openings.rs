@@ -1,14 +1,15 @@
 //! Calls on what is open, and those that open it.
 
 use super::{
-    Asked, Ended, Give, IN_ONE, MAPPED, MAPPED_TO_WRITE, Model, NO_FILE, NOT_THE_LAST, OPEN_BEFORE,
-    OTHER_FAILURES, OTHERS, TAKEN_AS_MADE, TOO_MANY, UNNAMED, is_of_kernel, is_told, words,
+    Asked, DATA_SYNC, Ended, Give, IN_ONE, MAPPED, MAPPED_TO_WRITE, Model, NAMELESS, NO_FILE,
+    NOT_THE_LAST, OPEN_BEFORE, OTHERS, STATUS, TAKEN_AS_MADE, UNNAMED, is_of_kernel, is_told,
+    words,
 };
-use crate::recorded::{OpenWord, Place};
+use crate::recorded::{OpenWord, Place, shown};
 use crate::request::Op;
 use crate::syscalls::call::{At, Call, Descriptor, Event, OpenFlags, Told, ToldKind, Whence};
 use crate::syscalls::links::{Access, Thing};
-use crate::syscalls::namespace::{Found, Inode, Kind, ROOT, shown};
+use crate::syscalls::namespace::{Found, Inode, Kind, ROOT};
 use crate::syscalls::tasks::{Opened, Opening};
 
 /// What a call is done to, if it is a file.
@@ -36,11 +37,14 @@ impl Model {
             return;
         }
         let follow = !(flags.no_follow || flags.create && flags.exclusive);
-        let Some(mut found) = self.found_opened(event.task, at, follow, opened) else { return };
-        let mut place = Place {
+        let Some(mut found) = self.found_opened(event, at, follow, opened) else { return };
+        let is_made = flags.create && found.inode().is_none();
+        // Nobody depends on what a flag would have done.
+        let mode = mode.filter(|_| is_made || flags.create && fails.is_some());
+        let place = Place {
             path: shown(&found.path),
             open: words(flags),
-            mode: mode.filter(|_| flags.create).map(|mode| mode & 0o1777),
+            mode: mode.map(|mode| self.made_with(event.task, mode)),
             fails,
             ..Place::default()
         };
@@ -54,7 +58,6 @@ impl Model {
         else {
             return;
         };
-        let is_made = flags.create && found.inode().is_none();
         if is_made && found.entry.is_none() && !flags.exclusive {
             self.guesses.add(TAKEN_AS_MADE, 1, Some(place.path.clone()));
         }
@@ -70,17 +73,11 @@ impl Model {
             node.size = 0;
             node.changed = true;
         }
-        if !is_made {
-            // Nobody depends on what a flag would have done.
-            place.mode = None;
-        }
         let closed = self.tasks.close(event.task, descriptor, descriptor);
         self.closed_by_end(event, &closed, give);
-        let Some(place) = self.places.opened(place) else {
-            self.losses.add(TOO_MANY, 1, None);
-            return;
-        };
-        self.tasks.open(event.task, descriptor, (inode, place), flags.append, flags.close_on_exec);
+        let Some(place) = self.opened_place(place) else { return };
+        let status = (flags.append, flags.direct);
+        self.tasks.open(event.task, descriptor, (inode, place), status, flags.close_on_exec);
         let mut things = self.things_of(&found, is_made);
         things.push((Thing::Position(place), Access::Change));
         let cuts = flags.truncate && !flags.path;
@@ -93,7 +90,7 @@ impl Model {
     /// knows.
     fn found_opened(
         &mut self,
-        task: u32,
+        event: &Event,
         at: &At,
         follow: bool,
         opened: Option<&[u8]>,
@@ -101,16 +98,16 @@ impl Model {
         match opened {
             Some(path) if is_told(path) => {
                 // It may tell the working directory.
-                self.base(task, at)?;
+                self.base(event.task, at)?;
                 let path = At { path: path.to_vec(), ..At::default() };
-                self.locate(task, &path, false)
+                self.locate(event, &path, false)
             }
             // A pipe, a socket, a file that was deleted meanwhile.
             Some(path) if !path.starts_with(b"/") => {
                 self.losses.add(NO_FILE, 1, None);
                 None
             }
-            _ => self.locate(task, at, follow),
+            _ => self.locate(event, at, follow),
         }
     }
 
@@ -139,9 +136,18 @@ impl Model {
                     self.read(event, on, *at, *asked, give);
                 }
             }
-            Call::Write { to, at } => {
+            Call::Write { to, at, how } => {
                 if let Some(on) = self.on(event.task, to) {
-                    self.write(event, on, *at, give);
+                    self.write(event, on, (*at, how.append), give);
+                }
+            }
+            Call::SetStatus { descriptor, append, direct } => {
+                if let Some(on) = self.known(event.task, descriptor) {
+                    let opened = self.tasks.opened_mut(on.opening);
+                    if (opened.append, opened.direct) != (*append, *direct) {
+                        (opened.append, opened.direct) = (*append, *direct);
+                        self.losses.add(STATUS, 1, None);
+                    }
                 }
             }
             Call::Transfer { from, from_at, to, to_at } => {
@@ -157,7 +163,7 @@ impl Model {
                     self.read(&reads, on, *from_at, None, give);
                 }
                 if let Some(on) = to {
-                    self.write(&writes, on, *to_at, give);
+                    self.write(&writes, on, (*to_at, false), give);
                 }
             }
             Call::Seek { descriptor, from_end } => {
@@ -194,12 +200,15 @@ impl Model {
             }
             Call::SetOfDescriptor { descriptor, mode } => {
                 if let Some(on) = self.on(event.task, descriptor) {
-                    let path = self.names.path(on.inode);
                     // It is done by name.
-                    let mut things = self.things_of(&self.names.walk(ROOT, &path, false), false);
+                    let Some(found) = self.names.found(on.inode) else {
+                        self.losses.add(NAMELESS, 1, None);
+                        return;
+                    };
+                    let mut things = self.things_of(&found, false);
                     things.push((Thing::Position(on.place), Access::Use));
-                    let mode = mode.map(|mode| mode & 0o1777);
-                    let place = Place { path: shown(&path), mode, ..Place::default() };
+                    let mode = mode.map(|mode| self.given(mode));
+                    let place = Place { path: shown(&found.path), mode, ..Place::default() };
                     self.ask(event, Asked { op: Op::Setattr, place, things }, 0, give);
                 }
             }
@@ -215,8 +224,11 @@ impl Model {
                     self.by_opening(event, Op::Truncate, on, *size, Access::Change, give);
                 }
             }
-            Call::Sync(descriptor) => {
+            Call::Sync { descriptor, data_only } => {
                 if let Some(on) = self.on(event.task, descriptor) {
+                    if *data_only {
+                        self.guesses.add(DATA_SYNC, 1, None);
+                    }
                     self.by_opening(event, Op::Fsync, on, 0, Access::Touch, give);
                 }
             }
@@ -234,7 +246,7 @@ impl Model {
     /// Counts a call on a descriptor that failed.
     fn outcome_of_descriptor(&mut self, event: &Event) {
         if let Err(error) = event.result {
-            self.losses.add(OTHER_FAILURES, 1, Some(format!("errno {error}")));
+            self.leave_out(event, error);
         }
     }
 
@@ -297,8 +309,9 @@ impl Model {
         let inode = self.names.there(&found, Kind::File);
         let open = vec![OpenWord::Read, OpenWord::Write];
         let place = Place { path: shown(&found.path), open, ..Place::default() };
-        let place = self.places.opened(place)?;
-        let opening = self.tasks.open(task, descriptor.number, (inode, place), false, false);
+        let place = self.opened_place(place)?;
+        let opening =
+            self.tasks.open(task, descriptor.number, (inode, place), (false, false), false);
         self.tasks.opened_mut(opening).position = self.names.node(inode).size;
         Some(on(self, opening))
     }
@@ -343,7 +356,8 @@ impl Model {
         self.row(event, Op::Read, (on.place, from, length), &things, give);
     }
 
-    fn write(&mut self, event: &Event, on: On, at: Whence, give: &mut Give<'_>) {
+    /// A write; one that appends goes to the end whatever it says of where.
+    fn write(&mut self, event: &Event, on: On, (at, append): (Whence, bool), give: &mut Give<'_>) {
         let Some(length) = event.result.ok().and_then(|length| u64::try_from(length).ok()) else {
             return;
         };
@@ -352,10 +366,11 @@ impl Model {
         }
         let size = self.names.node(on.inode).size;
         let opened = self.tasks.opened_mut(on.opening);
+        let append = append || opened.append;
         let (from, moves) = match at {
-            Whence::Start(from) if !opened.append => (from, false),
+            Whence::Start(from) if !append => (from, false),
             Whence::Start(_) => (size, false),
-            Whence::Position if opened.append => (size, true),
+            Whence::Position if append => (size, true),
             Whence::Position => (opened.position, true),
         };
         let Some(end) = from.checked_add(length) else { return };

@@ -5,8 +5,9 @@ use crate::syscalls::call::{Descriptor, OpenFlags, Told, Whence};
 use crate::syscalls::read::Arguments;
 
 /// The words of C by their numbers on x86-64 (`fcntl.h`, `linux/fs.h`, `sched.h`, `mman.h`).
-const WORDS: [(&str, u64); 24] = [
+const WORDS: [(&str, u64); 33] = [
     ("AT_SYMLINK_NOFOLLOW", 0x100),
+    ("AT_SYMLINK_FOLLOW", 0x400),
     ("AT_REMOVEDIR", 0x200),
     ("AT_EMPTY_PATH", 0x1000),
     ("CLONE_FS", 0x200),
@@ -14,6 +15,7 @@ const WORDS: [(&str, u64); 24] = [
     ("FD_CLOEXEC", 1),
     ("F_DUPFD", 0),
     ("F_SETFD", 2),
+    ("F_SETFL", 4),
     ("F_SETLK", 6),
     ("F_SETLKW", 7),
     ("F_OFD_SETLK", 37),
@@ -23,15 +25,26 @@ const WORDS: [(&str, u64); 24] = [
     ("FICLONERANGE", 0x4020_940d),
     ("MAP_SHARED", 1),
     ("MAP_SHARED_VALIDATE", 3),
+    ("MS_SYNC", 4),
+    ("O_APPEND", O_APPEND),
     ("O_CLOEXEC", O_CLOEXEC),
+    ("O_DIRECT", O_DIRECT),
     ("PROT_WRITE", 2),
     ("RENAME_NOREPLACE", 1),
     ("RENAME_EXCHANGE", 2),
+    ("RENAME_WHITEOUT", 4),
+    ("RWF_DSYNC", 2),
+    ("RWF_SYNC", 4),
+    ("RWF_APPEND", 0x10),
     ("SEEK_SET", 0),
     ("SEEK_CUR", 1),
     ("SEEK_END", 2),
 ];
 
+const O_APPEND: u64 = 0o2000;
+const O_DSYNC: u64 = 0o10_000;
+const O_SYNC: u64 = 0o4_010_000;
+const O_DIRECT: u64 = 0o40_000;
 const O_CLOEXEC: u64 = 0o2_000_000;
 const O_TMPFILE: u64 = 0o20_200_000;
 
@@ -49,11 +62,12 @@ fn flags(number: u64) -> OpenFlags {
         create: has(0o100),
         exclusive: has(0o200),
         truncate: has(0o1000),
-        append: has(0o2000),
+        append: has(O_APPEND),
         directory: has(0o200_000) && !has(O_TMPFILE),
         path: has(0o10_000_000),
-        sync: has(0o10_000),
-        direct: has(0o40_000),
+        sync: has(O_SYNC),
+        data_sync: has(O_DSYNC) && !has(O_SYNC),
+        direct: has(O_DIRECT),
         no_follow: has(0o400_000),
         close_on_exec: has(O_CLOEXEC),
         unnamed: has(O_TMPFILE),
