@@ -112,8 +112,8 @@ impl Flushes {
 }
 
 impl Matching {
-    /// Notes that the data of a write is complete whose flushes are the kernel's work. `is_flushed`:
-    /// the device itself has made it durable, so no flush follows.
+    /// Notes that the data of a write is complete whose flushes are the kernel's work.
+    /// `is_flushed`: the device itself has made it durable, so no flush follows.
     pub(super) fn begin_sequence(&mut self, part: Part, time: u64, is_flushed: bool) {
         self.settle(part.serial, time, State::Tentative);
         let Some(row) = row(&mut self.rows, self.base, part.serial) else { return };
