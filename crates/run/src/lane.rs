@@ -35,7 +35,6 @@ use crate::flows::{FlowsEnd, LaneFlows};
 use crate::lane_feed::LaneFeed;
 use crate::observer::Observer;
 use crate::plan::ReplayPlan;
-use crate::recorded_lane;
 use crate::start::{Agreed, Start};
 use crate::target::{Target, reads_alone};
 use crate::verify::tree::SharedVerifier;
@@ -482,7 +481,9 @@ fn replay_counted<C: Clock>(
     of_lane: (&mut dyn Device, &C, Pacing),
     helpers: Option<&Helpers>,
 ) {
-    if recorded_lane::is_of(plan) {
+    let is_recorded =
+        |target: &Target| matches!(target, Target::Tree(tree) if tree.recorded.is_some());
+    if plan.targets.iter().any(is_recorded) {
         host_thread::mask_nothing();
     }
     let before = helpers.and_then(Helpers::moved);

@@ -31,11 +31,6 @@ fn of_plan(plan: &ReplayPlan) -> Option<(&TreeTarget, &Arc<RecordedFiles>)> {
     Some((tree, tree.recorded.as_ref()?))
 }
 
-/// Whether the plan's load is a recorded one on files.
-pub(crate) fn is_of(plan: &ReplayPlan) -> bool {
-    of_plan(plan).is_some()
-}
-
 /// What opening a target comes to.
 type Opened = (Vec<Lane>, Vec<TargetEntry>, Vec<Vec<Layer>>);
 

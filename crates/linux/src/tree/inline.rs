@@ -181,7 +181,9 @@ pub(super) fn transfer(
 ) -> Result<Outcome, Errno> {
     let length = io.length.0 as usize;
     let asked = match io.op {
-        Op::Read if is_direct && length % BLOCK > 0 => length.next_multiple_of(ALIGNMENT),
+        Op::Read if is_direct && !length.is_multiple_of(BLOCK) => {
+            length.next_multiple_of(ALIGNMENT)
+        }
         _ => length,
     };
     let mut done = 0;

@@ -27,6 +27,9 @@ const LENGTH_MAX: u64 = 1 << 30;
 /// Room for the data of most calls.
 pub(super) const ROOM_BYTES: usize = 1 << 20;
 
+/// `O_DSYNC`, which is `O_SYNC` by its name in `rustix`.
+const DSYNC: OFlags = OFlags::from_bits_retain(libc::O_DSYNC as u32);
+
 /// A device for recorded calls on files.
 pub type RecordedDevice = Inline<Recorded>;
 
@@ -71,7 +74,7 @@ impl Recorded {
             (OpenWord::Append, OFlags::APPEND, false),
             (OpenWord::Directory, OFlags::DIRECTORY, false),
             (OpenWord::Sync, OFlags::SYNC, false),
-            (OpenWord::Dsync, OFlags::DSYNC, false),
+            (OpenWord::Dsync, DSYNC, false),
             (OpenWord::Direct, OFlags::DIRECT, false),
         ] {
             if has(word) && !(makes && is_there) {
@@ -107,13 +110,12 @@ impl Recorded {
         call: impl FnOnce(&OwnedFd) -> Result<T, Errno>,
     ) -> Result<T, Errno> {
         let known = self.at(number).clone();
-        let open = match known {
-            Some(open) => open,
-            None => {
-                let opened = Arc::new(self.opened(place, true)?);
-                // Two calls may open it at once; then one of both descriptors is closed again.
-                Arc::clone(self.at(number).get_or_insert(opened))
-            }
+        let open = if let Some(open) = known {
+            open
+        } else {
+            let opened = Arc::new(self.opened(place, true)?);
+            // Two calls may open it at once; then one of both descriptors is closed again.
+            Arc::clone(self.at(number).get_or_insert(opened))
         };
         call(&open)
     }
@@ -376,8 +378,8 @@ mod tests {
         let opened = does(&recorded, &[0, 1, 2].map(|place| (Op::Create, place, 0, 0)));
         assert_eq!(opened[..2], [Outcome::Ok; 2]);
         let flags = |place: usize| fcntl_getfl(recorded.at(place).as_ref().unwrap()).unwrap();
-        assert_eq!(flags(0) & OFlags::SYNC, OFlags::DSYNC);
-        assert_eq!(flags(1) & OFlags::SYNC, OFlags::SYNC);
+        let waits = |place| flags(place).bits() & libc::O_SYNC as u32;
+        assert_eq!([0, 1].map(waits), [libc::O_DSYNC, libc::O_SYNC].map(|flag| flag as u32));
         // The end of a file lies within a block.
         let moved = does(
             &recorded,

@@ -47,9 +47,8 @@ pub(super) const OTHER_FAILURES: Topic<'static> =
 pub(super) const NOT_ALIKE: Topic<'static> =
     NoteKind::Beside.of("failed calls that a replay would not see fail alike, left out");
 /// Calls that no kernel does.
-pub(super) const IMPOSSIBLE: Topic<'static> = NoteKind::Unreadable.of(
-    "calls that put a directory into itself or give it a second name, which cannot be, left out",
-);
+pub(super) const IMPOSSIBLE: Topic<'static> = NoteKind::Unreadable
+    .of("calls that cannot have succeeded (a directory in itself, or by two names), left out");
 /// Names that no call can have.
 pub(super) const TOO_LONG: Topic<'static> =
     NoteKind::LeftOut.of("calls on names of more than 4095 bytes from the root on");
@@ -73,7 +72,7 @@ pub(super) const DATA_SYNC: Topic<'static> =
     NoteKind::Assumed.of("calls of fdatasync, replayed as fsync");
 /// A umask that is not known.
 pub(super) const MASK: Topic<'static> =
-    NoteKind::Assumed.of("permissions of what is made, less 022, because no call tells the umask");
+    NoteKind::Assumed.of("names made without the permissions 022, because no call tells the umask");
 /// Calls on what lies in the kernel's own trees.
 pub(super) const OF_KERNEL: Topic<'static> =
     NoteKind::Beside.of("calls on names of /proc, /sys and /dev, left out");

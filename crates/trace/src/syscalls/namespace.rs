@@ -265,13 +265,11 @@ impl Namespace {
             directory = inode;
         }
         // The path ends in a directory: `/`, `.`, `..`.
-        match directory {
-            Some(inode) => Found { missing, is_guessed, ..self.found_at(inode, at) },
-            None => {
-                let (name, entry) = (Box::default(), None);
-                Found { directory: None, name, entry, path: at, missing, is_guessed }
-            }
-        }
+        let Some(inode) = directory else {
+            let (name, entry) = (Box::default(), None);
+            return Found { directory, name, entry, path: at, missing, is_guessed };
+        };
+        Found { missing, is_guessed, ..self.found_at(inode, at) }
     }
 
     /// The directory of this path, which a call found: those above it that nobody knows yet were
