@@ -148,6 +148,18 @@ impl Measured {
         is_held && self.validity == Validity::Invalid
     }
 
+    /// Why its figures may not be used, in words: of several replays those of the first that is so.
+    pub(crate) fn why_useless(&self) -> String {
+        let part = self.parts.iter().find(|part| part.is_useless()).unwrap_or(self);
+        let invalid = part.checks.iter().filter(|(_, grade)| **grade == Grade::Invalid);
+        let names: Vec<&str> = invalid.map(|(name, _)| name.as_str()).collect();
+        match &names[..] {
+            [] => part.summary.clone(),
+            [one] => format!("the check {one} is broken"),
+            names => format!("the checks {} are broken", names.join(", ")),
+        }
+    }
+
     /// The fault of the measurement, if its finding is one: another attempt may have none.
     pub fn fault(&self) -> Option<Finding> {
         match self.finding {

@@ -42,6 +42,9 @@ pub struct Conclusion {
     pub broken: Vec<Broken>,
     /// Cells without a result, and why.
     pub failed: Vec<(String, String)>,
+    /// Cells whose figures may not be used, and why.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub invalid: Vec<(String, String)>,
     /// How many attempts beyond the first were made because of faults of the measurement.
     pub retried: usize,
     /// How many cells did not become steady in all their rounds.
@@ -183,6 +186,7 @@ pub fn conclude(executor: &Executor<'_>) -> Conclusion {
         Counts { cells: executor.cells().len(), left_out: plan.left_out, ..Counts::default() };
     let mut findings: BTreeMap<String, usize> = BTreeMap::new();
     let (mut broken, mut failed, mut unsteady) = (Vec::new(), Vec::new(), 0);
+    let mut invalid = Vec::new();
     for (cell, state) in all() {
         match state {
             State::Missing | State::Running => counts.missing += 1,
@@ -195,6 +199,9 @@ pub fn conclude(executor: &Executor<'_>) -> Conclusion {
                 counts.done += 1;
                 *findings.entry(measured.word().to_owned()).or_default() += 1;
                 unsteady += usize::from(is_unsteady(measured));
+                if measured.is_useless() {
+                    invalid.push((cell.name(), measured.why_useless()));
+                }
                 for expectation in plan.file.expectations.iter().filter(|it| !it.of_point) {
                     let against: Vec<_> = against(&expectation.that, cell, measured).collect();
                     if !against.is_empty() {
@@ -224,6 +231,7 @@ pub fn conclude(executor: &Executor<'_>) -> Conclusion {
         searches,
         broken,
         failed,
+        invalid,
         retried: retried(executor),
         unsteady,
         against: Vec::new(),

@@ -159,16 +159,6 @@ impl<'p> Executor<'p> {
         self.left_s = seconds;
     }
 
-    /// How long the missing runs take at most, as the runs so far.
-    pub fn forecast_s(&self) -> Option<f64> {
-        let count = |is: fn(&State) -> bool| self.states.iter().filter(|it| is(it)).count();
-        let done = count(|state| matches!(state, State::Done(..)));
-        let missing = self.cells.iter().zip(&self.states);
-        let missing = missing.filter(|(_, it)| matches!(it, State::Missing | State::Running));
-        let turns = self.plan.turns(missing.map(|(cell, _)| cell));
-        (done > 0).then(|| self.spent_s / done as f64 * turns as f64)
-    }
-
     /// The cells, with those that searches asked for.
     pub fn cells(&self) -> &[Cell] {
         &self.cells

@@ -16,6 +16,7 @@ mod outputs;
 mod panics;
 mod pitfalls;
 mod print;
+mod results;
 mod run;
 mod terms;
 mod typed;

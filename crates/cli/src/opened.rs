@@ -12,6 +12,7 @@ use ioecho_trace::{Header, Source, Stop, TraceError};
 use crate::exit;
 use crate::fetch;
 use crate::print::{tell, visible};
+use crate::results::is_campaign;
 
 /// Finds an input by its name, wherever it is, and prints messages on the standard error.
 #[derive(Clone, Copy, Debug, Default)]
@@ -27,7 +28,7 @@ impl Opener for Named {
             Some(library) => library,
             // The user does not know the file in the cache, so the error names the URL.
             None if fetch::is_url(path) => RunError::from(error).within(path.display().to_string()),
-            None => error.into(),
+            None => is_campaign(path).unwrap_or_else(|| error.into()),
         }
     }
 

@@ -118,6 +118,16 @@ fn a_build_is_converted_and_replayed_to_the_tree_that_it_left() {
     let dry = does(home.path(), &dry, 0);
     assert!(dry.contains("changed       dry, by 7 writes of 8.81 KiB together"), "{dry}");
     assert!(!dry.contains("wraparound") && !dry.contains("overwritten"), "{dry}");
+    // At the instants of the recording the load has a length, whoever waits for whom.
+    let dry = does(home.path(), &["replay", "build.parquet", "--dry-run", "-t", "tree:dry"], 0);
+    assert!(dry.contains(" requests in 8.10 ms, 57 of them behind others ("), "{dry}");
+    // Places of recorded files are numbers of names, which nobody draws.
+    does(home.path(), &["report", "build.parquet", "-o", "page.html"], 0);
+    let page = fs::read_to_string(home.path().join("page.html")).unwrap();
+    for drawn in ["Offsets", "Distances", "Positions", " TiB)"] {
+        assert!(!page.contains(drawn), "{drawn}");
+    }
+    assert!(page.contains("Working sets") && page.contains("/src/app/build/a.o.tmp"));
 
     let place = home.path().join("replayed");
     replay(home.path(), "build.parquet", "afap", &place);

@@ -13,6 +13,7 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use ioecho_fixture::{MountPoint, or_skip};
 use ioecho_trace::formats::{ReadOptions, open};
 use ioecho_trace::{Batch, Op, Outcome, Request};
 use program::{ioecho, said};
@@ -487,4 +488,40 @@ fn published_files_run_in_simulation() {
     // As many as are complete and have loads on devices.
     assert!(done > 27, "only {done} files have raw runs");
     assert!(wrong.is_empty(), "{} of {done}:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+#[test]
+fn figures_of_no_use_are_told_with_their_reason_and_results_are_no_load() {
+    let home = TempDir::new().unwrap();
+    put(&home, "a.vdb", "sd=s,lun=/dev/none,size=1g\nwd=w,sd=s\nrd=r,wd=w,iorate=200,elapsed=2\n");
+    let target = "s=sim:size=1G,errors=0.3";
+    let (code, told) = run(&home, &["a.vdb", "-t", target, "--seed", "1"]);
+    assert_eq!(code, 14, "{told}");
+    let why = "run=r rate=200 #1: the check failures is broken";
+    assert!(told.contains(&format!("invalid       {why}")), "{told}");
+    let page = fs::read_to_string(home.path().join("a.campaign/report.html")).unwrap();
+    assert!(page.contains("run=r rate=200 #1 has figures of no use: the check failures"), "{page}");
+    // The directory of all results is no load; the help names one that is.
+    let output = ioecho(home.path(), &["replay", "a.campaign", "-t", "sim", "-o", "again"]);
+    let told = said(&output);
+    assert_eq!(output.status.code(), Some(3), "{told}");
+    assert!(told.contains("a.campaign is the directory of a campaign, with 1 run\n"), "{told}");
+    let (_, named) = told.split_once("name a run within: ").unwrap();
+    assert!(home.path().join(named.trim()).join("run.toml").exists(), "{named}");
+}
+
+#[test]
+fn runs_whose_results_may_not_fit_are_not_begun_and_that_is_told() {
+    let home = TempDir::new().unwrap();
+    let small = or_skip!(MountPoint::of_memory(2 << 20));
+    put(&home, "a.vdb", "sd=s,lun=/dev/none,size=1g\nwd=w,sd=s\nrd=r,wd=w,elapsed=1\n");
+    let store = small.path().join("a.campaign");
+    let arguments = ["a.vdb", "-t", "s=sim:size=1G", "-o", store.to_str().unwrap()];
+    let (code, told) = run(&home, &arguments);
+    assert_eq!(code, 7, "{told}");
+    assert!(
+        told.contains("error: the results of the next run may not fit on the disk: "),
+        "{told}"
+    );
+    assert!(told.contains("and 16.0 MiB are kept for them\n  = help: make room there"), "{told}");
 }

@@ -13,6 +13,7 @@ pub mod witness;
 
 use ioecho_stats::analysis::AnalysisFigures;
 use ioecho_stats::analysis::kind::ByKind;
+use ioecho_stats::analysis::places::PlaceFigures;
 use ioecho_stats::orders::Orders;
 use ioecho_stats::picture::Span;
 use ioecho_trace::{Header, Nanos};
@@ -36,17 +37,18 @@ pub fn volume_names(header: &Header) -> Vec<(u32, String)> {
 pub fn of(figures: &AnalysisFigures, header: &Header) -> Vec<Chart> {
     let measured = figures.measured > 0;
     let inks = &time::Inks::of(&figures.spans);
-    let mut charts = space::maps(&figures.places, |id| volume_name(header, id));
+    let mut charts =
+        of_places(figures, header, |places| space::maps(places, |id| volume_name(header, id)));
     charts.push(space::working_sets(&figures.pages, Spacing::Linear));
     if measured {
         charts.push(time::waiting(&figures.flight, inks));
     }
     charts.extend([
         time::throughput(&figures.throughput, time::Amount::Bytes, false, inks),
-        space::distances(&figures.places, false),
         space::turns(&figures.order),
         space::streams(&figures.order),
     ]);
+    charts.extend(of_places(figures, header, |places| vec![space::distances(places, false)]));
     charts.extend(time::correlations(&figures.flight.correlations, inks));
     if figures.spans.iter().any(|of| of.span == Span::Service) {
         charts.push(time::bins(&figures.spans, false, inks));
@@ -56,13 +58,14 @@ pub fn of(figures: &AnalysisFigures, header: &Header) -> Vec<Chart> {
     }
     charts.extend([
         space::sizes(&figures.sizes, inks),
-        space::positions(&figures.places),
         space::frequencies(&figures.pages),
         space::miss_ratio(&figures.reuse),
         space::intervals(&figures.pages),
-        space::seeks(&figures.order),
         time::dispersion(&figures.arrivals.dispersion),
     ]);
+    charts.extend(of_places(figures, header, |places| {
+        vec![space::positions(places), space::seeks(&figures.order)]
+    }));
     charts.retain(|chart| !chart.is_empty());
     charts
 }
@@ -88,12 +91,10 @@ pub fn pictures(figures: &AnalysisFigures, header: &Header, orders: &mut Orders)
         space::working_sets(&figures.pages, Spacing::Logarithmic),
         space::working_sets(&figures.pages, Spacing::Linear),
         space::sizes(&figures.sizes, inks),
-        space::positions(&figures.places),
         space::turns(&figures.order),
         space::frequencies(&figures.pages),
         space::miss_ratio(&figures.reuse),
         space::intervals(&figures.pages),
-        space::seeks(&figures.order),
         space::streams(&figures.order),
         time::percentiles(&figures.spans, inks),
         time::smoothed(&figures.throughput, inks),
@@ -101,8 +102,12 @@ pub fn pictures(figures: &AnalysisFigures, header: &Header, orders: &mut Orders)
     ];
     charts.extend(orders::all(orders, recorded));
     charts.extend(time::correlations(&figures.flight.correlations, inks));
-    charts.extend(space::distances_apart(&figures.places));
-    charts.extend(space::maps(&figures.places, |id| volume_name(header, id)));
+    charts.extend(of_places(figures, header, |places| {
+        let mut charts = vec![space::positions(places), space::seeks(&figures.order)];
+        charts.extend(space::distances_apart(places));
+        charts.extend(space::maps(places, |id| volume_name(header, id)));
+        charts
+    }));
     charts.sort_by(|a, b| a.name.cmp(&b.name));
     // Windows and recorded figures may reach beyond the end of the load. All pictures of one load
     // end with the load.
@@ -112,8 +117,18 @@ pub fn pictures(figures: &AnalysisFigures, header: &Header, orders: &mut Orders)
     charts
 }
 
+/// Charts of places, and of distances between them. Recorded files have none: there each name has a
+/// number, and the terabytes between two numbers lie nowhere.
+fn of_places(
+    figures: &AnalysisFigures,
+    header: &Header,
+    charts: impl FnOnce(&PlaceFigures) -> Vec<Chart>,
+) -> Vec<Chart> {
+    if header.files.is_some() { Vec::new() } else { charts(&figures.places) }
+}
+
 /// Series for readers who look for the cause of a result.
-pub fn expert(figures: &AnalysisFigures) -> Vec<Chart> {
+pub fn expert(figures: &AnalysisFigures, header: &Header) -> Vec<Chart> {
     let inks = &time::Inks::of(&figures.spans);
     let mut charts = vec![
         time::smoothed(&figures.throughput, inks),
@@ -122,8 +137,8 @@ pub fn expert(figures: &AnalysisFigures) -> Vec<Chart> {
         time::throughput(&figures.throughput, time::Amount::Bytes, true, inks),
         time::in_flight(&figures.flight, false, inks),
         time::in_flight(&figures.flight, true, inks),
-        space::distances(&figures.places, true),
     ];
+    charts.extend(of_places(figures, header, |places| vec![space::distances(places, true)]));
     charts.retain(|chart| !chart.is_empty());
     charts
 }

@@ -10,6 +10,7 @@ use ioecho_trace::{Batch, Columns, Header, Outcome, Source};
 use crate::directory::RunDirectory;
 use crate::error::{Kind, Result, RunError};
 use crate::facts::TargetEntry;
+use crate::flows;
 use crate::open::JournalSource;
 use crate::regular;
 use crate::witness::Witnessed;
@@ -142,6 +143,7 @@ pub fn recover(run: &RunDirectory) -> Result<RunSummary> {
         timing: facts.timing(),
         speedup: facts.plan.speedup.unwrap_or(1.0),
         server_speed: facts.plan.server_speed.unwrap_or(1.0),
+        flows: flows::recovered(&facts),
         ..figures.engine_facts()
     };
     run.free_reserve();

@@ -84,10 +84,15 @@ impl fmt::Display for Forecast {
             let what = if is_changed { "as much as it comes to" } else { "nothing" };
             return write!(f, "overwritten   {what}");
         }
-        let span = match waiting {
-            Some(waiting) => format!("the time that {waiting} of them take one after another"),
-            None if *timed => totals.last_scheduled.to_string(),
-            None => "as little time as they take".to_owned(),
+        let last = totals.last_scheduled;
+        let span = match (waiting, timed) {
+            // Each is due at its instant, and goes when those are done that it waited for.
+            (Some(waiting), true) => format!("{last}, {waiting} of them behind others"),
+            (Some(waiting), false) => {
+                format!("the time that {waiting} of them take one after another")
+            }
+            (None, true) => last.to_string(),
+            (None, false) => "as little time as they take".to_owned(),
         };
         writeln!(
             f,

@@ -33,8 +33,8 @@ pub fn of_trace(path: &Path, found: &AllFigures, command: &[String]) -> Page {
         picture: found.picture().clone(),
         extremes: found.analysis.throughput.extremes.clone(),
         charts: charts::of(&found.analysis, header),
-        expert: charts::expert(&found.analysis),
-        listings: charts::listings(&found.analysis, header, &|_, _| None),
+        expert: charts::expert(&found.analysis, &found.header),
+        listings: charts::listings(&found.analysis, header, &extent::files(&[], header)),
         ..Page::default()
     }
 }
@@ -154,6 +154,7 @@ fn of_flows(summary: &RunSummary) -> Option<Listing> {
         "issued by",
         "requests",
         "per second",
+        "ended before the run, after",
         "failed",
         "late",
         "read",
@@ -173,11 +174,13 @@ fn of_flows(summary: &RunSummary) -> Option<Listing> {
             Some(threads) => counted(threads.into(), "waiting client"),
             None => "its load's instants".to_owned(),
         };
+        let ended = flow.ended_before(summary.achieved_duration_ns);
         vec![
             flow.name.clone(),
             who,
             flow.requests.to_string(),
             two_digits(flow.per_second),
+            ended.map_or_else(|| "–".to_owned(), |after| after.to_string()),
             flow.failed.to_string(),
             flow.late.to_string(),
             Bytes(flow.bytes_read).to_string(),
@@ -288,7 +291,7 @@ fn critical_path(summary: &RunSummary) -> Option<Listing> {
 
 /// The folded part: more series of the run, and the telemetry of the engines.
 fn expert(run: &RunDirectory, found: &AllFigures) -> Vec<Chart> {
-    let mut charts = charts::expert(&found.analysis);
+    let mut charts = charts::expert(&found.analysis, &found.header);
     charts.extend(charts::telemetry::all(&telemetry::read(run)));
     charts.retain(|chart| !chart.is_empty());
     charts

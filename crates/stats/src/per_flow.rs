@@ -50,6 +50,23 @@ pub struct FlowFigures {
     pub response_time: Option<Percentiles>,
 }
 
+/// A flow whose last request completed in the last part of a run went on to its end.
+const TO_ITS_END: f64 = 0.95;
+
+/// So many of a flow's mean gaps without a request are no gap between two.
+const GAPS: f64 = 20.0;
+
+impl FlowFigures {
+    /// When the flow ended, if that was long before its run of this length did: its rate is then
+    /// one of that time, and adds up with no other.
+    pub fn ended_before(&self, run_ns: i64) -> Option<Nanos> {
+        let (last, run) = (self.last_completed_ns as f64, run_ns as f64);
+        let gap = last / self.requests.max(1) as f64;
+        let is_early = last < run * TO_ITS_END && run - last > GAPS * gap;
+        (self.requests > 0 && is_early).then_some(Nanos(self.last_completed_ns))
+    }
+}
+
 /// Requests that came along with others.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -234,6 +251,24 @@ mod tests {
         assert_eq!((row.requests, row.failed), (300, 200));
         assert_eq!(row.last_completed_ns, 2_990_001_100);
         assert!((row.per_second - 100.0 / 2.99).abs() < 0.1, "{}", row.per_second);
+    }
+
+    #[test]
+    fn a_flow_that_ended_long_before_its_run_says_when() {
+        let of = |requests: i64, every: i64| {
+            let mut flows = PerFlow::default();
+            for number in 0..requests {
+                let request = request(1, number * every, Outcome::Ok);
+                flows.observe(&request, request.measured.as_ref().unwrap());
+            }
+            flows.figures(&[facts(1, Some(1))]).remove(0)
+        };
+        let four_seconds = Nanos::from_secs(4).0;
+        assert_eq!(of(100, 1).ended_before(four_seconds), Some(Nanos(99_001_100)));
+        assert_eq!(of(390, 10).ended_before(four_seconds), None);
+        // Of a slow flow nobody knows that another request would have come.
+        assert_eq!(of(2, 1000).ended_before(four_seconds), None);
+        assert_eq!(of(0, 1).ended_before(four_seconds), None);
     }
 
     #[test]

@@ -303,6 +303,13 @@ pub fn counted(count: u64, noun: &str) -> String {
     format!("{count} {noun}{end}")
 }
 
+/// Whether a whole second lies between these instants, counted as the seconds of a load are: from
+/// its time zero on.
+pub fn has_whole_second(from: Nanos, to: Nanos) -> bool {
+    const SECOND: i64 = 1_000_000_000;
+    to.0.div_euclid(SECOND) > from.0.saturating_add(SECOND - 1).div_euclid(SECOND)
+}
+
 /// As [`counted`], with an irregular plural: `1 flush`, `2 flushes`.
 pub fn counted_in(count: u64, one: &str, more: &str) -> String {
     format!("{count} {}", if count == 1 { one } else { more })
@@ -367,6 +374,14 @@ pub(crate) fn decimal_seconds(span: Nanos) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_span_has_a_whole_second_or_parts_of_some() {
+        let has =
+            |from: i64, to: i64| has_whole_second(Nanos::from_millis(from), Nanos::from_millis(to));
+        assert!(has(0, 1000) && has(0, 1999) && has(900, 2000) && has(-1000, 0));
+        assert!(!has(0, 999) && !has(900, 1900) && !has(1, 1999) && !has(0, 0));
+    }
 
     #[test]
     fn one_of_something_is_told_as_one() {

@@ -20,7 +20,9 @@ pub mod files;
 mod flow;
 mod gather;
 mod keys;
+pub mod levels;
 pub mod model;
+mod on_trees;
 pub mod plan;
 mod runs;
 #[cfg(test)]
@@ -82,6 +84,13 @@ impl Description {
         is_local: bool,
     ) -> Result<Vec<Told>, Faults> {
         able::check(self, plan, size_of, is_local)
+    }
+
+    /// What is told of the loads on trees in its plan: settings that change nothing.
+    pub fn idle(&self, plan: &Plan<'_>) -> Vec<Told> {
+        let mut told = Vec::new();
+        on_trees::tell_idle(self, plan, &mut told);
+        told
     }
 
     /// Faults of its plan, with the lines that they stand in.

@@ -13,7 +13,7 @@ use ioecho_stats::histogram::Summary;
 use ioecho_stats::trace_summary::{TraceFigures, TraceSummary};
 use ioecho_stats::verdict::Verdict;
 use ioecho_trace::header::Imported;
-use ioecho_trace::units::counted;
+use ioecho_trace::units::{counted, has_whole_second};
 use ioecho_trace::{Batch, Bytes, Header, Nanos, Source};
 use serde_json::{Value, json};
 
@@ -156,15 +156,19 @@ fn print_text(
         Bytes(figures.mean_bytes_per_s as u64)
     )?;
     let peak = figures.peak;
-    row!(
-        out,
-        "peak second",
-        "{} at {} s; {} at {} s",
-        counted(peak.requests_per_s, "request"),
-        peak.requests_at_s,
-        Bytes(peak.bytes_per_s),
-        peak.bytes_at_s
-    )?;
+    let begin = Nanos(figures.first_issue_ns);
+    // The fullest part of a second says nothing beside a mean rate.
+    if has_whole_second(begin, Nanos(begin.0.saturating_add(duration.0))) {
+        row!(
+            out,
+            "peak second",
+            "{} at {} s; {} at {} s",
+            counted(peak.requests_per_s, "request"),
+            peak.requests_at_s,
+            Bytes(peak.bytes_per_s),
+            peak.bytes_at_s
+        )?;
+    }
     if figures.duration_ns > 60_000_000_000 {
         row!(
             out,

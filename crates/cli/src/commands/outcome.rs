@@ -92,7 +92,7 @@ pub(crate) fn print_outcome(
         line(out, "critical path", &path.sentence())?;
     }
     for flow in &summary.per_flow {
-        line(out, "flow", &of_flow(flow))?;
+        line(out, "flow", &of_flow(flow, summary.achieved_duration_ns))?;
     }
     // Opens, closes, reads and writes are what a flow does with its files: its own line has them.
     let is_told = |phase: &&PhaseFigures| {
@@ -115,7 +115,7 @@ pub(crate) fn print_outcome(
 }
 
 /// A flow in a line: who issued its requests, their rate, and how long they took.
-fn of_flow(flow: &FlowFigures) -> String {
+fn of_flow(flow: &FlowFigures, run_ns: i64) -> String {
     let who = match flow.threads {
         Some(threads) => counted(threads.into(), "waiting client"),
         None => "open".to_owned(),
@@ -123,7 +123,9 @@ fn of_flow(flow: &FlowFigures) -> String {
     let response = flow.response_time.as_ref().map_or(String::new(), |response| {
         format!(", {} {}", Span::Response.name(), few(response, false))
     });
-    format!("{} ({who}): {} IOPS{response}", flow.name, three_digits(flow.per_second))
+    let ended = flow.ended_before(run_ns);
+    let ended = ended.map_or(String::new(), |after| format!(" until it ended after {after}"));
+    format!("{} ({who}): {} IOPS{ended}{response}", flow.name, three_digits(flow.per_second))
 }
 
 /// A phase in a line: the rates until the first and until the last of its threads had finished.

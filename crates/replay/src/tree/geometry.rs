@@ -9,6 +9,7 @@ use std::str::FromStr;
 
 use ioecho_trace::Bytes;
 use ioecho_trace::arguments::{ArgumentError, Arguments};
+use ioecho_trace::workload::levels::{Levels, PLACE_BITS};
 use ioecho_trace::workload::model::{Sizes, plain};
 
 use crate::pattern::SplitMix64;
@@ -18,15 +19,6 @@ pub const MARKER: &str = "ioecho.tree";
 
 /// The file by which Vdbench knows an anchor as its own.
 pub const CONTROL: &str = "vdb_control.file";
-
-/// The most files of a tree: at 10 bytes each they take 2.5 GiB of memory.
-const FILES_MAX: u64 = 1 << 28;
-
-/// The most directories of a tree.
-const DIRECTORIES_MAX: u64 = 1 << 26;
-
-/// Places of a tree have so many bits at most.
-const PLACE_BITS: u32 = 62;
 
 /// The unit of sizes around an average, in bytes.
 const AVERAGE_UNIT: u64 = 512;
@@ -126,35 +118,8 @@ impl Geometry {
         total: Option<u64>,
         working_set: Option<u64>,
     ) -> Result<Self, String> {
-        if depth > 64 || width == 0 {
-            return Err("depth is at most 64, and width at least 1".to_owned());
-        }
-        let mut levels = vec![0];
-        let (mut of_level, mut sum) = (1_u64, 0_u64);
-        for _ in 0..depth {
-            of_level = of_level.saturating_mul(width);
-            sum = sum.saturating_add(of_level);
-            levels.push(sum);
-        }
-        if sum > DIRECTORIES_MAX {
-            return Err(format!("it has {sum} directories, and {DIRECTORIES_MAX} are possible"));
-        }
-        // Directories of the first level begin at 0, as the anchor has no number.
-        let first = match (depth, everywhere) {
-            (0, _) | (_, true) => 0,
-            (depth, false) => levels[depth as usize - 1],
-        };
-        let with_files = if depth == 0 { 1 } else { sum - first };
-        let files = with_files.checked_mul(per_directory).filter(|files| *files <= FILES_MAX);
-        let Some(files) = files else {
-            return Err(format!("it has more than {FILES_MAX} files"));
-        };
-        let largest = largest(&sizes).max(1);
-        let shift = 64 - (largest - 1).leading_zeros();
-        let places = files.saturating_add(sum).max(1);
-        if shift + (64 - (places - 1).leading_zeros()) > PLACE_BITS {
-            return Err("its files have more places than 62 bits name".to_owned());
-        }
+        let Levels { firsts: levels, first, files, shift } =
+            Levels::new(depth, width, per_directory, everywhere, &sizes)?;
         let mut geometry = Self {
             depth,
             width,
@@ -372,17 +337,6 @@ pub(super) fn consists_of_blocks(sizes: &Sizes, block: u64) -> bool {
             mix => mix.iter().all(|(size, _)| is_whole(*size)),
         },
         Sizes::Range { least, step, .. } => is_whole(*least) && is_whole(*step),
-    }
-}
-
-/// The largest file that sizes make.
-fn largest(sizes: &Sizes) -> u64 {
-    match sizes {
-        Sizes::Mix(mix) => match &mix[..] {
-            [(size, share)] if *share <= 0.0 => size.saturating_mul(2),
-            _ => sizes.largest(),
-        },
-        Sizes::Range { .. } => sizes.largest(),
     }
 }
 

@@ -8,6 +8,7 @@
 mod input;
 mod joined;
 mod reader;
+mod recovered;
 mod spec;
 #[cfg(test)]
 mod tests;
@@ -42,6 +43,7 @@ use crate::tree_target::TreeTarget;
 pub(crate) use input::{FlowsEnd, FlowsInput, add};
 pub(crate) use joined::{Part, joint};
 pub(crate) use reader::{Feeders, Readers};
+pub(crate) use recovered::recovered;
 pub use spec::{FLOWS_MAX, FlowEnds, FlowSpec, FlowSpecError};
 
 /// Requests that a generator makes at a time: a microsecond or two of work, so that no request is
@@ -170,7 +172,7 @@ impl Flow {
 
     /// What results call it.
     pub(crate) fn name(&self, number: usize) -> String {
-        self.spec.name.clone().unwrap_or_else(|| number.to_string())
+        self.spec.name(number)
     }
 
     /// Opens its load.
@@ -225,7 +227,7 @@ impl Flows {
             let source = open::trace_until(opener, &stop, &flow.load, options, &whole)?;
             let theirs = source.header();
             let first_volume = header.volumes.len() as u32;
-            let name = flow.name.clone().unwrap_or_else(|| number.to_string());
+            let name = flow.name(number);
             let parts = joined::parts(flow, targets)?;
             joined::one_volume(flow, &parts, &theirs.volumes)?;
             let volumes = volumes(&theirs.volumes, first_volume, &name, flow)?;

@@ -78,6 +78,11 @@ impl fmt::Display for FlowSpecError {
 impl std::error::Error for FlowSpecError {}
 
 impl FlowSpec {
+    /// What results call it, the flow of this number.
+    pub(crate) fn name(&self, number: usize) -> String {
+        self.name.clone().unwrap_or_else(|| number.to_string())
+    }
+
     /// When its requests are admitted.
     pub fn admission(&self) -> Admission {
         match self.threads {

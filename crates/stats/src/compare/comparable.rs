@@ -9,7 +9,7 @@
 use serde::Serialize;
 
 use super::load::{LoadMark, lines};
-use crate::run_summary::RunSummary;
+use crate::run_summary::{EngineFacts, RunSummary};
 use crate::verdict::{Grade, Validity, Verdict};
 use ioecho_trace::units::counted;
 
@@ -137,10 +137,9 @@ fn of_two(first: &Replayed<'_>, other: &Replayed<'_>, found: &mut Vec<Obstacle>)
         let told = |load: LoadMark| format!("{:016x}", load.content);
         differ("load", Refusal, "other requests (mark of the load)", told(one), told(two));
     } else {
-        let told = |load: LoadMark| format!("{} requests", load.requests);
-        differ("load", Refusal, "another load", told(one), told(two));
+        differ("load", Refusal, "another load", requests(first), requests(other));
     }
-    differ("load", Refusal, "other clients", lines(&a.flows), lines(&b.flows));
+    differ("load", Refusal, "other clients", clients(a), clients(b));
     differ("load", Refusal, "other places", first.room.to_owned(), other.room.to_owned());
     differ("timing", Refusal, "another timing", a.timing.to_string(), b.timing.to_string());
     let speed = |factor: f64| format!("{factor}");
@@ -185,6 +184,20 @@ fn of_two(first: &Replayed<'_>, other: &Replayed<'_>, found: &mut Vec<Obstacle>)
     differ("page-cache", Doubt, "page cache", cache(a.direct), cache(b.direct));
     let (one, two) = (a.targets.to_string(), b.targets.to_string());
     differ("targets", Doubt, "targets", one, two);
+}
+
+/// How many requests a load has. Those of clients are results, and count for no mark.
+fn requests(run: &Replayed<'_>) -> String {
+    if lines(&run.summary.engine.flows).is_empty() {
+        format!("{} requests", run.load.requests)
+    } else {
+        format!("{} requests of clients", run.summary.recorded)
+    }
+}
+
+fn clients(engine: &EngineFacts) -> String {
+    let lines = lines(&engine.flows);
+    if lines.is_empty() { "none".to_owned() } else { lines }
 }
 
 #[cfg(test)]
@@ -261,6 +274,16 @@ mod tests {
             summary.engine.flows = vec![flow];
         };
         assert_eq!(found(clients, LoadMark::default()), [("load", Refusal)]);
+        // How many requests clients make is a result, and no "0 requests".
+        let (mut of_clients, of_trace) = (summary(clients), summary(|_| ()));
+        of_clients.recorded = 3604;
+        let replayed = |name, summary, requests| {
+            let load = LoadMark { requests, ..LoadMark::default() };
+            Replayed { name, summary, load, room: "", conflicts: "" }
+        };
+        let all = obstacles(&[replayed("a", &of_clients, 0), replayed("b", &of_trace, 3604)]);
+        assert_eq!(all[0].text, "another load: a 3604 requests of clients, b 3604 requests");
+        assert!(all[1].text.ends_with(", b none"), "{}", all[1].text);
         let cases: [(Change, (&str, Weight)); 9] = [
             (|s| s.engine.timing = TimingMode::Afap, ("timing", Refusal)),
             (|s| s.engine.speedup = 2.0, ("speedup", Refusal)),

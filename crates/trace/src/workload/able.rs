@@ -86,6 +86,7 @@ pub(super) fn check(
 ) -> Result<Vec<Told>, Faults> {
     let mut check = Check { description, faults: Faults::default(), told: Vec::new() };
     check.definitions(plan);
+    super::on_trees::tell_idle(description, plan, &mut check.told);
     super::verified::check(description, plan, &mut check.faults, &mut check.told);
     check.hosts(is_local);
     if plan.count() > RUNS_MAX {
@@ -342,8 +343,8 @@ impl Check<'_> {
 }
 
 /// A place that can be looked up.
-type Spot = (std::sync::Arc<str>, usize, usize);
+pub(super) type Spot = (std::sync::Arc<str>, usize, usize);
 
-fn spot(place: &Place) -> Spot {
+pub(super) fn spot(place: &Place) -> Spot {
     (place.file.clone(), place.line, place.column)
 }

@@ -8,9 +8,8 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use super::fault::Faults;
 use super::flow::seconds;
-use super::model::{FileWork, General, Run, Sizes, Tree, Value, Workload, plain};
+use super::model::{FileWork, General, Run, Sizes, Tree, Value, plain};
 use super::plan::{FileFlow, Leaf, LeafRate, PlannedFlow};
 use crate::generate::{FILES_PREFIX, FORMAT, files_task};
 use crate::units::Nanos;
@@ -22,6 +21,9 @@ const FORMAT_SIZE: u64 = 64 << 10;
 /// Vdbench's mean of a skewed choice: so many times it fits into all files.
 const SKEW: &str = "3";
 
+/// The axis that tells the replays of a run from each other.
+pub const PHASE: &str = "phase";
+
 /// A load on a tree, with everything that loops decide.
 pub(super) struct OnTree<'w> {
     pub(super) work: &'w FileWork,
@@ -32,7 +34,10 @@ pub(super) struct OnTree<'w> {
     pub(super) tree: Tree,
     pub(super) sizes: Sizes,
     pub(super) threads: u64,
-    pub(super) ops: Vec<&'static str>,
+    /// What is done, in the words of a flow.
+    pub(super) tasks: Vec<&'static str>,
+    /// Percent of reads of `mixed`.
+    pub(super) read: Option<f64>,
     /// Its part of the rate.
     pub(super) share: f64,
     /// Whether loads have the shares of the rate that the file gives them.
@@ -109,18 +114,9 @@ impl OnTree<'_> {
         tree.open.iter().chain(&work.open).chain(&run.open).copied().collect()
     }
 
-    /// What is done, in the words of a flow.
-    fn tasks(&self) -> Vec<&'static str> {
-        match (&self.ops[..], self.work.read) {
-            ([], Some(_)) => vec!["mixed"],
-            ([], None) => vec!["read"],
-            (ops, _) => ops.to_vec(),
-        }
-    }
-
     /// Its flows, one for each operation.
     pub(super) fn flows(&self, rate: &LeafRate, span: Nanos) -> Vec<PlannedFlow> {
-        let tasks = self.tasks();
+        let tasks = &self.tasks;
         let target = self.tree.target(self.general, &self.open());
         let each = self.share / tasks.len().max(1) as f64;
         let flow = |task: &&'static str| {
@@ -147,7 +143,7 @@ impl OnTree<'_> {
                 is_closed,
                 in_flight: self.threads,
                 writes: !matches!(*task, "read" | "open" | "close" | "getattr" | "access")
-                    || self.removes_after(task),
+                    || removes_after(self.work, task),
                 is_sync: false,
                 share: (is_closed && self.is_skewed).then_some(each * 100.0),
                 has_own_rate: false,
@@ -160,17 +156,16 @@ impl OnTree<'_> {
     /// operations, and not every operation has a use for each. `has_instants`: so have its
     /// requests.
     fn line(&self, task: &str, has_instants: bool) -> String {
-        let FileWork { access, select, stop_after, read, .. } = self.work;
-        let transfers = matches!(task, "read" | "write" | "mixed");
-        let is_of_directories = matches!(task, "mkdir" | "rmdir");
-        let stays =
-            transfers || matches!(task, "open" | "close" | "getattr" | "setattr" | "access");
+        let FileWork { access, select, stop_after, .. } = self.work;
+        let transfers = transfers(task);
+        let is_of_directories = is_of_directories(task);
+        let stays = stays(task);
         let selects = |word: &str| select.iter().any(|other| other == word);
         let mut line = format!("{FILES_PREFIX}{task}?");
         if transfers {
             let _ = write!(line, "size={}&", self.sizes);
         }
-        if let Some(read) = read.filter(|_| task == "mixed") {
+        if let Some(read) = self.read.filter(|_| task == "mixed") {
             let _ = write!(line, "read={read}&");
         }
         let does = |word: &str| access.contains(&word);
@@ -183,7 +178,7 @@ impl OnTree<'_> {
         if let Some(way) = way {
             let _ = write!(line, "access={way}&");
         }
-        if self.removes_after(task) {
+        if removes_after(self.work, task) {
             line.push_str("then-delete=yes&");
         }
         for (number, word) in select.iter().enumerate() {
@@ -217,19 +212,13 @@ impl OnTree<'_> {
             let _ = write!(line, "stop-after={stop}&");
         }
         let is_chosen = line.contains("select=");
-        let is_mixed = task == "mixed" && !matches!(read, Some(0.0 | 100.0));
-        let is_drawn = transfers && (way.is_some() || self.sizes.are_several()) || is_mixed;
+        let several = way.is_some() || self.sizes.are_several() || task == "mixed";
+        let is_drawn = transfers && several;
         if is_chosen || is_drawn || has_instants {
             let _ = write!(line, "seed={}", self.seed);
         }
         line.truncate(line.trim_end_matches(['&', '?']).len());
         line
-    }
-
-    /// Whether a task removes files when it has gone through them.
-    fn removes_after(&self, task: &str) -> bool {
-        let opens = matches!(task, "read" | "write" | "mixed" | "create" | "open" | "close");
-        opens && self.work.access.contains(&"delete")
     }
 
     /// The flow that makes its tree, if the run asks for that.
@@ -282,22 +271,38 @@ impl OnTree<'_> {
     }
 }
 
-/// Refuses runs that copy or move files: a tree of a file of runs knows no other one.
-pub(super) fn refuse_copies(workload: &Workload, run: &Run, faults: &mut Faults) {
-    let is_copy = |op: &'static str| matches!(op, "copy" | "move");
-    let mut works = run.file_works.iter().map(|at| &workload.file_works[*at]);
-    let of_work = works.find(|work| run.ops.is_empty() && work.ops.iter().any(|op| is_copy(op)));
-    let is_of_loop = run.loops.iter().flat_map(|it| &it.values).any(|value| match value {
-        Value::Word(op) => is_copy(op),
-        _ => false,
-    });
-    let is_of_run = is_of_loop || run.ops.iter().any(|op| is_copy(op));
-    let place = of_work.map(|work| &work.place).or(is_of_run.then_some(&run.place));
-    if let Some(place) = place {
-        let reason = "copies and moves are not run from a file of runs yet";
-        let help = "leave them out, or replay such a flow by itself: files:copy?to=2";
-        faults.impossible(place, reason, help);
+/// What these operations with this share of reads are, in the words of a flow: a share of reads is
+/// that of one load which reads and writes.
+pub(super) fn tasks(ops: &[&'static str], read: Option<f64>) -> Vec<&'static str> {
+    match (ops, read) {
+        ([], None) => vec!["read"],
+        ([] | ["read" | "write"], Some(read)) => vec![match read {
+            read if read <= 0.0 => "write",
+            read if read >= 100.0 => "read",
+            _ => "mixed",
+        }],
+        (ops, _) => ops.to_vec(),
     }
+}
+
+/// Whether a task reads or writes the data of files.
+pub(super) fn transfers(task: &str) -> bool {
+    matches!(task, "read" | "write" | "mixed")
+}
+
+pub(super) fn is_of_directories(task: &str) -> bool {
+    matches!(task, "mkdir" | "rmdir")
+}
+
+/// Whether a task works on a file that is there and stays.
+pub(super) fn stays(task: &str) -> bool {
+    transfers(task) || matches!(task, "open" | "close" | "getattr" | "setattr" | "access")
+}
+
+/// Whether a task of a load removes files when it has gone through them.
+pub(super) fn removes_after(work: &FileWork, task: &str) -> bool {
+    let opens = transfers(task) || matches!(task, "create" | "open" | "close");
+    opens && work.access.contains(&"delete")
 }
 
 /// What of each simulated tree is there, as the runs so far would have left it: a simulation has
@@ -352,7 +357,7 @@ pub fn replays(leaves: impl Iterator<Item = Leaf>) -> Vec<Leaf> {
                 suppose(flow, &mut left);
             }
             let mut values = leaf.values.clone();
-            values.push(("phase", "format".to_owned()));
+            values.push((PHASE, "format".to_owned()));
             let has_end = leaf.format.contains(&"limited");
             let (warmup, rate) = (Nanos::ZERO, LeafRate::Max);
             all.push(Leaf { flows: makes, values, rate, has_end, warmup, ..leaf.clone() });

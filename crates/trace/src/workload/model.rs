@@ -11,6 +11,7 @@ use crate::place::Place;
 use crate::units::{Bytes, Nanos};
 
 pub use super::gather::Told;
+use super::levels::Levels;
 
 /// How often the same data may be written, at least and at most.
 pub const DEDUPS: RangeInclusive<f64> = 1.0..=1e3;
@@ -355,16 +356,19 @@ pub struct Tree {
 }
 
 impl Tree {
-    /// How many files it has, at most 2^64 - 1.
+    /// Its levels.
+    ///
+    /// # Errors
+    ///
+    /// In words, if there cannot be so many directories or files.
+    pub fn levels(&self) -> Result<Levels, String> {
+        let depth = u32::try_from(self.depth).unwrap_or(u32::MAX);
+        Levels::new(depth, self.width, self.files, self.everywhere, &self.sizes)
+    }
+
+    /// How many files it has.
     pub fn count(&self) -> u64 {
-        let first = if self.everywhere { 1.min(self.depth) } else { self.depth };
-        let levels = first..=self.depth;
-        let directories = levels.map(|level| {
-            let level = u32::try_from(level).unwrap_or(u32::MAX);
-            u128::from(self.width).checked_pow(level).unwrap_or(u128::MAX)
-        });
-        let all = directories.fold(0_u128, u128::saturating_add);
-        u64::try_from(all.saturating_mul(u128::from(self.files))).unwrap_or(u64::MAX)
+        self.levels().map_or(u64::MAX, |levels| levels.files)
     }
 }
 

@@ -281,14 +281,15 @@ impl<'w> Plan<'w> {
     fn check(&mut self, faults: &mut Faults) {
         let (mut told, mut seen) = (Vec::new(), BTreeSet::new());
         for planned in &self.runs {
-            let last = planned.count().checked_sub(1);
+            let before = faults.all().len();
+            super::on_trees::check(self.workload, planned.run, faults, &mut told);
+            let last = planned.count().checked_sub(1).filter(|_| faults.all().len() == before);
             for at in [last.map(|_| 0), last].into_iter().flatten() {
                 if let Err((place, reason)) = self.leaf_of(planned, at) {
                     faults.impossible(&place, reason, "give it more, or take smaller requests");
                     break;
                 }
             }
-            super::files::refuse_copies(self.workload, planned.run, faults);
             for at in &planned.run.works {
                 let work = &self.workload.works[*at];
                 let is_skewed = work.band.is_some() || work.seek == Seek::Skewed;
@@ -573,6 +574,7 @@ impl<'w> Plan<'w> {
                 let mut threads = work.threads.div_ceil(work.trees.len() as u64);
                 let mut sizes = work.sizes.clone();
                 let mut ops = if run.ops.is_empty() { work.ops.clone() } else { run.ops.clone() };
+                let mut read = work.read;
                 for (key, value) in chosen {
                     tree.set(key, value);
                     match (*key, value) {
@@ -581,6 +583,7 @@ impl<'w> Plan<'w> {
                         }
                         ("size", Value::Size(size)) => sizes = Sizes::only(*size),
                         ("each-op", Value::Word(op)) => ops = vec![*op],
+                        ("read", Value::Decimal(percent)) => read = Some(*percent),
                         _ => {}
                     }
                 }
@@ -595,22 +598,24 @@ impl<'w> Plan<'w> {
                     share: share / work.trees.len() as f64,
                     sizes,
                     threads,
-                    ops,
+                    tasks: super::files::tasks(&ops, read),
+                    read,
                     tree,
                 };
                 // A tree is made once, whichever loads it has.
                 let is_made = all.iter().any(|file| {
                     file.makes.as_ref().is_some_and(|it| it.storages[0] == on.tree.name)
                 });
-                let writes = writes(work, &on.ops) || run.format.iter().any(|word| *word != "no");
+                let flows = on.flows(rate, run.warmup.saturating_add(run.duration));
+                let formats = run.format.iter().any(|word| *word != "no");
                 all.push(FileFlow {
                     name,
                     anchor: on.tree.anchor.clone(),
                     files: on.tree.count(),
-                    does: does(work, &on.ops, &on.sizes),
+                    does: does(&on),
                     threads: on.threads,
-                    writes,
-                    flows: on.flows(rate, run.warmup.saturating_add(run.duration)),
+                    writes: formats || flows.iter().any(|flow| flow.writes),
+                    flows,
                     makes: on.making().filter(|_| !is_made),
                 });
             }
@@ -775,21 +780,12 @@ fn shares_of(skews: &[Option<f64>]) -> Vec<f64> {
     skews.iter().map(share).collect()
 }
 
-/// Whether a load changes its trees.
-fn writes(work: &FileWork, ops: &[&'static str]) -> bool {
-    let reads = ["read", "open", "close", "getattr", "access"];
-    match (ops, work.read) {
-        ([], Some(percent)) => percent < 100.0,
-        ([], None) => false,
-        (ops, _) => ops.iter().any(|op| !reads.contains(op)),
-    }
-}
-
-fn does(work: &FileWork, ops: &[&'static str], sizes: &Sizes) -> String {
-    let what = match (ops, work.read) {
-        ([], Some(percent)) => format!("reads {percent} %, writes the rest"),
-        ([], None) => "read".to_owned(),
-        (ops, _) => ops.join(", "),
+/// What a load on a tree does, in words.
+fn does(on: &OnTree<'_>) -> String {
+    let OnTree { work, tasks, sizes, .. } = on;
+    let what = match (&tasks[..], on.read) {
+        (["mixed"], Some(percent)) => format!("reads {percent} %, writes the rest"),
+        (tasks, _) => tasks.join(", "),
     };
     let access = if work.access.is_empty() { vec!["sequential"] } else { work.access.clone() };
     let select = if work.select.is_empty() { "sequential" } else { &work.select.join(" ") };

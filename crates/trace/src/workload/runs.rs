@@ -6,7 +6,7 @@ use super::definitions::{Definition, Entry};
 use super::fault::Faults;
 use super::keys::{Kind, OPEN_FLAGS, OPERATIONS, Section};
 use super::model::{Arrival, Choice, FORMAT, Loop, Rate, Run, Told, Value, Work, Workload};
-use super::typed::{THREADS_MAX, check_sectors, formats, names, ratios, seek};
+use super::typed::{check_sectors, formats, names, ratios, seek, within};
 use super::values::{Values, decimal, one_of, whole};
 use crate::place::{Place, nearest};
 use crate::units::Nanos;
@@ -365,14 +365,10 @@ fn loops(values: &mut Values<'_>) -> Vec<Loop> {
             }
             Kind::Numbers => {
                 let numbers = values.numbers(name);
-                let is_possible = |number: &u64| match name {
-                    "forthreads" => (1..=THREADS_MAX).contains(number),
-                    "fordepth" => *number <= 64,
-                    _ => (1..=1 << 32).contains(number),
-                };
-                if let Some(number) = numbers.iter().find(|number| !is_possible(number)) {
+                let within = within(entry.key.ours);
+                if let Some(number) = numbers.iter().find(|number| !within.contains(number)) {
                     let reason = format!("{name}={number} is not possible");
-                    let help = format!("threads lie between 1 and {THREADS_MAX}");
+                    let help = format!("it lies between {} and {}", within.start(), within.end());
                     values.faults.impossible(&entry.place, reason, help);
                 }
                 numbers.into_iter().map(Value::Number).collect()

@@ -61,8 +61,15 @@ fn all_files() -> Vec<Description> {
         .collect()
 }
 
+/// What is wrong with a text, or with the plan of its runs.
 fn faults(text: &str) -> String {
-    read_with(text, &[]).unwrap_err().to_string()
+    match read_with(text, &[]) {
+        Err(faults) => faults.to_string(),
+        Ok(read) => match Plan::new(&read.workload, Asked::default(), &|_| None) {
+            Err(faults) => faults.to_string(),
+            Ok(_) => panic!("{text}"),
+        },
+    }
 }
 
 fn plan_of(workload: &Workload, look: impl FnOnce(&Plan<'_>)) {
@@ -276,6 +283,9 @@ const WRONG: &[(&str, &str, bool)] = &[
     ("dedupratio=1001\nsd=a,lun=/x\nrd=r,sd=a\n", "a.vdb:1:12: dedupratio=1001 is", true),
     ("sd=a,lun=\"/x\nrd=r,sd=a\n", "a.vdb:1:10: the quotation mark \" is not closed", false),
     ("sd=a,lun=/x,size='1g\nrd=r,sd=a\n", "a.vdb:1:18: the quotation mark ' is", false),
+    ("fsd=f,anchor=/f\nfwd=w,fsd=f,stopafter=0\nrd=r,fwd=w\n", "a.vdb:2:23: stopafter=0 is", true),
+    ("fsd=f,anchor=/f\nfwd=w,fsd=f,stopafter=x\nrd=r,fwd=w\n", "a.vdb:2:23: 'x' is no", false),
+    ("fsd=f,anchor=/f,files=0\nfwd=w,fsd=f\nrd=r,fwd=w\n", "a.vdb:1:23: files=0 is not", true),
     ("include=\"other\nrd=r,sd=s\n", "a.vdb:1:9: the quotation mark \" is not", false),
 ];
 
@@ -503,4 +513,94 @@ fn storages_that_are_one_volume_have_one_load_over_all_of_them() {
         let told = text.unwrap_err();
         assert!(told.contains(reason), "{told}");
     }
+}
+
+/// The lines of the flows of all runs, and what is told of them.
+fn on_trees(load: &str, run: &str) -> Result<(Vec<String>, Vec<String>), String> {
+    let text = format!("fsd=f,anchor=/f,files=4\nfwd=w,fsd=f,{load}\nrd=r,fwd=w,{run}\n");
+    let read = read_with(&text, &[]).map_err(|faults| faults.to_string())?;
+    let plan = Plan::new(&read.workload, Asked::default(), &|_| None);
+    let plan = plan.map_err(|faults| faults.to_string())?;
+    let told = read.check_runs(&plan, &|_| None, false).map_err(|faults| faults.to_string())?;
+    let lines = plan.leaves().flat_map(|leaf| leaf.files).flat_map(|file| file.flows);
+    let line = |line: &str| line.split("&seed").next().unwrap_or_default().to_owned();
+    let lines = lines.map(|flow| line(&flow.line)).collect();
+    let told = told.iter().chain(&plan.told).map(|it| format!("{}: {}", it.place, it.what));
+    Ok((lines, told.collect()))
+}
+
+#[test]
+fn a_share_of_reads_is_that_of_a_load_that_reads_or_writes() {
+    let half = "files:mixed?size=4k&read=50";
+    let cells = ["files:write?size=4k", half, "files:read?size=4k"];
+    for operation in ["", "operation=read,", "operation=write,"] {
+        let looped = on_trees(&format!("{operation}rdpct=70"), "forrdpct=(0,50,100)").unwrap();
+        assert_eq!(looped, (cells.map(str::to_owned).to_vec(), Vec::new()), "{operation}");
+        let single = on_trees(&format!("{operation}rdpct=50"), "elapsed=5").unwrap();
+        assert_eq!(single, (vec![half.to_owned()], Vec::new()), "{operation}");
+    }
+    for (load, run) in [
+        ("operation=(read,write),rdpct=50", "elapsed=5"),
+        ("operation=(read,write)", "forrdpct=50"),
+        ("rdpct=50", "operations=(write,getattr)"),
+    ] {
+        let told = on_trees(load, run).unwrap_err();
+        assert!(told.starts_with("a.vdb:2:1: 'w' has a share of reads"), "{load} {run} {told}");
+    }
+    let (lines, told) = on_trees("rdpct=50", "foroperations=(read,getattr)").unwrap();
+    assert_eq!(lines, [half, "files:getattr"]);
+    assert_eq!(told, ["a.vdb:3:1: 'w' reads and writes by its share of reads in all of its loops"]);
+}
+
+#[test]
+fn what_no_operation_of_a_load_has_a_use_for_is_told_and_a_loop_over_it_refused() {
+    let load = "operation=getattr,rdpct=30,xfersize=8k,fileio=random,stopafter=5,fileselect=random";
+    let (lines, told) = on_trees(load, "forrdpct=20").unwrap();
+    assert_eq!(lines, ["files:getattr?select=random"]);
+    let nothing = |column: usize, key: &str| {
+        format!("a.vdb:2:{column}: {key}= counts for nothing in 'w': it is no setting of getattr")
+    };
+    let expected = [
+        nothing(31, "rdpct"),
+        nothing(40, "xfersizes"),
+        nothing(52, "fileio"),
+        nothing(66, "stopafter"),
+        "a.vdb:3:1: the loop over 'read' changes nothing: no load of the run reads or writes"
+            .to_owned(),
+    ];
+    assert_eq!(told, expected);
+    for run in ["forrdpct=(0,50)", "forxfersize=(4k,8k)", "forseekpct=(0,100)"] {
+        let told = on_trees("operation=getattr", run).unwrap_err();
+        assert!(told.starts_with("a.vdb:3:1: the loop over '"), "{told}");
+    }
+    let told = faults("sd=a,lun=/x,size=1g\nrd=r,sd=a,fordepth=(1,2)\n");
+    assert!(told.starts_with("a.vdb:2:1: the loop over 'depth' changes nothing"), "{told}");
+}
+
+#[test]
+fn a_tree_that_cannot_be_is_refused_where_it_is_described() {
+    let with = |tree: &str, run: &str| {
+        faults(&format!("fsd=f,anchor=/f,{tree}\nfwd=w,fsd=f\nrd=r,fwd=w{run}\n"))
+    };
+    for (tree, run, expected) in [
+        ("files=1000000000", "", "a.vdb:1:1: the tree 'f' is not possible: it has more than 2684"),
+        ("depth=64,width=2", "", "a.vdb:1:1: the tree 'f' is not possible: it has more than 6710"),
+        ("size=4611686018427387904", "", "a.vdb:1:1: the tree 'f' is not possible: its files"),
+        ("files=2", ",fordepth=(1,64),forwidth=(1,2)", "a.vdb:3:1: the tree 'f' is not possible"),
+        ("files=2", ",forfiles=(0,1)", "a.vdb:3:12: forfiles=0 is not possible"),
+    ] {
+        let told = with(tree, run);
+        assert!(told.starts_with(expected), "{told}");
+        assert!(!told.contains("threads"), "{told}");
+    }
+    let toml = |tree: &str, flow: &str, run: &str| {
+        faults(&format!(
+            "[tree.f]\n{tree}\n[flow.w]\non = \"f\"\n{flow}\n[[run]]\nflows = \"w\"\n{run}\n"
+        ))
+    };
+    let told = toml("anchor = \"\"", "", "");
+    assert!(told.starts_with("a.vdb:2:10: anchor is an empty name"), "{told}");
+    let told = toml("anchor = \"/f\"", "ops = []", "for = { threads = [] }");
+    assert!(told.starts_with("a.vdb:5:7: 'ops' has no value"), "{told}");
+    assert!(told.contains("a.vdb:8:19: 'threads' has no value"), "{told}");
 }

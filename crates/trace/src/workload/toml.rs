@@ -267,6 +267,11 @@ impl Reader<'_> {
 
     fn items(&mut self, key: &Key, value: &Spanned<DeValue<'_>>) -> Vec<Item> {
         let values = match value.get_ref() {
+            DeValue::Array(items) if items.is_empty() => {
+                let reason = format!("'{}' has no value", key.ours);
+                self.wrong(&value.span(), reason, "write one, or leave it out");
+                return Vec::new();
+            }
             DeValue::Array(items) => items.iter().collect(),
             _ => vec![value],
         };

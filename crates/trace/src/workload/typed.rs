@@ -3,9 +3,12 @@
 //! Names are looked up where a run uses them (`runs`), because a file may name what it does not
 //! need, and published files do.
 
+use std::ops::RangeInclusive;
+
 use super::definitions::{Definition, Entry};
 use super::fault::Faults;
 use super::keys::{FILE_IO, FORMATS, FROM, OPEN_FLAGS, OPERATIONS, Section};
+use super::levels::DEPTH_MAX;
 use super::model::{
     Band, DEDUPS, Extent, FileWork, General, Host, ReplayGroup, Seek, Sizes, Storage, Tree, Work,
     Workload,
@@ -114,13 +117,14 @@ fn storages(values: &mut Values<'_>) -> Vec<Storage> {
         let reason = format!("the sd '{}' has no lun", definition.name);
         values.faults.syntax(&definition.place, reason, "write lun=…, a device or a file");
     }
+    refuse_empty(values, "lun", "write a device or a file");
     let storage = Storage {
         name: definition.name.clone(),
         place: definition.place.clone(),
         paths,
         size: extent(values, "size"),
         range: band(values, "range"),
-        threads: values.number("threads", 1..=THREADS_MAX).unwrap_or(THREADS),
+        threads: values.number("threads", within("threads")).unwrap_or(THREADS),
         hit_area: values.size("hitarea").unwrap_or(HIT_AREA),
         shift: sectors(values, "offset").unwrap_or(0),
         align: sectors(values, "align").filter(|align| *align > 0),
@@ -408,7 +412,7 @@ fn work(values: &mut Values<'_>) -> Work {
         skew: values.percent("skew"),
         rate: values.decimal("iorate", 0.001..=1e7),
         priority: values.number("priority", 1..=1_000_000),
-        threads: values.number("threads", 1..=THREADS_MAX),
+        threads: values.number("threads", within("threads")),
         streams: values.number("streams", 1..=65_536),
         from: values.text(FROM),
         ..Work::of_run(&definition.name, &definition.place)
@@ -421,6 +425,14 @@ pub(super) fn names(definition: &Definition, key: &str) -> Vec<(String, Place)> 
     items.map(|item| (item.text.clone(), item.place.clone())).collect()
 }
 
+/// Refuses an empty path, which would be the directory that the command is typed in.
+fn refuse_empty(values: &mut Values<'_>, key: &str, help: &str) {
+    let items = values.definition.all(key).flat_map(|entry| &entry.items);
+    for item in items.filter(|item| item.text.is_empty()) {
+        values.faults.impossible(&item.place, format!("{key} is an empty name"), help);
+    }
+}
+
 fn trees(values: &mut Values<'_>) -> Vec<Tree> {
     let definition = values.definition;
     let anchor = values.text("anchor");
@@ -428,6 +440,7 @@ fn trees(values: &mut Values<'_>) -> Vec<Tree> {
         let reason = format!("the fsd '{}' has no anchor", definition.name);
         values.faults.syntax(&definition.place, reason, "write anchor=…, a directory");
     }
+    refuse_empty(values, "anchor", "write anchor=…, a directory");
     for key in ["mask", "journal"] {
         values.texts(key);
     }
@@ -435,9 +448,9 @@ fn trees(values: &mut Values<'_>) -> Vec<Tree> {
         name: definition.name.clone(),
         place: definition.place.clone(),
         anchor: anchor.unwrap_or_default(),
-        depth: values.number("depth", 0..=64).unwrap_or(1),
-        width: values.number("width", 1..=1_000_000).unwrap_or(1),
-        files: values.number("files", 0..=1 << 32).unwrap_or(1),
+        depth: values.number("depth", within("depth")).unwrap_or(1),
+        width: values.number("width", within("width")).unwrap_or(1),
+        files: values.number("files", within("files")).unwrap_or(1),
         sizes: sizes(values, "sizes", false).unwrap_or(Sizes::only(4096)),
         everywhere: values.word("distribution", &["bottom", "all"]) == Some("all"),
         total: values.size("totalsize"),
@@ -455,6 +468,40 @@ fn trees(values: &mut Values<'_>) -> Vec<Tree> {
         .collect()
 }
 
+/// What a number of a tree or of threads lies between.
+pub(super) fn within(key: &str) -> RangeInclusive<u64> {
+    match key {
+        "depth" => 0..=u64::from(DEPTH_MAX),
+        "width" => 1..=1_000_000,
+        "files" => 1..=1 << 32,
+        _ => 1..=THREADS_MAX,
+    }
+}
+
+/// After how many requests, or percent of a file, it is left.
+fn stop_after(values: &mut Values<'_>) -> Option<String> {
+    let text = values.text("stopafter")?;
+    let item = &values.entry("stopafter")?.items[0];
+    let percent = text.strip_suffix('%');
+    let is_possible = match percent {
+        Some(percent) => decimal(percent).map(|it| it > 0.0 && it <= 1e6),
+        None => whole(&text).map(|requests| requests > 0),
+    };
+    match is_possible {
+        Some(true) => return Some(text),
+        Some(false) => {
+            let help = "it is a number of requests from 1 on, or a percentage above 0";
+            let reason = format!("stopafter={text} is not possible");
+            values.faults.impossible(&item.place, reason, help);
+        }
+        None => {
+            let reason = format!("'{text}' is no number and no percentage");
+            values.faults.syntax(&item.place, reason, "write it like 100 or 50%");
+        }
+    }
+    None
+}
+
 fn file_work(values: &mut Values<'_>) -> FileWork {
     let definition = values.definition;
     FileWork {
@@ -468,9 +515,9 @@ fn file_work(values: &mut Values<'_>) -> FileWork {
         access: values.words("fileio", FILE_IO),
         select: selection(values),
         sizes: sizes(values, "xfersizes", true).unwrap_or(Sizes::only(4096)),
-        threads: values.number("threads", 1..=THREADS_MAX).unwrap_or(1),
+        threads: values.number("threads", within("threads")).unwrap_or(1),
         skew: values.percent("skew"),
-        stop_after: values.text("stopafter"),
+        stop_after: stop_after(values),
         open: values.words("openflags", OPEN_FLAGS),
     }
 }

@@ -14,7 +14,7 @@ use ioecho_stats::analysis::spans::SpanFigures;
 use ioecho_stats::analysis::subset::Subset;
 use ioecho_stats::picture::Span;
 use ioecho_stats::steady::WINDOW;
-use ioecho_trace::units::counted;
+use ioecho_trace::units::{counted, has_whole_second};
 use ioecho_trace::{Bytes, Header, Nanos, Op};
 
 use super::files::{self, Names, OPERATIONS_SHOWN};
@@ -132,7 +132,9 @@ fn print_throughput(
     if throughput.failed > 0 {
         row!(out, "failed", "{}", throughput.failed)?;
     }
-    if !has_schedule {
+    // The fullest part of a second says nothing beside a mean rate.
+    let is_long = has_whole_second(Nanos(figures.first_ns), Nanos(throughput.demanded_end_ns));
+    if !has_schedule || !is_long {
         return Ok(());
     }
     let (requests, bytes) = (throughput.peak_requests, throughput.peak_bytes);

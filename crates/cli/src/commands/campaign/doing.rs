@@ -20,6 +20,7 @@ use jiff::Timestamp;
 
 use super::begun::Begun;
 use super::child::Came;
+use super::forecast::{self, Forecast};
 use super::going::{Ended, Going};
 use super::hosts::Hosts;
 use super::hosts::attempt::Task;
@@ -30,7 +31,7 @@ use super::room::Room;
 use super::setting_up::{self, Host, Locks, end_of};
 use super::show::show;
 use super::store::{self, JournalFile, Store, StoredPlan};
-use super::{baseline, child, forecast, junit, report};
+use super::{baseline, child, junit, report};
 use crate::args::{DoingArgs, ResumeCampaignArgs, RunCampaignArgs};
 use crate::exit::{self, Coded};
 use crate::outputs::{Gate, Writing};
@@ -178,7 +179,8 @@ fn carry_out(
     let hosts = hosts_of(made, store, &executor, destroy, stopping, doing.quiet)?;
     let is_quiet = doing.quiet;
     let doer = Doer { made, store, destroy, running, stopping, room, is_quiet, host, hosts };
-    let over = doer.runs(&mut executor, &mut journal, deadline)?;
+    let mut forecast = Forecast::new(&executor, &held.clocks);
+    let over = doer.runs(&mut executor, &mut journal, deadline, &mut forecast)?;
     let is_as_found = ended(doer.hosts, doer.host)?;
     journal.add(Happening::Over { why: told_over(over).to_owned() })?;
     let mut conclusion = conclude(&executor);
@@ -267,9 +269,11 @@ impl Doer<'_> {
         executor: &mut Executor<'_>,
         journal: &mut JournalFile,
         deadline: Option<Timestamp>,
+        forecast: &mut Forecast,
     ) -> anyhow::Result<Over> {
         thread::scope(|scope| {
-            let over = self.runs_among(executor, journal, deadline, &mut Going::new(scope));
+            let over =
+                self.runs_among(executor, journal, deadline, forecast, &mut Going::new(scope));
             if let (Err(_), Some(hosts)) = (&over, &self.hosts) {
                 // What goes on elsewhere could not be stored either.
                 hosts.give_up();
@@ -283,6 +287,7 @@ impl Doer<'_> {
         executor: &mut Executor<'_>,
         journal: &mut JournalFile,
         deadline: Option<Timestamp>,
+        forecast: &mut Forecast,
         going: &mut Going<'_, 'd>,
     ) -> anyhow::Result<Over> {
         let (mut events, mut over) = (VecDeque::from([Event::Begin]), None);
@@ -297,6 +302,9 @@ impl Doer<'_> {
             };
             let left = deadline.map(|end| end.duration_since(Timestamp::now()).as_secs_f64());
             executor.tell_time_left(left);
+            if let Event::Ended(cell, _, seconds) = &event {
+                forecast.ended(&executor.cells()[*cell], *seconds);
+            }
             let actions = executor
                 .step(event)
                 .map_err(|refused| Coded::error(self.made.here.code(), refused.to_string()))?;
@@ -306,18 +314,18 @@ impl Doer<'_> {
                     if over.is_some() {
                         continue;
                     }
-                    self.tell(executor, &action, going.count());
+                    self.tell(executor, &action, going.count(), forecast);
                     let is_due = told.is_none_or(|told| told.elapsed() >= TELL_EVERY);
                     if is_due {
                         told = Some(Instant::now());
-                        let (conclusion, left) = (conclude(executor), executor.forecast_s());
+                        let (conclusion, left) = (conclude(executor), forecast.seconds(executor));
                         self.store.put_status(self.store.seen(), conclusion, left, false);
                     }
                     let cell = executor.resolved(number);
                     events.extend(self.begin(number, &cell, attempt, journal, going)?);
                     continue;
                 }
-                self.tell(executor, &action, going.count());
+                self.tell(executor, &action, going.count(), forecast);
                 if let Action::Over(why) = action {
                     over = over.or(Some(why));
                 }
@@ -331,15 +339,21 @@ impl Doer<'_> {
         if self.is_asked(false) {
             return Some(Over::Stopped);
         }
-        if !self.room.is_enough(self.store, going) {
+        if let Some((free, needed)) = self.room.lacking(self.store, going) {
+            tell(&format!(
+                "error: the results of the next run may not fit on the disk: {} has {free} free, \
+                 and {needed} are kept for them\n  = help: make room there, or name another \
+                 directory with -o; the same command goes on where this one ends",
+                self.store.path().display()
+            ));
             return Some(Over::NoRoom);
         }
         self.host.as_ref().is_some_and(Host::is_left).then_some(Over::Left)
     }
 
-    fn tell(&self, executor: &Executor<'_>, action: &Action, going: usize) {
+    fn tell(&self, executor: &Executor<'_>, action: &Action, going: usize, forecast: &Forecast) {
         if !self.is_quiet {
-            tell_action(executor, action, going);
+            tell_action(executor, action, going, forecast);
         }
     }
 
@@ -585,14 +599,14 @@ const fn told_over(over: Over) -> &'static str {
 }
 
 /// A line for each thing that is settled or begins.
-fn tell_action(executor: &Executor<'_>, action: &Action, going: usize) {
+fn tell_action(executor: &Executor<'_>, action: &Action, going: usize, forecast: &Forecast) {
     let states = executor.states();
     match action {
         Action::Run(cell, attempt) => {
             let is_settled = |state: &&State| !matches!(state, State::Missing | State::Running);
             let number = states.iter().filter(is_settled).count() + going + 1;
             let again = if *attempt > 1 { format!(", attempt {attempt}") } else { String::new() };
-            let left = executor.forecast_s().map(forecast::left);
+            let left = forecast.seconds(executor).map(forecast::left);
             let left = left.map(|it| format!(" ({it})")).unwrap_or_default();
             let name = executor.cells()[*cell].name();
             tell(&format!("{number}/{}: {name}{again}{left}", states.len()));
@@ -626,6 +640,13 @@ pub(super) fn print(out: &mut Out, conclusion: &Conclusion) -> std::io::Result<(
     )?;
     for (cell, reason) in &conclusion.failed {
         writeln!(out, "failed        {cell}: {reason}")?;
+    }
+    for (cell, reason) in conclusion.invalid.iter().take(report::NOTES_MAX) {
+        writeln!(out, "invalid       {cell}: {reason}")?;
+    }
+    if conclusion.invalid.len() > report::NOTES_MAX {
+        let more = conclusion.invalid.len() - report::NOTES_MAX;
+        writeln!(out, "invalid       {more} cells more")?;
     }
     for broken in &conclusion.broken {
         writeln!(out, "broken        {}: {}", broken.cell, broken.told())?;

@@ -19,6 +19,7 @@ use super::store::{Store, entries, name_of};
 use crate::args::{GcCampaignArgs, Keep};
 use crate::exit;
 use crate::print::{Out, tell};
+use crate::results::CELLS;
 
 /// Something that can be removed.
 #[derive(Debug, Serialize)]
@@ -49,7 +50,7 @@ pub(super) fn run(args: &GcCampaignArgs, out: &mut Out) -> anyhow::Result<u8> {
     settle(&mut executor)?;
     let needed = |key: &str| executor.cells().iter().any(|cell| cell.key == key);
     let mut removable = Vec::new();
-    for cell in entries(&store.path().join("cells")) {
+    for cell in entries(&store.path().join(CELLS)) {
         let key = name_of(&cell);
         if !digest::is_digest(&key) {
             continue;

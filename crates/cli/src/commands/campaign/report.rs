@@ -31,7 +31,7 @@ pub(super) const PAGE: &str = "report.html";
 const TABLE: &str = "runs.parquet";
 
 /// The most lines of a kind in a list of the page.
-const NOTES_MAX: usize = 12;
+pub(super) const NOTES_MAX: usize = 12;
 
 /// The most runs of which the page has a map without its script.
 const STILL_MAX: usize = 1_000;
@@ -114,7 +114,10 @@ fn page(
     let broken = conclusion.broken.iter();
     let broken: Vec<String> =
         broken.map(|it| format!("{}: '{}' does not hold", it.cell, it.told())).collect();
-    for some in [&failed, &broken] {
+    let invalid = conclusion.invalid.iter();
+    let invalid: Vec<String> =
+        invalid.map(|(cell, reason)| format!("{cell} has figures of no use: {reason}")).collect();
+    for some in [&failed, &invalid, &broken] {
         notes.extend(some.iter().take(NOTES_MAX).cloned());
         if some.len() > NOTES_MAX {
             notes.push(format!("and {} more of this kind", some.len() - NOTES_MAX));
@@ -126,7 +129,9 @@ fn page(
             conclusion.retried
         ));
     }
-    let is_whole = counts.failed == 0 && counts.missing == 0 && conclusion.broken.is_empty();
+    let is_whole = [counts.failed, counts.missing, conclusion.useless(), conclusion.broken.len()]
+        .iter()
+        .all(|count| *count == 0);
     let (column_axis, columns, mut rows) = map(executor);
     if executor.cells().len() > STILL_MAX {
         rows.clear();

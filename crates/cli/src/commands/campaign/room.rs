@@ -5,6 +5,8 @@
 
 use std::cell::Cell;
 
+use ioecho_trace::Bytes;
+
 use super::store::Store;
 
 /// What a run reserves until its end, and what the campaign itself writes.
@@ -17,11 +19,13 @@ pub(super) struct Room {
 }
 
 impl Room {
-    /// Whether twice the largest run so far would fit, beside others that go on.
-    pub(super) fn is_enough(&self, store: &Store, going: usize) -> bool {
+    /// The space that is free, and the space that is needed, if that is more: twice that of the
+    /// largest run so far, beside others that go on.
+    pub(super) fn lacking(&self, store: &Store, going: usize) -> Option<(Bytes, Bytes)> {
+        let needed = LEAST + 2 * self.largest.get() * (going as u64 + 1);
         // A file system that does not tell is written to until it refuses.
-        let free = Self::free(store).unwrap_or(u64::MAX);
-        free >= LEAST + 2 * self.largest.get() * (going as u64 + 1)
+        let free = Self::free(store).filter(|free| *free < needed)?;
+        Some((Bytes(free), Bytes(needed)))
     }
 
     /// The space that is free.

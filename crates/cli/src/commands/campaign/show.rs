@@ -10,7 +10,7 @@ use ioecho_campaign::plan::{Cell, Plan, Step, is_simulated};
 use ioecho_campaign::setup::Foreseen;
 use serde::Serialize;
 
-use super::forecast;
+use super::forecast::Forecast;
 use super::ground::Here;
 use super::hosts::probe::{self, Probed};
 use super::machine::Machine;
@@ -78,7 +78,7 @@ fn show_with(
         let name = &made.plan.file.name;
         let left_out = made.plan.left_out;
         let steps = &made.plan.steps;
-        let seconds = forecast::seconds(&executor, &held);
+        let seconds = Forecast::new(&executor, &held.clocks).seconds(&executor);
         out.json(&Printed {
             version: JSON_VERSION,
             name,
@@ -250,7 +250,7 @@ fn print(
         };
         writeln!(out, "each cell     {replays} replays with nothing in between{until}")?;
     }
-    writeln!(out, "time          {}", forecast::told(executor, held))
+    writeln!(out, "time          {}", Forecast::new(executor, &held.clocks).told(executor))
 }
 
 /// Tells where the value of a key comes from.

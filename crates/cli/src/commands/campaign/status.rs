@@ -9,7 +9,7 @@ use ioecho_campaign::executor::{Event, Executor};
 use serde::Serialize;
 
 use super::doing::{kept, print};
-use super::forecast;
+use super::forecast::{self, Forecast};
 use super::store::{Store, StoredStatus};
 use crate::args::{StatusCampaignArgs, StopCampaignArgs};
 use crate::exit::{self, Coded};
@@ -74,7 +74,8 @@ fn known(store: &Store) -> anyhow::Result<(Conclusion, Option<f64>)> {
     let held = store.held();
     let mut executor = Executor::new(&made.plan, &made.here, held.attempts.clone(), 0.0);
     settle(&mut executor)?;
-    let (conclusion, left) = (conclude(&executor), forecast::seconds(&executor, &held));
+    let (conclusion, left) =
+        (conclude(&executor), Forecast::new(&executor, &held.clocks).seconds(&executor));
     if !is_running {
         // The next one who asks need not read everything again.
         store.put_status(seen, conclusion.clone(), left, true);

@@ -37,12 +37,14 @@ use serde::{Deserialize, Serialize};
 use crate::exit::{self, Coded};
 use crate::lock;
 use crate::print::tell;
+use crate::results::{CELLS, PLAN};
+
+pub(super) use crate::results::entries;
 
 /// The version of `plan.json`.
 const PLAN_VERSION: u32 = 1;
 
 const CAMPAIGN: &str = "campaign.toml";
-const PLAN: &str = "plan.json";
 /// The version of `status.json`.
 const STATUS_VERSION: u32 = 2;
 
@@ -321,7 +323,7 @@ impl Store {
 
     /// Every attempt. Ten thousand files are read by several threads.
     pub(super) fn held(&self) -> Held {
-        let cells = entries(&self.path().join("cells"));
+        let cells = entries(&self.path().join(CELLS));
         let at_once = thread::available_parallelism().map_or(1, usize::from);
         let mut held = Held::default();
         thread::scope(|scope| {
@@ -342,14 +344,14 @@ impl Store {
     /// Makes the directory of an attempt.
     pub(super) fn begin(&self, cell: &Cell, attempt: u32) -> anyhow::Result<OpenDirectory> {
         let made = || {
-            let cells = opened_or_made(&self.place, "cells")?;
+            let cells = opened_or_made(&self.place, CELLS)?;
             let of_cell = opened_or_made(&cells, &cell.key)?;
             if !of_cell.path().join("cell.json").exists() {
                 of_cell.put("cell.json", &serde_json::to_vec_pretty(cell)?)?;
             }
             of_cell.make_in(attempt.to_string())
         };
-        let path = self.path().join("cells").join(&cell.key);
+        let path = self.path().join(CELLS).join(&cell.key);
         Ok(made().map_err(|error| unwritable(&path, &error))?)
     }
 
@@ -391,7 +393,7 @@ impl Store {
     /// What tells later whether anything has happened since.
     pub(super) fn seen(&self) -> Seen {
         let journal = fs::metadata(self.path().join(JOURNAL)).map_or(0, |metadata| metadata.len());
-        let cells = fs::metadata(self.path().join("cells"));
+        let cells = fs::metadata(self.path().join(CELLS));
         let cells = cells.map_or((0, 0), |cells| (cells.mtime(), cells.mtime_nsec()));
         Seen { journal, plan: self.plan_digest(), cells }
     }
@@ -505,14 +507,6 @@ fn opened_or_made(above: &OpenDirectory, name: &str) -> io::Result<OpenDirectory
 fn is_beginning(name: &str) -> bool {
     let is_draft = name.starts_with('.') && name.ends_with(".partial");
     is_draft || ["lock", CAMPAIGN].contains(&name)
-}
-
-/// What is in a directory, in the order of the names.
-pub(super) fn entries(directory: &Path) -> Vec<PathBuf> {
-    let all = fs::read_dir(directory).into_iter().flatten().flatten();
-    let mut paths: Vec<PathBuf> = all.map(|entry| entry.path()).collect();
-    paths.sort();
-    paths
 }
 
 pub(super) fn name_of(path: &Path) -> String {

@@ -120,6 +120,7 @@ pub(crate) fn run_and(args: &RunArgs, out: &mut Out, then: Then<'_>) -> anyhow::
     } else {
         tell_told(&workload.told);
         tell_told(&plan.told);
+        tell_told(&description.idle(&plan));
         shown.text(out)?;
     }
     Ok(exit::OK)

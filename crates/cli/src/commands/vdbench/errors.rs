@@ -102,7 +102,8 @@ impl ErrorLog {
         };
         let kinds: Vec<String> =
             figures.damaged.iter().map(|(kind, sectors)| format!("{sectors} {kind}")).collect();
-        self.damaged(&of, figures.damaged_sectors, &kinds);
+        let often = ", each as often as it was looked at";
+        self.damaged(&of, figures.damaged_sectors, often, &kinds);
         if let Some(names) = figures.names_told() {
             self.line(&of, &format!("Data Validation: names not as they must be: {names}"));
         }
@@ -126,7 +127,7 @@ impl ErrorLog {
                 .iter()
                 .map(|(kind, sectors)| format!("{sectors} {}", kind.name()))
                 .collect();
-            self.damaged(&of, figures.damaged.total(), &kinds);
+            self.damaged(&of, figures.damaged.total(), "", &kinds);
             if !figures.damaged_names.is_empty() {
                 let kinds = figures.damaged_names.iter();
                 let kinds: Vec<String> = kinds.map(|(kind, n)| format!("{n} {kind}")).collect();
@@ -147,10 +148,10 @@ impl ErrorLog {
         }
     }
 
-    fn damaged(&mut self, of: &str, sectors: u64, kinds: &[String]) {
+    fn damaged(&mut self, of: &str, sectors: u64, often: &str, kinds: &[String]) {
         if sectors > 0 {
             let (sectors, kinds) = (counted(sectors, "sector"), kinds.join(", "));
-            self.line(of, &format!("Data Validation: {sectors} not as written: {kinds}"));
+            self.line(of, &format!("Data Validation: {sectors} not as written{often}: {kinds}"));
         }
     }
 
