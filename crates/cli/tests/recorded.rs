@@ -340,6 +340,17 @@ fn calls_of_two_processes_are_made_beside_each_other_whatever_the_timing() {
             trees.push(tree(&directory.join("two")));
         }
     }
+    // The results say what each call needs, and so do those of their replay.
+    for (load, run) in [("run.afap.4096", "again"), ("again", "third")] {
+        let target = format!("--target=tree:{}", home.path().join("more").join(run).display());
+        let target = format!("{target}?parents=yes");
+        let output = format!("--output={run}");
+        let asked = ["replay", load, "-q", "--timing=afap", &output, &target];
+        let code = ioecho(home.path(), &asked).status.code().unwrap();
+        assert!([0, 10, 12].contains(&code), "{run}: {code}");
+        assert_eq!(in_flight(home.path(), run), (2, 2), "{run}");
+        trees.push(tree(&home.path().join("more").join(run).join("two")));
+    }
     assert_eq!(trees[0].len(), 100);
     assert!(trees.iter().all(|tree| *tree == trees[0]));
 }
