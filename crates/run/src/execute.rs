@@ -92,7 +92,7 @@ fn replay(
 ) -> Result<Finished> {
     let clock = MonotonicClock::new();
     let places = LanePlace::all(&plan.targets, &plan.flows);
-    let recorded = recorded_lane::open(plan, clock, observer.as_ref()).transpose()?;
+    let recorded = recorded_lane::open(plan, clock, (observer.as_ref(), stopping)).transpose()?;
     let has_trees = plan.is_of_files() && recorded.is_none();
     let forest = has_trees.then(|| Forest::open(plan, observer.as_ref(), stopping)).transpose()?;
     let opened = forest.as_ref().map(|forest| forest.opened(plan, &places, clock));
