@@ -204,6 +204,55 @@ fn a_recorded_load_takes_a_directory_of_its_own_and_what_it_has_not_is_refused()
     assert!(does(home.path(), &less, 3).contains("transformed"));
 }
 
+#[test]
+fn what_was_there_before_must_have_room() {
+    let home = TempDir::new().unwrap();
+    let text = "100 1700000000.000000 stat(\"/big\", {st_mode=S_IFREG|0644, \
+                st_size=9223372036854775807, ...}) = 0 <0.000020>\n";
+    fs::write(home.path().join("big.strace"), text).unwrap();
+    does(home.path(), &["convert", "big.strace", "big.parquet"], 0);
+    let replay = ["replay", "big.parquet", "-q", "--output=r", "--target=tree:a"];
+    let text = does(home.path(), &replay, 5);
+    assert!(text.contains("needs 8.00 EiB") && text.contains("are free"), "{text}");
+    assert!(!home.path().join("a").exists() && !home.path().join("r").exists());
+}
+
+#[test]
+fn a_file_system_that_knows_no_rename_without_replacing_gets_it_as_mv_makes_it() {
+    let home = TempDir::new().unwrap();
+    for name in ["below", "above"] {
+        fs::create_dir(home.path().join(name)).unwrap();
+    }
+    let mount = home.path().join("above");
+    let bind = Command::new("bindfs").arg(home.path().join("below")).arg(&mount).status();
+    if !bind.is_ok_and(|bind| bind.success()) {
+        ioecho_fixture::skipped("there is no bindfs here");
+        return;
+    }
+    let text = "100 1700000000.000000 openat(AT_FDCWD, \"/a\", O_WRONLY|O_CREAT|O_EXCL, 0644) = 3 \
+                <0.000020>\n\
+                100 1700000000.000100 renameat2(AT_FDCWD, \"/a\", AT_FDCWD, \"/b\", \
+                RENAME_NOREPLACE) = 0 <0.000020>\n\
+                100 1700000000.000200 openat(AT_FDCWD, \"/a\", O_WRONLY|O_CREAT|O_EXCL, 0644) = 4 \
+                <0.000020>\n\
+                100 1700000000.000300 renameat2(AT_FDCWD, \"/a\", AT_FDCWD, \"/b\", \
+                RENAME_NOREPLACE) = -1 EEXIST (File exists) <0.000020>\n";
+    fs::write(home.path().join("mv.strace"), text).unwrap();
+    does(home.path(), &["convert", "mv.strace", "mv.parquet"], 0);
+    let replay = ["replay", "mv.parquet", "-q", "--output=r", "--target=tree:above/t"];
+    let output = ioecho(home.path(), &replay);
+    let said = said(&output);
+    let left = tree(&mount.join("t"));
+    assert!(Command::new("umount").arg(&mount).status().unwrap().success());
+    assert!([0, 10, 12].contains(&output.status.code().unwrap()), "{said}");
+    let told = said.matches("as mv makes them there").count();
+    let names: Vec<&Path> = left.keys().map(PathBuf::as_path).collect();
+    assert_eq!(names, ["a", "b", "ioecho.tree"].map(Path::new));
+    let (rows, _) = rows(&home.path().join("r/requests.parquet"));
+    assert!(rows.iter().all(|row| row.measured.unwrap().outcome == Outcome::Ok), "{said}");
+    assert_eq!(told, 1, "{said}");
+}
+
 /// Runs a program in a directory, which must succeed; `false` if there is no such program.
 fn runs(home: &Path, program: &str, arguments: &[&str]) -> bool {
     let mut command = Command::new(program);
@@ -349,6 +398,17 @@ fn calls_of_two_processes_are_made_beside_each_other_whatever_the_timing() {
             assert!(peak == cap || peak < cap && timing != "afap", "{run}: {peak} of {cap}");
             trees.push(tree(&directory.join("two")));
         }
+    }
+    // The results say what each call needs, and so do those of their replay.
+    for (load, run) in [("run.afap.4096", "again"), ("again", "third")] {
+        let target = format!("--target=tree:{}", home.path().join("more").join(run).display());
+        let target = format!("{target}?parents=yes");
+        let output = format!("--output={run}");
+        let asked = ["replay", load, "-q", "--timing=afap", &output, &target];
+        let code = ioecho(home.path(), &asked).status.code().unwrap();
+        assert!([0, 10, 12].contains(&code), "{run}: {code}");
+        assert_eq!(in_flight(home.path(), run), (2, 2), "{run}");
+        trees.push(tree(&home.path().join("more").join(run).join("two")));
     }
     assert_eq!(trees[0].len(), 100);
     assert!(trees.iter().all(|tree| *tree == trees[0]));

@@ -13,8 +13,8 @@ mod recorded;
 mod tests;
 
 pub use anchor::{Anchor, AnchorState, Found, changed_by, inspect, tree_around};
-pub use before::{Made, make_before};
+pub use before::{Made, make_before, needed_before};
 pub use device::{FilesDevice, FilesOptions, kept_by_each};
 pub use overlapping::OverlappingDevice;
 pub use reading::FilesReader;
-pub use recorded::RecordedDevice;
+pub use recorded::{RecordedDevice, knows_no_replace};

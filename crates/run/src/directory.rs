@@ -18,8 +18,7 @@ use ioecho_trace::{Header, Sink, visible};
 use crate::error::{Kind, Result, RunError};
 use crate::facts::{RunFacts, State};
 use crate::place::{refuse_stranger, trace_in};
-use crate::regular;
-use crate::stored;
+use crate::{regular, stored};
 
 /// Disk space reserved until the end of the run: enough for the rings' content when the disk fills.
 const RESERVE_BYTES: usize = 12 << 20;
@@ -140,6 +139,16 @@ impl RunDirectory {
         self.path.join("requests.journal")
     }
 
+    /// The header of the trace with all of its names, until the run is finalised.
+    pub fn header(&self) -> PathBuf {
+        self.path.join("header.json")
+    }
+
+    /// Which recorded call waits for which, until the run is finalised.
+    pub(crate) fn links(&self) -> PathBuf {
+        self.path.join("links.journal")
+    }
+
     /// The figures and the verdict.
     pub fn summary(&self) -> PathBuf {
         self.path.join("summary.json")
@@ -207,6 +216,14 @@ impl RunDirectory {
         RunFacts::read(&text).map_err(|unread| broken(unread.to_string()))
     }
 
+    /// Removes the header of the trace, and what was kept of links, if the final results have them.
+    pub(crate) fn drop_kept(&self) {
+        if self.requests().exists() {
+            let _ = self.remove(&self.header());
+            let _ = self.remove(&self.links());
+        }
+    }
+
     /// Reads `summary.json`, which a finalised run has.
     pub fn read_summary(&self) -> Result<RunSummary> {
         let path = self.summary();
@@ -225,7 +242,9 @@ impl RunDirectory {
             facts.reason = Some(incomplete.clone());
         }
         facts.verdict = Some(summary.verdict.clone());
-        self.write_facts(&facts)
+        self.write_facts(&facts)?;
+        self.drop_kept();
+        Ok(())
     }
 
     /// Removes incomplete files of a killed run.
@@ -327,10 +346,12 @@ pub const PAGE: &str = "report.html";
 
 /// Whether a file of this name may belong to a run.
 pub fn is_file_of_run(name: &str) -> bool {
-    const NAMES: [&str; 10] = [
+    const NAMES: [&str; 12] = [
         "run.toml",
         "requests.parquet",
         "requests.journal",
+        "header.json",
+        "links.journal",
         "summary.json",
         "verify.json",
         "inside.jsonl",

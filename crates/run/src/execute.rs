@@ -25,6 +25,7 @@ use crate::facts::{PlanFacts, RUN_VERSION, RunFacts, RunNumber, RunNumbers, Stat
 use crate::feeder::{Demand, Feeding};
 use crate::files::Forest;
 use crate::flows::{self, Feeders, FlowsEnd, LanePlace, Readers};
+use crate::journaled::keep_header;
 use crate::lane::{Lane, LaneWork, TargetSeen};
 use crate::lane_feed::LaneFeed;
 use crate::lanes::Lanes;
@@ -67,6 +68,8 @@ pub fn execute(
     if result.is_err() && run.has_no_results() {
         // Nothing was issued: remove the incomplete directory, which looks like a run.
         let _ = run.remove(&run.journal());
+        let _ = run.remove(&run.header());
+        let _ = run.remove(&run.links());
         witness::forget(&run);
         let _ = run.remove(&run.facts_file());
         let _ = run.remove("log.txt".as_ref());
@@ -89,7 +92,7 @@ fn replay(
 ) -> Result<Finished> {
     let clock = MonotonicClock::new();
     let places = LanePlace::all(&plan.targets, &plan.flows);
-    let recorded = recorded_lane::open(plan, clock, observer.as_ref()).transpose()?;
+    let recorded = recorded_lane::open(plan, clock, (observer.as_ref(), stopping)).transpose()?;
     let has_trees = plan.is_of_files() && recorded.is_none();
     let forest = has_trees.then(|| Forest::open(plan, observer.as_ref(), stopping)).transpose()?;
     let opened = forest.as_ref().map(|forest| forest.opened(plan, &places, clock));
@@ -107,7 +110,7 @@ fn replay(
     }
     // Written before `run.toml` says that the run goes on, so the run can be read however the
     // process ends.
-    let journal = begin_journal(run, run_number)?;
+    let journal = begin_journal(run, run_number, &facts)?;
     let witness = Witness::start(plan, run, observer.as_ref())?;
     facts.witness = witness.as_ref().map(|witness| witness.entry().clone());
     run.write_facts(&facts)?;
@@ -163,8 +166,7 @@ fn replay(
     let witnessed = Witnessed::of(&facts);
     let damage = engine.verify.clone().filter(VerifyFigures::is_damaged);
     let unkept = |error| unkept(error, damage.as_ref());
-    let summary =
-        finalise::finalise(run, &facts.trace, engine, witnessed.as_ref()).map_err(unkept)?;
+    let summary = finalise::finalise(run, &facts, engine, witnessed.as_ref()).map_err(unkept)?;
 
     facts.ended = Some(now());
     facts.verdict = Some(summary.verdict.clone());
@@ -173,6 +175,7 @@ fn replay(
     facts.state = State::ended(incomplete);
     run.free_reserve();
     run.write_facts(&facts).map_err(unkept)?;
+    run.drop_kept();
     settle(plan, run, &summary).map_err(unkept)?;
     if is_complete {
         verification::drop_rings(plan, run);
@@ -256,8 +259,9 @@ fn tell_beginning(run: &RunDirectory, begun: &RunFacts) {
     }
 }
 
-/// Creates the journal, which stays locked while the run goes on.
-fn begin_journal(run: &RunDirectory, run_number: u64) -> Result<File> {
+/// Creates the journal, and what it needs to be read. It stays locked while the run goes on.
+fn begin_journal(run: &RunDirectory, run_number: u64, facts: &RunFacts) -> Result<File> {
+    keep_header(run, facts)?;
     let begin = || {
         let mut file = run.new_file(&run.journal())?;
         file.lock()?;
@@ -314,6 +318,7 @@ fn work(
         source,
         planner,
         links: plan.links(),
+        keeps_links: plan.keeps_links(),
         look_ahead: plan.scheduler.look_ahead,
         simulated: plan.targets.iter().any(Target::is_simulated),
         controls: controls.clone(),

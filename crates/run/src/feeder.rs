@@ -25,6 +25,7 @@ use rtrb::{Consumer, Producer, PushError, RingBuffer};
 
 use crate::backlog::{Backlogs, Bounds, Room};
 use crate::directory::RunDirectory;
+use crate::kept_links::Keeping;
 use crate::links::Links;
 
 /// Planned requests in a ring: at 100,000 requests/s more than half a second.
@@ -523,6 +524,8 @@ pub(crate) struct Feeding {
     pub(crate) planner: Planner,
     /// Who waits for whom, if that decides when requests are issued.
     pub(crate) links: Option<Links>,
+    /// Whether the results are to say it too.
+    pub(crate) keeps_links: bool,
     /// The look-ahead of each target's replay, in requests.
     pub(crate) look_ahead: usize,
     /// Whether the targets are simulated.
@@ -572,6 +575,7 @@ fn feed(
     so_far: &Mutex<PlanTotals>,
 ) -> FeederEnd {
     let Feeding { mut source, mut planner, mut links, controls, stop, until, run, .. } = feeding;
+    let mut kept = feeding.keeps_links.then(|| Keeping::new(&run));
     let mut batch = Batch::new(source.header().columns);
     let mut planned: Vec<Planned> = Vec::with_capacity(BATCH_ROWS);
     let mut parents: Vec<u64> = Vec::new();
@@ -613,6 +617,9 @@ fn feed(
                 let linked = links.plan(&batch, &mut planner, &mut planned, &mut parents);
                 if let Err(error) = linked {
                     break Some(error);
+                }
+                if let Some(kept) = &mut kept {
+                    kept.add(&planned, &parents);
                 }
                 stock.push_parents(&planned, &parents);
             }

@@ -5,13 +5,13 @@ use std::path::PathBuf;
 
 use ioecho_stats::critical_path::PathFinder;
 use ioecho_stats::run_summary::{EngineFacts, RunFigures, RunSummary};
-use ioecho_trace::{Batch, Columns, Header, Outcome, Source};
+use ioecho_trace::{Batch, Outcome, Source};
 
 use crate::directory::RunDirectory;
 use crate::error::{Kind, Result, RunError};
-use crate::facts::TargetEntry;
+use crate::facts::{RunFacts, TargetEntry};
 use crate::flows;
-use crate::open::JournalSource;
+use crate::journaled::{JournalSource, with_header};
 use crate::regular;
 use crate::witness::Witnessed;
 
@@ -21,7 +21,7 @@ use crate::witness::Witnessed;
 /// and `ioecho report` completes the run later.
 pub(crate) fn finalise(
     run: &RunDirectory,
-    trace: &Header,
+    facts: &RunFacts,
     engine: EngineFacts,
     witnessed: Option<&Witnessed>,
 ) -> Result<RunSummary> {
@@ -32,10 +32,11 @@ pub(crate) fn finalise(
         );
         return Err(RunError::new(Kind::Output, text));
     }
-    let mut source = JournalSource::open(run, trace)?;
-    let mut header = trace.clone();
-    header.columns = Columns { measured: true, ..trace.columns };
+    let mut source = JournalSource::open(run, facts)?;
+    let mut header = facts.trace.clone();
+    header.columns = source.header().columns;
     header.run = Some(run.path().display().to_string());
+    header.run_number = Some(facts.run.to_string());
     if !engine.incomplete.is_empty() {
         header.damage = Some(format!("the run is incomplete: {}", engine.incomplete));
     }
@@ -57,6 +58,7 @@ pub(crate) fn finalise(
     // The journal's header begins with the trace's own notes, which are there already.
     source.losses.iter().for_each(|note| header.losses.add_note(note));
     source.guesses.iter().for_each(|note| header.guesses.add_note(note));
+    header.files.clone_from(&source.header().files);
     if let Some(Err(error)) = sink.map(|sink| sink.finish(&header)) {
         failure = Some(error);
     }
@@ -123,11 +125,11 @@ pub fn recover(run: &RunDirectory) -> Result<RunSummary> {
         );
         return Err(RunError::new(Kind::Incomplete, text));
     }
-    let mut facts = run.read_facts()?;
+    let mut facts = with_header(run, run.read_facts()?)?;
     let killed = || "the process was killed; results up to that moment are here".to_owned();
     let incomplete = facts.reason.clone().unwrap_or_else(killed);
     let mut figures = RunFigures::default();
-    let mut source = JournalSource::open(run, &facts.trace)?;
+    let mut source = JournalSource::open(run, &facts)?;
     let mut batch = Batch::new(source.header().columns);
     while source.next_batch(&mut batch)? {
         figures.observe(&batch);
@@ -149,7 +151,7 @@ pub fn recover(run: &RunDirectory) -> Result<RunSummary> {
     run.free_reserve();
     run.remove_partial_files();
     let witnessed = Witnessed::recovered(run, &mut facts);
-    let summary = finalise(run, &facts.trace, engine, witnessed.as_ref())?;
+    let summary = finalise(run, &facts, engine, witnessed.as_ref())?;
     run.mark_finalised(facts, &summary)?;
     run.log("recovered after the process was killed");
     Ok(summary)

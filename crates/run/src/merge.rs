@@ -28,7 +28,7 @@ use serde::{Deserialize, Serialize};
 use crate::directory::RunDirectory;
 use crate::error::{Kind, Result, RunError};
 use crate::facts::{MergedEntry, PlanFacts, RUN_VERSION, RunFacts, RunNumbers, State, TargetEntry};
-use crate::{page, pass, regular};
+use crate::{page, pass, regular, results};
 
 /// The share of the shortest run during which all must have gone on. Their starts are those of
 /// their processes, which prepare their targets for different times.
@@ -285,7 +285,7 @@ fn open(path: &Path, of: usize) -> Result<Part> {
         return Err(unreadable("still goes on or was killed: it has no results yet"));
     }
     let summary = run.read_summary()?;
-    let source = regular::trace(&run.requests(), &ReadOptions::default())?;
+    let source = results::open(&run, &ReadOptions::default())?;
     let header = source.header().clone();
     let source = (of <= OPEN_MAX).then_some(source);
     let name = path.display().to_string().trim_end_matches('/').to_owned();
@@ -409,6 +409,11 @@ fn number(parts: &mut [Part]) -> Result<Header> {
     Ok(header)
 }
 
+/// The numbers of all single runs.
+fn numbers<'a>(all: impl Iterator<Item = &'a RunFacts>) -> RunNumbers {
+    RunNumbers(all.flat_map(|facts| facts.run.0.clone()).collect())
+}
+
 /// Writes the requests of all runs in the order of their issue.
 fn write_requests(
     parts: &mut [Part],
@@ -416,6 +421,7 @@ fn write_requests(
     output: &RunDirectory,
 ) -> Result<RunFigures> {
     header.run = Some(output.path().display().to_string());
+    header.run_number = Some(numbers(parts.iter().map(|part| &part.facts)).to_string());
     let mut sink = output.trace(&output.requests(), &header)?;
     let mut figures = RunFigures::default();
     let mut batch = Batch::new(header.columns);
@@ -527,7 +533,7 @@ fn write_facts(
         state: State::ended(incomplete),
         reason: (!incomplete.is_empty()).then(|| incomplete.clone()),
         ioecho,
-        run: RunNumbers(all().flat_map(|facts| facts.run.0.clone()).collect()),
+        run: numbers(all()),
         started: all().map(|facts| facts.started.clone()).min().unwrap_or_default(),
         ended: all().filter_map(|facts| facts.ended.clone()).max(),
         command,

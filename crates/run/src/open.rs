@@ -1,21 +1,17 @@
 //! Opens a trace by its path: a file in any format, or a run's directory, whose results are a
 //! trace.
 
-use std::fs::File;
-use std::io::{self, BufReader};
+use std::io;
 use std::path::{Path, PathBuf};
 
-use ioecho_replay::journal::{JournalOrder, JournalReader, to_request};
 use ioecho_trace::formats::{self, Order, ReadOptions};
-use ioecho_trace::header::{NoteKind, Notes};
 use ioecho_trace::transform::{self, Asked, Context, Load, Parts};
 use ioecho_trace::wording::Wording;
-use ioecho_trace::{Batch, Columns, Header, Source, Stop, TraceError, VerifyMode, generate};
+use ioecho_trace::{Batch, Header, Source, Stop, TraceError, generate};
 
 use crate::directory::RunDirectory;
 use crate::error::{Kind, Result, RunError};
-use crate::facts::{RunFacts, TargetEntry};
-use crate::regular;
+use crate::results;
 
 /// Resolves the paths of traces, and passes on messages about slow or large operations.
 pub trait Opener: Sync {
@@ -64,19 +60,7 @@ pub fn trace_until(
             }
             formats::open(&file, options).map_err(|error| opener.unopened(path, error))?
         }
-        Some(run) => {
-            // A directory of a version that this program does not know is refused here.
-            let facts = run.read_facts()?;
-            if run.requests().exists() {
-                // In a run from someone else, a pipe that nobody writes to may stand in place of
-                // this file.
-                regular::open(&run.requests())
-                    .map_err(|error| TraceError::read(&run.requests(), error))?;
-                regular::trace(&run.requests(), options)?
-            } else {
-                Box::new(JournalSource::open(&run, &facts.trace)?)
-            }
-        }
+        Some(run) => results::open(&run, options)?,
     };
     let source = stop.over(source);
     let Load { window: part, chain } = load;
@@ -236,84 +220,5 @@ impl<S: Source> Source for Begun<S> {
             }
             None => self.source.next_batch(batch),
         }
-    }
-}
-
-/// The results of a run that was not finalised, as a trace: the run goes on, or was killed.
-pub struct JournalSource {
-    reader: JournalReader<BufReader<File>>,
-    header: Header,
-    /// The losses of the journal itself; complete at its end.
-    pub losses: Notes,
-    /// The guesses about it, also complete at its end.
-    pub guesses: Notes,
-    path: PathBuf,
-    ended: bool,
-}
-
-impl JournalSource {
-    /// The journal in this directory, of a run that replays a trace with this header.
-    pub fn open(run: &RunDirectory, trace: &Header) -> Result<Self> {
-        let path = run.journal();
-        let file = regular::open(&path).map_err(|error| {
-            let text = format!(
-                "{} holds no results: {error}\n  = note: neither requests.parquet nor \
-                 requests.journal can be read; a process that ends before it begins to replay \
-                 leaves neither",
-                run.path().display()
-            );
-            RunError::new(Kind::Trace, text)
-        })?;
-        let reader = JournalReader::new(BufReader::with_capacity(1 << 20, file))
-            .map_err(|error| TraceError::read(&path, error))?
-            .ordered_by(order_of(run));
-        let damage = "the run goes on or was killed; its journal holds what there is so far";
-        let header = Header {
-            columns: Columns { measured: true, ..trace.columns },
-            damage: Some(damage.to_owned()),
-            ..trace.clone()
-        };
-        let (losses, guesses) = Default::default();
-        Ok(Self { reader, header, losses, guesses, path, ended: false })
-    }
-}
-
-/// The order of the rows in a run's results. The lanes of flows number their requests each for
-/// itself, those of one tree's threads, too, unless what they do is verified.
-fn order_of(run: &RunDirectory) -> JournalOrder {
-    let has_lanes = |facts: RunFacts| {
-        let of_files = facts.targets.iter().any(TargetEntry::is_of_files);
-        let has_threads = of_files && !facts.plan.verify.is_some_and(VerifyMode::is_on);
-        facts.plan.flows.is_some() && (facts.targets.len() > 1 || has_threads)
-    };
-    if run.read_facts().is_ok_and(has_lanes) { JournalOrder::Issue } else { JournalOrder::Number }
-}
-
-impl Source for JournalSource {
-    fn header(&self) -> &Header {
-        &self.header
-    }
-
-    fn next_batch(&mut self, batch: &mut Batch) -> Result<bool, TraceError> {
-        batch.reset(self.header.columns);
-        while !batch.is_full() && !self.ended {
-            match self.reader.next_record().map_err(|error| TraceError::read(&self.path, error))? {
-                Some(record) => batch.push(&to_request(&record)),
-                None => self.ended = true,
-            }
-        }
-        if self.ended {
-            let damaged = std::mem::take(&mut self.reader.damaged_records);
-            let disordered = std::mem::take(&mut self.reader.disordered);
-            for notes in [&mut self.losses, &mut self.header.losses] {
-                let what = NoteKind::Unreadable.of("results cut off while they were written");
-                notes.add(what, damaged, None);
-            }
-            for notes in [&mut self.guesses, &mut self.header.guesses] {
-                let what = NoteKind::Disordered.of("results out of the order of issue");
-                notes.add(what, disordered, None);
-            }
-        }
-        Ok(!batch.is_empty())
     }
 }

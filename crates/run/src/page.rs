@@ -15,10 +15,10 @@ use ioecho_trace::{Bytes, Header, Nanos};
 use serde::Serialize;
 
 use crate::directory::RunDirectory;
-use crate::error::{Kind, Result, RunError};
+use crate::error::Result;
 use crate::everything::{self, AllFigures};
 use crate::facts::{RunFacts, TargetEntry};
-use crate::{extent, pass, telemetry, witness};
+use crate::{extent, pass, results, telemetry, witness};
 
 /// The contents of a trace's page; `command` is the command line that makes it.
 pub fn of_trace(path: &Path, found: &AllFigures, command: &[String]) -> Page {
@@ -87,13 +87,7 @@ pub fn of_run_by(run: &RunDirectory, summary: &RunSummary, threads: usize) -> Re
 /// The same, with figures that were already counted.
 pub fn of_found(run: &RunDirectory, summary: &RunSummary, found: &AllFigures) -> Result<Page> {
     if found.run.recorded() != summary.recorded {
-        let text = format!(
-            "{} holds {} requests and summary.json tells of {}: they are not of the same run",
-            run.requests().display(),
-            found.run.recorded(),
-            summary.recorded
-        );
-        return Err(RunError::new(Kind::Trace, text));
+        return Err(results::unlike(&run.requests(), found.run.recorded(), summary.recorded));
     }
     let facts = run.read_facts()?;
     let mut warnings = Vec::new();

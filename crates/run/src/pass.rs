@@ -19,6 +19,7 @@ use ioecho_trace::{Batch, Header, Nanos, Source, Stop, TraceError};
 use crate::directory::RunDirectory;
 use crate::error::Result;
 use crate::open::{self, Opener};
+use crate::results;
 
 /// Batches that may be queued for a thread.
 const ON_THE_WAY: usize = 8;
@@ -160,8 +161,11 @@ fn native_file(input: &Input<'_>) -> Result<Option<PathBuf>> {
     let path = match RunDirectory::at(input.path) {
         Some(run) => {
             // A directory of a version that this program does not know is refused here.
-            run.read_facts()?;
-            run.requests()
+            let facts = run.read_facts()?;
+            if !run.requests().exists() {
+                return Ok(None);
+            }
+            results::own(&run, &facts)?
         }
         None => input.opener.file(input.path)?,
     };

@@ -282,6 +282,12 @@ impl ReplayPlan {
         Some(Links::new(chains, &self.spec.trace, self.spec.server_speed))
     }
 
+    /// Whether the results say which request waits for which: those of recorded calls, which are
+    /// replayed by that.
+    pub(crate) fn keeps_links(&self) -> bool {
+        matches!(self.chains, Some(Chains::Named { .. })) && recorded::is_asked_for(&self.spec)
+    }
+
     /// The map of a trace's volumes.
     pub fn map(&self, limits: &[TargetLimits], trace: &Header) -> Result<Map> {
         if self.routes.is_empty() {
@@ -322,7 +328,8 @@ fn read_options(spec: &ReplaySpec, load: &Load) -> ReadOptions {
     let wait = spec.timing.has_parents() || recorded::is_asked_for(spec);
     // Parents that the trace names may be left out by a part, a transform, or a replay without
     // writes. Then they are inferred among the others.
-    options.dependencies = wait && load.is_whole() && !spec.writes.reads_only();
+    let has_parents = recorded::has_its_parents(spec, load);
+    options.dependencies = wait && has_parents && !spec.writes.reads_only();
     options
 }
 

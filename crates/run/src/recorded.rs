@@ -6,6 +6,7 @@ use std::sync::Arc;
 use ioecho_replay::tree::MARKER;
 use ioecho_trace::recorded::RecordedFiles;
 use ioecho_trace::recording::Recording;
+use ioecho_trace::transform::{Asked, Load};
 use ioecho_trace::wording::Wording;
 use ioecho_trace::{Header, Source, TraceError};
 
@@ -18,14 +19,22 @@ use crate::tree_target::TREE_PREFIX;
 /// The most calls in flight: each has a thread of its own.
 const IN_FLIGHT_MAX: u32 = 256;
 
-/// Whether the trace links each call to what it needs, so that others may be made beside it. What a
-/// run leaves does not: it names one parent of each request at most.
+/// Whether the trace links each call to what it needs, so that others may be made beside it. What
+/// runs of versions before 0.2 left does not, although it has the columns.
 pub(crate) fn is_linked(spec: &ReplaySpec, header: &Header) -> bool {
-    let is_named = header.columns.dependencies && !header.columns.measured;
+    let is_kept = !header.columns.measured || header.run_number.is_some();
+    let is_named = header.columns.dependencies && is_kept;
     is_asked_for(spec)
         && is_named
         && spec.in_flight_max > 1
         && header.files.as_ref().is_some_and(|files| files.linked)
+}
+
+/// Whether each request of a load may wait for those that the trace names, because none of them is
+/// left out. A beginning has them all.
+pub(crate) fn has_its_parents(spec: &ReplaySpec, load: &Load) -> bool {
+    let is_beginning = load.window.start.is_none() && load.chain.is_empty();
+    load.is_whole() || is_asked_for(spec) && is_beginning
 }
 
 /// How many calls may be in flight, at most so many as are asked for: as many as there were tasks
@@ -66,10 +75,13 @@ fn names_of(source: &dyn Source, path: &Path) -> Result<Arc<RecordedFiles>> {
         Err(RunError::from(TraceError::Unusable { path, reason, remedy }))
     };
     let header = source.header();
-    if !header.transforms.is_empty() {
+    let is_beginning =
+        |line: &String| line.parse::<Asked>().is_ok_and(|asked| asked.is_beginning());
+    // The beginning of a load names what the whole of it does.
+    if !header.transforms.iter().all(is_beginning) {
         let reason = "this load on files was transformed, so its requests no longer say which \
                       names they are about";
-        return unusable(reason, "replay what was recorded".into());
+        return unusable(reason, "replay what was recorded, or its beginning".into());
     }
     let Some(files) = &header.files else {
         let are_calls = header.format == ioecho_trace::formats::strace::NAME

@@ -119,6 +119,10 @@ pub struct Header {
     /// For a result: the directory of the run, as the user gave it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run: Option<String>,
+    /// For a result: the number of the run as `run.toml` has it, which stays when the directory is
+    /// moved. Versions before 0.2 did not write it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run_number: Option<String>,
 }
 
 impl Header {
@@ -136,6 +140,12 @@ impl Header {
             None => damage,
         });
         self.damage_kind = DamageKind::Broken;
+    }
+
+    /// Forgets the run that it is the result of.
+    pub fn forget_run(&mut self) {
+        self.run = None;
+        self.run_number = None;
     }
 
     /// The damage of a broken trace. `None` if the trace is whole, or if only its recording never

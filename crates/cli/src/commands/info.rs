@@ -148,6 +148,9 @@ fn print_text(
     let first = Nanos(figures.first_issue_ns).as_secs_f64();
     let from = if first == 0.0 { String::new() } else { format!(", from {first:.9} s on") };
     row!(out, "duration", "{duration} ({:.9} s{from})", duration.as_secs_f64())?;
+    if let Some(replayed) = replayed_in(file, duration) {
+        row!(out, "", "by the instants of its load, as the rates below; replayed in {replayed}")?;
+    }
     row!(
         out,
         "mean rate",
@@ -186,6 +189,14 @@ fn print_text(
     }
     print_latencies(&mut out, figures)?;
     print_notes(&mut out, header)
+}
+
+/// How long the replay of a run took, where that is not what its load takes by its own instants.
+fn replayed_in(run: &Path, duration: Nanos) -> Option<Nanos> {
+    let summary = RunDirectory::at(run)?.read_summary().ok()?;
+    let took = Nanos(summary.achieved_duration_ns);
+    let apart = took.0.abs_diff(duration.0);
+    (apart > duration.0.unsigned_abs() / 100).then_some(took)
 }
 
 /// The volumes, and how far each is used. Of recorded operations on files, whose places are numbers

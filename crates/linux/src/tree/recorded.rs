@@ -3,7 +3,7 @@
 //! The path of a call is looked up within it, as it was when it was recorded. A call that failed in
 //! the recording because of its names must fail again; then it has done what it did.
 
-use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
+use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ioecho_replay::Io;
@@ -32,6 +32,38 @@ const DSYNC: OFlags = OFlags::from_bits_retain(libc::O_DSYNC as u32);
 
 /// A device for recorded calls on files.
 pub type RecordedDevice = Inline<Recorded>;
+
+/// Renames what no file may be replaced by. Where the file system does not know such a rename (NFS,
+/// many in user space), it is made as `mv` makes it there: the other name is looked for first.
+fn rename_unless_there(
+    from: (BorrowedFd<'_>, &[u8]),
+    to: (BorrowedFd<'_>, &[u8]),
+) -> Result<(), Errno> {
+    match renameat_with(from.0, from.1, to.0, to.1, RenameFlags::NOREPLACE) {
+        Err(Errno::INVAL | Errno::NOSYS) => {}
+        done => return done,
+    }
+    match statat(to.0, to.1, AtFlags::SYMLINK_NOFOLLOW) {
+        Ok(_) => Err(Errno::EXIST),
+        Err(Errno::NOENT) => renameat(from.0, from.1, to.0, to.1),
+        Err(error) => Err(error),
+    }
+}
+
+/// Whether the file system of an anchor knows a rename that replaces nothing. It is asked with a
+/// directory of its own, because the kernel answers for names that are there.
+///
+/// # Errors
+///
+/// If nothing can be made there.
+pub fn knows_no_replace(anchor: &Anchor) -> std::io::Result<bool> {
+    const PROBES: [&str; 2] = ["ioecho.probe", "ioecho.probed"];
+    let (at, [first, second]) = (anchor.directory(), PROBES);
+    mkdirat(at, first, Mode::from_raw_mode(0o700))?;
+    let renamed = renameat_with(at, first, at, second, RenameFlags::NOREPLACE);
+    unlinkat(at, if renamed.is_ok() { second } else { first }, AtFlags::REMOVEDIR)?;
+    Ok(!matches!(renamed, Err(Errno::INVAL | Errno::NOSYS)))
+}
 
 /// The recorded calls, of one thread or of several.
 pub struct Recorded {
@@ -209,7 +241,7 @@ impl Recorded {
         }
         let has = |word| place.open.contains(&word);
         let flags = match (has(OpenWord::NoReplace), has(OpenWord::Exchange)) {
-            (true, _) => RenameFlags::NOREPLACE,
+            (true, _) => return rename_unless_there((from, name), (to, other)),
             (_, true) => RenameFlags::EXCHANGE,
             _ => return renameat(from, name, to, other),
         };

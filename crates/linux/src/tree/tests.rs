@@ -9,6 +9,7 @@ use std::sync::atomic::AtomicBool;
 use ioecho_replay::pattern::Pattern;
 use ioecho_replay::tree::{Call, Clients, FileFlow, FileState, MARKER, Next, Tree};
 use ioecho_replay::{Completion, Device, Io};
+use ioecho_trace::recorded::{Before, BeforeKind, RecordedFiles};
 use ioecho_trace::{Bytes, Flags, Nanos, Outcome};
 
 use super::mark::Mark;
@@ -251,4 +252,32 @@ fn looking_at_a_tree_ends_when_that_is_asked_for() {
     let asked = anchor.look(&tree(SHAPE), &AtomicBool::new(true)).unwrap_err();
     assert_eq!(asked.kind(), std::io::ErrorKind::Interrupted);
     assert_eq!(anchor.look(&tree(SHAPE), &never()).unwrap().foreign, 1);
+}
+
+/// Names that a recorded load found: a directory, and a file in it of so many bytes.
+fn found_before(size: u64) -> RecordedFiles {
+    let before =
+        |path: &str, kind, size| Before { path: path.to_owned(), kind, size, target: None };
+    let before =
+        vec![before("d", BeforeKind::Directory, 0), before("d/file", BeforeKind::File, size)];
+    RecordedFiles { before, ..RecordedFiles::default() }
+}
+
+#[test]
+fn what_was_there_before_is_made_until_somebody_asks_for_an_end() {
+    let home = tempfile::tempdir().unwrap();
+    let anchor = Anchor::open(&home.path().join("a"), true, false).unwrap();
+    let (name, error) =
+        make_before(&anchor, &found_before(5000), &AtomicBool::new(true)).unwrap_err();
+    assert_eq!((name.as_str(), error.kind()), ("d", std::io::ErrorKind::Interrupted));
+    let made = make_before(&anchor, &found_before(5000), &never()).unwrap();
+    assert_eq!((made.files, made.directories, made.bytes), (1, 1, 5000));
+    assert_eq!(fs::metadata(anchor.path().join("d/file")).unwrap().len(), 5000);
+}
+
+#[test]
+fn what_it_needs_is_known_before_and_has_no_limit() {
+    assert_eq!(needed_before(&found_before(0)), 4096);
+    assert_eq!(needed_before(&found_before(4097)), 3 * 4096);
+    assert_eq!(needed_before(&found_before(u64::MAX)), u64::MAX);
 }

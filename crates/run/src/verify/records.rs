@@ -10,12 +10,13 @@ use ioecho_replay::verify::{After, Erasing};
 use ioecho_trace::formats::ReadOptions;
 use ioecho_trace::header::NoteKind;
 use ioecho_trace::wording::Wording;
-use ioecho_trace::{Batch, Header, Request, Source, TraceError};
+use ioecho_trace::{Batch, Request, Source, TraceError};
 
 use crate::directory::RunDirectory;
 use crate::error::{Kind, Result, RunError};
-use crate::open::JournalSource;
-use crate::regular;
+use crate::facts::RunNumber;
+use crate::journaled::{no_results, of_another};
+use crate::{regular, results};
 
 /// The requests of a run with their numbers, in order.
 pub(super) enum Records {
@@ -38,21 +39,15 @@ impl Records {
             let reader = JournalReader::new(BufReader::with_capacity(1 << 20, file))
                 .map_err(|error| TraceError::read(&journal, error))?;
             if reader.run != run_number {
-                let text = format!(
-                    "{} is of the run {:016x}, and run.toml of the run {run_number:016x}\n  = \
-                     help: put the files of one run together again",
-                    journal.display(),
-                    reader.run
-                );
-                return Err(RunError::new(Kind::Trace, text));
+                let [of, run] = [reader.run, run_number].map(|run| RunNumber(run).to_string());
+                return Err(of_another(&journal, &of, &run));
             }
             return Ok(Self::Journal { reader, path: journal });
         }
         if !finalised.exists() {
-            // Makes the same error for a run without results in every case.
-            JournalSource::open(run, &Header::default())?;
+            return Err(no_results(run, &io::ErrorKind::NotFound.into()));
         }
-        let source = regular::trace(&finalised, &ReadOptions::default())?;
+        let source = results::open(run, &ReadOptions::default())?;
         if !numbered || source.header().guesses.has(NoteKind::Disordered) {
             let text = format!(
                 "{} was cut off, or lost results, and has been settled since: which request is \

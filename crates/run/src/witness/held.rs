@@ -14,7 +14,7 @@ use super::{aligned, finalise, raw_directory, seal};
 use crate::directory::RunDirectory;
 use crate::error::Result;
 use crate::facts::{RunFacts, WitnessEntry};
-use crate::regular;
+use crate::{regular, results};
 
 /// Whether the run has a witness that can be read.
 pub(crate) fn holds(run: &RunDirectory) -> bool {
@@ -99,7 +99,7 @@ pub(crate) fn figures(
     watch: &mut dyn FnMut(&Pair),
 ) -> Result<(FidelityFigures, Header)> {
     let options = ReadOptions::default();
-    let asked = Asked::of_run(regular::trace(&run.requests(), &options)?);
+    let asked = Asked::of_run(results::open(run, &options)?);
     let targets = &witnessed.entry.targets;
     let is_witnessed = |target: u32| targets.iter().any(|one| one.target == target);
     let asked = asked.filter(|event| event.as_ref().map_or(true, |one| is_witnessed(one.target)));

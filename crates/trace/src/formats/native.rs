@@ -30,7 +30,7 @@ use std::io;
 
 use parquet::errors::ParquetError;
 
-pub use self::reader::{open, open_part};
+pub use self::reader::{Claims, claims, open, open_part};
 pub use self::writer::create;
 use super::{Format, Several, Writable};
 

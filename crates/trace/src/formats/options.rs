@@ -92,7 +92,7 @@ pub struct ReadOptions {
 impl ReadOptions {
     /// Whether to read the parents of each request: the user asked for them, and the sorting of the
     /// whole trace would not lose them.
-    pub(super) fn reads_dependencies(&self) -> bool {
+    pub fn reads_dependencies(&self) -> bool {
         self.dependencies && self.order == Order::Window
     }
 }

@@ -163,7 +163,7 @@ fn hide(header: &mut Header) {
     header.description = None;
     header.recorder = None;
     header.started = None;
-    header.run = None;
+    header.forget_run();
     header.files = None;
     if let Some(recording) = &mut header.recording {
         // Names and numbers of devices, the machine's kernel and the time of its run go; figures

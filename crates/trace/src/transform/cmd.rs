@@ -171,7 +171,7 @@ impl Piped {
         let after = self.output.header();
         let mut header = self.before.clone();
         header.columns = Columns { measured: false, ..after.columns };
-        header.run = None;
+        header.forget_run();
         // A load has one volume and no processes.
         header.volumes = header.volumes.first().cloned().into_iter().collect();
         header.processes.clear();

@@ -143,6 +143,11 @@ pub trait Transform: fmt::Debug + Send + Sync {
     fn ends(&self) -> bool {
         false
     }
+
+    /// Whether the transform leaves everything as it is up to some instant, and nothing behind it.
+    fn is_beginning(&self) -> bool {
+        false
+    }
 }
 
 /// A transform as the user asked for it: `busiest 5m,by=bytes`. It is stored as that line, with its
@@ -181,6 +186,11 @@ impl Asked {
     /// Whether the transform ends a trace that has no end.
     pub fn ends(&self) -> bool {
         self.transform.ends()
+    }
+
+    /// Whether the transform leaves everything as it is up to some instant, and nothing behind it.
+    pub fn is_beginning(&self) -> bool {
+        self.transform.is_beginning()
     }
 }
 

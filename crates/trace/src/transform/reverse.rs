@@ -50,7 +50,7 @@ impl Transform for Reverse {
 /// no longer its result.
 pub(super) fn forget_measured(header: &mut Header) {
     header.columns = Columns { measured: false, ..header.columns };
-    header.run = None;
+    header.forget_run();
 }
 
 /// Notes the number of requests whose measurements were dropped by the transform of this name.

@@ -70,6 +70,10 @@ impl Transform for Window {
     fn ends(&self) -> bool {
         self.duration.is_some()
     }
+
+    fn is_beginning(&self) -> bool {
+        self.start.is_none()
+    }
 }
 
 struct Cut {

@@ -8,8 +8,7 @@ use ioecho_linux::HostDescription;
 use ioecho_run::directory::RunDirectory;
 use ioecho_run::extent;
 use ioecho_run::facts::{PlanFacts, RunFacts, TargetEntry};
-use ioecho_run::open::JournalSource;
-use ioecho_run::regular;
+use ioecho_run::results;
 use ioecho_stats::compare::{
     Blocking, Cut, KnownBy, Obstacle, Replayed, RunProfile, obstacles as found,
 };
@@ -195,11 +194,7 @@ fn begin(system: usize, path: &Path) -> anyhow::Result<Begun> {
 }
 
 fn fold(run: Begun, blocking: Blocking) -> anyhow::Result<Member> {
-    let mut source: Box<dyn Source> = if run.directory.requests().exists() {
-        regular::trace(&run.directory.requests(), &ReadOptions::default())?
-    } else {
-        Box::new(JournalSource::open(&run.directory, &run.facts.trace)?)
-    };
+    let mut source = results::open(&run.directory, &ReadOptions::default())?;
     let mut batch = Batch::new(source.header().columns);
     let profile = RunProfile::new(blocking).with_flows(&run.summary.engine.flows);
     let mut profile = profile.with_drain(run.summary.drain_percent);

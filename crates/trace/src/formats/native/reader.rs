@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use parquet::column::reader::ColumnReader;
 use parquet::errors::ParquetError;
-use parquet::file::metadata::ColumnChunkMetaData;
+use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData};
 use parquet::file::reader::{FileReader, SerializedFileReader};
 
 use super::checksums::Checksums;
@@ -64,40 +64,71 @@ pub fn open_part(
     Ok(Some(Box::new(reader)))
 }
 
+/// What the footer of a native file says of it, for whoever needs to know that the file is its own.
+#[derive(Debug)]
+pub struct Claims {
+    /// `None` if it has none: another program wrote it, or its footer is damaged.
+    pub header: Option<Header>,
+    /// Rows.
+    pub rows: u64,
+    /// Whether damage would be noticed.
+    pub has_checksums: bool,
+}
+
+/// Reads what the footer of the native file says, and compares the footer with its checksum.
+pub fn claims(path: &Path) -> Result<Claims, TraceError> {
+    let (file, checksums) = opened(path)?;
+    let metadata = file.metadata();
+    let rows = metadata.row_groups().iter().map(|group| group.num_rows().max(0) as u64).sum();
+    Ok(Claims { header: header_of(path, metadata)?, rows, has_checksums: checksums.is_some() })
+}
+
+/// Opens a native file and checks its footer.
+fn opened(path: &Path) -> Result<(SerializedFileReader<File>, Option<Checksums>), TraceError> {
+    let file = File::open(path).map_err(|error| TraceError::read(path, error))?;
+    let length = file.metadata().map_err(|error| TraceError::read(path, error))?.len();
+    let summed = file.try_clone().map_err(|error| TraceError::read(path, error))?;
+    let file =
+        guarded(|| SerializedFileReader::new(file)).map_err(|error| unreadable(path, error))?;
+    let metadata = file.metadata();
+    let checksums = guarded(|| Checksums::of(summed, length, metadata))
+        .map_err(|error| unreadable(path, error))?;
+    check_places(metadata, length)
+        .map_err(|reason| unusable(path, reason, "the file is damaged: get it again"))?;
+    if let Some(version) = value_of(metadata, KEY_VERSION) {
+        check_version(version).map_err(|(reason, remedy)| unusable(path, reason, remedy))?;
+    }
+    Ok((file, checksums))
+}
+
+fn unusable(path: &Path, reason: String, remedy: &'static str) -> TraceError {
+    TraceError::Unusable { path: path.to_owned(), reason, remedy: remedy.into() }
+}
+
+/// The value of a key of the footer.
+fn value_of<'a>(metadata: &'a ParquetMetaData, key: &str) -> Option<&'a str> {
+    let pairs = metadata.file_metadata().key_value_metadata()?;
+    pairs.iter().find(|pair| pair.key == key)?.value.as_deref()
+}
+
+fn header_of(path: &Path, metadata: &ParquetMetaData) -> Result<Option<Header>, TraceError> {
+    let header = value_of(metadata, KEY_HEADER).map(Header::from_json).transpose();
+    header.map_err(|error| {
+        unusable(path, format!("its header is not readable: {error}"), "get the file again")
+    })
+}
+
 impl Reader {
     fn open(path: &Path, options: &ReadOptions) -> Result<Self, TraceError> {
-        let file = File::open(path).map_err(|error| TraceError::read(path, error))?;
-        let length = file.metadata().map_err(|error| TraceError::read(path, error))?.len();
-        let unusable = |reason: String, remedy: &'static str| TraceError::Unusable {
-            path: path.to_owned(),
-            reason,
-            remedy: remedy.into(),
-        };
-        let summed = file.try_clone().map_err(|error| TraceError::read(path, error))?;
-        let file =
-            guarded(|| SerializedFileReader::new(file)).map_err(|error| unreadable(path, error))?;
+        let (file, checksums) = opened(path)?;
         let metadata = file.metadata();
-        let checksums = guarded(|| Checksums::of(summed, length, metadata))
-            .map_err(|error| unreadable(path, error))?;
-        check_places(metadata, length)
-            .map_err(|reason| unusable(reason, "the file is damaged: get it again"))?;
-        let value_of = |key: &str| {
-            let pairs = metadata.file_metadata().key_value_metadata()?;
-            pairs.iter().find(|pair| pair.key == key)?.value.as_deref()
-        };
-        if let Some(version) = value_of(KEY_VERSION) {
-            check_version(version).map_err(|(reason, remedy)| unusable(reason, remedy))?;
-        }
         let (mut indices, columns, others) = layout(metadata).map_err(|reason| {
-            unusable(reason, "a trace has the columns that docs/formats.md describes")
+            unusable(path, reason, "a trace has the columns that docs/formats.md describes")
         })?;
-        let mut header = if let Some(json) = value_of(KEY_HEADER) {
-            Header::from_json(json).map_err(|error| {
-                unusable(format!("its header is not readable: {error}"), "get the file again")
-            })?
-        } else {
+        let mut header = match header_of(path, metadata)? {
+            Some(header) => header,
             // Damage is reported when the rows are read; until then the volumes are unknown.
-            headless(path, guarded(|| volumes_of(&file, &indices)).unwrap_or_default())
+            None => headless(path, guarded(|| volumes_of(&file, &indices)).unwrap_or_default()),
         };
         header.columns = columns;
         if columns.dependencies && !options.reads_dependencies() {
@@ -130,9 +161,9 @@ impl Reader {
         check_codecs(metadata, &indices).map_err(|reason| {
             let remedy = "write it with zstd, snappy or gzip; in pandas: \
                           to_parquet(..., compression='zstd')";
-            unusable(reason, remedy)
+            unusable(path, reason, remedy)
         })?;
-        let ordered = value_of(KEY_ORDER) == Some(ORDER);
+        let ordered = value_of(metadata, KEY_ORDER) == Some(ORDER);
         let end_group = file.num_row_groups();
         let unsigned = is_unsigned(file.metadata(), indices[Column::Offset as usize]);
         Ok(Self {
