@@ -157,8 +157,7 @@ fn why_idle(workload: &Workload, run: &Run, each: &Loop) -> Option<&'static str>
 fn tasks_of(work: &FileWork, run: &Run) -> BTreeSet<&'static str> {
     let shares = shares(work, run);
     let each = |ops: Vec<&'static str>| {
-        let each: Vec<_> = shares.iter().flat_map(|read| tasks(&ops, *read)).collect();
-        each
+        shares.iter().flat_map(|read| tasks(&ops, *read)).collect::<Vec<_>>()
     };
     ops(work, run).into_iter().flat_map(each).collect()
 }
