@@ -55,7 +55,9 @@ impl<C: Clock> Engine<'_, C> {
         }
         spent.since = after;
         if kept > LATENESS_TOLERATED {
-            newest.iter().for_each(|io| self.scheduler.explain_within(io.tag, spent.cause()));
+            for io in newest {
+                self.scheduler.explain_within(io.tag, spent.cause());
+            }
         }
         self.gauge_hand_over(newest, decided, before - self.start, took);
         Ok(())

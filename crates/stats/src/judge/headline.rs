@@ -14,6 +14,7 @@ use super::{DEVICE, GENERATOR, HOST, OWN};
 use super::{
     are_files_few, fell_behind, is_held_back, is_mostly, is_starved, late_share, low_cap, share,
 };
+use crate::critical_path::CriticalPath;
 use crate::facts::{self, EngineFacts, VerifyFigures};
 use crate::late::LATE;
 use crate::load_figures::Pauses;
@@ -228,7 +229,7 @@ fn generator_limited(figures: &RunFigures, engine: &EngineFacts) -> String {
 
 /// That requests which waited for each other took so long because of the replay, if they did.
 fn path_of_replay(figures: &RunFigures) -> Option<String> {
-    let path = figures.critical_path().filter(|path| path.is_own())?;
+    let path = figures.critical_path().filter(CriticalPath::is_own)?;
     Some(format!(
         "of {}, in which each request waited for the one before, {} % went by between the instant \
          at which a request was due and its submission, so that the length of the run is not that \
