@@ -154,12 +154,9 @@ impl Source for JournalSource {
         batch.reset(self.header.columns);
         while !batch.is_full() && !self.ended {
             let record = self.reader.next_record();
-            let pushed = record.and_then(|record| match record {
-                Some(record) => self.push(&record, batch),
-                None => {
-                    self.ended = true;
-                    Ok(())
-                }
+            let pushed = record.and_then(|record| {
+                self.ended = record.is_none();
+                record.map_or(Ok(()), |record| self.push(&record, batch))
             });
             pushed.map_err(|error| TraceError::read(&self.path, error))?;
         }

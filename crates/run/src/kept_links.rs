@@ -44,7 +44,9 @@ impl Keeping {
             let (its, rest) = left.split_at(of_it);
             left = rest;
             self.bytes.extend_from_slice(&one.seq.to_le_bytes());
-            its.iter().for_each(|number| self.bytes.extend_from_slice(&number.to_le_bytes()));
+            for number in its {
+                self.bytes.extend_from_slice(&number.to_le_bytes());
+            }
         }
         if let Err(error) = file.write_all(&self.bytes) {
             self.give_up(&error);

@@ -131,13 +131,12 @@ impl Recorded {
         call: impl FnOnce(&OwnedFd) -> Result<T, Errno>,
     ) -> Result<T, Errno> {
         let known = self.at(number).clone();
-        let open = match known {
-            Some(open) => open,
-            None => {
-                let opened = Arc::new(self.opened(place, true)?);
-                // Two calls may open it at once; then one of both descriptors is closed again.
-                Arc::clone(self.at(number).get_or_insert(opened))
-            }
+        let open = if let Some(open) = known {
+            open
+        } else {
+            let opened = Arc::new(self.opened(place, true)?);
+            // Two calls may open it at once; then one of both descriptors is closed again.
+            Arc::clone(self.at(number).get_or_insert(opened))
         };
         call(&open)
     }
