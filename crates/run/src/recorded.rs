@@ -1,6 +1,5 @@
 //! A recorded load on files as it is asked for: its names, and what it cannot be asked for.
 
-use std::path::Path;
 use std::sync::Arc;
 
 use ioecho_replay::tree::MARKER;
@@ -59,7 +58,7 @@ pub(crate) fn name(spec: &ReplaySpec, source: &dyn Source, targets: &mut [Target
         return Ok(());
     }
     refuse_what_it_has_not(spec, targets)?;
-    let names = names_of(source, &spec.trace)?;
+    let names = names_of(source, spec)?;
     for target in targets {
         if let Target::Tree(tree) = target {
             tree.recorded = Some(Arc::clone(&names));
@@ -68,8 +67,9 @@ pub(crate) fn name(spec: &ReplaySpec, source: &dyn Source, targets: &mut [Target
     Ok(())
 }
 
-/// The names of a trace that is to be replayed on files.
-fn names_of(source: &dyn Source, path: &Path) -> Result<Arc<RecordedFiles>> {
+/// The names of a trace that is to be replayed on files, and whether its calls may overlap.
+fn names_of(source: &dyn Source, spec: &ReplaySpec) -> Result<Arc<RecordedFiles>> {
+    let path = &spec.trace;
     let unusable = |reason: &str, remedy: Wording| {
         let (path, reason) = (path.to_owned(), reason.to_owned());
         Err(RunError::from(TraceError::Unusable { path, reason, remedy }))
@@ -104,7 +104,7 @@ fn names_of(source: &dyn Source, path: &Path) -> Result<Arc<RecordedFiles>> {
         let reason = format!("one of its names is that of the mark of a tree: '{MARKER}'");
         return unusable(&reason, "take another trace".into());
     }
-    Ok(Arc::new(files.clone()))
+    Ok(Arc::new(RecordedFiles { linked: is_linked(spec, header), ..files.clone() }))
 }
 
 /// Refuses what a recorded load on files cannot be asked for.

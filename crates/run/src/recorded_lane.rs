@@ -92,6 +92,13 @@ fn opened(
         counted_in(made.directories, "directory", "directories"),
         counted(made.links, "link")
     ));
+    if plan.spec.in_flight_max > 1 && !files.linked {
+        observer.tell(&format!(
+            "note: {}: calls are made one at a time, in the order in which they began, because \
+             this load does not say what each of them needs; no more may be in flight",
+            path.display()
+        ));
+    }
     let mount = anchor.file_system();
     let entry = TargetEntry::Tree(TreeEntry {
         tree: tree.text.clone(),
