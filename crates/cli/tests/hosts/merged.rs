@@ -7,6 +7,9 @@ use std::process::Stdio;
 use std::thread;
 use std::time::Duration;
 
+use ioecho_trace::Batch;
+use ioecho_trace::formats::{ReadOptions, create, open};
+
 use super::Site;
 
 /// Runs like this one, which only have other numbers.
@@ -14,14 +17,20 @@ fn copies(site: &Site, of: &Path, count: usize) {
     let facts = fs::read_to_string(of.join("run.toml")).unwrap();
     let (before, after) = facts.split_once("\nrun = \"").unwrap();
     let (_, after) = after.split_once('"').unwrap();
+    let mut source = open(&of.join("requests.parquet"), &ReadOptions::default()).unwrap();
+    let mut header = source.header().clone();
+    let mut rows = Batch::new(header.columns);
+    assert!(source.next_batch(&mut rows).unwrap());
     for number in 0..count {
         let copy = site.path(&format!("r{number}"));
         fs::create_dir(&copy).unwrap();
-        for name in ["summary.json", "requests.parquet"] {
-            fs::copy(of.join(name), copy.join(name)).unwrap();
-        }
-        let facts = format!("{before}\nrun = \"{number:016x}\"{after}");
-        fs::write(copy.join("run.toml"), facts).unwrap();
+        fs::copy(of.join("summary.json"), copy.join("summary.json")).unwrap();
+        let its = format!("{number:016x}");
+        fs::write(copy.join("run.toml"), format!("{before}\nrun = \"{its}\"{after}")).unwrap();
+        header.run_number = Some(its);
+        let mut sink = create(&copy.join("requests.parquet"), &header).unwrap();
+        sink.write(&rows).unwrap();
+        sink.finish(&header).unwrap();
     }
 }
 
