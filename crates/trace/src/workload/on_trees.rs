@@ -91,7 +91,7 @@ fn refuse_shares(work: &FileWork, run: &Run, faults: &mut Faults) {
     let has_share = shares(work, run).iter().any(Option::is_some);
     if has_share && ops(work, run).iter().any(of_data) {
         let reason = format!("'{}' has a share of reads, and reads or writes apart", work.name);
-        let help = "write operation=read with rdpct=, or a fwd for each operation without rdpct=";
+        let help = "ask for read alone with this share, or for each operation in a load of its own";
         faults.impossible(&work.place, reason, help);
     }
 }
