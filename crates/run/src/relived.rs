@@ -17,7 +17,7 @@ use ioecho_trace::order::sort::WINDOW_ROWS;
 use ioecho_trace::order::{Order, Sorter};
 use ioecho_trace::recorded::{BeforeKind, RecordedFiles};
 use ioecho_trace::syscalls::call::{At, Call, Descriptor, Event, OpenFlags, Whence, WriteFlags};
-use ioecho_trace::syscalls::{Model, Row};
+use ioecho_trace::syscalls::{Model, Row, USUAL_MASK};
 use ioecho_trace::{
     Batch, Columns, Header, Measured, Nanos, Op, Outcome, Request, Source, TraceError, Volume,
     VolumeId,
@@ -39,9 +39,6 @@ const VOLUME: &str = "files";
 const OPEN: i32 = 3;
 const FROM: i32 = 4;
 const TO: i32 = 5;
-
-/// The umask that runs are taken to have had.
-const USUAL_MASK: u32 = 0o022;
 
 /// A copy is read and written in parts of so many bytes: no call of a replay is longer.
 const COPIED_AT_ONCE: u64 = 1 << 30;
@@ -201,6 +198,7 @@ impl Relived {
         let volumes = vec![Volume { id: VolumeId(0), name: VOLUME.to_owned(), size: None }];
         let header = Header { columns, volumes, run: None, ..source.header().clone() };
         let mut model = Model::new(links);
+        // No run says which one it had.
         model.begin_with_mask(USUAL_MASK);
         Self {
             read: Batch::new(source.header().columns),

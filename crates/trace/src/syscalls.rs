@@ -23,4 +23,4 @@ mod tasks;
 mod tests;
 
 pub use call::{At, Call, Event, Whence};
-pub use model::{Model, Row};
+pub use model::{Model, Row, USUAL_MASK};

@@ -34,7 +34,7 @@ const ELOOP: i32 = 40;
 const NO_PLACE: usize = usize::MAX;
 
 /// The permissions that a umask of which nobody knows takes from what is made: the usual ones.
-const USUAL_MASK: u32 = 0o022;
+pub const USUAL_MASK: u32 = 0o022;
 
 /// Permissions that are made again. A program that is made for its owner's or group's rights is
 /// not made of somebody else's recording.
